@@ -69,7 +69,7 @@ def test_there_and_back(tmp_path: Path, into: Path) -> None:
     assert (into / "b/two").read_bytes() == TWO
 
 
-def test_a_file_is_not_replaced(tmp_path: Path) -> None:
+def test_a_file_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor is a half of one left where it cannot be written."""
     file = tmp_path / "b.tgz"
     file.write_text("mine")
@@ -80,6 +80,13 @@ def test_a_file_is_not_replaced(tmp_path: Path) -> None:
         write_archive(tmp_path / "nowhere" / "b", HEAD, [])
     with pytest.raises(BackupError):
         write_archive(tmp_path / "c.tgz", HEAD, [Part("a/one", tmp_path / "missing")])
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("modules.processes.common.backup.archive.put_in_place", full)
+    with pytest.raises(BackupError, match="no space"):
+        written(tmp_path / "d.tgz")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b.tgz", "two"]
 
 
