@@ -1,8 +1,8 @@
 """Modules of libraries that are loaded when something of them is used, and not when the library imports them.
 
 Every stub imports protobuf's messages in pure Python, with parsers and printers, though its messages in C are used, and
-calendars for their timestamps; gRPC imports its interface for asyncio, and asyncio. An agent uses none of them, which
-are a megabyte or more each. `shutil` tries bz2 and lzma.
+calendars for their timestamps; gRPC imports its interface for asyncio, asyncio and inspect. An agent uses none of
+them, and most are a megabyte each. `shutil` tries bz2 and lzma.
 """
 
 import sys

@@ -19,7 +19,7 @@ def main() -> int:
 
 def leave_out() -> None:
     """Keep libraries from loading what a node has no use for; before their import."""
-    for unused in ("asyncio", "bz2", "calendar", "grpc.aio", "lzma", "msgspec.inspect"):
+    for unused in ("asyncio", "bz2", "calendar", "grpc.aio", "inspect", "lzma", "msgspec.inspect"):
         postpone(unused)
     import_without("msgspec", "typing_extensions")
 
