@@ -6,18 +6,23 @@ from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from beehive.simulation import Simulation
 from modules.runtimes.oci.images import ImageRoot, ImageStore
 from modules.runtimes.oci.images.copied_roots import copy_layers
 from modules.runtimes.oci.images.declared_volumes import make_declared_volumes
+from modules.runtimes.oci.images.errors import NoSuchObjectError
+from modules.runtimes.oci.images.model import LayerUsage, StorageUsage
 from modules.runtimes.oci.images.pulls import PullsUnderWay
+from modules.runtimes.oci.images.store import Layers
 from modules.runtimes.oci.images.worker import platforms
 from modules.runtimes.oci.images.worker.inside import StepBudget, open_inside
 from modules.runtimes.oci.images.worker.publication import Disk
 from modules.runtimes.oci.images.worker.store_layout import StoreLayout
 from modules.runtimes.oci.images.worker_process import Needs, WorkerProcess
-from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call
+from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call, left_by_repeating
 
 
 def _opens_inside(directory: Path) -> None:
@@ -126,3 +131,27 @@ def test_a_worker_whose_answer_cannot_be_read_is_ended(monkeypatch: pytest.Monke
     assert worker._process is not None
     assert worker._process.returncode is not None
     assert not census().more_than(before)
+
+
+def test_a_layer_that_is_gone_is_not_remembered(tmp_path: Path) -> None:
+    """A node pulls other images for years."""
+    layout, clock, numbers = StoreLayout(tmp_path / "store"), Simulation(0).clock, count()
+    layout.make()
+    layers = Layers(layout, clock)
+
+    def cycle() -> None:
+        chain_id = f"sha256:{next(numbers):064x}"
+        layout.layer(chain_id).mkdir()
+        layout.record(chain_id).write_bytes(msgspec.json.encode(LayerUsage(7, 1)))
+        assert layers.total() == StorageUsage(7, 1)
+        layers.discard_unneeded((), (), is_idle=False)
+        assert layers.total() == StorageUsage(0, 0)
+
+    assert not left_by_repeating(cycle, layers)
+
+
+def test_an_image_that_is_not_there_is_not_held(store: ImageStore) -> None:
+    before = census((store,))
+    with pytest.raises(NoSuchObjectError):
+        store.hold("c1", "sha256:a")
+    assert not census((store,)).more_than(before)
