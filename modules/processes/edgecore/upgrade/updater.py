@@ -529,8 +529,8 @@ class Updater:
         self._is_starting = False
 
     def _watch(self, journal: UpgradeJournal) -> str:
-        """Return why the node has to go back; empty if it is well."""
-        limits, began = journal.limits, self._node.monotonic()
+        """Return why the node has to go back; empty if it is well. What it lacks meanwhile goes into the log."""
+        limits, began, logged = journal.limits, self._node.monotonic(), ""
         since: float | None = None
         while True:
             exits = self._node.exits()
@@ -543,6 +543,9 @@ class Updater:
                 trouble = self._new_problems(journal)
                 if not trouble:
                     return ""
+            if trouble not in ("", logged):
+                sys.stderr.write(f"updater: {journal.subject}: {trouble}\n")
+                logged = trouble
             if now - began >= limits.within:
                 return f"not well within {limits.within:.0f} s: {trouble or 'not for long enough'}"
             self._node.wait(limits.every)

@@ -266,6 +266,21 @@ def test_two_crashes(character: str, *, power: bool, steps: Steps, tmp_path: Pat
             check_end(node, kept=character == "good")
 
 
+@pytest.mark.parametrize(
+    ("character", "words"),
+    [
+        ("offline", "the node is not connected"),
+        ("not ready", "modules are not ready: edged"),
+        ("finds problems", "`edgecore doctor` finds what it did not find before: ports"),
+    ],
+)
+def test_what_a_version_on_probation_lacks_is_logged_once(
+    character: str, words: str, tmp_path: Path, steps: Steps, capsys: pytest.CaptureFixture[str]
+) -> None:
+    live(tmp_path / "i", steps, character, [], power=False)
+    assert capsys.readouterr().err == f"updater: {NEW}: {words}\n"
+
+
 def test_a_version_that_lets_the_machine_crash(steps: Steps, tmp_path: Path) -> None:
     """Power that fails again and again while a version is on probation takes it back: it may be the reason."""
     installation, database = make(tmp_path / "n")
