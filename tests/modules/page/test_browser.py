@@ -3,6 +3,7 @@
 import importlib.util
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from importlib import resources
 from typing import Any
 from urllib.parse import quote
@@ -94,10 +95,17 @@ class PromptLinks(ControlLinks):
 class Looked:
     """A cloudcore with a page, and a browser that has opened it."""
 
-    def __init__(self, page: PageServer, window: Browser, edge: Edge) -> None:
+    def __init__(self, page: PageServer, window: Browser, edge: Edge, client: RestClient) -> None:
         self.page = page
         self.window = window
         self.edge = edge
+        self._client = client
+
+    def renew_lease(self) -> None:
+        """Renew the lease of the node, which says nothing by itself: it lasts longer than a test on a slow machine."""
+        now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+        path = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/kiel-01"
+        self._client.request("PATCH", path, body={"spec": {"renewTime": now}}, content_type=MERGE_PATCH)
 
     def open(self) -> None:
         """Open the page of the fleet with a new session."""
@@ -135,7 +143,7 @@ def looked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Looked]:
         page = PageServer(fleet_api(client, PromptLinks(stub.client), clock, about), clock, about.program)
         try:
             with browser(1280, 900) as window:
-                yield Looked(page, window, edge)
+                yield Looked(page, window, edge, client)
         finally:
             page.stop()
             clock.close()
@@ -144,6 +152,7 @@ def looked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Looked]:
 @pytest.fixture(autouse=True)
 def opened(looked: Looked) -> None:
     """Begin each test at the page of the fleet."""
+    looked.renew_lease()
     looked.open()
 
 
@@ -161,6 +170,10 @@ def plant(stub: Stub, edge: Edge) -> None:
             ownerReferences=[{"apiVersion": "v1", "kind": "Odd", "name": ODD, "uid": "u", "controller": True}],
         ),
         manifest("Pod", "lost", {"nodeSelector": {"no": "where"}, "containers": [{"name": "c", "image": "web:1"}]}),
+        {
+            **manifest("Lease", "kiel-01", {"leaseDurationSeconds": 300}, namespace="kube-node-lease"),
+            "apiVersion": "coordination.k8s.io/v1",
+        },
     ]
     for item in stub.client.run(Apply(documents)):
         assert not item.error, item.error
