@@ -43,7 +43,7 @@ from modules.processes.edgecore.upgrade.updater import (
     failed_checks,
     inode_of,
     installation_of,
-    observe_node,
+    observe_settled_node,
     owner_of,
     schema_of,
     start_updater,
@@ -218,7 +218,7 @@ def _switch(
     if not _is_run_from(installation, handle):
         raise UpgradeError("the node runs from elsewhere", hint=f"let its unit run {installation.launcher} first")
     report = _replay(chosen, trial.program, installation, handle, manifest, config.modules.edged.root_directory)
-    before, problems = observe_node(handle.socket), failed_checks(installation.program(), handle.options)
+    before, problems = observe_settled_node(handle.socket), failed_checks(installation.program(), handle.options)
     if before is None or problems is None:
         raise UpgradeError("the node does not answer", handle.socket, "it has to be compared with what it will be")
     schema = 0 if database is None else trial.check_database(database, scratch, manifest.schema)

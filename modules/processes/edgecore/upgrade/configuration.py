@@ -33,7 +33,7 @@ from modules.processes.edgecore.upgrade.updater import (
     UpgradeJournal,
     failed_checks,
     installation_of,
-    observe_node,
+    observe_settled_node,
     replace_durably,
 )
 
@@ -167,7 +167,7 @@ def _stage(
     if former != following:
         hint = f"it would answer at {following}: stop it, and set this without it"
         raise UpgradeError("this cannot be tried while the node runs", "modules.edged.rootDirectory", hint)
-    before, problems = observe_node(handle.socket), failed_checks(installation.program(), handle.options)
+    before, problems = observe_settled_node(handle.socket), failed_checks(installation.program(), handle.options)
     if before is None or problems is None:
         raise UpgradeError("the node does not answer", handle.socket, "it has to be compared with what it will be")
     write_programs(installation)

@@ -73,6 +73,9 @@ _BACK_SECONDS: Final = 60.0
 """Seconds that the updater waits for the earlier version to answer."""
 _MOST_RETURNS: Final = 3
 _LOOK_AGAIN_SECONDS: Final = 0.02
+_SETTLED_SECONDS: Final = 30.0
+_SETTLED_LOOKS: Final = 2
+"""Looks in a row at which no pod waits: the statuses follow in the same turn of edged."""
 _START_FAILED: Final = 4
 """Exit status of a node that cannot start."""
 _ANSWER_SECONDS: Final = 10.0
@@ -674,6 +677,28 @@ def observe_node(path: str) -> NodeObservation | None:
         )
     except (OSError, http.client.HTTPException, ValueError, TypeError, KeyError, AttributeError):
         return None
+
+
+def observe_settled_node(path: str) -> NodeObservation | None:
+    """Return the node that answers on a socket, once no pod waits for its worker; after `_SETTLED_SECONDS` as it is
+    then. A node that was started just now shows containers of its last run, which a restart of the machine has ended.
+    """
+    deadline, looks = time.monotonic() + _SETTLED_SECONDS, 0
+    while looks < _SETTLED_LOOKS and time.monotonic() < deadline:
+        looks = 0 if _is_busy(path) else looks + 1
+        time.sleep(_LOOK_AGAIN_SECONDS)
+    return observe_node(path)
+
+
+def _is_busy(path: str) -> bool:
+    """Return whether a pod of the node waits for a worker, or is with one."""
+    import http.client  # noqa: PLC0415 - as in `observe_node`
+
+    try:
+        state, _ = _get(path, "/edgecore/state")
+        return bool(state["work"]["waiting"] or state["work"]["working"])
+    except (OSError, http.client.HTTPException, ValueError, TypeError, KeyError):
+        return False
 
 
 def _get(path: str, target: str) -> tuple[Any, int]:

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from modules.processes.edgecore.upgrade import updater
 from modules.processes.edgecore.upgrade.commands import unit_of
 from modules.processes.edgecore.upgrade.updater import (
     UNFINISHED,
@@ -28,6 +29,7 @@ from modules.processes.edgecore.upgrade.updater import (
     end_process,
     failed_checks,
     observe_node,
+    observe_settled_node,
     owner_of,
     start_updater,
 )
@@ -72,10 +74,25 @@ class Answers(BaseHTTPRequestHandler):
         """Log nothing."""
 
 
+class NodeAnswers(dict[str, bytes]):
+    """What a node answers, by path."""
+
+    busy = 0
+    """For how many answers about its state it has a pod with a worker yet, and shows containers of its last run."""
+
+    def __getitem__(self, path: str) -> bytes:
+        if not self.busy:
+            return super().__getitem__(path)
+        if path == "/pods":
+            return super().__getitem__(path).replace(b"x://1", b"x://0")
+        self.busy -= 1
+        return json.dumps({**STATE, "work": {"waiting": self.busy % 2, "working": 1 - self.busy % 2}}).encode()
+
+
 @pytest.fixture
-def answers(tmp_path: Path) -> Iterator[dict[str, bytes]]:
+def answers(tmp_path: Path) -> Iterator[NodeAnswers]:
     """What a node on the socket `s` answers, by path."""
-    found = {"/edgecore/state": json.dumps(STATE).encode(), "/pods": json.dumps(PODS).encode()}
+    found = NodeAnswers({"/edgecore/state": json.dumps(STATE).encode(), "/pods": json.dumps(PODS).encode()})
     handler = type("Handler", (Answers,), {"answers": found})
     with ThreadingUnixStreamServer(str(tmp_path / "s"), handler) as server:
         thread = threading.Thread(target=server.serve_forever)
@@ -85,7 +102,7 @@ def answers(tmp_path: Path) -> Iterator[dict[str, bytes]]:
         thread.join()
 
 
-def test_what_a_node_answers(answers: dict[str, bytes], tmp_path: Path) -> None:
+def test_what_a_node_answers(answers: NodeAnswers, tmp_path: Path) -> None:
     """And the memory of the process that answers."""
     wanted = NodeObservation("1.0.0", connected=True, unready=["websocket"], containers={"default/p u c": "x://1"})
     found = observe_node(str(tmp_path / "s"))
@@ -94,12 +111,28 @@ def test_what_a_node_answers(answers: dict[str, bytes], tmp_path: Path) -> None:
     assert found.memory > 1 << 20
 
 
+def test_a_node_that_has_just_started_is_observed_when_its_pods_are_seen_to(
+    answers: NodeAnswers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until then it shows containers that a restart of the machine has ended, and no version has them run again."""
+    answers.busy = 4
+    found = observe_settled_node(str(tmp_path / "s"))
+    assert found is not None
+    assert found.containers == {"default/p u c": "x://1"}
+    monkeypatch.setattr(updater, "_SETTLED_SECONDS", 0.0)
+    answers.busy = 4
+    found = observe_settled_node(str(tmp_path / "s"))
+    assert found is not None
+    assert found.containers == {"default/p u c": "x://0"}, "nor is a busy node waited for without end"
+
+
 @pytest.mark.parametrize(
     "text", [b"", b"[]", b"{}", b"null", b'{"items": [1]}', b'{"items": [{"metadata": {}}]}', b"\xff"]
 )
-def test_a_node_that_answers_nonsense_does_not_answer(text: bytes, answers: dict[str, bytes], tmp_path: Path) -> None:
+def test_a_node_that_answers_nonsense_does_not_answer(text: bytes, answers: NodeAnswers, tmp_path: Path) -> None:
     answers["/edgecore/state"] = text
     assert observe_node(str(tmp_path / "s")) is None
+    assert observe_settled_node(str(tmp_path / "s")) is None
     assert observe_node(str(tmp_path / "none")) is None
 
 
