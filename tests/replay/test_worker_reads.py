@@ -10,9 +10,11 @@ from beehive.trace import CriCall, CriEvent
 from beehive.trace.format import SYNCED
 from beehive.trace_context import as_actor
 from edged.cri.contract import ContainerId
+from edged.pod_workers.job import Done, Job
 from edged.pods.labels import POD_NAME, POD_NAMESPACE, POD_UID
+from edged.pods.model import PodFacts, PodRef, PodState, PodUid
 from edged.probes.worker_pool import PROBER
-from modules.lab.replay.pleg import RecordedInspections
+from modules.lab.replay.pleg import RecordedInspections, recorded_worker
 from modules.lab.replay.runtime import RecordedRuntime
 from modules.processes.edgecore.trace.events import event_of
 from protos.cri.v1 import api_pb2 as pb
@@ -103,6 +105,38 @@ def test_a_result_is_taken_when_it_was() -> None:
     copy_context().run(as_actor(WORKER, work))
     assert taken == [pytest.approx(simulation.clock.monotonic(), abs=0.01), 1.25, 2.5]
     assert event_of(events[0]) is None
+
+
+def test_a_reading_has_the_time_that_it_had() -> None:
+    """It begins with the end of the call before it; the PLEG began to read the pod in the moment between them."""
+    simulation, taken = Simulation(), list[Done]()
+    runtime = RecordedRuntime(simulation, CRASH, lambda text: text)
+
+    class Reading:
+        def sync(self, job: Job) -> Done:
+            runtime.client().start_container(ContainerId("c"))
+            at = simulation.clock.monotonic()
+            read(runtime)
+            return Done(job, PodFacts(job.ref), at)
+
+    class Results:
+        def post(self, event: Done) -> None:
+            taken.append(event)
+
+        handle = post
+
+    simulation.run_for(0.9)
+    worker = simulation.start(recorded_worker(runtime.read_at), Reading(), Results()).ref
+    worker.tell(Job(PodState.SYNC, PodRef(PodUid(POD), "default", "crashes")))
+    simulation.run_for(1.0)
+    simulation.close()
+    assert [one.facts_at for one in taken] == [pytest.approx(1.0009)]
+
+
+def test_what_was_not_read_has_its_own_time() -> None:
+    """As the facts of a removed pod."""
+    runtime = RecordedRuntime(Simulation(), CRASH, lambda text: text)
+    assert runtime.read_at(POD, 1.001) == 1.001
 
 
 @pytest.mark.parametrize("pulls", [False, True], ids=["the pull names another pod", "the pull names this pod"])

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import ClassVar, Final, NamedTuple
 
+from msgspec.structs import replace
+
 from beehive.decoding import decode_json
 from beehive.trace import CriCall, CriEvent
 from edged.pleg.hints import Hints
@@ -165,15 +167,22 @@ def recorded_pleg(recorded: RecordedInspections, *, are_turns_known: bool = Fals
     return type("RecordedPleg", (RecordedPleg,), fields) if recorded.times else Pleg
 
 
-def recorded_worker(synced_at: Callable[[str], float]) -> type[Worker]:
-    """Return a worker whose results are taken at the recorded times.
+def recorded_worker(
+    read_at: Callable[[str, float], float], synced_at: Callable[[str], float] | None = None
+) -> type[Worker]:
+    """Return a worker whose results, and its readings of pods, have their recorded times.
+
+    A worker and the PLEG often read a pod at once, when a container has ended, and the later reading holds. A replay
+    begins a reading with the end of the call before it: earlier than a thread does, and perhaps before the PLEG.
 
     Args:
-        synced_at: returns when the result of a pod's job was taken that has just ended.
+        read_at: returns when the recorded run began the reading of a pod that the replay began at a time.
+        synced_at: returns when the result of a pod's job was taken that has just ended; None if edged itself takes
+            results when it did.
     """
 
     class RecordedWorker(Worker):
-        """A worker as it is, but for when its results are taken."""
+        """A worker as it is, but for when it reads pods, and when its results are taken."""
 
         def __init__(self, syncer: Syncer, results: SyncEvents[Done]) -> None:
             super().__init__(syncer, self)
@@ -181,7 +190,10 @@ def recorded_worker(synced_at: Callable[[str], float]) -> type[Worker]:
 
         def post(self, event: Done) -> None:
             """Send a result to edged at its recorded time."""
-            call_at(self.clock, synced_at(event.job.ref.uid), partial(self._edged.post, event))
+            uid = event.job.ref.uid
+            done = replace(event, facts_at=read_at(uid, event.facts_at))
+            at = self.clock.monotonic() if synced_at is None else synced_at(uid)
+            call_at(self.clock, at, partial(self._edged.post, done))
 
         handle = post
 

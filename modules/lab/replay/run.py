@@ -288,14 +288,14 @@ class Replay:
 
     def _of_turns(self) -> dict[type[Actor], type[Actor]]:
         return {
-            Worker: begun_in_time(Worker, self._simulation, self._turns, job_turn),
+            Worker: begun_in_time(recorded_worker(self._runtime.read_at), self._simulation, self._turns, job_turn),
             ProbeWorker: begun_in_time(ProbeWorker, self._simulation, self._turns, probe_turn),
         }
 
     def _of_older_runs(self) -> dict[type[Actor], type[Actor]]:
         """Return the actors that guess when edged took results, for a run that has no turns."""
         return {
-            Worker: recorded_worker(self._runtime.synced_at),
+            Worker: recorded_worker(self._runtime.read_at, self._runtime.synced_at),
             NodeWatch: recorded_node_watch(first_report(self._deliveries)),
         }
 

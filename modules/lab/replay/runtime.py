@@ -113,6 +113,10 @@ class RecordedRuntime:
         now = self._actors.clock.monotonic()
         return self._workers.ended_at(pod, self._synced.get(pod, ())) or now
 
+    def read_at(self, pod: str, now: float) -> float:
+        """Return when the recorded run began a reading of this pod by a worker that the replay began at `now`."""
+        return self._workers.begun_at(pod, now)
+
     def client(self) -> ContainerRuntime:
         """Return the runtime as edged uses it."""
         return cast("ContainerRuntime", self)

@@ -93,6 +93,8 @@ class WorkerReads:
         """Span of the last used reading or change of each pod."""
         self._begun: dict[str, list[int]] = {}
         """Spans of the readings and changes of each pod."""
+        self._last: dict[str, tuple[float, float]] = {}
+        """When the replay began the last reading of each pod, and when the recorded run did."""
         last: dict[tuple[str, str], Reading] = {}
         for call in sorted(calls, key=lambda call: call.span):
             if call.method == SHARED:
@@ -138,6 +140,14 @@ class WorkerReads:
         found = self._in_same_job(place, span, now) or self._at_this_time(pod, now, until, allowed)
         if found is not None:
             self._use(actor, span, found)
+            self._last[pod] = now, found.begin
+
+    def begun_at(self, pod: str, now: float) -> float:
+        """Return when the recorded run began the reading of a pod that the replay began at `now`; `now` if there was
+        none.
+        """
+        begun, recorded = self._last.get(pod, (now, now))
+        return recorded if begun == now else now
 
     def answer(self, actor: str, pod: str, role: Hashable) -> CriCall | None:
         """Return the answer to a read of the reading that an actor has begun; None if there was no such read."""
