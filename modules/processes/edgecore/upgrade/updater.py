@@ -73,6 +73,8 @@ _BACK_SECONDS: Final = 60.0
 """Seconds that the updater waits for the earlier version to answer."""
 _MOST_RETURNS: Final = 3
 _LOOK_AGAIN_SECONDS: Final = 0.02
+_MOST_LOGGED: Final = 20
+"""Lines about what one probation lacks: the memory that it names may be another one at each look."""
 _SETTLED_SECONDS: Final = 30.0
 _SETTLED_LOOKS: Final = 2
 """Looks in a row at which no pod waits: the statuses follow in the same turn of edged."""
@@ -533,7 +535,7 @@ class Updater:
 
     def _watch(self, journal: UpgradeJournal) -> str:
         """Return why the node has to go back; empty if it is well. What it lacks meanwhile goes into the log."""
-        limits, began, logged = journal.limits, self._node.monotonic(), ""
+        limits, began, logged = journal.limits, self._node.monotonic(), set[str]()
         since: float | None = None
         while True:
             exits = self._node.exits()
@@ -546,9 +548,9 @@ class Updater:
                 trouble = self._new_problems(journal)
                 if not trouble:
                     return ""
-            if trouble not in ("", logged):
+            if trouble and trouble not in logged and len(logged) < _MOST_LOGGED:
                 sys.stderr.write(f"updater: {journal.subject}: {trouble}\n")
-                logged = trouble
+                logged.add(trouble)
             if now - began >= limits.within:
                 return f"not well within {limits.within:.0f} s: {trouble or 'not for long enough'}"
             self._node.wait(limits.every)

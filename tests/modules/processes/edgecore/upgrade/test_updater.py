@@ -1,6 +1,7 @@
 """The updater against a node and a disk that stop at every step, each in two ways: it alone, and the whole machine."""
 
 import fcntl
+import itertools
 import json
 import os
 import re
@@ -279,6 +280,22 @@ def test_what_a_version_on_probation_lacks_is_logged_once(
 ) -> None:
     live(tmp_path / "i", steps, character, [], power=False)
     assert capsys.readouterr().err == f"updater: {NEW}: {words}\n"
+
+
+def test_the_log_of_a_probation_is_bounded(
+    steps: Steps, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Memory that is too much is another amount at each look."""
+    amounts = itertools.count(2000)
+    observe = FakeNode.observe
+
+    def observed(node: FakeNode) -> NodeObservation | None:
+        seen = observe(node)
+        return None if seen is None else replace(seen, memory=next(amounts) << 20)
+
+    monkeypatch.setattr(FakeNode, "observe", observed)
+    live(tmp_path / "i", steps, "eats memory", [], power=False)
+    assert len(capsys.readouterr().err.splitlines()) == program._MOST_LOGGED
 
 
 def test_a_version_that_lets_the_machine_crash(steps: Steps, tmp_path: Path) -> None:
