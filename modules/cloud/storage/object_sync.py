@@ -13,6 +13,23 @@ class ObjectSync(msgspec.Struct, frozen=True, gc=False):
     key: ObjectKey
     version: int = 0
     """The newest resourceVersion that the node has acknowledged; 0: none yet."""
+    sent: int = 0
+    """Where none is acknowledged, a version that the object was sent in; 0: unknown, or only its deletion was sent."""
+
+    @classmethod
+    def from_number(cls, key: ObjectKey, number: int) -> "ObjectSync":
+        """Return the ObjectSync that is stored as a number."""
+        return cls(key, number) if number >= 0 else cls(key, sent=-number)
+
+    @property
+    def number(self) -> int:
+        """Both versions as one number, as it is stored: negative where none is acknowledged."""
+        return self.version or -self.sent
+
+    @property
+    def existed_at(self) -> int:
+        """A version in which the object existed; 0: unknown."""
+        return self.version or self.sent
 
 
 class NodeState(msgspec.Struct, frozen=True):

@@ -1,6 +1,6 @@
 """KubeEdge's downstream controller and sync controller."""
 
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
@@ -56,9 +56,6 @@ MAX_HELD_OBJECTS = 2000
 
 _DELETION: Final = -1
 
-_MOST: Final = 10_000
-"""Objects that are remembered; a watch is behind by few."""
-
 
 class SentVersions:
     """The versions sent to the present process of each connected node, acknowledged or not: a process that
@@ -95,19 +92,15 @@ class SentVersions:
 
 
 class NewestVersions:
-    """The newest version of each kind that was told, and the objects that were answered to nodes in a newer one.
-
-    An object that is missing was deleted, unless it is one of these: then the watch is behind.
+    """The newest version of each kind that was told: an object that is missing was deleted, unless it existed in a
+    newer one. Then the watch is behind.
     """
 
     def __init__(self) -> None:
         self._of_kind: dict[str, str] = {}
-        self._ahead: OrderedDict[str, tuple[str, str]] = OrderedDict()
-        """By uid, kind and version."""
 
-    def observe(self, kind: str, uid: str, version: str) -> None:
+    def observe(self, kind: str, version: str) -> None:
         """Note a change."""
-        self._ahead.pop(uid, None)
         if not is_lower(version, self._of_kind.get(kind, "")):
             self._of_kind[kind] = version
 
@@ -119,27 +112,12 @@ class NewestVersions:
         """Return the newest version of a kind that was told; "" before any."""
         return self._of_kind.get(kind, "")
 
-    def ahead(self, kind: str, uid: str, version: str) -> None:
-        """Note an object in an answer that is missing here."""
-        self._ahead[uid] = kind, version
-        if len(self._ahead) > _MOST:
-            self._ahead.popitem(last=False)
-
-    def is_ahead(self, uid: str, acknowledged: ObjectSync) -> bool:
+    def is_behind(self, sync: ObjectSync) -> bool:
         """Return whether an object that is missing may only not have been told yet: it was answered to a node, or sent
-        by another cloudcore, in a newer version than was told.
+        by another cloudcore.
         """
-        newest = self._of_kind.get(acknowledged.key.kind)
-        if newest is not None and acknowledged.version and is_lower(newest, str(acknowledged.version)):
-            return True
-        known = self._ahead.get(uid)
-        if known is None:
-            return False
-        kind, version = known
-        if is_lower(self._of_kind.get(kind, "0"), version):
-            return True
-        del self._ahead[uid]
-        return False
+        newest = self._of_kind.get(sync.key.kind)
+        return newest is not None and sync.existed_at > 0 and is_lower(newest, str(sync.existed_at))
 
 
 class _ServiceOfEndpoints(NamedTuple):
@@ -228,12 +206,8 @@ class DownstreamController:
 
     def node_restarted(self, node: str) -> None:
         """Reset the acknowledged versions of a node whose process has started, unless they were sent over the present
-        connection, and so to this process. The versions of objects that the watch has not reported yet are kept:
-        without a version such an object would count as deleted.
+        connection, and so to this process.
         """
-        for uid, sync in self._object_syncs.of(node).items():
-            if sync.version and self._live(sync.key, uid) is None and self.newest.is_ahead(uid, sync):
-                self.newest.ahead(sync.key.kind, uid, str(sync.version))
         self._object_syncs.node_restarted(node, self._sent.of(node))
 
     def connection_began(self, node: str) -> None:
@@ -258,9 +232,7 @@ class DownstreamController:
         """Record the object in a response as held by the node."""
         if isinstance(content, dict) and "kind" in content and uid_of(content):
             key, uid = key_of(content), uid_of(content)
-            self._object_syncs.sending(node, uid, key)
-            if self._live(key, uid) is None:
-                self.newest.ahead(key.kind, uid, version_of(content))
+            self._object_syncs.sending(node, uid, key, number_of(version_of(content)))
 
     def delete_unknown(self, node: str, key: ObjectKey, uid: str) -> None:
         """Send a node the deletion of an object that is not here, unless that was sent, and wait for its
@@ -278,7 +250,7 @@ class DownstreamController:
 
     def handle_event(self, event: ObjectEvent) -> None:
         """Send a change of an object to the connected nodes that need it."""
-        self.newest.observe(event.key.kind, uid_of(event.new), version_of(event.new))
+        self.newest.observe(event.key.kind, version_of(event.new))
         if event.key.kind in DEVICES:
             self._devices.handle_event(event)
         elif event.key.kind == _POD.name:
@@ -397,7 +369,7 @@ class DownstreamController:
         if not (is_deletion or version) or not self._object_syncs.is_connected(down.node):
             return
         uid = down.uid
-        self._object_syncs.sending(down.node, uid, down.key)
+        self._object_syncs.sending(down.node, uid, down.key, version)
         if is_deletion:
             self._sent.record_deletion(down.node, uid)
         else:
@@ -502,7 +474,7 @@ class DownstreamController:
             return False
         live = self._live(sync.key, uid)
         if live is None:
-            return not self.newest.is_ahead(uid, sync)
+            return not self.newest.is_behind(sync)
         is_needed = self._object_syncs.is_needed(node, uid, number_of(live.version))
         return is_needed and (not _is_held(sync.key) or self._may_have(node, sync.key))
 

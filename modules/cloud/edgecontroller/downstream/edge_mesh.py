@@ -137,7 +137,7 @@ class EdgeMeshServices:
     def _send_list(self, node: str, kind: str, objects: list[JsonObject]) -> None:
         for each in objects:
             self._locations.add(key_of(each), node)
-            self._object_syncs.sending(node, uid_of(each), key_of(each))
+            self._object_syncs.sending(node, uid_of(each), key_of(each), number_of(version_of(each)))
         versions = {uid_of(each): number_of(version_of(each)) for each in objects}
         key = _LISTS[kind]
         self._listed[node, _resource_of(key)] = versions

@@ -182,7 +182,7 @@ class Reflectors:
                 self._ended_pods.observe(news.object.uid)
                 key = ObjectKey(kind.key_name, news.object.namespace, news.object.name)
                 self._held.drop(key)
-                self._downstream.newest.observe(kind.key_name, news.object.uid, news.object.resource_version)
+                self._downstream.newest.observe(kind.key_name, news.object.resource_version)
                 self.observe(partial(self._mirror.remove, key, news.object.resource_version))
             case _ if news.object.uid not in self._ended_pods and not self._must_wait(kind, news.object):
                 self.observe(partial(self._mirror.observe, kind, news.object))

@@ -103,7 +103,7 @@ def packed(syncs: dict[str, ObjectSync]) -> tuple[str, int]:
     """Return the packed objects of a node, and the number of the others, left out for want of room, pods last: the
     node is sent them again.
     """
-    rows = [(*sync.key, uid, sync.version) for uid, sync in syncs.items()]
+    rows = [(*sync.key, uid, sync.number) for uid, sync in syncs.items()]
     rows.sort(key=lambda row: (row[0] != _POD, row))
     while True:
         text = base64.b64encode(zlib.compress(msgspec.json.encode(rows))).decode()
@@ -121,5 +121,5 @@ def _unpacked(text: str) -> dict[str, ObjectSync]:
         raise ValueError(str(error)) from error
     plain = zlib.decompressobj().decompress(packed, _MAX_UNPACKED)
     rows = decode_json(plain, list[_Row])
-    found = ((row[3], ObjectSync(ObjectKey(*row[:3]), row[4])) for row in rows)
-    return {uid: sync for uid, sync in found if is_storable(uid, sync.key) and 0 <= sync.version < _TOO_LARGE}
+    found = ((row[3], ObjectSync.from_number(ObjectKey(*row[:3]), row[4])) for row in rows)
+    return {uid: sync for uid, sync in found if is_storable(uid, sync.key) and sync.existed_at < _TOO_LARGE}

@@ -64,10 +64,11 @@ class ObjectSyncs:
         sync = self.of(node).get(uid)
         return version > 0 and (sync is None or sync.version != version)
 
-    def sending(self, node: str, uid: str, key: ObjectKey) -> None:
-        """Store an ObjectSync before its object, or deletion, is sent."""
-        if uid not in self._of.get(node, ()) and is_storable(uid, key):
-            self._put(node, uid, ObjectSync(key))
+    def sending(self, node: str, uid: str, key: ObjectKey, version: int = 0) -> None:
+        """Store an ObjectSync before its object is sent in a version, or its deletion."""
+        sync = self.of(node).get(uid)
+        if is_storable(uid, key) if sync is None else version and not sync.existed_at:
+            self._put(node, uid, ObjectSync(key, sent=version))
 
     def acknowledged(self, node: str, uid: str, version: int) -> None:
         """Record that a node has acknowledged a version of an object; ignores objects without ObjectSync."""
@@ -79,7 +80,7 @@ class ObjectSyncs:
         """Record that a node is sent the deletion of an object that exists: it needs any version of it from then on."""
         sync = self.of(node).get(uid)
         if sync is not None and sync.version:
-            self._put(node, uid, ObjectSync(sync.key))
+            self._put(node, uid, ObjectSync(sync.key, sent=sync.version))
 
     def deleted(self, node: str, uid: str) -> None:
         """Delete the ObjectSync of an object that a node has deleted."""
@@ -92,7 +93,7 @@ class ObjectSyncs:
         """
         for uid, sync in list(self.of(node).items()):
             if sync.version and sent.get(uid) != sync.version:
-                self._put(node, uid, ObjectSync(sync.key))
+                self._put(node, uid, ObjectSync(sync.key, sent=sync.version))
 
     def _put(self, node: str, uid: str, sync: ObjectSync) -> None:
         known = self._of.get(node)

@@ -318,9 +318,7 @@ class Database:
             DatabaseError: they could not be read.
         """
         rows = self._rows_of(self._queries.object_syncs, node=node)
-        written = {
-            uid: ObjectSync(ObjectKey(kind, namespace, name), version) for uid, kind, namespace, name, version in rows
-        }
+        written = {uid: ObjectSync.from_number(ObjectKey(*key), number) for uid, *key, number in rows}
         return self._message.object_syncs_of(node, self._transaction.object_syncs_of(node, written))
 
     def node_states(self) -> dict[str, NodeState]:

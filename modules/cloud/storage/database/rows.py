@@ -168,7 +168,7 @@ class RowWriter:
                 else:
                     kind, namespace, name = sync.key
                     synced.append({"node": node, "uid": uid, "kind": kind, "namespace": namespace, "name": name,
-                                   "version": sync.version})  # fmt: skip
+                                   "version": sync.number})  # fmt: skip
         if deleted:
             self._syncs.delete.execute(driver, deleted)
         if synced:

@@ -92,7 +92,7 @@ object_syncs = Table(
     Column("name", _NAME, nullable=False),
     Column("version", BigInteger, nullable=False),
 )
-"""KubeEdge's ObjectSync: an object that a node may have, and the version that it has acknowledged, or 0."""
+"""KubeEdge's ObjectSync: an object that a node may have, and `ObjectSync.number`."""
 
 node_states = Table(
     "cluster_node_states",

@@ -9,7 +9,7 @@ import pytest
 from beehive import Message, Operation
 from beehive.testing import Harness
 from modules.apimachinery.api_errors import ForbiddenError, InternalError, NotFoundError
-from modules.apimachinery.kinds import JsonObject, ObjectKey
+from modules.apimachinery.kinds import JsonObject
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.edgecontroller.downstream.controller import NewestVersions
 from modules.cloud.edgecontroller.downstream.responses import UpstreamResponse
@@ -18,30 +18,16 @@ from modules.cloud.edgecontroller.missed_connections import MissedConnections
 from modules.cloud.edgecontroller.upstream.handlers import refusal_responses
 from modules.cloud.edgecontroller.upstream.status_merge import merged_pod_status
 from modules.cloud.messages import ConnectEvent, NodeConnection
-from modules.cloud.storage.object_sync import ClaimedConnection, ObjectSync
-
-ACKNOWLEDGED = ObjectSync(ObjectKey("Pod", "default", "web"))
+from modules.cloud.storage.object_sync import ClaimedConnection
 
 
 def test_the_newest_version_of_a_kind_stays_when_an_older_one_comes_late() -> None:
     newest = NewestVersions()
-    newest.observe("Pod", "u", "10")
-    newest.observe("Pod", "v", "9")
+    newest.observe("Pod", "10")
+    newest.observe("Pod", "9")
     assert newest.of("Pod") == "10"
     newest.listed("Pod", "8")
     assert newest.of("Pod") == "8", "after a restore"
-
-
-def test_an_object_is_ahead_of_the_watch_until_its_event(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever version is told: an object that is told and then missing was deleted. Of many the last ones count."""
-    monkeypatch.setattr("modules.cloud.edgecontroller.downstream.controller._MOST", 1)
-    newest = NewestVersions()
-    newest.listed("Pod", "5")
-    newest.ahead("Pod", "first", "12")
-    newest.ahead("Pod", "u", "12")
-    assert [newest.is_ahead(uid, ACKNOWLEDGED) for uid in ("first", "u")] == [False, True]
-    newest.observe("Pod", "u", "11")
-    assert not newest.is_ahead("u", ACKNOWLEDGED)
 
 
 @pytest.mark.parametrize(

@@ -228,9 +228,10 @@ def test_who_claims_a_node_reads_what_another_has_written_since(site: Site) -> N
     one.server.apply(pod("new"))
     one.bee.settle()
     one.bee.run_for(11.0)
+    other.server.apply(*(pod(name, nodeName="n2") for name in ("a", "b", "c")))
     other.connected()
     other.bee.run_for(1.0)
-    assert "delete node/n1/default/pod/new" in other.down(), "it is not in the objects of the other"
+    assert "delete node/n1/default/pod/new" in other.down(), "it is not in the objects of the other, which are newer"
 
 
 @pytest.mark.parametrize(("ahead", "claims"), [(5, False), (0, True), (-5, True), (3600, True)])

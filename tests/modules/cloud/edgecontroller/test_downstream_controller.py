@@ -164,14 +164,15 @@ def test_objects_sent_at_a_reconnection_have_not_been_lacked_for_a_while(control
     assert controller.down() == ["delete node/n1/default/pod/web"]
 
 
-def test_an_object_that_was_answered_and_that_a_newer_list_lacks_was_deleted() -> None:
-    """Until that list the watch is behind the answer; afterwards a lower version, of a restore, changes nothing."""
-    newest, sent = NewestVersions(), ObjectSync(WEB)
+@pytest.mark.parametrize("sync", [ObjectSync(WEB, 7), ObjectSync(WEB, sent=7)])
+def test_an_object_that_is_missing_in_a_newer_version_than_it_existed_in_was_deleted(sync: ObjectSync) -> None:
+    """Until that version the watch is behind."""
+    newest = NewestVersions()
+    assert not newest.is_behind(sync), "nothing was listed"
     newest.listed("Pod", "5")
-    newest.ahead("Pod", "u1", "7")
-    newest.observe("Pod", "u2", "6")
-    assert newest.is_ahead("u1", sent)
-    newest.listed("Pod", "9")
-    assert not newest.is_ahead("u1", sent)
-    newest.listed("Pod", "3")
-    assert not newest.is_ahead("u1", sent)
+    newest.observe("Node", "8")
+    newest.observe("Pod", "6")
+    assert newest.is_behind(sync)
+    assert not newest.is_behind(ObjectSync(WEB)), "only its deletion was sent"
+    newest.observe("Pod", "7")
+    assert not newest.is_behind(sync)

@@ -75,6 +75,11 @@ def stored(core: ClusterController) -> tuple[dict[str, ObjectSync], dict[str, No
     return found
 
 
+def sync_of(key: ObjectKey, version: int, *, is_acknowledged: bool) -> ObjectSync:
+    """What a cloudcore has stored of an object that it has sent."""
+    return ObjectSync(key, version) if is_acknowledged else ObjectSync(key, sent=version)
+
+
 def pods_in(sent: list[str]) -> list[str]:
     """The messages about pods."""
     return [each for each in sent if "/pod/" in each]
@@ -237,18 +242,21 @@ def test_state_of_before_the_uids_belongs_to_the_present_node(site: Site) -> Non
         assert pods_in(core.down()) == []
 
 
-@pytest.mark.parametrize("has_started", [False, True])
-def test_a_pod_that_the_watch_has_not_delivered_yet_is_not_deleted(site: Site, *, has_started: bool) -> None:
+@pytest.mark.parametrize(("has_started", "is_acknowledged"), [(False, True), (True, True), (False, False)])
+def test_a_pod_that_the_watch_has_not_delivered_yet_is_not_deleted(
+    site: Site, *, has_started: bool, is_acknowledged: bool
+) -> None:
     """Another cloudcore has sent it, and then the node came here (simulation, state, seeds 31026 and 31070), or has
-    started here with an empty store, and registers (seed 32026).
+    started here with an empty store, and registers (seed 32026), or has not acknowledged it yet (pair, seed 31183).
     """
     key = ObjectKey("Pod", "default", "later")
     with site.core() as core:
         watches = core.server.hold_watches()
         core.server.apply(pod("later"))
         later, database = site.live(key), core.database
+        version = int(version_of(later))
         database.begin()
-        database.put_object_sync("n1", uid_of(later), ObjectSync(key, int(version_of(later))))
+        database.put_object_sync("n1", uid_of(later), sync_of(key, version, is_acknowledged=is_acknowledged))
         database.commit(1)
         core.connected()
         if has_started:
@@ -263,7 +271,8 @@ def test_a_pod_that_the_watch_has_not_delivered_yet_is_not_deleted(site: Site, *
         assert "delete node/n1/default/pod/later" in core.down()
 
 
-def test_a_pod_that_came_and_went_while_the_watch_was_behind_is_deleted(site: Site) -> None:
+@pytest.mark.parametrize("is_acknowledged", [True, False])
+def test_a_pod_that_came_and_went_while_the_watch_was_behind_is_deleted(site: Site, *, is_acknowledged: bool) -> None:
     """As soon as the watch has told that."""
     key = ObjectKey("Pod", "default", "later")
     with site.core() as core:
@@ -272,7 +281,8 @@ def test_a_pod_that_came_and_went_while_the_watch_was_behind_is_deleted(site: Si
         later, database = site.live(key), core.database
         core.server.remove("pod", "later")
         database.begin()
-        database.put_object_sync("n1", uid_of(later), ObjectSync(key, int(version_of(later))))
+        sync = sync_of(key, int(version_of(later)), is_acknowledged=is_acknowledged)
+        database.put_object_sync("n1", uid_of(later), sync)
         database.commit(1)
         core.connected()
         core.server.go_on(watches)
