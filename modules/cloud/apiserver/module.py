@@ -143,6 +143,8 @@ class ApiServer(Module):
     @handles(None, Verb.CALL, source=api_messages.SOURCE)
     def on_call(self, message: Message) -> None:
         """Make an API call: of an administrator without authorization, of a node with it. A large one is made later."""
+        if not self._is_awaited(message):
+            return
         if isinstance(message.content, ApiCall) and message.content.verb == _DELETE_COLLECTION:
             is_later = self._deletions.accept(message, message.content)
         else:
@@ -153,6 +155,8 @@ class ApiServer(Module):
     @handles(None, Verb.CALLS, source=api_messages.SOURCE)
     def on_calls(self, message: Message) -> None:
         """Make calls of a module in the process, and reply after the commit."""
+        if not self._is_awaited(message):
+            return
         calls = message.content_as(ApiCalls).calls
         results = [self._at_once(message, call, number) for number, call in enumerate(calls)]
 
@@ -161,6 +165,12 @@ class ApiServer(Module):
             self.reply(message, [result and self._without_room(message, call) for call, result in made])
 
         self._transactions.after_commit(partial(self.reply, message, results), reply_without_room)
+
+    def _is_awaited(self, message: Message) -> bool:
+        """Return whether a call is still waited for. Its requester may have given up while the database was away, and
+        somebody may have changed the object since: a late call would undo that.
+        """
+        return message.id in self.hive.pending_requests
 
     def _at_once(self, message: Message, call: ApiCall, number: int) -> ApiResult | None:
         """Make one of several calls, and return its result; None if it takes long, and nothing is done."""

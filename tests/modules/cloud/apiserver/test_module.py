@@ -12,6 +12,7 @@ import pykka
 import pytest
 from sqlalchemy import Connection
 
+from beehive.errors import RequestTimeoutError
 from beehive.module import Module
 from beehive.testing import Harness
 from modules.apimachinery.kinds import ObjectKey, kind_called
@@ -28,7 +29,7 @@ from modules.cloud.authentication.users import User
 from modules.cloud.authorization.node_accounts import MIRROR
 from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.authorization.rbac.rules import AccessRequest
-from modules.cloud.client.calls import APPLY, MERGE, STRATEGIC, ApiCall, ApiResult
+from modules.cloud.client.calls import APPLY, MERGE, STRATEGIC, ApiCall, ApiCalls, ApiResult
 from modules.cloud.client.kube_client import KubeClient, News
 from modules.cloud.client.lane_calls import CallAnswered, RequestLane
 from modules.cloud.client.reflector.effects import Added, Deleted, Modified, Synced
@@ -206,6 +207,30 @@ def test_a_creation_whose_commit_was_not_answered_makes_one_object(bee: Harness,
     assert made.object is not None
     assert [key.name for key in found] == [made.object["metadata"]["name"]]
     assert server.call("create", "configmaps", body={"metadata": {"name": found[0].name}}).refusal is not None
+
+
+@pytest.mark.parametrize("verb", [Verb.CALL, Verb.CALLS])
+def test_a_call_that_nobody_waits_for_any_more_is_not_made(bee: Harness, verb: Verb) -> None:
+    """The database was away, and another cloudcore has had a newer command since (simulation, pair, seed 31020)."""
+    bee.expect_failures()
+    server = Server(bee)
+
+    def fail(*_: object) -> None:
+        raise DatabaseError("begin a transaction", "cloud.db", "the connection is lost")
+
+    server.database.begin = fail  # type: ignore[assignment]
+    body = configmap("late")
+    call = ApiCall(verb="create", api_version="v1", plural="configmaps", namespace="default", body=body)
+    content = call if verb is Verb.CALL else ApiCalls([call])
+    message = bee.message(RESOURCE, verb, content, source=SOURCE)
+    asked = bee.future(MODULE, message, 5.0)
+    bee.run_for(6.0)
+    with pytest.raises(RequestTimeoutError):
+        asked.get()
+    del server.database.begin
+    bee.run_for(120.0)
+    assert server.call("get", "configmaps", "late").refusal is not None
+    assert server.call("create", "configmaps", body=body).refusal is None
 
 
 def test_a_binding_that_is_gone_after_a_restart_gives_no_rights(bee: Harness) -> None:
