@@ -80,7 +80,8 @@ class PairedCloud(SimulatedCloud):
         yield from super().disagreements()
         versions = {each.cluster.storage.version for each in self.servers}
         if len(versions) > 1:
-            yield f"the API servers are at versions {sorted(versions)}"
+            if not self._lags:  # else one is behind whenever the other has written last
+                yield f"the API servers are at versions {sorted(versions)}"
             return
         but = _UNTIL_FULL if self.database_server.was_short else frozenset[str]()
         for server in self.servers:
@@ -90,10 +91,13 @@ class PairedCloud(SimulatedCloud):
                     yield f"{server.process.identity} has other books than a fresh load: {problem}"
                 loader.close()
 
-    def requests_lost(self) -> None:
-        """Note that a cloudcore was killed with the requests of users and other writers."""
+    def second_killed(self) -> None:
+        """Note that the second cloudcore was killed, with the requests of users and other writers. The first one may
+        not know yet what it has told nodes.
+        """
         self._asked.clear()
         self._statuses.writes_lost()
+        self.stale_until = self.world.now() + self._statuses.behind
 
     def lagging(self) -> bool:
         """Return whether the second cloudcore does not look for changes."""
@@ -162,4 +166,4 @@ class _SecondServer:
             self.server.end()
         if self._database is not None:
             self._database.close()
-        self._cloud.requests_lost()
+        self._cloud.second_killed()

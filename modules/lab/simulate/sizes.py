@@ -28,11 +28,13 @@ _BOUNDED: Final = frozenset(
         "Outgoing._settling",
         "Outgoing._unconfirmed",
         "Ledger._gone",
+        "TrustedLabels._known",
     }
 )
 """Memories of a fixed size, which fill in the course of a run; of timers only the active ones count. In edgehub the
 messages of the last keepalive period settle, those since the last ping are unconfirmed, and the rows of later ones are
-removed together. The scheduler looks at the pods of a node when it places one.
+removed together. The scheduler looks at the pods of a node when it places one, and has the Nodes as
+they were then.
 """
 ACTIVE_TIMERS: Final = "active timers"
 _MORE: Final = 40
