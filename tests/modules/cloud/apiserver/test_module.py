@@ -221,7 +221,7 @@ def test_a_call_that_nobody_waits_for_any_more_is_not_made(bee: Harness, verb: V
     server.database.begin = fail  # type: ignore[assignment]
     body = configmap("late")
     call = ApiCall(verb="create", api_version="v1", plural="configmaps", namespace="default", body=body)
-    content = call if verb is Verb.CALL else ApiCalls([call])
+    content = call if verb is Verb.CALL else ApiCalls((call,))
     message = bee.message(RESOURCE, verb, content, source=SOURCE)
     asked = bee.future(MODULE, message, 5.0)
     bee.run_for(6.0)
