@@ -386,7 +386,7 @@ class EdgeController(TurnModule):
             self.announce_ready()
         self._transactions.begin()
         for node in reversed(self._connections.restore()):
-            self._waiting.appendleft(partial(self._connections.restore_node, node))
+            self._waiting.appendleft(partial(self._client.restore, node))
         self._downstream.resume_watches()
         self._states.begin_collecting()
         self._duties.begin(self._client)

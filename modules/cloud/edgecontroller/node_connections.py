@@ -95,9 +95,11 @@ class NodeConnections:
             self._claim(node, *self._database.connected[node])
         return list(self._database.connected)
 
-    def restore_node(self, node: str) -> None:
-        """Send a node that was connected before the start its unacknowledged objects."""
-        self._handle(node, node_machine.Restored())
+    def restore_node(self, node: str) -> list[ForCluster]:
+        """Send a node that was connected before the start its unacknowledged objects; return the effects that need the
+        API server.
+        """
+        return self._handle(node, node_machine.Restored())
 
     def connected(self, event: ConnectEvent) -> list[ForCluster]:
         """Claim the node and send it its unacknowledged objects; return the effects that need the API server.

@@ -305,11 +305,7 @@ def _connected(record: NodeRecord, event: Connected, seen: Seen) -> tuple[NodeRe
     if seen.is_epoch_over:
         return _released(record), [claim, Release(), Close(event.connection), RestoreMissed()]
     load = _load(seen)
-    effects: list[NodeEffect] = [claim, load]
-    former = "" if seen.uid else seen.stored.uid
-    if former:
-        effects.append(ConfirmDeletion(event.connection, former))
-    effects.append(BeginConnection())
+    effects: list[NodeEffect] = [claim, load, *_confirmation(event.connection, seen), BeginConnection()]
     if record.has_registered_early:
         effects += [Restart(), EnsureNode(seen.uid)]
     claimed = msgspec.structs.replace(
@@ -340,7 +336,14 @@ def _restored(record: NodeRecord, seen: Seen) -> tuple[NodeRecord, list[NodeEffe
         return record, []
     if seen.is_epoch_over:
         return _dropped(record)  # it connects again, and then all is listed again
-    return msgspec.structs.replace(record, is_served=True), [_load(seen), SendUnacknowledged()]
+    effects = [_load(seen), *_confirmation(record.connection, seen), SendUnacknowledged()]
+    return msgspec.structs.replace(record, is_served=True), effects
+
+
+def _confirmation(connection: str, seen: Seen) -> list[NodeEffect]:
+    """Return the question whether the Node object of the stored state is gone, if none is in the mirror."""
+    former = "" if seen.uid else seen.stored.uid
+    return [ConfirmDeletion(connection, former)] if former else []
 
 
 def _dropped(record: NodeRecord) -> tuple[NodeRecord, list[NodeEffect]]:

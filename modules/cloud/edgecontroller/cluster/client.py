@@ -78,7 +78,7 @@ class ClusterClient:
         )
         self.bodies = MissingBodies(mirror.bodies, downstream, self.calls, self.reflectors, module)
         self._state = (
-            ClusterState(cluster, self.calls, module, transactions, connections, states)
+            ClusterState(cluster, self.calls, module, transactions, connections, states, self.restore)
             if cluster.keeps_state
             else None
         )
@@ -111,6 +111,10 @@ class ClusterClient:
         """Watch the Leases of cloudcores."""
         if self._client is not None:
             watch_leases(self._client, settings, listener)
+
+    def restore(self, node: str) -> None:
+        """Serve a node that was connected before the start, or whose state another cloudcore has written since."""
+        self.carry_out(node, self._connections.restore_node(node))
 
     def carry_out(self, node: str, effects: Iterable[ForCluster]) -> None:
         """Do what follows from the beginning or the end of a node's connection."""

@@ -50,6 +50,7 @@ class ClusterState:
         transactions: of edgecontroller.
         connections: of nodes.
         states: the working copy.
+        restore: serves a node whose state another cloudcore has written since.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class ClusterState:
         transactions: Transactions,
         connections: NodeConnections,
         states: StoredStates,
+        restore: Callable[[str], None],
     ) -> None:
         self._namespace = cluster.state_namespace
         self._counters = cluster.node_states
@@ -67,6 +69,7 @@ class ClusterState:
         self._module = module
         self._states = states
         self._connections = connections
+        self._restore = restore
         self._transactions = transactions
         self._written_specs: dict[str, int] = {}
         """By node, a hash of its NodeState, so that only changed ones are written."""
@@ -305,7 +308,7 @@ class ClusterState:
             if self._own(node).is_newer_than(stored.holder, self._module.clock.now()):
                 self._states.put(node, stored.state, stored.syncs)  # this cloudcore's claim was lost
                 self._connections.epochs.read_elsewhere(stored.state.epoch)
-                self._connections.restore_node(node)
+                self._restore(node)
                 self._changed.add(node)
                 return
             self._release(node)

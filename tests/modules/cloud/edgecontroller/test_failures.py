@@ -213,3 +213,24 @@ def test_a_cloudhub_that_does_not_answer_is_asked_again() -> None:
         bee.run_for(30.0)
         assert core.down() == ["insert node/n1/default/pod/web"]
         assert len(asked) == 2
+
+
+def test_a_node_whose_node_object_was_deleted_while_the_database_failed_is_told() -> None:
+    """It would be connected without a Node until its next connection (simulation, api, seed 31084)."""
+    with Harness() as bee:
+        bee.expect_failures()
+        connected = [NodeConnection("n1", 1.0, 1.0, connection="link 1")]
+        bee.answer(
+            "cloudhub", lambda asked: asked.reply(bee.clock, connected) if asked.route.operation == NODES else None
+        )
+        core = ClusterController(bee)
+        core.server.apply({"kind": "Node", "apiVersion": "v1", **node()})
+        core.asks("null/node/n1", "insert", node())
+        bee.run_for(1.0)
+        core.down()
+        core.server.hold_watches()
+        core.database_fails()
+        core.server.remove("node", "n1")
+        bee.run_for(30.0)
+        assert bee.hive.restarts()[EdgeController.name] == 1
+        assert "delete node/n1/null/node/n1" in core.down()

@@ -341,6 +341,8 @@ def test_after_a_start_a_connected_node_is_loaded_again_and_another_one_is_not()
     assert record.is_served
     assert effects == [Load(forgets=False, resets=False, state=NodeState("u")), SendUnacknowledged()]
     assert step(NodeRecord(), Restored(), Facts()) == (NodeRecord(), [])
+    _, effects = step(NodeRecord(connection="link 1"), Restored(), Facts(stored=NodeState("former")))
+    assert ConfirmDeletion("link 1", "former") in effects, "its Node may have been deleted meanwhile"
 
 
 @pytest.mark.parametrize(("stored", "is_forgotten"), [("u", True), ("", True), ("another", False)])
