@@ -145,7 +145,7 @@ class EdgeController(TurnModule):
             self._handled,
             handle=partial(self._handle, begins=False),  # most requests of nodes do not use the database
             knows_all=lambda: self._client.knows_all,
-            admits_statuses=cluster.admits_statuses,
+            admits_statuses=cluster.is_embedded,
         )
         self._waiting: deque[Callable[[], None]] = deque()
         """Work that came before the objects were loaded, or while earlier such work still waited."""

@@ -93,7 +93,7 @@ class EmbeddedServer:
             api.connect,
             knows_all=lambda: completeness.knows_all,
             known_since=lambda: completeness.known_since,
-            admits_statuses=True,
+            is_embedded=True,
         )
         """It, as its clients in the process reach it."""
         self._service = ApiService(Requester(ModuleCaller(hive, clock)), self.subscriptions, "v1.32.0", clock)

@@ -96,7 +96,7 @@ class EmbeddedApiServer:
             api.connect,
             knows_all=lambda: completeness.knows_all,
             known_since=lambda: completeness.known_since,
-            admits_statuses=True,
+            is_embedded=True,
             counters=counters.api,
         )
         """It, as its clients in this process reach it."""

@@ -76,7 +76,9 @@ class ClusterClient:
         self.reflectors = Reflectors(
             mirror, module, transactions, downstream, connections.epochs, self._objects_are_listed
         )
-        self.bodies = MissingBodies(mirror.bodies, downstream, self.calls, self.reflectors, module)
+        self.bodies = MissingBodies(
+            mirror.bodies, downstream, self.calls, self.reflectors, module, is_embedded=cluster.is_embedded
+        )
         self._state = (
             ClusterState(cluster, self.calls, module, transactions, connections, states, self.restore)
             if cluster.keeps_state

@@ -46,9 +46,10 @@ class RemoteCluster(msgspec.Struct, frozen=True):
     """
     labels_of: Callable[[str], Mapping[str, str]] = _no_labels
     """Returns the labels that an administrator has decided for a node, which it gets when it registers."""
-    admits_statuses: bool = False
-    """Whether it authorizes and admits what nodes report of statuses itself, with the objects as they are, as the
-    embedded API server does. A cluster sees the writes of nodes as cloudcore's.
+    is_embedded: bool = False
+    """Whether it is the embedded API server. That authorizes and admits what nodes report of statuses itself, with the
+    objects as they are; a cluster sees the writes of nodes as cloudcore's. And its answers have the objects that it has
+    in memory.
     """
     counters: ApiCounters = msgspec.field(default_factory=ApiCounters)
     """Counts the requests."""
@@ -60,5 +61,5 @@ class RemoteCluster(msgspec.Struct, frozen=True):
     def decides_on(self, call: ApiCall) -> bool:
         """Return whether a node's call is made in its name, and the API server decides on it."""
         if call.subresource == "status" and call.verb == "patch":
-            return self.admits_statuses
+            return self.is_embedded
         return as_the_node.is_decided(call)

@@ -5,6 +5,8 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
+import msgspec
+
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, kind_named, uid_of, version_of
 from modules.cloud.client.calls import ApiCall, ApiResult, CallSender
 from modules.cloud.client.reflector.observations import ObservedObject
@@ -35,6 +37,8 @@ class MissingBodies:
         api: sends API calls.
         reflectors: do work in the transaction of the turn.
         module: edgecontroller.
+        is_embedded: whether the API server is in the same process: then its objects are shared. Others' are kept as
+            JSON, which takes a fraction of the memory.
     """
 
     def __init__(
@@ -44,12 +48,15 @@ class MissingBodies:
         api: CallSender,
         reflectors: Reflectors,
         module: TurnModule,
+        *,
+        is_embedded: bool,
     ) -> None:
         self._bodies = bodies
         self._downstream = downstream
         self._api = api
         self._reflectors = reflectors
         self._module = module
+        self._is_embedded = is_embedded
         self._nodes: dict[str, Callable[[], None]] = {}
         """By node whose pods are asked for, what follows."""
         self._asked: dict[ObjectKey, list[Callable[[], None]]] = {}
@@ -87,7 +94,7 @@ class MissingBodies:
             if result.object is None:
                 self._module.after(_PAUSE, partial(self._read_again, node))
                 return
-            for observed in _observed_in(result.object.get("items")):
+            for observed in self._observed_in(result.object.get("items")):
                 self._bodies.complete(_POD, observed)
             self._read_references(node)
 
@@ -132,7 +139,7 @@ class MissingBodies:
 
     def _have(self, kind: Kind, key: ObjectKey, result: ApiResult) -> None:
         follow = self._asked.pop(key, [])
-        for observed in _observed_in([result.object]):
+        for observed in self._observed_in([result.object]):
             if self._bodies.complete(kind, observed):
                 self._reflectors.observe(partial(self._downstream.send_to_holders, key))
         for each in follow:
@@ -149,11 +156,11 @@ class MissingBodies:
             self.is_missing(key)
             self._module.end_turn_soon()
 
-
-def _observed_in(items: Any) -> Iterator[ObservedObject]:
-    """Yield the objects of an answer as a watch tells of them."""
-    for each in items if isinstance(items, list) else ():
-        metadata = each.get("metadata") if isinstance(each, dict) else None
-        if isinstance(metadata, dict) and isinstance(metadata.get("name"), str):
-            place = str(metadata.get("namespace") or "")
-            yield ObservedObject(place, metadata["name"], uid_of(each), version_of(each), shared=each)
+    def _observed_in(self, items: Any) -> Iterator[ObservedObject]:
+        """Yield the objects of an answer as a watch tells of them."""
+        for each in items if isinstance(items, list) else ():
+            metadata = each.get("metadata") if isinstance(each, dict) else None
+            if isinstance(metadata, dict) and isinstance(metadata.get("name"), str):
+                place = str(metadata.get("namespace") or "")
+                body, shared = (b"", each) if self._is_embedded else (msgspec.json.encode(each), None)
+                yield ObservedObject(place, metadata["name"], uid_of(each), version_of(each), body, shared)

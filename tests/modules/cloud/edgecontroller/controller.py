@@ -57,7 +57,7 @@ def add_api_server(
         api.connect,
         knows_all=lambda: completeness.knows_all,
         known_since=lambda: completeness.known_since,
-        admits_statuses=True,
+        is_embedded=True,
     )
 
 

@@ -13,6 +13,7 @@ from modules.cloud.edgecontroller.downstream.controller import DownstreamControl
 from modules.cloud.edgecontroller.downstream.node_watches import NodeWatches
 from modules.cloud.edgecontroller.mirror.kept_bodies import KeptBodies
 from modules.cloud.edgecontroller.mirror.mirror import Mirror
+from modules.cloud.edgecontroller.module import EdgeController
 from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs
 from modules.cloud.storage.database import IN_MEMORY
 from modules.cloud.storage.database.database import Database
@@ -50,6 +51,23 @@ def lists_of_pods(core: ClusterController) -> list[dict[str, str]]:
 def read(core: ClusterController) -> list[str]:
     """The objects that were read one by one."""
     return [f"{call.verb} {call.plural} {call.name}" for call in core.server.requests]
+
+
+def test_what_is_read_for_a_node_that_connects_is_kept_as_json(core: ClusterController) -> None:
+    """An object takes several times as much memory (simulation, api, seed 31092)."""
+    core.server.apply(secret(a=LARGE), pod(imagePullSecrets=USES["imagePullSecrets"]))
+    core.bee.settle()
+    core.connected("n1")
+    assert INSERT in core.down()
+    running = core.bee.hive.slot(EdgeController.name).running
+    module = None if running is None else running.ref._actor_weakref()
+    assert isinstance(module, EdgeController)
+    mirror = module._transactions._storage
+    assert isinstance(mirror, Mirror)
+    for key in (WEB, ObjectKey("Secret", "default", "key")):
+        mirrored = mirror.bodies.get(key)
+        assert mirrored is not None
+        assert (mirrored.is_whole, type(mirrored.kept)) == (True, bytes)
 
 
 def test_the_pods_of_a_node_that_connects_are_read_and_sent_after_their_references(core: ClusterController) -> None:

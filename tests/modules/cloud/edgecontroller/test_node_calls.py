@@ -35,7 +35,7 @@ class Bench:
         client.calls.send = self._send
         bodies.find_whole.return_value = None
         self.bodies = bodies
-        cluster = RemoteCluster(Mock(), admits_statuses=admits_statuses)
+        cluster = RemoteCluster(Mock(), is_embedded=admits_statuses)
         self._calls = NodeCalls(cluster, bodies, client, Mock(), Mock())
 
     def _send(self, call: ApiCall, answered: Answered, _node: str = "") -> None:
