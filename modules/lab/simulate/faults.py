@@ -19,6 +19,10 @@ _LATE: Final = 180.0
 """Seconds after which a cloudcore has handled the messages that a node had sent to it: it lists all objects at its
 start, and has a minute for each request.
 """
+_UNDER_WAY: Final = 30.0
+"""The same of the present cloudcore. A process with an empty store does not know of the patches that an earlier one
+has sent, and begins with what the cloud tells.
+"""
 
 
 class Faults:
@@ -161,6 +165,7 @@ class Faults:
 
     def _store_lost(self, node: SimulatedNode, _fault: Fault) -> Undo:
         node.lose_store()
+        node.statuses.late_until = self._world.now() + _UNDER_WAY
         return nothing
 
     def _events_cut(self, node: SimulatedNode, _fault: Fault) -> Undo:
