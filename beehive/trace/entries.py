@@ -65,7 +65,7 @@ class RecorderNote(msgspec.Struct, frozen=True):
     """A note of the recorder itself."""
 
     time: float
-    kind: NoteKind
+    kind: str
     text: str
     data: Any = None
 

@@ -67,6 +67,9 @@ REMOVAL_INTERVAL: Final = 1.0
 EVENT_SECONDS: Final = 2.0
 """Seconds that the cloud has to read events before they are written."""
 
+WRITTEN: Final = "written"
+"""Name of the turn in which edgehub takes the result of a write."""
+
 _NO_CLOCK: Final = 1_700_000_000_000
 """Milliseconds since the Unix epoch; an earlier wall clock comes from a board booted without a battery."""
 
@@ -203,7 +206,7 @@ class OutboxManager:
 
     def report_write(self, changes: OutboxChanges, error: OutboxError | None) -> None:
         """Take a result, on the writer's thread."""
-        self._context.call_soon(lambda: self._handle_written(changes, error), "written")
+        self._context.call_soon(lambda: self._handle_written(changes, error), WRITTEN)
 
     def _handle_written(self, changes: OutboxChanges, error: OutboxError | None) -> None:
         self._writing = False

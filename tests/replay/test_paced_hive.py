@@ -6,7 +6,8 @@ import pytest
 
 from beehive import Message, Module, ModuleName, handles
 from beehive.simulation import Simulation
-from beehive.trace import Delivered, RecordedMessage
+from beehive.trace import Delivered, Note, NoteKind, RecordedMessage
+from modules.lab.replay.module_turns import ModuleTurns
 from modules.lab.replay.paced_hive import PacedHive
 
 EDGED, META = ModuleName.EDGED.value, ModuleName.METAMANAGER.value
@@ -24,7 +25,9 @@ def recorded(span: int, at: float, way: str, resource: str, waited: float = 0.0)
     return Delivered(at, span, 0, span, sender, to, way, "handled", "", 0, waited, 0.0, message)
 
 
-def handled(deliveries: Iterable[Delivered], early: Iterable[str], late: Iterable[str] = ()) -> list[tuple[str, float]]:
+def handled(
+    deliveries: Iterable[Delivered], early: Iterable[str], late: Iterable[str] = (), *, is_simulated: bool = False
+) -> list[tuple[str, float]]:
     """Return what edged handles, and when: messages that come immediately, and after a second; it asks when `a` comes,
     and is answered at once.
     """
@@ -51,7 +54,7 @@ def handled(deliveries: Iterable[Delivered], early: Iterable[str], late: Iterabl
             """Answer at once."""
             self.reply(message)
 
-    hive = PacedHive(simulation, deliveries)
+    hive = PacedHive(simulation, deliveries, is_simulated=is_simulated)
     hive.add(Asking)
     hive.add(Answering)
     hive.start()
@@ -95,3 +98,48 @@ def test_an_answer_and_a_message_come_in_the_order_in_which_they_were_sent(
     """
     deliveries = [recorded(1, 0.3, "send", "a"), recorded(2, 0.3, "request", "q"), recorded(5, 0.6, "response", "q")]
     assert handled(sorted([*deliveries, other], key=lambda one: one.time - one.waited), ("a", "b")) == order
+
+
+@pytest.mark.parametrize(("is_simulated", "order"), [(True, ["a", "answer", "b"]), (False, ["a", "b", "answer"])])
+def test_of_two_messages_within_a_millisecond_the_first_is_known_only_in_a_simulation(
+    order: list[str], *, is_simulated: bool
+) -> None:
+    """Threads of a real node may have sent them in either order."""
+    deliveries = [
+        recorded(1, 0.3, "send", "a"),
+        recorded(2, 0.3, "request", "q"),
+        recorded(5, 0.6, "response", "q"),
+        recorded(6, 0.9, "send", "b", waited=0.2995),
+    ]
+    found = handled(deliveries, ("a", "b"), is_simulated=is_simulated)
+    assert [resource for resource, _ in found] == order
+
+
+@pytest.mark.parametrize(("turns", "at"), [([], 0.0), ([4.0], 3.9)])
+def test_a_message_is_the_recorded_one_if_its_sender_began_no_other_turn_before(turns: list[float], at: float) -> None:
+    """The machine stood still while the sender wanted to send it."""
+    simulation, found = Simulation(), list[float]()
+    notes = [Note(time, 0, 0, 0, NoteKind.TURN, META, "other") for time in turns]
+
+    class Receiving(Module):
+        name = ModuleName.EDGED
+
+        @handles()
+        def on_message(self, _message: Message) -> None:
+            found.append(round(self.clock.monotonic(), 3))
+
+    class Sending(Module):
+        name = ModuleName.METAMANAGER
+
+        def on_start(self) -> None:
+            for _ in range(2):
+                self.send(ModuleName.EDGED, self.message("a", "update", None, group="g"))
+
+    deliveries = [recorded(1, 0.0, "send", "a"), recorded(2, 3.9, "send", "a")]
+    hive = PacedHive(simulation, deliveries, exact=(EDGED,), turns=ModuleTurns(notes))
+    hive.add(Receiving)
+    hive.add(Sending)
+    hive.start()
+    simulation.run_for(9.0)
+    hive.stop()
+    assert found == [0.0, at]

@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from beehive import Actor, ModuleName
+from beehive.delivery import ANSWER
 from beehive.simulation import Simulation
-from beehive.trace import Change, Note, StoreCommit
+from beehive.trace import Change, Note, NoteKind, StoreCommit
 from beehive.trace.entries import EntrySink
 from beehive.trace.redact import Redactor
 from edged.node.machine import MachineInfo, MachineUsage
@@ -18,6 +20,7 @@ from metamanager.rows import Row
 from metamanager.sqlite_store import SqliteStore
 from modules.lab.doubles.container_runtime.machine_info import PLENTY
 from modules.lab.replay.machine_info import RecordedMachineInfo
+from modules.lab.replay.module_turns import ModuleTurns
 from modules.lab.replay.store import RecordedStore
 
 POD = Change("put", "default/pod/a", "pod", b'{"metadata":{"name":"a","uid":"u"}}')
@@ -232,3 +235,28 @@ def test_figures_are_recorded_when_they_change_and_come_back_at_their_time(tmp_p
     assert recorded.usage(tmp_path).memory_available == 10
     again.run_for(7.0)
     assert recorded.usage(tmp_path).memory_available == 9
+
+
+@pytest.mark.parametrize(
+    ("key", "turn", "ends"), [(ROW.key, 1.0, False), (ROW.key, 2.0, True), ("null/x/y", 1.0, False)]
+)
+def test_a_commit_after_which_metamanager_did_nothing_more_was_under_way_at_the_end(
+    key: str, turn: float, tmp_path: Path, *, ends: bool
+) -> None:
+    """Otherwise it has other changes than the recorded run had."""
+    simulation, found = Simulation(), list[float]()
+    turns = ModuleTurns([Note(turn, 0, 0, 0, NoteKind.TURN, ModuleName.METAMANAGER, ANSWER)])
+    change = Change("put", ROW.key, "pod", b"{}")
+    store = RecordedStore(tmp_path / "db", simulation, [commit("commit", 0.5, 0.1, change=change)], turns)
+
+    class Writing(Actor):
+        def on_receive(self, _message: object) -> None:
+            store.put(Row(key, "pod", "{}"))
+            store.commit()
+            found.append(self.clock.monotonic())
+
+    simulation.run_for(1.6)
+    simulation.start(Writing).ref.tell("write")
+    simulation.run_for(9.0)
+    simulation.close()
+    assert found == ([1.6] if ends else [])

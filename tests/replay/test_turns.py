@@ -1,5 +1,7 @@
 """The recorded turns of a module come again in their order, whatever a busy machine has kept waiting."""
 
+from pathlib import Path
+
 import pytest
 
 from beehive import Actor, Message, Module, ModuleName, handles
@@ -7,10 +9,15 @@ from beehive.clock import Timer
 from beehive.delivery import ANSWER
 from beehive.simulation import Simulation
 from beehive.testing import Harness
-from beehive.trace import Note, NoteKind, TimerFired
+from beehive.trace import CriCall, Note, NoteKind, TimerFired, TraceHeader
+from beehive.trace.format import FORMAT
+from modules.lab.replay.module_turns import ModuleTurns
 from modules.lab.replay.paced_hive import PacedHive
+from modules.lab.replay.recorded import Recorded
+from modules.lab.replay.run import Replay
 from modules.lab.replay.timers import RecordedTimers
 from modules.lab.replay.turns import RecordedTurns, begun_in_time, paced
+from modules.lab.replay.worker_reads import FIRST
 from tests.replay.test_paced_hive import recorded
 
 EDGED = ModuleName.EDGED.value
@@ -45,6 +52,13 @@ def test_results_without_a_beginning_are_taken_in_their_order_and_only_near_thei
     assert [turns.taken_at(EDGED, "health u", None, 0.9) for _ in range(3)] == [1.0, 1.5, 0.9]
 
 
+def test_a_result_is_near_that_was_taken_after_a_turn_of_seconds() -> None:
+    """The machine stood still in the turn before it."""
+    notes = [turn(4.2, ANSWER), turn(4.3, "health u")]
+    assert RecordedTurns(notes, ModuleTurns(notes)).taken_at(EDGED, "health u", None, 0.9) == 4.3
+    assert RecordedTurns(notes).taken_at(EDGED, "health u", None, 0.9) == 0.9
+
+
 def test_work_begins_when_it_was_begun() -> None:
     """Between its dispatch and its first read of the runtime a container may have ended."""
     turns = RecordedTurns([turn(2.0, "synced u", 1.4), turn(3.0, "synced u", 2.6)])
@@ -52,6 +66,20 @@ def test_work_begins_when_it_was_begun() -> None:
     turns.taken_at(EDGED, "synced u", 1.4, 1.9)
     assert turns.begin(EDGED, "synced u", 2.0) == 2.6
     assert turns.begin(EDGED, "other", 1.0) is None
+
+
+@pytest.mark.parametrize(("calls", "at"), [((1.4, 2.5, 2.6), 2.5), ((1.4,), None)])
+def test_work_begins_when_it_was_begun_though_the_recording_ended_before_its_result(
+    calls: tuple[float, ...], at: float | None, tmp_path: Path
+) -> None:
+    """It would have ended, and gone on to what is in no trace, before the recorded work had begun."""
+    request = b'{"sandbox_filter":{"label_selector":{"io.kubernetes.pod.uid":"u"}}}'
+    reads = [CriCall(time, 9, 1, 1, "edged/worker-0", FIRST, request, b"[]", "", "", 0.0) for time in calls]
+    recorded = Recorded(TraceHeader(FORMAT, "edgecore", "n", 0.0), (turn(2.0, "synced u", 1.4), *reads))
+    player = Replay(recorded, tmp_path, EDGED)
+    player._of_turns()
+    assert [player._turns.begin(EDGED, "synced u", 1.0) for _ in range(2)] == [1.4, at]
+    assert player._turns.taken_at(EDGED, "synced u", 2.5, 2.7) == 2.7
 
 
 def test_probes_of_a_container_at_once_begin_one_after_the_other() -> None:
@@ -124,8 +152,12 @@ def test_an_answer_that_waited_behind_a_later_message_comes_behind_it_again() ->
     assert found == [("a", 0.0), ("b", 0.4), ("answer", 0.6)]
 
 
-def run_timers(records: list[TimerFired], seconds: float, *, period: bool = False) -> list[float]:
-    """Set a timer at once in a module that has the recorded ones, and return when it runs within ten seconds."""
+def run_timers(
+    records: list[TimerFired], seconds: float, others: tuple[Note, ...] = (), *, period: bool = False
+) -> list[float]:
+    """Set a timer at once in a module that has the recorded ones, and other turns, and return when it runs within ten
+    seconds.
+    """
     times: list[float] = []
     timers: list[Timer] = []
 
@@ -142,7 +174,7 @@ def run_timers(records: list[TimerFired], seconds: float, *, period: bool = Fals
         TimerFired(one.time, 1, 0, 1, EDGED, Timed.tick.__qualname__, one.seconds, one.periodic, 0.0) for one in records
     ]
     with Harness() as bee:
-        bee.add(paced(Timed, RecordedTurns([]), RecordedTimers(tuple(named), EDGED)))
+        bee.add(paced(Timed, RecordedTurns([]), RecordedTimers((*named, *others), EDGED)))
         bee.start()
         bee.run_for(10)
     return times
@@ -155,12 +187,22 @@ def run_timers(records: list[TimerFired], seconds: float, *, period: bool = Fals
         ([fired(0.99, "", 1.0)], 1.0, [1.0]),
         ([fired(0.7, "", 0.6)], 1.4, [0.7]),
         ([fired(2.1, "", 2.0), fired(1.2, "", 1.0)], 1.0, [1.2]),
-        ([fired(9.0, "", 1.0)], 1.0, [3.0]),
+        ([], 1.0, [3.0]),
     ],
     ids=["late", "never before it is due", "drawn", "by its length", "cancelled when it was due"],
 )
 def test_a_timer_runs_when_it_ran(records: list[TimerFired], seconds: float, times: list[float]) -> None:
     assert run_timers(records, seconds) == times
+
+
+@pytest.mark.parametrize(
+    ("records", "seconds", "times"),
+    [([], 1.0, [6.0]), ([fired(4.2, "", 1.0)], 1.0, [4.2]), ([fired(4.2, "", 0.0)], 0.1, [4.2])],
+    ids=["cancelled when it was due", "late", "set late"],
+)
+def test_a_timer_is_later_than_a_turn_of_seconds(records: list[TimerFired], seconds: float, times: list[float]) -> None:
+    """The machine stood still until the module's next turn, at 4 seconds."""
+    assert run_timers(records, seconds, (turn(4.0, ANSWER),)) == times
 
 
 def test_a_period_runs_when_it_ran_unless_the_code_has_another_one() -> None:

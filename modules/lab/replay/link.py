@@ -14,8 +14,9 @@ import msgspec
 from beehive import Message, Runtime, decode, encode
 from beehive.names import ModuleName
 from beehive.trace import Delivered, Direction, LinkFrame, Note
-from edgehub.errors import ClosedHereError, LinkError, LinkLostError
+from edgehub.errors import ClosedHereError, LinkError, LinkLostError, OutboxError
 from edgehub.link import Link, LinkEvents
+from edgehub.outbox.manager import WRITTEN
 from edgehub.outbox.recording import FAILED
 from edgehub.outbox.store import OpenOutbox, StoredMessage
 from edgehub.recording import CONFIRMED
@@ -218,17 +219,35 @@ def connections_of(recorded: Recorded) -> list[RecordedConnection]:
 
 
 class RecordedOutbox:
-    """An outbox in memory that starts with the recorded rows (`edgehub.outbox.store.OutboxStore`)."""
+    """An outbox in memory that starts with the recorded rows (`edgehub.outbox.store.OutboxStore`).
 
-    def __init__(self, found: list[StoredMessage]) -> None:
+    Args:
+        found: rows of an earlier run.
+        actors: runtime of the replay.
+        writes: end of each recorded write, in seconds of the trace, with its error, if any; None if that is not known:
+            then writes take no time.
+    """
+
+    def __init__(
+        self, found: list[StoredMessage], actors: Runtime, writes: Iterable[tuple[float, str]] | None = None
+    ) -> None:
         self._rows = {one.serial: one for one in found}
+        self._actors = actors
+        self._writes = None if writes is None else deque(writes)
 
     def load(self) -> list[StoredMessage]:
         """Return the rows in the order of their serials."""
         return [self._rows[serial] for serial in sorted(self._rows)]
 
     def change(self, put: Iterable[StoredMessage], gone: Iterable[int]) -> None:
-        """Add and remove rows."""
+        """Add and remove rows when the recorded outbox had; a write that did not end there does not end.
+
+        Raises:
+            OutboxError: the recorded write failed.
+        """
+        error = "" if self._writes is None else self._end_of(self._writes)
+        if error:
+            raise OutboxError("write the outbox", "", error)
         self._rows.update((one.serial, one) for one in put)
         for serial in gone:
             self._rows.pop(serial, None)
@@ -236,13 +255,42 @@ class RecordedOutbox:
     def close(self) -> None:
         """Do nothing."""
 
+    def _end_of(self, writes: deque[tuple[float, str]]) -> str:
+        """Wait until the recorded end of the write that begins now, and return its error; empty without one."""
+        clock, over = self._actors.clock, self._actors.future()
+        now = clock.monotonic()
+        while writes and writes[0][0] < now - _STEP:
+            writes.popleft()
+        if not writes:
+            over.get()
+        ended, error = writes.popleft()
+        clock.after(ended - now, over.set)
+        over.get()
+        return error
 
-def outbox_of(notes: list[Note]) -> OpenOutbox | None:
-    """Return a function that opens the recorded outbox; None without one, as when messages waited only in
-    memory.
+
+def outbox_of(notes: list[Note], actors: Runtime) -> OpenOutbox | None:
+    """Return a function that opens the recorded outbox; None without one, as when messages waited only in memory.
+
+    Args:
+        notes: about the outbox.
+        actors: runtime of the replay.
     """
-    opened = next((note for note in notes if not note.text.startswith(FAILED)), None)
+    opened = next((note for note in notes if isinstance(note.data, list)), None)
     if opened is None:
         return None
-    store = RecordedOutbox([StoredMessage(*row) for row in opened.data])
+    store = RecordedOutbox([StoredMessage(*row) for row in opened.data], actors, _writes(notes))
     return lambda: store
+
+
+def _writes(notes: list[Note]) -> list[tuple[float, str]] | None:
+    """Return the end of each write with its error, which is noted before; None if there are no such notes."""
+    found: list[tuple[float, str]] = []
+    error = ""
+    for note in notes:
+        if note.text == WRITTEN:
+            found.append((note.time, error))
+            error = ""
+        elif note.text.startswith(FAILED):
+            error = note.text
+    return found or None

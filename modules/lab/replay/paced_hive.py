@@ -16,13 +16,14 @@ from beehive.names import ModuleName
 from beehive.trace import Delivered
 from beehive.trace_context import acting_as, current_cause, current_context, resumed
 from edgehub.subject import subject
+from modules.lab.replay.module_turns import ModuleTurns
 from modules.lab.replay.outputs import handled_from, sent_at
 from modules.lab.replay.stub_module import SLOWEST_START
 
 _LONGEST: Final = 1.0
 """Seconds that a message may be put off; a later one is another."""
 _TIE: Final = 1e-3
-"""Seconds between two messages that may have been sent in either order."""
+"""Seconds between two messages that the threads of a real node may have sent in either order."""
 
 
 class _Times(NamedTuple):
@@ -38,6 +39,8 @@ class PacedHive(Hive):
         deliveries: all recorded deliveries, in the order that they were sent.
         acted: when answers were taken, or when edged acted first because of one (`acted_at`), by the answer's span.
         exact: the modules whose turns are all known; each message and answer then has its own time, whatever waits.
+        turns: when modules began their turns; None if that tells nothing of when they sent messages.
+        is_simulated: whether the recorded run was a simulation, which has one thread.
     """
 
     def __init__(
@@ -46,8 +49,13 @@ class PacedHive(Hive):
         deliveries: Iterable[Delivered],
         acted: Mapping[int, float] | None = None,
         exact: Collection[str] = (),
+        turns: ModuleTurns | None = None,
+        *,
+        is_simulated: bool = False,
     ) -> None:
         super().__init__(runtime)
+        self._turns = turns or ModuleTurns(())
+        self._tie = 0.0 if is_simulated else _TIE
         self._exact = bool(exact)
         self._modules = frozenset(exact or (ModuleName.EDGED,))
         self._times: dict[Hashable, deque[_Times]] = {}
@@ -100,7 +108,7 @@ class PacedHive(Hive):
         before it.
         """
         now, cause, sender = self.clock.monotonic(), current_cause(), current_context().actor
-        times = self._next_of(role, now)
+        times = self._next_of(role, now, sender)
         due = times.handled if self._exact else self._behind_others(times, now, is_answer=is_answer, is_own=is_own)
         if due <= now:
             return False
@@ -112,21 +120,22 @@ class PacedHive(Hive):
         self.clock.after(due - now, call)
         return True
 
-    def _next_of(self, role: Hashable, now: float) -> _Times:
+    def _next_of(self, role: Hashable, now: float, sender: str) -> _Times:
         """Return the next recorded times of a role; zeros without any that is near."""
         found = self._times.get(role)
         while self._exact and found and found[0].sent < now - _LONGEST and found[0].handled < now:
             found.popleft()
         longest = _LONGEST if not self._exact or role in self._begun else SLOWEST_START
         self._begun.add(role)
-        if found and (found[0].sent if self._exact else found[0].handled) <= now + longest:
+        latest = self._turns.latest(sender, now, longest)
+        if found and (found[0].sent if self._exact else found[0].handled) <= latest:
             return found.popleft()
         return _Times(0.0, 0.0)
 
     def _behind_others(self, times: _Times, now: float, *, is_answer: bool, is_own: bool) -> float:
         self._waiting = [each for each in self._waiting if each.handled > now]
         overtakes = (is_answer or is_own) and times.sent > 0.0
-        latest = times.sent + (0.0 if is_own else _TIE)
+        latest = times.sent + (0.0 if is_own else self._tie)
         before = (each.handled for each in self._waiting if not overtakes or each.sent <= latest)
         due = max(now, times.handled, *before)
         if due > now:

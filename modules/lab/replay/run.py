@@ -25,6 +25,7 @@ from edged.pod_workers.workers import Worker
 from edged.probes.worker_pool import PROBER, ProbeWorker
 from edged.server.snapshots import Snapshots
 from edged.static_pods.directory import StaticPodDirectory
+from edged.sync.events import SYNCED
 from edged.volumes import MemoryMounts
 from edgehub.counters import LinkCounters
 from edgehub.module import EdgeHub
@@ -39,6 +40,7 @@ from modules.lab.replay.errors import ReplayError
 from modules.lab.replay.events import listening
 from modules.lab.replay.link import RecordedCloud, outbox_of
 from modules.lab.replay.machine_info import RecordedMachineInfo
+from modules.lab.replay.module_turns import ModuleTurns
 from modules.lab.replay.node_watch import first_report, recorded_node_watch
 from modules.lab.replay.outputs import (
     MODULES,
@@ -154,7 +156,8 @@ class Replay:
         self._directories = Directories(recorded.header, root)
         self._deliveries = recorded.delivered()
         calls, events = recorded.calls(), recorded.events()
-        self._turns = turns = RecordedTurns(recorded.notes(NoteKind.TURN))
+        self._module_turns = ModuleTurns(recorded.records)
+        self._turns = turns = RecordedTurns(recorded.notes(NoteKind.TURN), self._module_turns)
         acted = turns.answered if turns.are_known else acted_at(self._deliveries, calls)
         self._hive = self._make_hive(acted)
         self._recorder = Recorder(self._hive)
@@ -269,12 +272,12 @@ class Replay:
             outgoing = Outgoing(link.limits, link.heartbeat)
             timers = RecordedTimers(self._recorded.records, name)
             hub = paced(EdgeHub, self._turns, timers) if self._turns.are_known else timed(timers)
-            outbox = outbox_of(self._recorded.notes(OUTBOX))
+            outbox = outbox_of(self._recorded.notes(OUTBOX), self._simulation)
             hive.add(hub, link, recorder.links(self._cloud.make_link), outgoing, LinkCounters(), None, outbox)
 
     def _open_store(self, source: str) -> Store:
-        exact, commits = self._turns.are_known, self._recorded.commits()
-        self._stores.append(RecordedStore(Path(source), self._simulation, commits, exact=exact))
+        exact, commits, turns = self._turns.are_known, self._recorded.commits(), self._module_turns
+        self._stores.append(RecordedStore(Path(source), self._simulation, commits, turns, exact=exact))
         return self._recorder.store(self._stores[-1])
 
     def _parts_of_edged(self) -> dict[type[Actor], type[Actor]]:
@@ -287,6 +290,8 @@ class Replay:
         }
 
     def _of_turns(self) -> dict[type[Actor], type[Actor]]:
+        for pod, begun in self._runtime.read_by_workers().items():
+            self._turns.add_unfinished(ModuleName.EDGED, f"{SYNCED} {pod}", begun)
         return {
             Worker: begun_in_time(recorded_worker(self._runtime.read_at), self._simulation, self._turns, job_turn),
             ProbeWorker: begun_in_time(ProbeWorker, self._simulation, self._turns, probe_turn),
@@ -302,7 +307,12 @@ class Replay:
     def _make_hive(self, acted: Mapping[int, float]) -> Hive:
         if self._module:
             return Hive(self._simulation)
-        return PacedHive(self._simulation, self._deliveries, acted, MODULES if self._turns.are_known else ())
+        is_simulated = self._recorded.header.seed is not None
+        if not self._turns.are_known:
+            return PacedHive(self._simulation, self._deliveries, acted, is_simulated=is_simulated)
+        return PacedHive(
+            self._simulation, self._deliveries, acted, MODULES, self._module_turns, is_simulated=is_simulated
+        )
 
     def _paced(self, module: type[M]) -> type[M]:
         """Return a module that takes its turns at the recorded times, as far as they are known."""

@@ -117,6 +117,10 @@ class RecordedRuntime:
         """Return when the recorded run began a reading of this pod by a worker that the replay began at `now`."""
         return self._workers.begun_at(pod, now)
 
+    def read_by_workers(self) -> dict[str, list[float]]:
+        """Return when workers of the recorded run began to read each pod, by its uid."""
+        return self._workers.begins()
+
     def client(self) -> ContainerRuntime:
         """Return the runtime as edged uses it."""
         return cast("ContainerRuntime", self)

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from beehive import Module, Resource, ResourceType, Runtime
+from beehive import Module, ModuleName, Resource, ResourceType, Runtime
 from beehive.trace import Change, StoreCommit
 from metamanager.errors import StoreWriteError
 from metamanager.module import MetaManager
@@ -18,6 +18,7 @@ from metamanager.rows import UNNOTED, Cause, Row, row_of
 from metamanager.sqlite_store import SqliteStore
 from modules.edge.devicetwin.state import decode
 from modules.lab.replay.event_outputs import is_event
+from modules.lab.replay.module_turns import ModuleTurns
 
 T = TypeVar("T", bound=int)
 
@@ -42,17 +43,28 @@ class RecordedStore:
 
     A commit lasts until the recorded commit of the same change ended. If there was one of the very same rows at that
     time, it ends as that one did. Otherwise a recorded failure fails all its changes, even if they are spread over
-    several commits now.
+    several commits now. One that the recorded run never ended, and after which metamanager did nothing more, was under
+    way when the recording ended: it does not end here either.
 
     Args:
         path: path of the database; it is made with the recorded rows if it does not exist.
         actors: runtime of the replay.
         commits: recorded commits, in their order.
+        turns: when modules began their turns; None if that is not known.
         exact: whether changes come when they came in the recorded run; then commits begin when they began.
     """
 
-    def __init__(self, path: Path, actors: Runtime, commits: list[StoreCommit], *, exact: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path,
+        actors: Runtime,
+        commits: list[StoreCommit],
+        turns: ModuleTurns | None = None,
+        *,
+        exact: bool = False,
+    ) -> None:
         self._exact = exact
+        self._turns = turns or ModuleTurns(())
         is_new = not path.exists()
         self._inner = SqliteStore(path, keeps_room=False)
         self._actors = actors
@@ -105,6 +117,8 @@ class RecordedStore:
     def commit(self) -> None:
         """Commit after the recorded time, or fail as recorded."""
         changed = Counter(map(_name, self._changed))
+        if self._is_last(frozenset(changed)):
+            self._actors.future().get()
         same = self._pop_same(frozenset(changed))
         ended = self._clock.monotonic() if same is None else same.time
         self._wait(max(self._commit_seconds(), ended - self._clock.monotonic()))
@@ -137,9 +151,15 @@ class RecordedStore:
         self._changed.clear()
         self._inner.rollback()
 
+    def _is_last(self, names: frozenset[str]) -> bool:
+        """Return whether a commit of rows was under way when the recording ended."""
+        is_known = bool(names and self._commits) and not any(True for _ in self._next_of(names))
+        return is_known and self._turns.is_over(ModuleName.METAMANAGER, self._clock.monotonic() + _NEAR)
+
     def _turn(self) -> StoreCommit | None:
         """Return the first of the recorded commits of the changes since the last commit; None without any."""
-        latest = self._clock.monotonic() + (_LONGEST if self._exact else _NEAR)
+        now = self._clock.monotonic()
+        latest = self._turns.latest(ModuleName.METAMANAGER, now, _LONGEST) if self._exact else now + _NEAR
         found = (commit for _, commit in self._next_of(frozenset(map(_name, self._changed))))
         return min((one for one in found if _began(one) <= latest), key=_began, default=None)
 

@@ -15,11 +15,12 @@ from typing import Final
 from beehive.clock import Timer
 from beehive.trace import Note, Record, TimerFired
 from edgehub.module import EdgeHub
+from modules.lab.replay.module_turns import ModuleTurns
 
 _NEAR: Final = 0.25
 """Seconds that a timer may be set earlier or later than the recorded one."""
 _LATE: Final = 2.0
-"""Seconds that a busy machine may run a timer late, or cancel it after it was due."""
+"""Seconds that a busy machine may run a timer late, or cancel it after it was due and the module had time for it."""
 _SAME: Final = 0.001
 """Seconds by which the length of a timer may differ, if it is not drawn."""
 _ATTEMPT: Final = 0.001
@@ -36,6 +37,8 @@ class RecordedTimers:
     """
 
     def __init__(self, records: tuple[Record, ...], module: str) -> None:
+        self._module = module
+        self._turns = ModuleTurns(records)
         self._single: dict[str, list[TimerFired]] = {}
         """Timers that ran once and are to run yet, by their function, in the order that they were set."""
         self._periodic: dict[tuple[str, float], deque[TimerFired]] = {}
@@ -54,7 +57,7 @@ class RecordedTimers:
     def seconds(self, name: str, now: float, seconds: float) -> float:
         """Return the length of a timer that is set now; `seconds` if none was recorded."""
         attempt = self._next_attempt(now) if name == _DIAL else inf
-        known = [one for one in self._set_within(name, now, _NEAR) if _fired_at(one) <= attempt]
+        known = [one for one in self._set_within(name, now, now + _NEAR) if _fired_at(one) <= attempt]
         meant = min(known, key=_fired_at, default=None)
         if meant is None:
             return min(seconds, attempt - now - _ATTEMPT)
@@ -69,12 +72,13 @@ class RecordedTimers:
         run in the recorded run was cancelled, perhaps when it was due already: it runs that much later.
         """
         name = getattr(function, "__qualname__", "")
-        known = list(self._set_within(name, now, _LATE))
+        late = self._turns.latest(self._module, now + seconds, _LATE)
+        known = list(self._set_within(name, now, max(self._turns.latest(self._module, now, _LATE), late - seconds)))
         nearest = min((abs(_set_at(one) - now) for one in known), default=0.0)
         near = [one for one in known if abs(_set_at(one) - now) <= nearest + _NEAR]
         meant = min(near, key=lambda one: (abs(one.seconds - seconds) > _SAME, abs(_set_at(one) - now)), default=None)
         if meant is None or (name == _DIAL and _fired_at(meant) > self._next_attempt(now)):
-            return self.seconds(name, now, seconds) if name == _DIAL else seconds + _LATE, function
+            return self.seconds(name, now, seconds) if name == _DIAL else late - now, function
 
         @wraps(function)
         def fire() -> None:
@@ -96,11 +100,11 @@ class RecordedTimers:
             turns.popleft()
         return max(0.0, _fired_at(turns.popleft()) - now) if turns else None
 
-    def _set_within(self, name: str, now: float, late: float) -> Iterator[TimerFired]:
+    def _set_within(self, name: str, now: float, until: float) -> Iterator[TimerFired]:
         """Yield the timers of a function that were set at about this time, and are to run yet."""
         timers = self._single.get(name, [])
         for number in range(bisect_right(timers, now - _NEAR, key=_set_at), len(timers)):
-            if _set_at(timers[number]) >= now + late:
+            if _set_at(timers[number]) >= until:
                 return
             yield timers[number]
 

@@ -7,6 +7,7 @@ timers, is in notes (`beehive.trace.NoteKind.TURN`); runs of earlier versions ha
 from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import takewhile
+from math import inf
 from operator import itemgetter
 from typing import Final, TypeVar
 
@@ -20,6 +21,7 @@ from beehive.trace_context import current_cause, resumed
 from edged.pod_workers.job import Job
 from edged.probes.worker_pool import PROBED, Assignment
 from edged.sync.events import SYNCED
+from modules.lab.replay.module_turns import ModuleTurns
 from modules.lab.replay.timers import RecordedPeriod, RecordedTimers
 
 M = TypeVar("M", bound=Module)
@@ -39,7 +41,7 @@ class Turn(msgspec.Struct, eq=False):
     """A turn in which a module took a result."""
 
     at: float
-    """When it began."""
+    """When it began; infinite if the recording ended before."""
     since: float | None
     """When the work began whose result it took, if that is known."""
     is_begun: bool = False
@@ -51,9 +53,11 @@ class RecordedTurns:
 
     Args:
         notes: its notes of turns, in their order.
+        begun: when modules began their turns; None if that is not known.
     """
 
-    def __init__(self, notes: Iterable[Note]) -> None:
+    def __init__(self, notes: Iterable[Note], begun: ModuleTurns | None = None) -> None:
+        self._begun = begun or ModuleTurns(())
         self.answered: dict[int, float] = {}
         """When each answer was taken, by its span."""
         self._turns: dict[tuple[str, str], deque[Turn]] = {}
@@ -65,6 +69,20 @@ class RecordedTurns:
                 self._turns.setdefault((note.module, note.text), deque()).append(Turn(note.time, note.data))
         self.are_known = bool(self.answered or self._turns)
         """Whether the run has such notes."""
+
+    def add_unfinished(self, module: str, name: str, begun: Iterable[float]) -> None:
+        """Add work that was under way when the recording ended, if there was any.
+
+        Args:
+            module: that was to take the result.
+            name: of the turn.
+            begun: when work with that name seems to have begun.
+        """
+        turns = self._turns.setdefault((module, name), deque())
+        taken = turns[-1].at if turns else 0.0
+        last = min((time for time in begun if time > taken), default=None)
+        if last is not None:
+            turns.append(Turn(inf, last))
 
     def taken_at(self, module: str, name: str, since: float | None, now: float) -> float:
         """Return when a module took the result that it is given now; `now` if the recorded run had no such result.
@@ -79,7 +97,7 @@ class RecordedTurns:
         while turns and turns[0].at < now - _LATE:
             turns.popleft()
         if since is None:
-            found = turns[0] if turns and turns[0].at <= now + _EARLY else None
+            found = turns[0] if turns and turns[0].at <= self._begun.latest(module, now, _EARLY) else None
         else:
             near = takewhile(lambda one: one.at <= now + _LONGEST, turns)
             begun = [(one.since, one) for one in near if one.at >= now and one.since is not None]

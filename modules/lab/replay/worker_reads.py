@@ -117,6 +117,10 @@ class WorkerReads:
             before.following = made
         return made
 
+    def begins(self) -> dict[str, list[float]]:
+        """Return when workers began to read each pod, by its uid."""
+        return {pod: [one.begin for one in readings] for pod, readings in self._readings.items()}
+
     def change_made(self, actor: str, span: int, change: CriCall) -> None:
         """Note that an actor makes a recorded change now."""
         reading = self._changes.get(id(change))

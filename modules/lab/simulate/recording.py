@@ -21,6 +21,8 @@ from edged.cri.recording import recording
 from edged.node.machine import MachineInfo
 from edged.node.recording import RecordingMachineInfo
 from edgehub.link import LinkFactory
+from edgehub.outbox.manager import WRITTEN
+from edgehub.outbox.recording import OUTBOX
 from edgehub.outbox.recording import recording as recorded_outbox
 from edgehub.outbox.store import OpenOutbox
 from edgehub.recording import RecordingLinks
@@ -66,6 +68,8 @@ class ProcessRecorder:
     def _happened(self, happened: HiveEvent) -> None:
         if not isinstance(happened, TurnTaken):  # in virtual time all of a moment happens at once, as in a replay
             self._entries.append(happened)
+        elif happened.name == WRITTEN:
+            self._entries.append(RecorderNote(happened.time, OUTBOX, WRITTEN))
 
     def clock_jumped(self, seconds: float) -> None:
         """Record a jump of the machine's wall clock."""
