@@ -287,10 +287,17 @@ def test_devices_that_a_registration_does_not_have_are_closed() -> None:
 
 
 @pytest.mark.usefixtures("bench")
-def test_an_edgecore_that_has_lost_its_store_gets_all_values_and_the_state_with_the_registration() -> None:
+def test_an_edgecore_that_has_lost_its_store_gets_all_values_and_the_state_with_the_registration(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Or the Device was made again while the mapper was away: nothing else would tell its state until it changes."""
     bench, told = Failing(), list[Mapping[str, str]]()
-    bench.values = lambda _spec, values: told.append(values) is None  # type: ignore[method-assign]
+
+    def values(_spec: DriverSpec, values: Mapping[str, str]) -> bool:
+        told.append(values)
+        return True
+
+    monkeypatch.setattr(bench, "values", values)
     devices = _run(bench, RealClock(), described(cycle=HOUR))
     wait_until(lambda: told == [{"p": "1"}], "it is reported")
     devices.record_changes()
