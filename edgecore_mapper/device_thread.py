@@ -78,7 +78,10 @@ class DeviceThread:
         self._due = {name: 0.0 for name, one in spec.properties.items() if one.is_reported}
         self._told: dict[str, tuple[str, float]] = {}
         self._state = ""
+        self._tells_all = threading.Event()
         self._problem = ""
+        self._forbidden: dict[str, str] = {}
+        """The desired values that are not written, by property: each is in the log once."""
         self._values: dict[str, str] = {}
         self._driver: DeviceDriver | None = None
         """While the device is open."""
@@ -119,14 +122,24 @@ class DeviceThread:
         self._spec = spec
         self._wake.set()
 
+    def tell_all(self) -> None:
+        """Read and report all values and the state again: edgecore may not have what was reported before."""
+        self._tells_all.set()
+        self._wake.set()
+
     def stop(self) -> None:
         """Ask the thread to end; `join` waits for it."""
         self._stopped.set()
         self._wake.set()
 
     def is_alive(self) -> bool:
-        """Return whether the thread has not ended; it may hold the device still."""
-        return self._thread.is_alive()
+        """Return whether the thread, or an earlier one that it was still waiting for, may hold the device."""
+        thread: DeviceThread | None = self
+        while thread is not None:
+            if thread._thread.is_alive():
+                return True
+            thread = thread._previous
+        return False
 
     def join(self, seconds: float) -> None:
         """Wait at most `seconds` for the thread's end; a driver that hangs is abandoned."""
@@ -145,6 +158,7 @@ class DeviceThread:
             finally:
                 self._close(driver)
             if not self._stopped.is_set():
+                self._forget_reports()
                 self._report_state("offline")
                 self._stopped.wait(self._backoff.next(self._clock.random) + FIRST_DELAY / 10)
 
@@ -152,13 +166,14 @@ class DeviceThread:
         """Wait for the earlier thread, and for the one that it was still waiting for when it was stopped."""
         while self._previous is not None and not self._stopped.is_set():
             self._previous.join(FIRST_DELAY)
-            if not self._previous.is_alive():
+            if not self._previous._thread.is_alive():
                 self._previous = self._previous._previous
 
     def _poll(self, driver: DeviceDriver) -> None:
         self._driver = driver
         while not self._stopped.is_set():
             self._wake.clear()
+            self._forget_reports()
             spec = self._spec  # a report tells the desired values that were written
             driver.properties = spec.properties
             self._write(spec, driver)
@@ -176,6 +191,13 @@ class DeviceThread:
                 self._due[name] = now + (min(cycle, REPEAT) if again else cycle)
             following = min(self._due.values(), default=now + IDLE)
             self._wake.wait(max(0.0, min(following, now + IDLE) - self._clock.monotonic()))
+
+    def _forget_reports(self) -> None:
+        if self._tells_all.is_set():
+            self._tells_all.clear()
+            self._told.clear()
+            self._state = ""
+            self._due = dict.fromkeys(self._due, 0.0)
 
     def _report(self, spec: DriverSpec, read: Mapping[str, str], now: float) -> bool:
         """Report changed values, and values with too old a report; return whether the report must be repeated."""
@@ -196,12 +218,15 @@ class DeviceThread:
             wish = Wish(prop.desired, spec.config, prop.config)
             if not prop.desired:
                 self.written.pop(prop.name, None)  # the same value is another wish later
+                self._forbidden.pop(prop.name, None)
             if not prop.desired or not prop.is_writable or self.written.get(prop.name) == wish:
                 continue
             try:
                 value = prop.value_of(prop.desired)
             except ValueError as error:
-                _log.warning("%s: the desired value of %s is not written: %s", spec.id, prop.name, error)
+                if self._forbidden.get(prop.name) != prop.desired:
+                    self._forbidden[prop.name] = prop.desired
+                    _log.warning("%s: the desired value of %s is not written: %s", spec.id, prop.name, error)
                 continue
             driver.write(prop, value)
             self.written[prop.name] = wish

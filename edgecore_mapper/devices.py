@@ -43,6 +43,7 @@ class MappedDevices:
         self._devices: dict[str, tuple[dmi.Device, dmi.DeviceModel, DeviceThread]] = {}
         self._ending: dict[str, DeviceThread] = {}
         """The threads of removed devices that may not have ended: a device of the same name waits for them."""
+        self._is_stopped = False
         self._registering = False
         self._changed_models: set[str] = set()
         self._changed_devices: set[str] = set()
@@ -76,6 +77,8 @@ class MappedDevices:
 
     def _put(self, device: dmi.Device) -> None:
         """Start or update a device that edgecore has sent now or, if its model has changed, before."""
+        if self._is_stopped:
+            raise DeviceRefused("this mapper has stopped")
         key = _id(device)
         model = self._models.get(f"{device.namespace}/{device.spec.deviceModelReference}")
         if model is None:
@@ -124,6 +127,8 @@ class MappedDevices:
                     self.put_model(model)
             for key in self._devices.keys() - newer - {_id(one) for one in devices}:
                 self.remove(key)
+            for _, _, thread in self._devices.values():
+                thread.tell_all()
             for device in devices:
                 try:
                     if _id(device) not in newer:
@@ -189,9 +194,10 @@ class MappedDevices:
         return found
 
     def stop(self) -> None:
-        """Stop all devices, and wait a few seconds for all of them."""
+        """Stop all devices, take no others, and wait a few seconds for the devices to close."""
         with self._lock:
-            threads = [thread for _, _, thread in self._devices.values()]
+            self._is_stopped = True
+            threads = [*(thread for _, _, thread in self._devices.values()), *self._ending.values()]
             self._devices.clear()
         for thread in threads:
             thread.stop()

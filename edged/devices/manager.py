@@ -100,6 +100,8 @@ class DeviceManager:
         self._inventory = Inventory(known.devices, clock.monotonic())
         self._pod_devices = PodDevices(known.pods)
         self._unwritten = False
+        self._writes = 0
+        """Checkpoints that were begun."""
         self._closed = False
 
     def connect(self, resource: str, plugin: DevicePlugin) -> None:
@@ -128,10 +130,7 @@ class DeviceManager:
         if not changed:
             return
         _log.info("%s: %d devices, %d of them healthy", resource, len(devices), sum(d.healthy for d in devices))
-        try:
-            self._write()
-        except OSError as error:
-            _log.warning("cannot save the list of devices: %s; trying again after the next change", error)
+        self._write_or_warn("the list of devices")
         self._changed()
 
     def disconnect(self, resource: str, plugin: DevicePlugin) -> None:
@@ -159,6 +158,7 @@ class DeviceManager:
             OSError: the checkpoint could not be written.
         """
         given: list[_DeviceRequest] = []
+        writes = self._writes
         try:
             for request in _device_requests(pod):
                 allocation = self._allocated(request)
@@ -169,6 +169,8 @@ class DeviceManager:
                     given.append(request)
         except DeviceError:
             self._release(given)
+            if self._writes != writes:
+                self._write_or_warn("which devices a waiting pod has given back")
             raise
         self._write()
 
@@ -194,10 +196,7 @@ class DeviceManager:
             self._unwritten |= had
         if not had:
             return
-        try:
-            self._write()
-        except OSError as error:
-            _log.warning("cannot save which devices were freed: %s; trying again after the next change", error)
+        self._write_or_warn("which devices were freed")
         self._changed()
 
     def pods(self) -> dict[PodUid, ContainerAllocations]:
@@ -266,9 +265,11 @@ class DeviceManager:
         _log.info("%s has %s %s", request, request.resource, ", ".join(sorted(chosen)))
 
     def _release(self, given: Iterable[_DeviceRequest]) -> None:
+        """Undo allocations. Another thread may have written them into the checkpoint meanwhile."""
         with self._lock:
             for request in given:
                 self._pod_devices.remove(request.uid, request.container.name, request.resource)
+                self._unwritten = True
 
     def _preferred(self, request: _DeviceRequest, endpoint: PluginEndpoint, plugin: DevicePlugin) -> frozenset[str]:
         """Return the plug-in's choice. A failure of this call does not prevent the start."""
@@ -319,6 +320,12 @@ class DeviceManager:
             raise DevicesPendingError("find devices", resource, "its device plug-in is not registered; waiting for it")
         return endpoint.plugin
 
+    def _write_or_warn(self, what: str) -> None:
+        try:
+            self._write()
+        except OSError as error:
+            _log.warning("cannot save %s: %s; trying again after the next change", what, error)
+
     def _write(self) -> None:
         """Write the checkpoint if anything changed. Raises OSError; then the next call tries again."""
         with self._writing:
@@ -327,6 +334,7 @@ class DeviceManager:
                     return
                 checkpoint = Checkpoint(self._inventory.devices(), self._pod_devices.pods())
                 self._unwritten = False
+                self._writes += 1
             try:
                 write_checkpoint(self._file, checkpoint)
             except OSError:

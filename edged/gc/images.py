@@ -102,15 +102,16 @@ def unused(records: Records, now: float, minimum_age: float) -> list[ImageRecord
     return sorted(free, key=lambda record: (record.last_used, record.first_seen, record.id))
 
 
-def too_old(records: Records, now: float, policy: ImagePolicy, began: float) -> list[ImageRecord]:
-    """Return the images that were unused for too long.
+def too_old(records: Records, now: float, policy: ImagePolicy) -> list[ImageRecord]:
+    """Return the images that were unused for too long, at least since they were first seen.
 
-    Use before `began` is unknown, so no image is too old until the maximum age has passed since then (kubelet's
-    freeOldImages).
+    A kubelet's freeOldImages takes an image that it has not seen in use for one unused since ever: one that was pulled
+    for later would go after minutes.
     """
-    if not policy.maximum_age or now - began <= policy.maximum_age:
+    if not policy.maximum_age:
         return []
-    return [r for r in unused(records, now, policy.minimum_age) if now - r.last_used > policy.maximum_age]
+    old = now - policy.maximum_age
+    return [r for r in unused(records, now, policy.minimum_age) if max(r.first_seen, r.last_used) < old]
 
 
 class ImageCollector:
@@ -147,7 +148,6 @@ class ImageCollector:
         self._machine_info = machine_info
         self._root = root
         self._recorder = recorder
-        self._began = clock.monotonic()
         self._records: dict[str, ImageRecord] = {}
 
     def collect(self) -> None:
@@ -158,7 +158,7 @@ class ImageCollector:
             MachineError: the file system cannot be measured.
         """
         records, now = self._update_records()
-        self._remove(too_old(records, now, self._policy, self._began))
+        self._remove(too_old(records, now, self._policy))
         file_system = self._machine_info.usage(self._root, images_directory(self._runtime)).images
         if not file_system.capacity:
             message = "invalid capacity 0 on image filesystem"

@@ -109,6 +109,37 @@ def test_a_device_is_not_opened_before_its_earlier_driver_has_closed_it(
     assert bench.most_open == 1
 
 
+def _named(name: str) -> dmi.Device:
+    device = described()
+    device.name = name
+    return device
+
+
+def test_a_device_that_comes_and_goes_waits_for_a_driver_of_long_ago(devices: MappedDevices, bench: Bench) -> None:
+    """The thread that waited for that driver has ended without it, when another device goes."""
+    first = devices._devices["ns/d"][2]
+    devices.remove("ns/d")
+    devices.put(described())
+    second = devices._devices["ns/d"][2]
+    devices.remove("ns/d")
+    second.join(PATIENCE)
+    devices.put(_named("e"))
+    wait_until(lambda: bench.opened == 2, "the other device is open")
+    devices.remove("ns/e")
+    devices.put(described())
+    assert devices._devices["ns/d"][2]._previous in (first, second)
+
+
+def test_a_mapper_that_has_stopped_opens_no_device(devices: MappedDevices, bench: Bench) -> None:
+    """edgecore's call comes while the mapper ends; it also waits for the devices that were removed just before."""
+    devices.remove("ns/d")
+    bench.goes_on.set()
+    devices.stop()
+    assert bench.open == 0
+    with pytest.raises(DeviceRefused, match="has stopped"):
+        devices.put(_named("e"))
+
+
 def test_a_desired_value_that_was_taken_back_is_written_when_it_comes_again(
     devices: MappedDevices, bench: Bench
 ) -> None:
@@ -253,6 +284,52 @@ def test_devices_that_a_registration_does_not_have_are_closed() -> None:
     assert devices.replace([MODEL], []) == []
     wait_until(lambda: bench.open == 0, "it is closed")
     assert devices.get("ns/d") is None
+
+
+@pytest.mark.usefixtures("bench")
+def test_an_edgecore_that_has_lost_its_store_gets_all_values_and_the_state_with_the_registration(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Or the Device was made again while the mapper was away: nothing else would tell its state until it changes."""
+    bench, told = Failing(), list[Mapping[str, str]]()
+
+    def values(_spec: DriverSpec, values: Mapping[str, str]) -> bool:
+        told.append(values)
+        return True
+
+    monkeypatch.setattr(bench, "values", values)
+    devices = _run(bench, RealClock(), described(cycle=HOUR))
+    wait_until(lambda: told == [{"p": "1"}], "it is reported")
+    devices.record_changes()
+    assert devices.replace([MODEL], [described(cycle=HOUR)]) == []
+    wait_until(lambda: (told, bench.states) == ([{"p": "1"}] * 2, ["online"] * 2), "it is reported again")
+    devices.stop()
+    assert bench.opened == 1
+
+
+@pytest.mark.usefixtures("bench")
+def test_a_desired_value_that_is_never_written_is_in_the_log_once(caplog: pytest.LogCaptureFixture) -> None:
+    """KubeEdge's edgecore passes it on, and a device may be read a hundred times a second."""
+    bench, model = Failing(), dmi.DeviceModel()
+    model.CopyFrom(MODEL)
+    model.spec.properties[0].type = "INT"
+    reads = list[DriverProperty]()
+    devices = MappedDevices({"m": lambda spec: _Counting(bench.driver(spec), reads)}, bench, RealClock())
+    devices.put_model(model)
+    devices.put(described(desired="on"))
+    wait_until(lambda: len(reads) > 3, "it is read several times")
+    devices.put(described(desired="off"))
+    wait_until(lambda: caplog.text.count("is not written") == 2, "the other value is in the log, too")
+    devices.stop()
+
+
+class _Counting(DeviceDriver):
+    def __init__(self, driver: DeviceDriver, reads: list[DriverProperty]) -> None:
+        self._driver, self._reads = driver, reads
+
+    def read(self, prop: DriverProperty) -> Value:
+        self._reads.append(prop)
+        return self._driver.read(prop)
 
 
 @pytest.mark.usefixtures("bench")

@@ -18,7 +18,8 @@ from modules.edge.devicetwin.state import Attribute, Device, Twin
 from modules.edge.devicetwin.twins import At
 from modules.edge.devicetwin.values import MAX_DEVICE, MAX_PROPERTIES
 
-STATES: Final = ("online", "offline", "ok", "unknown", "unhealthy")
+UNKNOWN: Final = "unknown"
+STATES: Final = ("online", "offline", "ok", UNKNOWN, "unhealthy")
 ONLINE: Final = ("online", "ok")
 
 NOT_STORED: Final = "the change could not be written to the node's database; it was not made"

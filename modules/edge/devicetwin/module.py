@@ -266,7 +266,10 @@ class DeviceTwin(Module):
         self._log_notes(change.notes)
 
         def done(stored: bool) -> None:
-            self._reply(message, 0 if stored else FAILED, "" if stored else changes.NOT_STORED)
+            if stored:
+                self._reply(message, state=change.device.state)
+            else:
+                self._reply(message, FAILED, changes.NOT_STORED)
 
         self._slots.change(change.device, change.publications, change.failed, done)
 
@@ -325,10 +328,11 @@ class DeviceTwin(Module):
             _log.warning("not taken: %s: %s", message.route.resource[:200], refused.reason)
         self._reply(message, refused.code, refused.reason)
 
-    def _reply(self, message: Message, code: int = 0, reason: str = "") -> None:
+    def _reply(self, message: Message, code: int = 0, reason: str = "", state: str = "") -> None:
         """Answer a waiting sender: eventbus then acknowledges the message to its broker, and dmi answers the mapper.
 
-        A refusal is final, and the application has received it; after a failure the message may be sent again.
+        A refusal is final, and the application has received it; after a failure the message may be sent again. dmi
+        learns that the state of the device is unknown, which an earlier process may have set.
         """
         if not message.header.sync:
             return
@@ -338,7 +342,8 @@ class DeviceTwin(Module):
         if code >= FAILED:
             self.respond(message.error(self.clock, reason, source=self.name))
         else:
-            self.reply(message, {"code": code, "reason": reason} if code else OK)
+            taken = {"state": state} if state.lower() == changes.UNKNOWN else OK
+            self.reply(message, {"code": code, "reason": reason} if code else taken)
 
     def publish(self, said: Publication) -> None:
         """Send a message to applications."""

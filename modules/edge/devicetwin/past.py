@@ -47,6 +47,11 @@ def extended(past: str, value: str, timestamp: int, by: str = "") -> str:
     return "".join(f"{line}\n" for line in reversed(kept))
 
 
+def last_time(past: str) -> int:
+    """Return when the last value was added, 0 without one."""
+    return _time(past[past.rfind("\n", 0, -1) + 1 :]) if past else 0
+
+
 def entries(past: str, now: int) -> list[PastValue]:
     """Return the values, oldest first, without values too old at `now` (milliseconds)."""
     return [_entry(line) for line in _lines(past) if now - _time(line) <= MAX_AGE]

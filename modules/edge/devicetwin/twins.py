@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from modules.apimachinery.device_properties import ModelProperty, twin_type, type_fault
 from modules.edge.devicetwin.errors import TwinRefused
-from modules.edge.devicetwin.past import extended
+from modules.edge.devicetwin.past import extended, last_time
 from modules.edge.devicetwin.requests import TwinRequest, Version
 from modules.edge.devicetwin.state import APPLICATION, CLOUD, DELETED, Side, Twin
 from modules.edge.devicetwin.values import check_desired, check_kind, check_reported, check_type
@@ -49,7 +49,7 @@ def update(stored: Twin | None, asked: TwinRequest | None, model: ModelProperty 
         _check(asked, model)
     twin = stored if stored is not None and stored.is_live else _begun(stored, asked, model)
     kind = _type(twin, model, (asked.actual, asked.expected))
-    actual = _set(twin.actual, asked.actual, kind, at)
+    actual = _set(twin.actual, asked.actual, kind, at, past=twin.past)
     expected = _set(twin.expected, asked.expected, kind, at, at.by)
     changed = replace(
         twin,
@@ -193,16 +193,24 @@ def _with_expected(twin: Twin, expected: Side | None, at: At) -> Twin:
     return replace(twin, expected=expected, past_expected=past)
 
 
-def _set(side: Side | None, value: str | None, kind: str, at: At, by: str = "") -> Side | None:
+def _set(side: Side | None, value: str | None, kind: str, at: At, by: str = "", past: str = "") -> Side | None:
     if value is None:
         check_kind(kind)
         return side
     if value or kind not in ("", "string"):
         check_type(kind, value)
     old = side or Side()
-    if value == old.value and 0 <= at.now - old.timestamp < at.heartbeat:
+    if value == old.value and 0 <= at.now - _changed_at(old, at, past) < at.heartbeat:
         return side
     return replace(old, value=value, timestamp=_time(old, at), edge=old.edge + 1, due=at.number, by=by)
+
+
+def _changed_at(side: Side, at: At, past: str) -> int:
+    """Return the node's time at a side's last change. Its own time is a later one as long as a clock that was set back,
+    or one that a power cut has left behind, has not caught up: then the history has the node's, unless the value is too
+    large for it.
+    """
+    return side.timestamp if side.timestamp <= at.now else last_time(past) or side.timestamp
 
 
 def _time(side: Side, at: At) -> int:

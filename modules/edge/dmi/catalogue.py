@@ -73,11 +73,13 @@ class Wanted(NamedTuple):
 
     message: Message
     digest: bytes
-    """Digest of the message; it identifies the object's state."""
+    """Digest of the message and the uid; it identifies the object's state."""
     model: str = ""
     """The model that the mapper must have before this device."""
     notes: tuple[str, ...] = ()
     """The parts that are not sent to the mapper, and why."""
+    uid: str = ""
+    """The Device's, which DMI does not have."""
 
 
 class _Stored(NamedTuple):
@@ -184,7 +186,8 @@ class Catalogue:
             return None
         device = with_desired(read_mapped_device(stored.text), self._by_owner.get(key.id, {}))
         message, notes = device_message(device, model)
-        return Wanted(message, _digest(message), stored.model, notes)
+        uid = device.metadata.uid
+        return Wanted(message, _digest(message, uid), stored.model, notes, uid)
 
     def _wanted_model(self, protocol: str, key: str) -> Wanted | None:
         stored = self._models.get(key)
@@ -224,8 +227,8 @@ def _patience(device: MappedDevice) -> float:
     )
 
 
-def _digest(message: Message) -> bytes:
-    return blake2b(message.SerializeToString(deterministic=True), digest_size=16).digest()
+def _digest(message: Message, uid: str = "") -> bytes:
+    return blake2b(message.SerializeToString(deterministic=True) + uid.encode(), digest_size=16).digest()
 
 
 class DeviceForMapper(NamedTuple):

@@ -17,9 +17,10 @@ Milliseconds = Annotated[int, _INT64]
 """A cycle of reads or reports."""
 
 
-class _Metadata(msgspec.Struct, frozen=True):
+class _Metadata(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str = ""
     namespace: str = ""
+    uid: str = ""
 
 
 class Visitors(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

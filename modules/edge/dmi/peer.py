@@ -39,6 +39,8 @@ class MapperStep(NamedTuple):
     generation: int = 0
     """Number of the mapper's process, as far as that is known."""
     notes: tuple[str, ...] = ()
+    uid: str = ""
+    """Of the Device."""
 
 
 class _Later(NamedTuple):
@@ -60,13 +62,15 @@ class Peer:
         self._catalogue = catalogue
         self._generation = 0
         self._has: dict[Key, bytes] = {}
+        self._uids: dict[Key, str] = {}
+        """Of the Devices that the mapper has."""
         self._due_models: OrderedDict[Key, None] = OrderedDict()
         self._due_devices: OrderedDict[Key, None] = OrderedDict()
         self._later: dict[Key, _Later] = {}
 
-    def record(self, key: Key, digest: bytes) -> None:
+    def record(self, key: Key, wanted: Wanted) -> None:
         """Note that the mapper has an object."""
-        self._has[key] = digest
+        self._has[key], self._uids[key] = wanted.digest, wanted.uid
         self._later.pop(key, None)
         self._queue_of(key).pop(key, None)
 
@@ -78,6 +82,7 @@ class Peer:
     def forget(self) -> None:
         """Note that the mapper may have been restarted: it gets all objects again."""
         self._generation += 1
+        self._uids.clear()
         keys = list(self._catalogue.keys(self.protocol))
         present = set(keys)
         self._has = {key: _UNKNOWN for key in self._has if key.kind == "device" or key not in present}
@@ -111,9 +116,9 @@ class Peer:
             return
         self._later.pop(step.key, None)
         if step.digest is None:
-            self._has.pop(step.key, None)
+            self._removed(step.key)
         else:
-            self._has[step.key] = step.digest
+            self._has[step.key], self._uids[step.key] = step.digest, step.uid
 
     def failed(self, step: MapperStep, now: float, source: random.Random) -> int:
         """Note that the mapper has refused a call; return how many times in a row it has done so.
@@ -124,7 +129,7 @@ class Peer:
             return 0
         failures = self._failures(step.key) + 1
         if step.digest is None and failures >= MOST_REMOVALS:
-            self._has.pop(step.key, None)
+            self._removed(step.key)
             self._later.pop(step.key, None)
             return failures
         if step.digest is not None and step.key.kind == "device":
@@ -137,6 +142,18 @@ class Peer:
         delay = 0.0 if at_once else max(FIRST_DELAY / 2, backoff.next(source))
         self._later[step.key] = _Later(now + delay, failures)
         return failures
+
+    def _removed(self, key: Key) -> None:
+        self._has.pop(key, None)
+        self._uids.pop(key, None)
+        if key.kind == "device":
+            self._queue(key)  # a later Device of its name, perhaps
+
+    def _is_another(self, key: Key, wanted: Wanted) -> bool:
+        """Return whether the mapper has an earlier Device of the name: it would take the later one for unchanged, and
+        never report its state.
+        """
+        return self._has.get(key, _UNKNOWN) != _UNKNOWN and self._uids.get(key, wanted.uid) != wanted.uid
 
     def _failures(self, key: Key) -> int:
         later = self._later.get(key)
@@ -167,7 +184,7 @@ class Peer:
             key, _ = self._due_devices.popitem(last=False)
             wanted = self._catalogue.wanted(self.protocol, key)
             has = self._has.get(key)
-            if wanted is None and has is not None:
+            if has is not None and (wanted is None or self._is_another(key, wanted)):
                 return _remove(key)
             if wanted is None or has == wanted.digest:
                 self._later.pop(key, None)
@@ -199,9 +216,11 @@ def _put(key: Key, wanted: Wanted, *, is_known: bool, failures: int) -> MapperSt
         return MapperStep(key, "CreateDeviceModel", request, dmi.CreateDeviceModelResponse, wanted.digest)
     if failures % 2:
         request = dmi.RegisterDeviceRequest(device=message)
-        return MapperStep(key, "RegisterDevice", request, dmi.RegisterDeviceResponse, wanted.digest, notes=wanted.notes)
-    request = dmi.UpdateDeviceRequest(device=message)
-    return MapperStep(key, "UpdateDevice", request, dmi.UpdateDeviceResponse, wanted.digest, notes=wanted.notes)
+        step = MapperStep(key, "RegisterDevice", request, dmi.RegisterDeviceResponse, wanted.digest)
+    else:
+        request = dmi.UpdateDeviceRequest(device=message)
+        step = MapperStep(key, "UpdateDevice", request, dmi.UpdateDeviceResponse, wanted.digest)
+    return step._replace(notes=wanted.notes, uid=wanted.uid)
 
 
 def _remove(key: Key) -> MapperStep:

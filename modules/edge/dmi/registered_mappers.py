@@ -158,9 +158,12 @@ class RegisteredMappers:
         else:
             self._events.record(EventType.NORMAL, Reason.MAPPER_READY, f"mapper {name} listens on {path} again")
 
-    def _handle_stored_report(self, device: str, state: str) -> None:
-        """Note a stored report about a device; `state` is empty for a report of values."""
-        if self._watchdog.heard(device, self._module.clock.monotonic(), state):
+    def _handle_stored_report(self, device: str, state: str, known_state: str = "") -> None:
+        """Note a stored report about a device; `state` is empty for a report of values, `known_state` unless the
+        device's is unknown.
+        """
+        is_unknown = known_state.lower() == UNKNOWN and not self._settings.like_kubeedge
+        if self._watchdog.heard(device, self._module.clock.monotonic(), state, is_unknown=is_unknown):
             _log.info("device %s reports again", device)
             self._reporter.set_state(device, ONLINE)
 

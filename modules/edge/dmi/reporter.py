@@ -37,7 +37,8 @@ class Reporter:
         quotas: of mappers.
         counters: of reports.
         mapper_of: returns the mapper of a device, "" for none.
-        stored: called with the device and the state of each stored report; the state is "" in a report of values.
+        stored: called with the device and the state of each stored report, "" in a report of values; and with the
+            device's state if it is unknown, else "".
         echo: see `reports.twins_update`.
     """
 
@@ -47,7 +48,7 @@ class Reporter:
         quotas: Quotas,
         counters: DmiCounters,
         mapper_of: Callable[[str], str],
-        stored: Callable[[str, str], None],
+        stored: Callable[[str, str, str], None],
         *,
         echo: bool,
     ) -> None:
@@ -102,18 +103,20 @@ class Reporter:
         return self._module.message(resource, Operation.RESPONSE, text, source=Source.BUS, group=Group.USER)
 
     def _answered(self, report: _Report, future: Future[Any], result: Message | BeehiveError) -> None:
+        answer = reports.TwinAnswer()
         if isinstance(result, BeehiveError) or result.route.operation == Operation.ERROR:
             why = str(result) if isinstance(result, BeehiveError) else _text(result)
             refused: MapperCallRefused | None = MapperCallRefused(
                 RefusalStatus.UNAVAILABLE, f"the report is not stored: {why}"
             )
         else:
-            refused = reports.refused_by_twin(decode_json(result.content_raw(), Any))
+            answer = reports.twin_answer(decode_json(result.content_raw(), Any))
+            refused = reports.refused_by_twin(answer)
         if refused is not None:
             self.refuse(future, refused, report.mapper)
             return
         self._counters.stored(report.mapper)
-        self._stored(report.device, report.content.get("state", ""))
+        self._stored(report.device, report.content.get("state", ""), answer.state)
         future.set(report.answer)
 
 

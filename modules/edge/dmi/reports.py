@@ -72,17 +72,26 @@ def resource_for(device: str, action: str) -> str:
     return base64.urlsafe_b64encode(f"$hw/events/device/{device}/{action}".encode()).decode()
 
 
-class _Answer(msgspec.Struct, frozen=True):
+class TwinAnswer(msgspec.Struct, frozen=True):
+    """devicetwin's answer to a report."""
+
     code: int = 0
+    """0 if the report is stored."""
     reason: str = ""
+    state: str = ""
+    """The device's, if it is unknown."""
 
 
-def refused_by_twin(content: Any) -> MapperCallRefused | None:
-    """Return the refusal in devicetwin's answer; None if the report is stored."""
+def twin_answer(content: Any) -> TwinAnswer:
+    """Return devicetwin's answer; any other content than an object is a success."""
     try:
-        answer = convert(content, _Answer)
+        return convert(content, TwinAnswer)
     except msgspec.ValidationError:
-        return None
+        return TwinAnswer()
+
+
+def refused_by_twin(answer: TwinAnswer) -> MapperCallRefused | None:
+    """Return the refusal in devicetwin's answer; None if the report is stored."""
     if not answer.code:
         return None
     kind = RefusalStatus.NOT_FOUND if answer.code == 404 else RefusalStatus.INVALID_ARGUMENT

@@ -298,7 +298,7 @@ class MapperSession:
             elif isinstance(wanted.message, dmi.Device):
                 answer.deviceList.append(wanted.message)
                 self._log_notes(key, wanted.notes)
-            self._peer.record(key, wanted.digest)
+            self._peer.record(key, wanted)
         return answer
 
     def _pump(self) -> None:

@@ -47,18 +47,20 @@ class Watchdog:
         self._silent: dict[str, float] = {}
         """Silent devices, each with the time when it was last sent to its mapper."""
 
-    def heard(self, device: str, now: float, state: str = "") -> bool:
+    def heard(self, device: str, now: float, state: str = "", *, is_unknown: bool = False) -> bool:
         """Note a report; return whether the device was silent and is now online again.
 
         Args:
             device: `namespace/name`.
             now: monotonic seconds.
             state: the reported state; empty for a report of values.
+            is_unknown: whether its stored state is unknown; if its mapper has told this process none, the watchdog of
+                an earlier process has set it.
         """
         self._heard[device] = now
         if state:
             self._states[device] = state.lower()
-        was_silent = self._silent.pop(device, None) is not None
+        was_silent = self._silent.pop(device, None) is not None or (is_unknown and device not in self._states)
         return was_silent and not state and self._states.get(device, ONLINE) not in _SILENT
 
     def silent(self, device: str, patience: float, now: float) -> tuple[bool, bool]:

@@ -142,11 +142,16 @@ class TaskManager(Module):
             self._refuse_task(message)
         elif address.node != self._settings.node:
             _log.warning("a job of another node: %s", route.resource[:200])
-        elif self._job is not None and self._job.resource == route.resource:
-            for report in self._job.reports:
+        elif self._is_under_way(message):
+            for report in self._job.reports if self._job is not None else ():
                 self._send(route.resource, report)
         else:
             self._begin(address, message)
+
+    def _is_under_way(self, message: Message) -> bool:
+        """Return whether a job is the one under way. One with its name and another spec was made again since."""
+        job = self._job
+        return job is not None and job.resource == message.route.resource and job.spec == _content(message)
 
     def _refuse_task(self, message: Message) -> None:
         """Answer a task of v1alpha1."""

@@ -1,6 +1,9 @@
 """The device manager when a plug-in, the disk or edged itself fails half-way."""
 
+from collections.abc import Set as AbstractSet
 from pathlib import Path
+from types import SimpleNamespace
+from typing import NoReturn, cast
 from unittest.mock import patch
 
 import pytest
@@ -8,10 +11,12 @@ import pytest
 from beehive.simulation import Simulation
 from edged.devices.contract import DevicePlugin
 from edged.devices.manager import DeviceManager
-from edged.devices.model import Device
+from edged.devices.model import Device, PluginOptions
 from edged.devices.pod_devices import Checkpoint, read_checkpoint
 from edged.errors import DevicesPendingError, PluginCallError, RegistrationError
 from edged.pods.model import PodUid
+from modules.apimachinery.types import Pod, from_value
+from tests.edged.conftest import pod
 from tests.edged.devices.fake_plugins import RESOURCE, FakeDevicePlugin
 from tests.edged.devices.test_laws import wanting
 
@@ -96,6 +101,24 @@ def test_what_could_not_be_written_is_written_with_the_next_change(tmp_path: Pat
     world.list("a", "b", "d")
     assert world.written().pods == {}
     assert [device.id for device in world.written().devices[RESOURCE]] == ["a", "b", "d"]
+
+
+def test_what_a_waiting_pod_gives_back_is_not_its_own_after_a_restart(tmp_path: Path) -> None:
+    """A plug-in reports between its two allocations: of two such pods, each would keep half of what the other needs."""
+    world, other = World(tmp_path, "a"), "example.com/other"
+
+    def allocate(_devices: AbstractSet[str]) -> NoReturn:
+        world.list("a", "b")
+        assert list(world.written().pods) == [UID]
+        raise PluginCallError("Allocate", other, "UNAVAILABLE", "it is gone")
+
+    second = cast("DevicePlugin", SimpleNamespace(options=PluginOptions, allocate=allocate))
+    world.manager.connect(other, second)
+    world.manager.listed(other, second, (Device("x"),))
+    main = {"name": "main", "image": "i", "resources": {"limits": {RESOURCE: "1", other: "1"}}}
+    with pytest.raises(DevicesPendingError):
+        world.manager.allocate(from_value(Pod, pod("p0", containers=[main])), anew=True)
+    assert world.written().pods == {}
 
 
 def test_a_plugin_that_has_registered_again_keeps_its_devices_until_it_reports(tmp_path: Path) -> None:

@@ -87,12 +87,14 @@ def test_images_of_one_listing_go_in_one_order_and_not_while_the_clock_stands() 
 
 
 def test_an_image_is_too_old_only_when_it_was_watched_for_long_enough() -> None:
+    """One that an ImagePrePullJob has pulled was never used."""
     policy = ImagePolicy(maximum_age=100.0, minimum_age=0.0)
-    records = {"a": ImageRecord("a", 1, pinned=False, first_seen=0.0, last_used=10.0)}
-    assert too_old(records, 90.0, policy, 0.0) == []
-    assert [r.id for r in too_old(records, 120.0, policy, 0.0)] == ["a"]
-    assert too_old(records, 120.0, policy, 50.0) == []
-    assert too_old(records, 1000.0, ImagePolicy(maximum_age=0.0), 0.0) == []
+    used = ImageRecord("a", 1, pinned=False, first_seen=0.0, last_used=10.0)
+    records = {"a": used, "b": ImageRecord("b", 1, pinned=False, first_seen=50.0)}
+    assert too_old(records, 90.0, policy) == []
+    assert [r.id for r in too_old(records, 120.0, policy)] == ["a"]
+    assert {r.id for r in too_old(records, 151.0, policy)} == {"a", "b"}
+    assert too_old(records, 1000.0, ImagePolicy(maximum_age=0.0)) == []
 
 
 def test_containers_dead_or_alive_and_pods_that_have_not_ended_use_images() -> None:
@@ -269,7 +271,7 @@ def test_images_go_by_their_age_and_their_last_use_and_no_more_of_them_than_is_n
 
     runtime.remove_image = note  # type: ignore[assignment,method-assign]
     names = [f"docker.io/library/{each}:latest" for each in "defgh"]
-    began, seen, used = clock.monotonic(), dict[str, float](), dict[str, float]()
+    seen, used = dict[str, float](), dict[str, float]()
     for _ in range(25):
         name = draw.choice(names)
         runtime.image_sizes[name] = 10 * GIB
@@ -283,7 +285,7 @@ def test_images_go_by_their_age_and_their_last_use_and_no_more_of_them_than_is_n
         used |= {each: now for each, tag in there.items() if tag in in_use}
         may_go = [each for each in there if used.get(each) != now and now - seen[each] >= minimum]
         may_go.sort(key=lambda each: (used.get(each, -1.0), seen[each], each))
-        old = [each for each in may_go if maximum and now - began > maximum < now - used.get(each, -1e9)]
+        old = [each for each in may_go if maximum and now - max(seen[each], used.get(each, seen[each])) > maximum]
         removed.clear()
         collected.collect(free=free, after=draw.choice([10.0, 90.0, 400.0]))
         left = {each.id for each in runtime.list_images()}

@@ -202,6 +202,9 @@ def test_a_device_made_again_has_no_desired_value_of_the_nodes_owner(node: DmiNo
     another["metadata"]["uid"] = "uid-of-another"
     node.put(another)
 
+    mapper.hear("RemoveDevice", "thermo")
+    mapper.hear("UpdateDevice", "thermo")
+
     def switch() -> str:
         return next(one.desired.value for one in mapper.devices["ns/thermo"].spec.properties if one.name == "switch")
 
@@ -476,6 +479,27 @@ def test_a_device_that_falls_silent_is_unknown_until_it_reports(
         mapper.hear("UpdateDevice", "thermo")
         wait_until(lambda: node.device("thermo").state == "unknown", "it is unknown")
         wait_until(lambda: _reports(mapper, node) == "online", "it is online again")
+
+
+def test_a_device_that_fell_silent_before_a_restart_is_online_when_it_reports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its mapper has told its state to the earlier process, and tells it only when it changes."""
+    with stopping(FrameworkMapper(tmp_path, tmp_path / "dmi.sock")) as mapper:
+        with monkeypatch.context() as impatient:
+            impatient.setattr("modules.edge.dmi.watchdog.SHORTEST", 0.3)
+            impatient.setattr("modules.edge.dmi.module.WATCH_SECONDS", 0.1)
+            with stopping(DmiNode(tmp_path).start()) as node:
+                node.put(model())
+                made = device()
+                made["spec"]["properties"] = [{"name": "temperature", "reportToCloud": True, "collectCycle": 1}]
+                node.put(made)
+                _stored(node, "thermo")
+                mapper.start()
+                mapper.report_state("thermo", "ok")
+                wait_until(lambda: node.device("thermo").state == "unknown", "it is unknown")
+        with stopping(DmiNode(tmp_path).start()) as node:
+            wait_until(lambda: _reports(mapper, node) == "online", "it is online again")
 
 
 def test_a_device_whose_mapper_has_ended_is_not_online(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

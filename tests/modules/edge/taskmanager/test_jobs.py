@@ -177,7 +177,7 @@ def test_one_job_runs_at_a_time(bee: Harness) -> None:
     node.job("imageprepulljob/a", pull(IMAGE))
     bee.run_for(1)
     node.job("imageprepulljob/b", pull(OTHER))
-    node.job("imageprepulljob/a", pull(OTHER))
+    node.job("imageprepulljob/a", pull(IMAGE))
     bee.run_for(20)
     found = [(each["job"], each["action"], each["succ"], each["reason"]) for each in node.reports()]
     assert found == [

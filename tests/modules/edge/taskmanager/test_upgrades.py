@@ -151,6 +151,34 @@ def test_a_job_that_waits_still_waits_after_a_restart_and_gives_way_to_another(b
     assert [each["job"] for each in node.reports()] == ["up-2"] * 4
 
 
+def test_a_job_that_was_made_again_is_not_the_one_that_waits(bee: Harness) -> None:
+    """Of the same name: the owner would confirm one version, and get the one of the deleted job."""
+    upgrades = FakeUpgrades()
+    node = Node(bee, upgrades=upgrades)
+    first, second = ({**SPEC, "version": each, "requireConfirmation": True} for each in ("v1.1.0", "v1.2.0"))
+    node.job(JOB, first)
+    bee.run_for(60)
+    node.job(JOB, first)  # comes again, with a new connection
+    bee.run_for(60)
+    assert [action for action, _, _ in node.ends()] == FLOW[:2] * 2
+    node.job(JOB, second)
+    bee.run_for(60)
+    assert [action for action, _, _ in node.ends()] == FLOW[:2] * 3
+    bee.ask(ModuleName.TASKMANAGER, bee.message(RESOURCE, OwnerVerb.CONFIRM, source=OWNER))
+    bee.run_for(60)
+    assert upgrades.begun == [("1.1.0", True), ("1.2.0", True), ("1.2.0", False)]
+
+
+def test_a_job_that_was_made_again_does_not_end_the_one_that_runs(bee: Harness) -> None:
+    """It fails at once; the images of the first are pulled."""
+    node = Node(bee)
+    node.job("imageprepulljob/p", {"imagePrePullTemplate": {"images": ["docker.io/library/a:1"], "nodeNames": ["n1"]}})
+    node.job("imageprepulljob/p", {"imagePrePullTemplate": {"images": ["docker.io/library/b:1"], "nodeNames": ["n1"]}})
+    bee.run_for(10)
+    assert ("Check", False, "busy with p") in node.ends()
+    assert [image.repo_tags[0] for image in node.runtime.list_images()] == ["docker.io/library/a:1"]
+
+
 @pytest.mark.parametrize(
     "version", ["", "latest", "../../etc", "1.1.0 --allow-downgrade", "-x", "v1.1.0\n", "v" + "1" * 99]
 )
