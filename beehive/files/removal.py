@@ -112,7 +112,7 @@ class _Removal:
         descriptor = os.dup(self._top)
         try:
             first = _Level(-1, "", descriptor)
-        except OSError:
+        except BaseException:
             os.close(descriptor)
             raise
         self._levels = [first]
@@ -186,6 +186,10 @@ class _Removal:
                 self._give_way()
             else:
                 self._record(error, name)
+        except BaseException:
+            if descriptor >= 0:
+                os.close(descriptor)
+            raise
 
     def _give_way(self) -> None:
         """Free the descriptors of the innermost level, which is moved up and emptied later."""

@@ -80,7 +80,7 @@ class Reserve:
                 file.write(os.urandom(size))
                 file.flush()
                 os.fsync(file.fileno())
-        except OSError:
+        except BaseException:
             self.release()
             raise
         return True

@@ -190,7 +190,8 @@ def _up(descriptor: int, levels: int) -> int:
             above = open_directory("../" * hops, at)
         except OSError:
             above = -1
-        os.close(at)
+        finally:
+            os.close(at)
         if above < 0:
             return -1
         at, levels = above, levels - hops

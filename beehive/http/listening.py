@@ -35,6 +35,9 @@ def listen_tcp(address: str, port: int, setting: str = READ_ONLY_PORT) -> socket
     except OSError as error:
         listening.close()
         raise ListenError("cannot serve on", f"{address}:{port}", listen_hint(error, port, setting)) from error
+    except BaseException:
+        listening.close()
+        raise
     return listening
 
 

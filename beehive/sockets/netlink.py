@@ -88,7 +88,7 @@ class NetlinkListener:
                 self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
             self._socket.bind((0, groups))
             self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        except OSError:
+        except BaseException:
             self._socket.close()
             raise
         self._lock = threading.Lock()

@@ -16,7 +16,6 @@ from edged.devices.pod_devices import Checkpoint, ContainerAllocations, PodDevic
 from edged.devices.rules import requested_devices
 from edged.errors import (
     AllocationRefusedError,
-    DeviceError,
     DevicesPendingError,
     PluginCallError,
     PluginError,
@@ -167,7 +166,7 @@ class DeviceManager:
                 elif request.container.name not in running and self._is_plugins(request.resource):
                     self._allocate(request)
                     given.append(request)
-        except DeviceError:
+        except BaseException:
             self._release(given)
             if self._writes != writes:
                 self._write_or_warn("which devices a waiting pod has given back")

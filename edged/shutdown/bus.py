@@ -66,7 +66,7 @@ class Bus:
         except OSError as error:
             self.close()
             raise BusError("connect to the bus", str(path), str(error)) from error
-        except BusError:
+        except BaseException:
             self.close()
             raise
 

@@ -88,7 +88,7 @@ class AtomicWriter:
                 give_to_pods(found.entry.name, found.within)
             if self._prepare is not None:
                 self._prepare(version)
-        except Exception:
+        except BaseException:
             with suppress(OSError):
                 remove_tree(version)
             raise

@@ -87,6 +87,9 @@ class SubprocessIssuer:
                 raise IssuerError(
                     "no certificate in time", f"{self._timeout:g} s", "the cloud's server is slow or silent"
                 ) from None
+            except BaseException:
+                process.kill()
+                raise
             finally:
                 self._process = None
         if process.returncode:

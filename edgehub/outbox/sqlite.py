@@ -90,6 +90,9 @@ class SqliteOutbox:
             with suppress(sqlite3.Error):
                 connection.rollback()
             raise self._error("write the outbox", error) from error
+        except BaseException:
+            connection.rollback()
+            raise
 
     def _put(self, rows: list[StoredMessage]) -> None:
         at = 0
@@ -155,7 +158,7 @@ def _open_sound(path: Path) -> SqliteOutbox:
     store = SqliteOutbox(path)
     try:
         store.load()
-    except OutboxError:
+    except BaseException:
         store.close()
         raise
     return store
@@ -171,7 +174,7 @@ def _connect(path: Path) -> sqlite3.Connection:
             with suppress(sqlite3.OperationalError):  # an earlier version has made it; the next start tries again
                 connection.execute("VACUUM")
         connection.executescript(f"PRAGMA incremental_vacuum({_FREED_PAGES})")  # `execute` would free one page
-    except sqlite3.Error:
+    except BaseException:
         connection.close()
         raise
     return connection

@@ -467,6 +467,17 @@ def test_a_device_without_reads_forgets_earlier_failures_too() -> None:
     assert draws.ceilings == [0.01, 0.01]
 
 
+@pytest.mark.usefixtures("bench")
+def test_a_desired_value_is_written_again_to_a_device_that_has_failed() -> None:
+    """It may have lost it, for example without power."""
+    bench = Failing()
+    devices = _run(bench, RealClock(), described(desired="on"))
+    wait_until(lambda: bench.writes == ["on"], "it is written")
+    bench.failures["read"] = 1
+    wait_until(lambda: bench.writes == ["on", "on"], "it is written again")
+    devices.stop()
+
+
 def _unread(desired: str = "") -> dmi.Device:
     device = described(desired=desired)
     device.spec.properties[0].reportToCloud = False

@@ -67,18 +67,22 @@ def test_an_update_of_unknown_source_is_not_acknowledged() -> None:
         assert store_of(bee).get("default/pod/a") is None
 
 
-def test_a_deleted_pod_takes_its_patch_with_it() -> None:
+@pytest.mark.parametrize("namespace", ["default", "other"])
+def test_a_deleted_pod_takes_its_patch_with_it_and_no_other(namespace: str) -> None:
     """The row and the patch row go, edged gets the deletion, the cloud its OK."""
     with node() as bee:
-        bee.send(META, from_cloud(bee, "default/pod/a", Operation.INSERT, thing()))
-        bee.hive.request(META, from_edged(bee, "default/podpatch/a", Operation.PATCH, "{}"), 1)
+        for each in ("default", "other"):
+            bee.send(META, from_cloud(bee, f"{each}/pod/a", Operation.INSERT, thing()))
+            bee.hive.request(META, from_edged(bee, f"{each}/podpatch/a", Operation.PATCH, "{}"), 1)
         bee.settle()
         bee.forget()
-        message = from_cloud(bee, "default/pod/a", Operation.DELETE, thing())
+        message = from_cloud(bee, f"{namespace}/pod/a", Operation.DELETE, thing())
         bee.send(META, message)
         assert [sent.destination for sent in bee.sent] == [EDGED, HUB]
         store = store_of(bee)
-        assert (store.get("default/pod/a"), store.get("default/podpatch/a")) == (None, None)
+        for each in ("default", "other"):
+            there = store.get(f"{each}/pod/a"), store.get(f"{each}/podpatch/a")
+            assert (there == (None, None)) is (each == namespace)
 
 
 def test_a_patch_of_a_pod_that_is_gone_is_sent_and_not_kept() -> None:

@@ -268,11 +268,17 @@ def fail_at_each_call(make: Callable[[Failing], Attempt], error: BaseException |
 
     Args:
         make: makes the objects, with doubles whose calls count.
-        error: is raised by the call; None: a `PlannedError`.
+        error: is raised by the call; None: a `PlannedError`, which callers expect, and then an error of another class.
 
     Raises:
         AssertionError: something is left.
     """
+    if error is None:
+        _fail_at_each_call(make, MemoryError("of this test"))
+    return _fail_at_each_call(make, error)
+
+
+def _fail_at_each_call(make: Callable[[Failing], Attempt], error: BaseException | None) -> int:
     for at in range(_MOST):
         failing = Failing(at, error)
         attempt = make(failing)

@@ -206,7 +206,7 @@ class ActivatedServer:
         listening.settimeout(0.0)
         try:
             thread.begin()
-        except OSError:
+        except BaseException:
             listening.close()
             raise
         thread.call(self._accept_more).result()

@@ -45,7 +45,7 @@ class CsiDrivers:
         client = CsiClient(plugin.endpoint)
         try:
             info, capabilities = client.node_info(), client.node_capabilities()
-        except PluginError:
+        except BaseException:
             client.close()
             raise
         before = self._clients.get(plugin.name)

@@ -198,7 +198,7 @@ class AuditLog:
             os.fchmod(file, _MODE)
             self._size = found.st_size
             self._is_torn = self._size > 0 and os.pread(file, 1, self._size - 1) != b"\n"
-        except OSError:
+        except BaseException:
             os.close(file)
             raise
         return file

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, Protocol
 
-from beehive.errors import BeehiveError
 from beehive.handlers import handles
 from beehive.http.http_server import HttpServer
 from beehive.message import Message
@@ -75,7 +74,7 @@ class CloudStream(Module):
         if self._listener is not None:
             try:
                 self._streams = self._listener.start(self.hive, self.clock)
-            except BeehiveError:
+            except BaseException:
                 self._close()
                 raise
             self._ports = NodePorts(self, self._tunnels, self._listener.advertised_port)

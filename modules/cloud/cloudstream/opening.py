@@ -342,6 +342,9 @@ class NodeStreams:
             except OSError as error:
                 upgraded.stream.close()
                 raise ApiStatusError(503, f"node {node}: {error}") from error
+            except BaseException:
+                upgraded.stream.close()
+                raise
 
         return proxied(connect, port, path, request, self._clock)
 

@@ -99,6 +99,9 @@ class Tunnel:
             except OSError as error:
                 stream.close()
                 raise NoTunnelError("no stream can be opened", f"node {self.node}", str(error)) from error
+            except BaseException:
+                stream.close()
+                raise
         return stream
 
     def receive(self, payload: bytes) -> None:

@@ -32,13 +32,14 @@ class CatalogueLoader:
         self._module = module
         self._meta = meta
         self._catalogue = catalogue
-        self._is_loaded = False
+        self.is_loaded = False
+        """Whether the stored objects have been read."""
         self._waiting: list[Then] = []
         self._held: list[Message] = []
 
     def when_loaded(self, then: Then) -> None:
         """Call `then` when the stored objects have been read, or with the reason why they cannot be read."""
-        if self._is_loaded:
+        if self.is_loaded:
             then(None)
             return
         self._waiting.append(then)
@@ -50,7 +51,7 @@ class CatalogueLoader:
         """Apply a stored or deleted Device or DeviceModel, or the desired values of the node's owner, and return the
         objects to send to mappers.
         """
-        if self._is_loaded:
+        if self.is_loaded:
             return self._handle(message)
         if self._waiting:
             self._held.append(message)
@@ -84,7 +85,7 @@ class CatalogueLoader:
     def _ended(self, error: BeehiveError | None) -> None:
         held, self._held = self._held, []
         waiting, self._waiting = self._waiting, []
-        self._is_loaded = error is None
+        self.is_loaded = error is None
         if error is None:
             for message in held:
                 self._handle(message)

@@ -59,6 +59,8 @@ class RegisteredMappers:
         )
         self._sessions: dict[str, MapperSession] = {}
         """The mapper of each protocol."""
+        self._being_stored: list[str] = []
+        """The protocols of registrations whose rows are on their way to the store."""
         self._events = NodeEventRecorder(module, settings.node, meta)
 
     def changed(self, message: Message) -> None:
@@ -75,9 +77,12 @@ class RegisteredMappers:
 
     def restore(self, rows: list[bytes]) -> None:
         """Call the mappers that registered with an earlier process of edgecore."""
-        found = [row for row in map(_read_mapper, rows[:MAX_MAPPERS]) if row is not None]
-        if found:
-            self._loader.when_loaded(lambda error: self._begin(found, error))
+        for row in map(_read_mapper, rows[:MAX_MAPPERS]):
+            if row is not None and row.protocol not in self._sessions:
+                self._sessions[row.protocol] = MapperSession(self._module, row, self._catalogue)
+        if self._sessions:
+            earlier = [(session, session.row) for session in self._sessions.values()]
+            self._loader.when_loaded(lambda error: self._begin(earlier, error))
 
     def handle(self, request: Any, future: "Future[Any]") -> None:
         """Handle a call of a mapper; the future gets the answer, or MapperCallRefused."""
@@ -93,6 +98,8 @@ class RegisteredMappers:
 
     def check(self) -> None:
         """Look whether the mappers still listen on their sockets."""
+        if not self._loader.is_loaded:
+            return
         now = self._module.clock.monotonic()
         for session in self._sessions.values():
             session.check_socket()
@@ -122,18 +129,17 @@ class RegisteredMappers:
         for session in self._sessions.values():
             session.close()
 
-    def _begin(self, rows: list[MapperRow], error: BeehiveError | None) -> None:
-        """Call the mappers that registered with an earlier process of edgecore, unless they have registered again
-        meanwhile.
+    def _begin(self, earlier: list[tuple[MapperSession, MapperRow]], error: BeehiveError | None) -> None:
+        """Call the mappers that registered with an earlier process of edgecore, unless they, or others in their place,
+        have registered meanwhile.
         """
         if error is not None:
             _log.error("the devices of mappers are not read, and are asked for again: %s", error)
-            again = partial(self._loader.when_loaded, partial(self._begin, rows))
+            again = partial(self._loader.when_loaded, partial(self._begin, earlier))
             self._module.after(READ_AGAIN_AFTER, again)
             return
-        for row in rows:
-            if row.protocol not in self._sessions:
-                session = self._sessions[row.protocol] = MapperSession(self._module, row, self._catalogue)
+        for session, row in earlier:
+            if self._sessions.get(row.protocol) is session and session.row is row:
                 session.begin()
 
     def _judge(self, session: MapperSession, now: float) -> None:
@@ -170,8 +176,6 @@ class RegisteredMappers:
     def _register(self, request: dmi.MapperRegisterRequest, future: "Future[Any]") -> None:
         row = registered(request)
         self._quotas.registration(row.protocol, self._module.clock.monotonic())
-        if row.protocol not in self._sessions and len(self._sessions) >= MAX_MAPPERS:
-            raise MapperCallRefused(RefusalStatus.RESOURCE_EXHAUSTED, f"a node has at most {MAX_MAPPERS} mappers")
 
         def loaded(error: BeehiveError | None) -> None:
             if error is not None:
@@ -179,11 +183,18 @@ class RegisteredMappers:
                 return
             known = self._sessions.get(row.protocol)
             if known is not None and known.row == row:
-                stored(None)
+                future.set(self._registered(row, with_data=request.withData))
                 return
+            protocols = {*self._sessions, *self._being_stored}
+            if row.protocol not in protocols and len(protocols) >= MAX_MAPPERS:
+                why = f"a node has at most {MAX_MAPPERS} mappers"
+                self._reporter.refuse(future, MapperCallRefused(RefusalStatus.RESOURCE_EXHAUSTED, why))
+                return
+            self._being_stored.append(row.protocol)
             self._meta.update(ResourceType.DEVICE_MAPPER, "", row.name, encode_mapper(row), then=stored)
 
         def stored(result: bytes | CallError | None) -> None:
+            self._being_stored.remove(row.protocol)
             if isinstance(result, CallError):
                 self._unavailable(future, f"the mapper cannot be stored: {result}")
                 return
@@ -221,10 +232,10 @@ class RegisteredMappers:
         if not keep_row:
             self._meta.delete(ResourceType.DEVICE_MAPPER, "", session.row.name, {}, then=deleted)
 
-    def _mapper_of(self, device: str) -> str:
-        """Return the mapper of a device, empty for none."""
+    def _mapper_of(self, device: str) -> MapperRow | None:
+        """Return the mapper of a device, None without one."""
         session = self._sessions.get(self._catalogue.protocol(device))
-        return session.row.name if session is not None else ""
+        return session.row if session is not None else None
 
 
 def _read_mapper(text: bytes) -> MapperRow | None:

@@ -14,6 +14,7 @@ from beehive.runtime import Future
 from modules.edge.dmi import reports
 from modules.edge.dmi.counters import DmiCounters
 from modules.edge.dmi.errors import MapperCallRefused, RefusalStatus
+from modules.edge.dmi.mappers import MapperRow
 from modules.edge.dmi.quotas import Quotas
 from protos.dmi.v1beta1 import api_pb2 as dmi
 
@@ -36,7 +37,7 @@ class Reporter:
         module: dmi.
         quotas: of mappers.
         counters: of reports.
-        mapper_of: returns the mapper of a device, "" for none.
+        mapper_of: returns the mapper of a device, None without one.
         stored: called with the device and the state of each stored report, "" in a report of values; and with the
             device's state if it is unknown, else "".
         echo: see `reports.twins_update`.
@@ -47,7 +48,7 @@ class Reporter:
         module: Module,
         quotas: Quotas,
         counters: DmiCounters,
-        mapper_of: Callable[[str], str],
+        mapper_of: Callable[[str], MapperRow | None],
         stored: Callable[[str, str, str], None],
         *,
         echo: bool,
@@ -89,7 +90,7 @@ class Reporter:
         device = reports.device_of(request)
         mapper = self._mapper_of(device)
         self._quotas.report(mapper, self._module.clock.monotonic())
-        return device, mapper
+        return device, mapper.name if mapper is not None else ""
 
     def _send(self, report: _Report, future: Future[Any]) -> None:
         message = self._message(report.device, report.action, report.content)

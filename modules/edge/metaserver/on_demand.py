@@ -97,7 +97,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     try:
         connection.execute("PRAGMA query_only=ON")
         connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
-    except sqlite3.Error:
+    except BaseException:
         connection.close()
         raise
     return connection

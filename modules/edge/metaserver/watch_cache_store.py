@@ -4,7 +4,7 @@ from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 
 from beehive.resource import Form, Resource
-from metamanager.errors import StoreError, StoreWriteError
+from metamanager.errors import StoreWriteError
 from metamanager.rows import UNNOTED, Cause, Row, head_of
 from metamanager.store import Store
 from modules.edge.metaserver.compose import normalize
@@ -121,7 +121,7 @@ def watch_cache_opener(
         store = open_store(source)
         try:
             return WatchCacheStore(store, cache, tokens)
-        except StoreError:
+        except BaseException:
             store.close()
             raise
 

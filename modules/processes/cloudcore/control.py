@@ -162,7 +162,7 @@ class Control(Module):
         try:
             for listener in self._listeners:
                 self._servers.append(listener.start(self._access(listener), self.clock))
-        except ControlError:
+        except BaseException:
             self._close()
             raise
 

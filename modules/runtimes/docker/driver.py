@@ -234,7 +234,7 @@ class DockerDriver(Driver[DockerContainer]):
         security, image_user = request.config.linux.security_context, image.config.user if image.config else ""
         try:
             refuse_numbers_as_names(self._docker, container_id, security, image_user, attempt)
-        except RequestRefusedError:
+        except BaseException:
             remove_container(self._docker, container_id)
             raise
         return DockerContainer(container_id, self._state.containers / container_id, request, record)

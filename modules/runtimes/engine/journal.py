@@ -184,7 +184,7 @@ class Journal:
             try:
                 while rest:
                     rest = rest[os.write(self._descriptor, rest) :]
-            except OSError:
+            except BaseException:
                 with suppress(OSError):
                     os.ftruncate(self._descriptor, self._size)
                 raise

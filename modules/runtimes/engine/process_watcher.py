@@ -74,7 +74,7 @@ class ProcessWatcher:
         with self._reading:
             try:
                 self._epoll.register(link.fileno(), select.EPOLLIN)
-            except OSError:
+            except BaseException:
                 link.close()
                 raise
             self._links[link.fileno()] = link

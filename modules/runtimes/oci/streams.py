@@ -260,7 +260,7 @@ def _connect_to_parent(directory: Path) -> socket.socket:
             connection.connect(f"/proc/self/fd/{descriptor}/{_ATTACH}")
         finally:
             os.close(descriptor)
-    except OSError:
+    except BaseException:
         connection.close()
         raise
     return connection

@@ -51,6 +51,9 @@ class ShimClient:
             except OSError as error:
                 del self._waiting[request]
                 raise ShimGoneError("ask the shim", error.strerror or str(error)) from error
+            except BaseException:
+                del self._waiting[request]
+                raise
         return request, answer
 
     def read(self) -> bool:

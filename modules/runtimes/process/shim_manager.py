@@ -245,7 +245,7 @@ def _listen(directory: Path) -> socket.socket:
         with ControlAddress(directory) as address:
             listener.bind(address)
         listener.listen()
-    except OSError:
+    except BaseException:
         listener.close()
         raise
     return listener

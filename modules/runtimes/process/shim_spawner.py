@@ -41,7 +41,7 @@ class ShimSpawner:
         with theirs:
             try:
                 self.request("probe", [theirs.fileno()], scratch=str(self._scratch))
-            except OSError:
+            except BaseException:
                 ours.close()
                 raise
         self._probing = ours
@@ -101,7 +101,7 @@ class ShimSpawner:
                         stdout=subprocess.DEVNULL,
                         stderr=subprocess.DEVNULL,
                     )
-                except OSError:
+                except BaseException:
                     self._close()
                     raise
         return self._socket

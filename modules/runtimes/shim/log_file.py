@@ -25,7 +25,7 @@ def append_lines(descriptor: int, lines: bytes) -> None:
     try:
         while written < len(lines):
             written += os.write(descriptor, memoryview(lines)[written:])
-    except OSError:
+    except BaseException:
         if torn := written - (lines.rfind(b"\n", 0, written) + 1):
             os.ftruncate(descriptor, os.fstat(descriptor).st_size - torn)
         raise

@@ -111,7 +111,7 @@ def to_memory_file(name: str, content: Any) -> int:
     try:
         with os.fdopen(descriptor, "wb", closefd=False) as file:
             file.write(text)
-    except OSError:
+    except BaseException:
         os.close(descriptor)
         raise
     return descriptor

@@ -51,7 +51,7 @@ def _bound(address: str, port: int) -> tuple[socket.socket, socket.socket]:
         udp.bind((address, port))
         tcp.bind((address, udp.getsockname()[1]))
         tcp.listen(_BACKLOG)
-    except OSError:
+    except BaseException:
         udp.close()
         tcp.close()
         raise

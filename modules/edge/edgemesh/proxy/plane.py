@@ -273,7 +273,7 @@ class ProxyPlane:
             if not is_udp:
                 listening.listen(_BACKLOG)
             self._epoll.register(listening, select.EPOLLIN)
-        except OSError:
+        except BaseException:
             listening.close()
             raise
         _log.info("Service %s/%s, port %d, is at %s:%d", table.namespace, table.service, table.port, *address)
@@ -315,7 +315,7 @@ class ProxyPlane:
             return
         try:
             self._begin(key, client, source)
-        except Exception:
+        except BaseException:
             client.close()
             raise
 

@@ -102,6 +102,9 @@ def replace_all(replacements: Sequence[Replacement], suffix: str) -> list[Path]:
         raise BackupError(
             "cannot restore", str(error.filename or ""), f"{advice(error)}; nothing was changed"
         ) from error
+    except BaseException:
+        _undo(done)
+        raise
     finally:
         for each in coming:
             with suppress(OSError):

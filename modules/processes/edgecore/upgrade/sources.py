@@ -221,7 +221,7 @@ class Download:
     def _check(self, name: str, part: Path) -> None:
         try:
             read_manifest(part, self._keys)
-        except UpgradeError:
+        except BaseException:
             self._forget(name)
             raise
 

@@ -86,7 +86,7 @@ class Launcher:
         process = self.start(argv, (subprocess.PIPE if stdin else subprocess.DEVNULL, subprocess.PIPE, subprocess.PIPE))
         try:
             stdout, stderr = process.communicate(stdin or None, seconds)
-        except subprocess.TimeoutExpired:
+        except BaseException:
             process.kill()
             process.communicate()
             raise

@@ -68,7 +68,7 @@ class ReadOnlyProgram:
         target.touch(mode=0o600)
         try:
             kernel.mount(str(self._program.resolve()), str(target), "none", kernel.MS_BIND)
-        except OSError:
+        except BaseException:
             target.unlink()  # `remove` unmounts, which this machine would refuse as well
             raise
         flags = kernel.mount_flags(str(target)) | kernel.MS_RDONLY

@@ -206,7 +206,7 @@ def _open() -> socket.socket:
     channel = socket.socket(socket.AF_NETLINK, kind, _PROTOCOL)
     try:
         channel.setsockopt(_SOL_NETLINK, _NETLINK_CAP_ACK, 1)
-    except OSError:
+    except BaseException:
         channel.close()
         raise
     return channel

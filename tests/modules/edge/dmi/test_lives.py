@@ -16,6 +16,7 @@ import pytest
 from beehive.runtime import Future
 from beehive.testing import Harness
 from edged.errors import PluginCallError
+from metamanager.client import CallError
 from metamanager.module import MetaManager, MetaSettings
 from metamanager.store import open_store
 from modules.edge.devicetwin.module import DeviceTwin, TwinSettings
@@ -24,7 +25,9 @@ from modules.edge.dmi import module as dmi_module
 from modules.edge.dmi import session
 from modules.edge.dmi.catalogue import Catalogue
 from modules.edge.dmi.counters import DmiCounters
-from modules.edge.dmi.mappers import decode_mapper
+from modules.edge.dmi.errors import MapperCallRefused
+from modules.edge.dmi.loading import CatalogueLoader
+from modules.edge.dmi.mappers import MAX_MAPPERS, decode_mapper
 from modules.edge.dmi.module import Dmi
 from modules.edge.dmi.objects import read_mapped_device, read_mapped_model
 from modules.edge.dmi.session import SETTLE_SECONDS
@@ -168,6 +171,16 @@ class Life:
         patch.setattr(session, "is_served", lambda path: by_path[path].is_up)
         patch.setattr(session, "PluginSocket", lambda path: Channel(by_path[path]))
         patch.setattr(dmi_module, "DmiServer", Server)
+        self.readings_fail = 0
+        """The readings of the node's devices that fail next."""
+        read = CatalogueLoader._models_read
+
+        def models_read(loader: CatalogueLoader, rows: list[bytes] | CallError) -> None:
+            fails = self.readings_fail > 0
+            self.readings_fail -= fails
+            read(loader, CallError("the store is locked") if fails else rows)
+
+        patch.setattr(CatalogueLoader, "_models_read", models_read)
         self._start()
 
     def _start(self) -> None:
@@ -187,6 +200,13 @@ class Life:
         choice((self._put, self._put, self._put, self._delete, self._register, self._register, self._new_process,
                 self._end, self._come_back, self._refuse, self._restart, self._report))()  # fmt: skip
         self.bee.run_for(choice((0.0, 0.01, 0.3, 0.7, 6.0, 40.0, 400.0)))
+
+    def restart(self, readings_fail: int = 0) -> None:
+        """Start edgecore again, which cannot read the devices for a while."""
+        self.bee.run_for(5.0)
+        self.bee.hive.stop()
+        self.readings_fail = readings_fail
+        self._start()
 
     def repair(self) -> None:
         """Let all mappers run and refuse nothing, and give everything time."""
@@ -222,14 +242,18 @@ class Life:
     def _register(self) -> None:
         process = self._draw.choice(self.processes)
         process.begin()
-        self._ask_to_register(process, self._draw.choice(("demo", "other")))
+        self.ask_to_register(process, self._draw.choice(("demo", "other")))
 
-    def _ask_to_register(self, process: Process, protocol: str) -> None:
+    def ask_to_register(self, process: Process, protocol: str) -> None:
+        """Register a mapper; a refusal changes nothing."""
         info = dmi.MapperInfo(name=process.name, protocol=protocol, address=str(process.path).encode())
         future = self.dmi.ask(dmi.MapperRegisterRequest(withData=self._draw.random() < 0.7, mapper=info))
         process.registration, process.not_before = future, self.bee.clock.monotonic() + SETTLE_SECONDS
         self.bee.settle()
-        answer = future.get()
+        try:
+            answer = future.get()
+        except MapperCallRefused:
+            return
         process.objects.update({("model", f"{one.namespace}/{one.name}"): one for one in answer.modelList})
         process.objects.update({("device", f"{one.namespace}/{one.name}"): one for one in answer.deviceList})
         kept = {name: one for name, one in self.protocols.items() if one != protocol}
@@ -259,9 +283,7 @@ class Life:
         self.dmi.ask(dmi.ReportDeviceStatesRequest(deviceName="sensor-a", deviceNamespace="ns", state="online"))
 
     def _restart(self) -> None:
-        self.bee.run_for(5.0)
-        self.bee.hive.stop()
-        self._start()
+        self.restart(self._draw.choice((0, 0, 1, 2)))
 
     def stored(self, kind: str) -> list[bytes]:
         """Return the rows of a kind in the node's database."""
@@ -309,3 +331,36 @@ def test_each_mapper_has_its_devices_in_the_end(
     assert {name: states[name] for name in told} == dict.fromkeys(told, "unknown")
     life.bee.hive.stop()
     caplog.clear()
+
+
+@pytest.mark.parametrize(("number", "protocol"), [(0, "other"), (1, "demo"), (1, "other"), (0, "demo")])
+def test_who_registers_before_the_devices_are_read_replaces_the_mapper_of_before(
+    number: int, protocol: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    life = Life(0, tmp_path, monkeypatch)
+    first, process = life.processes[0], life.processes[number]
+    first.begin()
+    life.ask_to_register(first, "demo")
+    life.restart(readings_fail=1)
+    life.bee.settle()
+    assert life.readings_fail == 0
+    process.begin()
+    life.ask_to_register(process, protocol)
+    life.repair()
+    rows = {one.name: one.protocol for one in map(decode_mapper, life.stored("devicemapper"))}
+    assert rows == life.protocols == {**({"first": "demo"} if protocol == "other" else {}), process.name: protocol}
+    assert life.dmi._registered is not None
+    assert set(life.dmi._registered._sessions) == set(rows.values())
+    life.bee.hive.stop()
+
+
+def test_mappers_that_register_at_once_are_no_more_than_a_node_may_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    life = Life(0, tmp_path, monkeypatch)
+    infos = [dmi.MapperInfo(name=f"m-{number}", protocol=f"p-{number}") for number in range(MAX_MAPPERS + 20)]
+    futures = [life.dmi.ask(dmi.MapperRegisterRequest(mapper=info)) for info in infos]
+    life.bee.settle()
+    assert all(one.settled for one in futures)
+    assert len(life.stored("devicemapper")) == MAX_MAPPERS
+    life.bee.hive.stop()

@@ -1,10 +1,12 @@
 """The rates of mappers' calls."""
 
+from contextlib import suppress
+
 import pytest
 
 from modules.edge.dmi.errors import MapperCallRefused
-from modules.edge.dmi.mappers import MAX_MAPPERS
-from modules.edge.dmi.quotas import ALL_REGISTRATIONS, Quotas
+from modules.edge.dmi.mappers import MAX_MAPPERS, MapperRow
+from modules.edge.dmi.quotas import ALL_REGISTRATIONS, REGISTRATIONS, Quotas
 
 
 def test_a_mapper_that_names_a_new_protocol_each_time_is_bounded() -> None:
@@ -18,3 +20,28 @@ def test_a_mapper_that_names_a_new_protocol_each_time_is_bounded() -> None:
         with pytest.raises(MapperCallRefused, match="too many registrations"):
             quotas.registration(f"other-{number}", 0.0)
     quotas.registration("other", 1.0 / rate)
+
+
+@pytest.mark.parametrize("mapper", [MapperRow("flood", protocol="demo"), None])
+def test_no_name_and_no_registration_gives_a_mapper_more_reports(mapper: MapperRow | None) -> None:
+    """Not even refused registrations, which cost nothing."""
+    quotas = Quotas(0.001, 3)
+    for _ in range(3):
+        quotas.report(mapper, 0.0)
+    for number in range(1000):
+        with suppress(MapperCallRefused):
+            quotas.registration(f"protocol-{number}", 0.0)
+        renamed = MapperRow(f"flood-{number}", protocol=mapper.protocol) if mapper is not None else None
+        with pytest.raises(MapperCallRefused, match="too many reports"):
+            quotas.report(renamed, 0.0)
+
+
+def test_refused_registrations_make_a_protocols_quota_no_larger() -> None:
+    quotas = Quotas(1.0, 1)
+    for _ in range(REGISTRATIONS[1]):
+        quotas.registration("demo", 0.0)
+    for number in range(1000):
+        with suppress(MapperCallRefused):
+            quotas.registration(f"protocol-{number}", 0.0)
+    with pytest.raises(MapperCallRefused, match="too many registrations"):
+        quotas.registration("demo", 0.5)
