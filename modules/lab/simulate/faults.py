@@ -48,6 +48,7 @@ class Faults:
 
     def _begin(self, fault: Fault) -> None:
         self._world.log_line("fault", str(fault))
+        self._world.last_fault_at = self._world.now()
         end = self._started(fault)
         self.open += 1
         self._world.at(self._world.now() + fault.seconds, lambda: self._end(fault, end))

@@ -434,7 +434,7 @@ class StreamSite:
             self._world.violated("a log is whole and in order", f"{asked}: {len(asked.received)} bytes, … {received}")
         if not why:
             self._found[asked.cloudcore.known.own, asked.node] = asked.at
-        elif asked.at > self._calm_since + BOUND:
+        elif asked.at > max(self._calm_since, self._world.last_fault_at) + BOUND:
             self._world.violated("every cloudcore finds every node", f"{asked}: {why}")
 
     def _check_tunnel(self, node: "SimulatedNode") -> None:

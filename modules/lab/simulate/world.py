@@ -1,6 +1,7 @@
 """The world of a run: one scheduler with virtual time, the processes in it, and a log."""
 
 import logging
+import math
 import random
 import traceback
 from collections.abc import Callable
@@ -58,6 +59,8 @@ class World:
         self.violations: list[Violation] = []
         self.expected: set[type[Exception]] = set()
         """Exceptions that faults cause, and that may be logged."""
+        self.last_fault_at = -math.inf
+        """When the last fault began."""
         self._keep_log = keep_log
         self._handler = _Errors(self)
 
