@@ -30,6 +30,8 @@ _WORDS: Final = (
 )  # fmt: skip
 _ENDED: Final = ("Completed", "Succeeded")
 """States where no container is ready, as it should be."""
+_LONGEST_COLOURED: Final = 256
+"""Characters of a cell whose words are looked for: a node's text of a megabyte would take an hour."""
 _NOT_READY: Final = re.compile(r"(\d+)/(?!\1$)\d+")
 
 
@@ -139,7 +141,7 @@ class TableWriter:
 
 
 def _coloured(title: str, cell: str) -> str:
-    if title not in _COLOURED:
+    if title not in _COLOURED or len(cell) > _LONGEST_COLOURED:
         return cell
     if title == "READY":
         return f"{_YELLOW}{cell}{_END}" if _NOT_READY.fullmatch(cell) else cell

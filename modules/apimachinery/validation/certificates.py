@@ -3,14 +3,15 @@
 import binascii
 import re
 from base64 import b64decode
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from modules.apimachinery.validation.causes import Causes, duplicate, invalid, required, too_long, unsupported
 from modules.apimachinery.validation.names import faults_of_label, faults_of_subdomain
 from modules.apimachinery.validation.rules import Fields, at_least, needed, or_zero, pointer
 
-_PEM: Final = re.compile(rb"-----BEGIN ([^\r\n]*?)-----[ \t]*\r?\n.*?-----END \1-----", re.DOTALL)
+_PEM: Final = re.compile(rb"^-----(BEGIN|END) ([^\r\n]*)-----[ \t]*\r?$", re.MULTILINE)
+"""A line that begins or ends a block."""
 _REQUEST: Final = b"CERTIFICATE REQUEST"
 _CERTIFICATE: Final = b"CERTIFICATE"
 _HIDDEN: Final = "<certificate data>"
@@ -30,22 +31,33 @@ _LEAST_SECONDS: Final = 600
 def _pem(value: str, path: str, found: Causes) -> None:
     """Check that a request is in PEM; its content is for the signer to check."""
     try:
-        first = _PEM.search(b64decode(value))
+        first = next(_types_of_blocks(b64decode(value)), b"")
     except (binascii.Error, ValueError):
-        first = None
-    if first is None or first[1] != _REQUEST:
+        first = b""
+    if first != _REQUEST:
         found.append(invalid(path, value, "PEM block type must be CERTIFICATE REQUEST"))
 
 
 def issued_certificate(value: str, path: str, found: Causes) -> None:
     """Check that a certificate is in PEM, and nothing else with it; its content is its signer's."""
-    blocks = [block[1] for block in _PEM.finditer(b64decode(value))]
+    blocks = [*_types_of_blocks(b64decode(value))]
     others = [block for block in blocks if block != _CERTIFICATE]
     if others:
         name = others[0].decode("utf-8", "replace")[:_LONGEST_DOMAIN]
         found.append(invalid(path, _HIDDEN, f'only CERTIFICATE PEM blocks are allowed, found "{name}"'))
     elif not blocks:
         found.append(invalid(path, _HIDDEN, "must contain at least one CERTIFICATE PEM block"))
+
+
+def _types_of_blocks(text: bytes) -> Iterator[bytes]:
+    """Yield the types of the PEM blocks in a text, which is read once: each block ends at the next end of its type, and
+    none is within another (Go's `pem.Decode`, without the square of CVE-2025-61723).
+    """
+    begun: bytes | None = None
+    for mark in _PEM.finditer(text):
+        if mark[1] == b"END" and mark[2] == begun:
+            yield mark[2]
+        begun = mark[2] if mark[1] == b"BEGIN" else None
 
 
 def _usages(value: Sequence[str], path: str, found: Causes) -> None:

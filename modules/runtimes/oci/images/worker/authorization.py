@@ -23,7 +23,7 @@ _LONGEST_LIFETIME: Final = 3600.0
 
 _WORD: Final = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
 _PARAMETER: Final = rf'({_WORD})\s*=\s*(?:"((?:[^"\\]|\\.)*)"|({_WORD}))'
-_PART: Final = re.compile(rf"\s*,?\s*(?:{_PARAMETER}|({_WORD})(?=\s|$|,))", re.DOTALL)
+_PART: Final = re.compile(rf"\s*(?:,\s*)?(?:{_PARAMETER}|({_WORD})(?=\s|$|,))", re.DOTALL)
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 _LONGEST: Final = 16 * 1024
 
