@@ -186,6 +186,8 @@ class NodeSession:
         if key in self._waiting or key in self._under_way:
             self._drop(key)
         self._waiting[key] = Delivery(message, obj)
+        if obj.is_delete and self._superseded:
+            self._forget_older(obj)
         if obj.is_delete and not _is_of_pod(obj):
             self._deletions[obj.resource] = key
 
@@ -216,10 +218,12 @@ class NodeSession:
             self._drop(key)
 
     def _forget_older(self, obj: ObjectVersion) -> None:
-        """Forget superseded messages of the object, whose acknowledgements are irrelevant now."""
+        """Forget superseded messages of the object, whose acknowledgements are irrelevant now: after a deletion all. The
+        object may come back in the version that was sent before.
+        """
         for message_id in list(self._superseded):
             sent = self._sent.get(message_id)
-            if sent is None or (sent.key == obj.key and sent.version <= obj.version):
+            if sent is None or (sent.key == obj.key and (obj.is_delete or sent.version <= obj.version)):
                 self._sent.pop(message_id, None)
                 del self._superseded[message_id]
 

@@ -29,6 +29,7 @@ _BOUNDED: Final = frozenset(
         "Outgoing._unconfirmed",
         "Ledger._gone",
         "TrustedLabels._known",
+        "EventRecorder._latest",
     }
 )
 """Memories of a fixed size, which fill in the course of a run; of timers only the active ones count. In edgehub the

@@ -214,6 +214,21 @@ def test_nothing_follows_a_deletion_of_the_same_object() -> None:
     assert session.offer(about("a", 3, "delete")) is OfferResult.ON_ITS_WAY
 
 
+def test_an_acknowledgement_from_before_a_deletion_does_not_count_after_it() -> None:
+    """A device model is deleted with the last of its devices, and comes back in the same version with the next one;
+    the node would never get it (simulation, cloud with lockouts, seed 41058).
+    """
+    session = NodeSession(RESEND)
+    first, deletion, again = (about("a", 7, operation, "devicemodel") for operation in ("update", "delete", "update"))
+    for message in (first, deletion):
+        session.offer(message)
+        assert sent(session) == [message.id]
+    assert session.acknowledge(first.id) is None
+    assert session.acknowledge(deletion.id)
+    assert session.offer(again) is OfferResult.QUEUED
+    assert sent(session) == [again.id]
+
+
 def test_a_resent_deletion_cannot_take_away_a_successor_of_the_same_name() -> None:
     session = NodeSession(RESEND)
     session.offer(about("a", 2, "delete", kind="configmap"))
