@@ -1,16 +1,22 @@
 """Regular expressions of schemas, matched in linear time as Go's regexp does (Thompson's construction).
 
-Python's `re` backtracks: one pattern of a CustomResourceDefinition could occupy the API server for ever.
+Python's `re` backtracks: one pattern of a CustomResourceDefinition could occupy the API server for ever. What a
+character does to a set of states is kept for the next time (a lazy automaton), and the work of a match is reported.
 """
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 STATES: Final = 2000
 """States of one pattern."""
-STEPS: Final = 4_000_000
-"""States times characters of one match."""
+_STATES_IN_STEP: Final = 8
+"""States that are looked at in a step."""
+_KNOWN_IN_STEP: Final = 64
+"""Characters in a step of which it is known what they do."""
+_MOST_KEPT: Final = 4000
+"""States of what is kept of a pattern, in all sets together."""
 
 _ANY: Final = re.compile("[^\n]")
 _ALL: Final = re.compile(".", re.DOTALL)
@@ -55,42 +61,60 @@ class Pattern:
         self._depth = 0
         self._flags = frozenset[str]()
         self._states: list[_State] = []
+        self._moves: dict[tuple[frozenset[int], str], frozenset[int]] = {}
+        self._kept = 0
         self._first, last = self._alternatives()
         if self._at < len(text):
             raise PatternError(f"unexpected {text[self._at]!r}")
         self._last = self._state(None)
         self._states[last].after.append(self._last)
 
-    def search(self, value: str) -> bool:
+    def search(self, value: str, charge: Callable[[int], None] = lambda _steps: None) -> bool:
         """Return whether the pattern is found in a text.
 
-        Raises:
-            PatternError: the text is too long for the pattern.
+        Args:
+            value: the text.
+            charge: called with the steps that are taken, before they are many; may raise an error.
         """
-        if len(value) * len(self._states) > STEPS:
-            raise PatternError("the value is too long for its pattern")
-        present: set[int] = set()
-        for at in range(len(value) + 1):
-            present = self._closure(present | {self._first}, is_start=at == 0, is_end=at == len(value))
+        present = self._closure({self._first}, is_start=True)
+        charge(1 + len(present) // _STATES_IN_STEP)
+        for at, char in enumerate(value):
             if self._last in present:
                 return True
-            if at < len(value):
-                present = {
-                    after
-                    for state in present
-                    for after in self._states[state].after
-                    if isinstance(test := self._states[state].test, re.Pattern) and test.match(value[at])
-                }
-        return False
+            if at % _KNOWN_IN_STEP == 0:
+                charge(1)
+            after = self._moves.get((present, char))
+            if after is None:
+                after = self._move(present, char)
+                charge(1 + (len(present) + len(after)) // _STATES_IN_STEP)
+            present = after
+        return self._last in self._closure(present, is_start=not value, is_end=True)
 
-    def _closure(self, states: set[int], *, is_start: bool, is_end: bool) -> set[int]:
+    def _move(self, present: frozenset[int], char: str) -> frozenset[int]:
+        """Return the states after a character, and keep them."""
+        reached = {
+            after
+            for state in present
+            for after in self._states[state].after
+            if isinstance(test := self._states[state].test, re.Pattern) and test.match(char)
+        }
+        found = self._closure(reached | {self._first})
+        self._kept += len(present) + len(found)
+        if self._kept > _MOST_KEPT:
+            self._moves, self._kept = {}, 0
+        self._moves[present, char] = found
+        return found
+
+    def _closure(
+        self, states: set[int] | frozenset[int], *, is_start: bool = False, is_end: bool = False
+    ) -> frozenset[int]:
         found, waiting = set(states), list(states)
         while waiting:
             test, after = self._states[waiting.pop()]
             if test is None or (test == _START and is_start) or (test == _END and is_end):
                 waiting += [state for state in after if state not in found]
                 found.update(after)
-        return found
+        return frozenset(found)
 
     def _state(self, test: "re.Pattern[str] | str | None", *after: int) -> int:
         if len(self._states) >= STATES:

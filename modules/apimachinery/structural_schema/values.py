@@ -233,6 +233,10 @@ class Steps:
         for name in _LONG:
             if schema.get(name):
                 steps += len(schema[name]) // _NAMES_IN_STEP
+        self.take(steps)
+
+    def take(self, steps: int) -> None:
+        """Count steps. Raise TooLargeError if there are too many."""
         self._left -= steps
         if self._left < 0 and self._whole is not None:  # only now, as it takes a while
             self._left += _STEPS * number_of_values(self._whole)
@@ -258,7 +262,7 @@ def _faults(value: Any, schema: Schema, path: str, steps: Steps) -> Iterator[Cau
     if "enum" in schema and not _is_in(value, schema["enum"]):
         yield unsupported(path, value, schema["enum"])
     if found == "string":
-        yield from _text_faults(value, schema, path)
+        yield from _text_faults(value, schema, path, steps)
     elif found in ("integer", "number"):
         yield from _number_faults(value, schema, path)
     elif found == "array":
@@ -283,14 +287,14 @@ def _junctor_faults(value: Any, schema: Schema, path: str, steps: Steps) -> Iter
         yield invalid(path, value, f"{body} in body must not validate the schema (not)")
 
 
-def _text_faults(value: str, schema: Schema, path: str) -> Iterator[Cause]:
+def _text_faults(value: str, schema: Schema, path: str, steps: Steps) -> Iterator[Cause]:
     if len(value) < schema.get("minLength", 0):
         yield invalid(path, value, f"{path} in body should be at least {schema['minLength']} chars long")
     elif len(value) > schema.get("maxLength", len(value)):
         yield Cause(path, f"Too long: may not be more than {schema['maxLength']} bytes", "FieldValueTooLong")
     elif "pattern" in schema:
         try:
-            fits = pattern(schema["pattern"]).search(value)
+            fits = pattern(schema["pattern"]).search(value, steps.take)
         except PatternError as error:
             yield invalid(path, value, str(error))
         else:

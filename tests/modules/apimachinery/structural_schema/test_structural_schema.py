@@ -69,6 +69,29 @@ def test_a_pattern_takes_linear_time() -> None:
     assert not Pattern("^(a+)+$").search("a" * 5000 + "!")
 
 
+def test_what_is_known_of_a_pattern_is_bounded_and_right() -> None:
+    """Its states come in thousands of sets, of which some are kept."""
+    text = "a[ab]{8}c$"
+    found = Pattern(text)
+    for number in range(2000):
+        value = f"{number:012b}".replace("0", "a").replace("1", "b") + "c"
+        assert found.search(value) is bool(re.search(text, value))
+
+
+def test_the_work_of_patterns_is_counted() -> None:
+    """A common pattern takes a long text and many texts. One whose states differ at each character, or one in many
+    alternatives, takes no thousands: a request of 300 kB kept the API server busy for minutes.
+    """
+    common = {"type": "array", "items": {**TEXT, "pattern": NAMES}}
+    assert faults(["a-" * 100_000 + "a", *["a-" * 125 + "a"] * 1000], common) == []
+    value = "".join(f"{number:09b}".replace("0", "a").replace("1", "b") for number in range(512))
+    hard = {"type": "array", "items": {**TEXT, "pattern": "a[ab]{30}c$"}}
+    many = {"type": "array", "items": {**TEXT, "anyOf": [{"pattern": "a" * length + "b"} for length in range(200)]}}
+    for values, schema in ((["a" + value] * 200, hard), (["a" * 300] * 2000, many)):
+        with pytest.raises(TooLargeError):
+            faults(values, schema)
+
+
 @pytest.mark.parametrize(
     "text",
     ["(", "a)", "[a", "*", "(?=a)", r"\1", "(?m)^a", "[[:alfa:]]", "a{1001}", "((a{1000}){1000})", "(" * 99, "a**"],
