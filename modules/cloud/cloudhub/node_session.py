@@ -218,8 +218,8 @@ class NodeSession:
             self._drop(key)
 
     def _forget_older(self, obj: ObjectVersion) -> None:
-        """Forget superseded messages of the object, whose acknowledgements are irrelevant now: after a deletion all. The
-        object may come back in the version that was sent before.
+        """Forget superseded messages of the object, whose acknowledgements are irrelevant now: after a deletion all.
+        The object may come back in the version that was sent before.
         """
         for message_id in list(self._superseded):
             sent = self._sent.get(message_id)
