@@ -18,7 +18,7 @@ from modules.apimachinery.errors import no_such_path
 from modules.apimachinery.go_json import int64_error, syntax_error
 from modules.apimachinery.kinds import Kind
 from modules.apimachinery.limits import REQUEST_BYTES, VALUES, is_too_large
-from modules.apimachinery.options import check_initial_events
+from modules.apimachinery.options import check_list_options
 from modules.apimachinery.protobuf.decoding import MEDIA as PROTOBUF
 from modules.apimachinery.protobuf.decoding import ProtobufError, TooManyMembersError, decode_protobuf
 from modules.apimachinery.resources import Resource
@@ -317,14 +317,16 @@ def _options_of_deletion(request: Request, verb: str, media: str) -> dict[str, A
     Raises:
         ApiError, ApiStatusError: they cannot be read.
     """
-    if verb == "deletecollection":
-        check_initial_events(request)
     body = request.body
     if not body:
         options = _options(request, _PARAMETERS[verb])
+        if verb == "deletecollection":
+            check_list_options(request)
         given = {name: value for name in _PRECONDITIONS if (value := request.first(name))}
         return {**options, "preconditions": given} if given and verb == "delete" else options
     options = _options(request, (*(_OF_LISTS if verb == "deletecollection" else ()), "dryRun"))
+    if verb == "deletecollection":
+        check_list_options(request)
     if media not in _WRITTEN:
         raise _unknown_media("delete")
     if len(body) > _OPTIONS_BYTES:

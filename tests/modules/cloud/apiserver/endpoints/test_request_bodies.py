@@ -228,10 +228,26 @@ def test_a_patch_with_another_name_is_refused_for_that_first(api: Serving) -> No
         ("application/*;as=Table;v=v1;g=meta.k8s.io,application/json", "ConfigMapList"),
         ("application/*;q=0.9,application/json;as=Table;v=v1;g=meta.k8s.io;q=0.9", "Table"),
         ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", "Table"),
+        ("application/json;as=Table;v=v2;g=meta.k8s.io,application/json", "ConfigMapList"),
+        ("application/json;as=Table;v=v1;g=example.org,application/json", "ConfigMapList"),
+        ("application/yaml;q=0.1,application/json;q=0.9", "ConfigMapList"),
     ],
 )
 def test_the_form_with_the_greatest_weight_is_answered(api: Serving, accept: str, kind: str) -> None:
     assert json.loads(api.ask("GET", MAPS, accept=accept).body)["kind"] == kind
+
+
+@pytest.mark.parametrize("form", ["as=Table", "as=Table;v=v2;g=meta.k8s.io", "as=Table;v=v1;g=example.org", "v=v1"])
+def test_a_form_of_another_version_is_not_acceptable(api: Serving, form: str) -> None:
+    assert api.ask("GET", MAPS, accept=f"application/json;{form}").status == 406
+
+
+def test_discovery_has_no_tables_and_answers_the_next_form(api: Serving) -> None:
+    table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+    assert [api.ask("GET", "/api", accept=accept).status for accept in (f"{table},application/json", table)] == [
+        200,
+        406,
+    ]
 
 
 @pytest.mark.parametrize(
