@@ -317,6 +317,8 @@ class ApiService:
                 if (one.group, one.version, one.plural) == (target.group, target.version, target.plural):
                     if target.namespace and not one.namespaced:
                         break
+                    if target.name and one.namespaced and not target.namespace:
+                        raise no_such_path()
                     return one
         raise not_served(target)
 
