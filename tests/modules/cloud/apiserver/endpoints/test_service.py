@@ -52,6 +52,9 @@ def test_discovery(api: Serving) -> None:
     pods = resources["pods"]
     assert (pods["singularName"], pods["shortNames"], pods["categories"]) == ("pod", ["po"], ["all"])
     assert {"list", "watch", "deletecollection", "patch"} <= set(pods["verbs"])
+    assert "deletecollection" not in resources["namespaces"]["verbs"]
+    (definitions, _) = body_of(api.ask("GET", "/apis/apiextensions.k8s.io/v1"))["resources"]
+    assert definitions["categories"] == ["api-extensions"]
     assert resources["pods/status"]["verbs"] == ["get", "patch", "update"]
     eviction = resources["pods/eviction"]
     assert (eviction["kind"], eviction["group"], eviction["version"], eviction["verbs"]) == (
