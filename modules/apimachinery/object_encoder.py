@@ -14,6 +14,7 @@ from modules.apimachinery.options import Form
 from modules.apimachinery.printing.ages import ago
 from modules.apimachinery.printing.columns import Column, columns_of
 from modules.apimachinery.printing.fields import JsonObject
+from modules.apimachinery.printing.pods import ended_conditions
 from modules.apimachinery.resources import Elements, PrinterColumn, Resource
 
 _INITIAL_END: Final = "k8s.io/initial-events-end"
@@ -48,7 +49,7 @@ def custom_column(column: PrinterColumn) -> Column:
                 return found if isinstance(found, str) else msgspec.json.encode(found).decode()
         return None
 
-    return Column(column.name, cell, column.priority > 0)
+    return Column(column.name, cell, column.priority > 0, column.type)
 
 
 def _values(obj: Any, path: tuple[str | int | Elements, ...]) -> Iterator[Any]:
@@ -152,6 +153,8 @@ class ObjectEncoder:
         obj = decode_json(text)
         printed = to_core(obj) if is_newer(self._resource) else obj
         row: dict[str, Any] = {"cells": [column.cell(printed, self._now) for column in columns]}
+        if self._resource.kind == "Pod" and (conditions := ended_conditions(obj)):
+            row["conditions"] = conditions
         if self._included == "Object":
             row["object"] = msgspec.Raw(text)
         elif self._included == "Metadata":
@@ -162,7 +165,7 @@ class ObjectEncoder:
 def _definition(column: Column) -> dict[str, Any]:
     return {
         "name": column.title,
-        "type": "string",
+        "type": column.type,
         "format": "name" if column.title == "Name" else "",
         "description": "",
         "priority": int(column.wide),

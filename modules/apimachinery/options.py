@@ -1,6 +1,7 @@
 """Options of get, list and watch."""
 
 import re
+from collections.abc import Container, Iterable
 from enum import Enum
 from typing import Final
 
@@ -19,7 +20,10 @@ WATCH_SECONDS: Final = 3600
 
 _JSON: Final = ("application/json", "application/*", "*/*", "")
 _OFFERED: Final = "application/json, application/yaml"
+_MATCH: Final = "resourceVersionMatch"
+EXACT: Final = "Exact"
 _NOT_OLDER: Final = "NotOlderThan"
+_CONTINUED: Final = "resourceVersionMatch is forbidden when continue is provided"
 _WEIGHT: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{0,9})?")
 """A weight in an Accept header (RFC 9110, 12.4.2)."""
 _INCLUDED: Final = ("Metadata", "Object", "None")
@@ -34,11 +38,14 @@ class Form(Enum):
 
 
 _FORMS: Final = {
-    "": Form.OBJECT,
     "Table": Form.TABLE,
     "PartialObjectMetadata": Form.METADATA,
     "PartialObjectMetadataList": Form.METADATA,
 }
+
+
+_WITHOUT_TABLES: Final = (Form.OBJECT, Form.METADATA)
+"""The forms of a watch that begins with the present objects on request."""
 
 
 class ReadOptions(msgspec.Struct, frozen=True):
@@ -87,7 +94,8 @@ def read_options(request: Request, resource: Resource, *, is_collection: bool) -
     """
     included = request.first("includeObject") or "Metadata"
     initial_events = request.flag("sendInitialEvents") if request.all("sendInitialEvents") else None
-    form = form_of(request.header("accept"), has_tables=not (initial_events and request.flag("watch")))
+    begins = initial_events and request.flag("watch")
+    form = form_of(request.header("accept"), _WITHOUT_TABLES if begins else frozenset(Form))
     if form is Form.TABLE and included not in _INCLUDED:
         why = f"Invalid value: \"{included[:40]}\": must be 'Metadata', 'Object', 'None', or empty"
         raise ApiStatusError(400, f"Unable to convert to Table as requested: includeObject: {why}")
@@ -95,13 +103,13 @@ def read_options(request: Request, resource: Resource, *, is_collection: bool) -
         if request.flag("export"):
             raise ApiStatusError(400, "the export parameter, deprecated since v1.14, is no longer supported")
         return ReadOptions(form=form, included=included)
-    seconds = _number(request, "timeoutSeconds", 0)
-    check_initial_events(request)
+    seconds, limit = _number(request, "timeoutSeconds", 0), _number(request, "limit", 0)
+    check_list_options(request)
     return ReadOptions(
         form=form,
         included=included,
         selector=parse_selector(resource, request.first("labelSelector"), request.first("fieldSelector")),
-        limit=_number(request, "limit", 0),
+        limit=limit,
         continued=request.first("continue"),
         watch=request.flag("watch"),
         revision=request.first("resourceVersion"),
@@ -111,23 +119,17 @@ def read_options(request: Request, resource: Resource, *, is_collection: bool) -
     )
 
 
-def check_initial_events(request: Request) -> None:
-    """Refuse the combinations of `sendInitialEvents` and `resourceVersionMatch` that an API server refuses
+def check_list_options(request: Request) -> None:
+    """Refuse the combinations of `sendInitialEvents`, `resourceVersionMatch` and others that an API server refuses
     (ValidateListOptions).
     """
-    match, is_asked = request.first("resourceVersionMatch"), bool(request.all("sendInitialEvents"))
-    found, field = Causes(), "resourceVersionMatch"
-    if not request.flag("watch"):
+    match, is_asked = request.first(_MATCH), bool(request.all("sendInitialEvents"))
+    if request.flag("watch"):
+        found = _watch_faults(match, is_asked=is_asked, has_token=bool(request.first("continue")))
+    else:
+        found = match_faults(match, request.first("resourceVersion"), has_token=bool(request.first("continue")))
         if is_asked:
             found.append(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
-    elif is_asked and match != _NOT_OLDER:
-        found.append(forbidden(field, f"sendInitialEvents requires setting resourceVersionMatch to {_NOT_OLDER}"))
-    elif match and not is_asked:
-        found.append(
-            forbidden(field, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
-        )
-    if match not in ("", _NOT_OLDER) and request.flag("watch"):
-        found.append(unsupported(field, match, [_NOT_OLDER]))
     if found:
         causes = [{"reason": one.reason, "message": one.message, "field": one.field} for one in found]
         told = str(found[0]) if len(found) == 1 else f"[{', '.join(map(str, found))}]"
@@ -135,31 +137,76 @@ def check_initial_events(request: Request) -> None:
         raise ApiStatusError(422, f'ListOptions.meta.k8s.io "" is invalid: {told}', details)
 
 
-def form_of(accept: str, *, has_tables: bool = True) -> Form:
+def match_faults(match: str, version: str, *, has_token: bool) -> Causes:
+    """Return why the `resourceVersionMatch` of a list does not fit its other options.
+
+    Args:
+        match: the option; "" for none.
+        version: the `resourceVersion`.
+        has_token: whether the list is to be continued.
+    """
+    found = Causes()
+    if not match:
+        return found
+    if not version:
+        found.append(forbidden(_MATCH, "resourceVersionMatch is forbidden unless resourceVersion is provided"))
+    if has_token:
+        found.append(forbidden(_MATCH, _CONTINUED))
+    if match not in (EXACT, _NOT_OLDER):
+        found.append(unsupported(_MATCH, match, [EXACT, _NOT_OLDER, ""]))
+    if match == EXACT and version == "0":
+        found.append(forbidden(_MATCH, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'))
+    return found
+
+
+def _watch_faults(match: str, *, is_asked: bool, has_token: bool) -> Causes:
+    found = Causes()
+    if is_asked and match != _NOT_OLDER:
+        found.append(forbidden(_MATCH, f"sendInitialEvents requires setting resourceVersionMatch to {_NOT_OLDER}"))
+    if match and not is_asked:
+        why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        found.append(forbidden(_MATCH, why))
+    if match not in ("", _NOT_OLDER):
+        found.append(unsupported(_MATCH, match, [_NOT_OLDER]))
+    if match and has_token:
+        found.append(forbidden(_MATCH, _CONTINUED))
+    return found
+
+
+def form_of(accept: str, forms: Container[Form] = frozenset(Form)) -> Form:
     """Return the known form that an Accept header prefers.
 
     Args:
         accept: the header.
-        has_tables: whether tables are served: not to a watch that begins with the present objects on request.
+        forms: the forms that are served.
 
     Raises:
         ApiStatusError: 406; the header accepts no JSON, only protobuf for instance.
     """
     is_offered = False
     given = accept.split(",")
-    has_ranks = len(given) > 1 and ("q=" in accept or "*" in accept)
-    for each in sorted(given, key=_rank) if has_ranks else given:
+    hasranks = len(given) > 1 and ("q=" in accept or "*" in accept)
+    for each in sorted(given, key=rank) if hasranks else given:
         media, *parameters = (part.strip() for part in each.split(";"))
-        form = _FORMS.get(next((text[3:] for text in parameters if text.startswith("as=")), ""))
+        form = _form(parameters)
         is_offered = is_offered or media in _JSON
-        if media in _JSON and form is not None and (has_tables or form is not Form.TABLE):
+        if media in _JSON and form is not None and form in forms:
             return form
     if is_offered:
         raise ApiStatusError(406, f"only the following media types are accepted: {_OFFERED}")
     raise ApiStatusError(406, f"406: Not Acceptable\n\nAvailable representations: {_OFFERED}")
 
 
-def _rank(accepted: str) -> tuple[float, bool, bool]:
+def _form(parameters: Iterable[str]) -> Form | None:
+    """Return the form that the parameters of a media type name; None for an unknown one."""
+    given = dict(text.split("=", 1) for text in parameters if "=" in text)
+    if not given.keys() & {"as", "g", "v"}:
+        return Form.OBJECT
+    is_known = given.get("g") == "meta.k8s.io" and given.get("v") in ("v1", "v1beta1")
+    return _FORMS.get(given.get("as", "")) if is_known else None
+
+
+def rank(accepted: str) -> tuple[float, bool, bool]:
     """Return the place of a media type among others: by its weight, and those without wildcards first (goautoneg)."""
     media, *parameters = (part.strip() for part in accepted.split(";"))
     kind, _, inner = media.partition("/")
@@ -173,8 +220,7 @@ def check_plain(accept: str) -> None:
     Raises:
         ApiStatusError: 406; it does not.
     """
-    if form_of(accept) is not Form.OBJECT:
-        raise ApiStatusError(406, f"only the following media types are accepted: {_OFFERED}")
+    form_of(accept, (Form.OBJECT,))
 
 
 def _number(request: Request, name: str, otherwise: int) -> int:

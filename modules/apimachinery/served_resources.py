@@ -23,6 +23,10 @@ _WITH_SCALE: Final = ("Deployment", "ReplicaSet", "ReplicationController", "Stat
 _IN_ALL: Final = (
     "Pod", "Service", "Deployment", "ReplicaSet", "DaemonSet", "StatefulSet", "Job", "CronJob", "ReplicationController",
 )  # fmt: skip
+_CATEGORIES: Final = {
+    **dict.fromkeys(_IN_ALL, ("all",)),
+    "CustomResourceDefinition": ("api-extensions",),
+}
 _FURTHER: Final = {
     "Pod": ("ephemeralcontainers",),
     "Namespace": ("finalize",),
@@ -57,11 +61,11 @@ def _resource(kind: Kind) -> Resource:
         version=kind.api_version.rpartition("/")[2],
         namespaced=kind.namespaced,
         short_names=kind.short_names,
-        categories=("all",) if kind.key_name in _IN_ALL else (),
+        categories=_CATEGORIES.get(kind.key_name, ()),
         subresources=_subresources(kind),
         created_subresources=_CREATED.get(kind.key_name, ()),
         connected_subresources=_CONNECTED.get(kind.key_name, ()),
-        verbs=(*READ_VERBS, *WRITE_VERBS, "deletecollection"),
+        verbs=(*READ_VERBS, *WRITE_VERBS, *(("deletecollection",) if kind.key_name != "Namespace" else ())),
         stored_version=kind.api_version,
     )
 

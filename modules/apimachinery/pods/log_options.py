@@ -7,6 +7,7 @@ import msgspec
 
 from modules.apimachinery.attempts import UnreadableError
 from modules.apimachinery.go_json import int64_error
+from modules.apimachinery.go_values import time_error
 from modules.apimachinery.types import Nanoseconds, parse_time
 from modules.apimachinery.types.times import SECOND, TimeError
 
@@ -101,7 +102,8 @@ def _time(query: Query) -> Nanoseconds | None:
     try:
         return parse_time(text) if text else None
     except TimeError:
-        why = f'parsing time "{text[:_SHOWN]}" as "2006-01-02T15:04:05Z07:00": it is no such time'
+        shown = text[:_SHOWN]
+        why = time_error(shown) or f'parsing time "{shown}" as "2006-01-02T15:04:05Z07:00": it is no such time'
         raise LogOptionError("sinceTime", why) from None
 
 

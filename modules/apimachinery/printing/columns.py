@@ -10,6 +10,11 @@ from modules.apimachinery.printing.pods import pod_ready, pod_restarts_and_when,
 
 NONE: Final = "<none>"
 _ROLE: Final = "node-role.kubernetes.io/"
+_OLDER_ROLE: Final = "kubernetes.io/role"
+_DEFAULT_CLASSES: Final = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
 _MODES: Final = {
     "ReadWriteOnce": "RWO",
     "ReadOnlyMany": "ROX",
@@ -32,6 +37,8 @@ class Column(NamedTuple):
     """Makes the cell of an object; the second argument is the time in seconds since the epoch."""
     wide: bool = False
     """Whether it is shown with `-o wide` only."""
+    type: str = "string"
+    """Type in an API server's table; a cell of another one is its JSON value."""
 
 
 def columns_of(kind: str) -> tuple[Column, ...]:
@@ -54,6 +61,28 @@ def _number(path: str) -> Cell:
     return lambda obj, _: workloads.number_at(obj, path)
 
 
+def _count(title: str, path: str) -> Column:
+    return Column(title, _number(path), type="integer")
+
+
+def _flag(title: str, path: str, *, otherwise: bool = False) -> Column:
+    def cell(obj: JsonObject, _: float) -> bool:
+        found = value_at(obj, path)
+        return found if isinstance(found, bool) else otherwise
+
+    return Column(title, cell, type="boolean")
+
+
+def _number_or_none(path: str) -> Cell:
+    """Return the cell of a number that may be missing; its column is one of texts."""
+
+    def cell(obj: JsonObject, _: float) -> str | int:
+        found = value_at(obj, path)
+        return found if isinstance(found, int) else NONE
+
+    return cell
+
+
 def _counted(*paths: str) -> Cell:
     return lambda obj, _: sum(len(map_at(obj, path)) for path in paths)
 
@@ -66,7 +95,8 @@ def _used_of_hard(quota: JsonObject, *, are_limits: bool) -> str:
 
 def _node_roles(node: JsonObject, _: float) -> str:
     labels = map_at(node, "metadata.labels")
-    return ",".join(sorted(label.removeprefix(_ROLE) for label in labels if label.startswith(_ROLE))) or NONE
+    roles = {label.removeprefix(_ROLE) for label in labels if label.startswith(_ROLE)}
+    return ",".join(sorted(filter(None, roles | {str(labels.get(_OLDER_ROLE) or "")}))) or NONE
 
 
 def _node_address(kind: str) -> Cell:
@@ -91,16 +121,19 @@ def _event_moment(*paths: str) -> Cell:
 
 
 def _event_object(event: JsonObject, _: float) -> str:
-    return f"{text_at(event, 'involvedObject.kind').lower()}/{text_at(event, 'involvedObject.name')}"
+    kind, name = text_at(event, "involvedObject.kind").lower(), text_at(event, "involvedObject.name")
+    return f"{kind}/{name}" if name else kind
 
 
 def _event_source(event: JsonObject, _: float) -> str:
     component = text_at(event, "source.component") or text_at(event, "reportingComponent")
-    return ", ".join(filter(None, (component, text_at(event, "source.host"))))
+    instance = text_at(event, "source.host") or text_at(event, "reportingInstance")
+    return f"{component}, {instance}" if instance else component
 
 
-def _event_count(event: JsonObject, _: float) -> str:
-    return text_at(event, "series.count") or text_at(event, "count") or "1"
+def _event_count(event: JsonObject, _: float) -> int:
+    is_series = bool(map_at(event, "series"))
+    return workloads.number_at(event, "series.count") if is_series else workloads.number_at(event, "count") or 1
 
 
 def _requested(request: JsonObject, _: float) -> str:
@@ -179,16 +212,24 @@ def _pairs(labels: JsonObject) -> str:
 
 def _endpoints(obj: JsonObject, _: float) -> str:
     found = [
-        f"{address.get('ip')}:{port.get('port')}"
+        _with_port(text_at(address, "ip"), port)
         for subset in objects_at(obj, "subsets")
-        for port in objects_at(subset, "ports")
+        for port in objects_at(subset, "ports") or [{}]
         for address in objects_at(subset, "addresses")
     ]
-    return _first_of(found) or NONE
+    return _first_of(found) if list_at(obj, "subsets") else NONE
+
+
+def _with_port(address: str, port: JsonObject) -> str:
+    """Return an address with its port; a headless Service may have none."""
+    if not port:
+        return address
+    return f"{f'[{address}]' if ':' in address else address}:{port.get('port')}"
 
 
 def _slice_ports(obj: JsonObject, _: float) -> str:
-    return _first_of([str(port.get("port") or "*") for port in objects_at(obj, "ports")]) or _UNSET
+    found = [str(port.get("port", port.get("name", "*"))) for port in objects_at(obj, "ports")]
+    return _first_of(found) if found else _UNSET
 
 
 def _slice_endpoints(obj: JsonObject, _: float) -> str:
@@ -199,6 +240,12 @@ def _slice_endpoints(obj: JsonObject, _: float) -> str:
 def _first_of(found: list[str]) -> str:
     more = f" + {len(found) - _MOST_ENDPOINTS} more..." if len(found) > _MOST_ENDPOINTS else ""
     return ",".join(found[:_MOST_ENDPOINTS]) + more
+
+
+def _class_name(storage_class: JsonObject, _: float) -> str:
+    annotations = map_at(storage_class, "metadata.annotations")
+    is_default = any(annotations.get(name) == "true" for name in _DEFAULT_CLASSES)
+    return f"{text_at(storage_class, 'metadata.name')}{' (default)' if is_default else ''}"
 
 
 def _audiences(driver: JsonObject) -> str:
@@ -224,6 +271,11 @@ _AGE: Final = Column("Age", age_of)
 _TEMPLATE: Final = (
     Column("Containers", workloads.containers, wide=True),
     Column("Images", workloads.images, wide=True),
+)
+_REPLICAS: Final = (
+    _count("Desired", "spec.replicas"),
+    _count("Current", "status.replicas"),
+    _count("Ready", "status.readyReplicas"),
 )
 _TEMPLATE_AND_SELECTOR: Final = (*_TEMPLATE, Column("Selector", workloads.selector, wide=True))
 
@@ -254,7 +306,7 @@ _COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
     "ConfigMap": (_NAME, Column("Data", _counted("data", "binaryData")), _AGE),
     "Secret": (_NAME, Column("Type", _at("type")), Column("Data", _counted("data")), _AGE),
     "Event": (
-        Column("Last Seen", _event_moment("series.lastObservedTime", "lastTimestamp", "eventTime", "firstTimestamp")),
+        Column("Last Seen", _event_moment("series.lastObservedTime", "lastTimestamp", "firstTimestamp", "eventTime")),
         Column("Type", _at("type")),
         Column("Reason", _at("reason")),
         Column("Object", _event_object),
@@ -277,21 +329,21 @@ _COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
     ),
     "CSIDriver": (
         _NAME,
-        Column("AttachRequired", _at("spec.attachRequired", "true")),
-        Column("PodInfoOnMount", _at("spec.podInfoOnMount", "false")),
-        Column("StorageCapacity", _at("spec.storageCapacity", "false")),
+        _flag("AttachRequired", "spec.attachRequired", otherwise=True),
+        _flag("PodInfoOnMount", "spec.podInfoOnMount"),
+        _flag("StorageCapacity", "spec.storageCapacity"),
         Column("TokenRequests", lambda driver, _: _audiences(driver)),
-        Column("RequiresRepublish", _at("spec.requiresRepublish", "false")),
+        _flag("RequiresRepublish", "spec.requiresRepublish"),
         Column("Modes", lambda driver, _: ",".join(map(str, list_at(driver, "spec.volumeLifecycleModes")))),
         _AGE,
     ),
-    "CSINode": (_NAME, Column("Drivers", lambda node, _: len(list_at(node, "spec.drivers"))), _AGE),
+    "CSINode": (_NAME, Column("Drivers", lambda node, _: len(list_at(node, "spec.drivers")), type="integer"), _AGE),
     "StorageClass": (
-        _NAME,
+        Column("Name", _class_name),
         Column("Provisioner", _at("provisioner")),
         Column("ReclaimPolicy", _at("reclaimPolicy", "Delete")),
         Column("VolumeBindingMode", _at("volumeBindingMode", "Immediate")),
-        Column("AllowVolumeExpansion", _at("allowVolumeExpansion", "false")),
+        _flag("AllowVolumeExpansion", "allowVolumeExpansion")._replace(type="string"),
         _AGE,
     ),
     "Lease": (_NAME, Column("Holder", _at("spec.holderIdentity")), _AGE),
@@ -341,7 +393,7 @@ _COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         Column("Attacher", _at("spec.attacher")),
         Column("PV", _at("spec.source.persistentVolumeName")),
         Column("Node", _at("spec.nodeName")),
-        Column("Attached", _at("status.attached", "false")),
+        _flag("Attached", "status.attached"),
         _AGE,
     ),
     "Deployment": (
@@ -354,28 +406,24 @@ _COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
     ),
     "ReplicaSet": (
         _NAME,
-        Column("Desired", _number("spec.replicas")),
-        Column("Current", _number("status.replicas")),
-        Column("Ready", _number("status.readyReplicas")),
+        *_REPLICAS,
         _AGE,
         *_TEMPLATE_AND_SELECTOR,
     ),
     "ReplicationController": (
         _NAME,
-        Column("Desired", _number("spec.replicas")),
-        Column("Current", _number("status.replicas")),
-        Column("Ready", _number("status.readyReplicas")),
+        *_REPLICAS,
         _AGE,
         *_TEMPLATE,
         Column("Selector", _selector, wide=True),
     ),
     "DaemonSet": (
         _NAME,
-        Column("Desired", _number("status.desiredNumberScheduled")),
-        Column("Current", _number("status.currentNumberScheduled")),
-        Column("Ready", _number("status.numberReady")),
-        Column("Up-to-date", _number("status.updatedNumberScheduled")),
-        Column("Available", _number("status.numberAvailable")),
+        _count("Desired", "status.desiredNumberScheduled"),
+        _count("Current", "status.currentNumberScheduled"),
+        _count("Ready", "status.numberReady"),
+        _count("Up-to-date", "status.updatedNumberScheduled"),
+        _count("Available", "status.numberAvailable"),
         Column("Node Selector", workloads.node_selector),
         _AGE,
         *_TEMPLATE_AND_SELECTOR,
@@ -399,8 +447,8 @@ _COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         _NAME,
         Column("Schedule", _at("spec.schedule")),
         Column("Timezone", workloads.cron_job_zone),
-        Column("Suspend", workloads.cron_job_suspended),
-        Column("Active", lambda cron_job, _: len(list_at(cron_job, "status.active"))),
+        Column("Suspend", workloads.cron_job_suspended, type="boolean"),
+        Column("Active", lambda cron_job, _: len(list_at(cron_job, "status.active")), type="integer"),
         Column("Last Schedule", workloads.last_schedule),
         _AGE,
         *_TEMPLATE_AND_SELECTOR,
@@ -409,7 +457,7 @@ _COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         _NAME,
         Column("Min Available", _at("spec.minAvailable", "N/A")),
         Column("Max Unavailable", _at("spec.maxUnavailable", "N/A")),
-        Column("Allowed Disruptions", _number("status.disruptionsAllowed")),
+        _count("Allowed Disruptions", "status.disruptionsAllowed"),
         _AGE,
     ),
     "ResourceQuota": (
@@ -420,8 +468,8 @@ _COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
     ),
     "PriorityClass": (
         _NAME,
-        Column("Value", _number("value")),
-        Column("Global-Default", _at("globalDefault", "false")),
+        _count("Value", "value"),
+        _flag("Global-Default", "globalDefault"),
         _AGE,
         Column("PreemptionPolicy", _at("preemptionPolicy")),
     ),
@@ -456,17 +504,18 @@ _COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
     "PriorityLevelConfiguration": (
         _NAME,
         Column("Type", _at("spec.type")),
-        Column("NominalConcurrencyShares", _at("spec.limited.nominalConcurrencyShares", NONE)),
+        Column("NominalConcurrencyShares", _number_or_none("spec.limited.nominalConcurrencyShares")),
         *(
-            Column(name, _at(f"spec.limited.limitResponse.queuing.{name[0].lower()}{name[1:]}", NONE))
+            Column(name, _number_or_none(f"spec.limited.limitResponse.queuing.{name[0].lower()}{name[1:]}"))
             for name in ("Queues", "HandSize", "QueueLengthLimit")
         ),
         _AGE,
     ),
+    "Scale": (_NAME, _count("Desired", "spec.replicas"), _count("Available", "status.replicas"), _AGE),
     "RuntimeClass": (_NAME, Column("Handler", _at("handler")), _AGE),
     **dict.fromkeys(
-        ("Role", "ClusterRole", "CustomResourceDefinition", "LimitRange"),
-        (_NAME, Column("Created At", _at("metadata.creationTimestamp"))),
+        ("Role", "ClusterRole", "CustomResourceDefinition", "LimitRange", "CSIStorageCapacity"),
+        (_NAME, Column("Created At", _at("metadata.creationTimestamp"), type="date")),
     ),
     **dict.fromkeys(
         ("RoleBinding", "ClusterRoleBinding"),

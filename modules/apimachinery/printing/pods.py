@@ -5,7 +5,8 @@ from typing import NamedTuple
 from modules.apimachinery.printing.ages import ago
 from modules.apimachinery.printing.fields import JsonObject, objects_at, text_at, value_at
 
-_ENDED = ("Succeeded", "Failed")
+_ENDED = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
+"""The phases of pods that have ended, with the words of a table's row."""
 
 
 class PodSummary(NamedTuple):
@@ -21,6 +22,13 @@ class PodSummary(NamedTuple):
     """While init containers run: their restarts; afterwards restarts of containers and sidecars."""
     last_restart: str
     """RFC 3339 time of the last end before a restart; empty if unknown."""
+
+
+def ended_conditions(pod: JsonObject) -> list[JsonObject]:
+    """Return the conditions of a pod's row in a table (metav1.TableRowCondition)."""
+    phase = text_at(pod, "status.phase")
+    words = _ENDED.get(phase)
+    return [{"type": "Completed", "status": "True", "reason": phase, "message": words}] if words else []
 
 
 class _Restarts:

@@ -76,7 +76,7 @@ def layout(
     if options.labels:
         columns.append(Column("Labels", _labels))
     head = [column.title.upper() for column in columns]
-    rows = [[printable(str(column.cell(obj, now))) for column in columns] for obj in objects]
+    rows = [[printable(_text(column.cell(obj, now))) for column in columns] for obj in objects]
     if options.kinds and "NAME" in head:
         place = head.index("NAME")
         for row in rows:
@@ -166,6 +166,10 @@ def _line(row: Sequence[str], painted: Sequence[str], widths: Sequence[int]) -> 
         for place, (cell, shown) in enumerate(zip(row[: last + 1], painted, strict=False))
     ]
     return _GAP.join(parts)
+
+
+def _text(cell: str | float | None) -> str:
+    return str(cell).lower() if isinstance(cell, bool) else str(cell)
 
 
 def _label_column(name: str) -> Column:

@@ -58,7 +58,7 @@ def job_status(job: JsonObject, _: float) -> str:
             return kind
     if text_at(job, "metadata.deletionTimestamp"):
         return "Terminating"
-    for kind in ("Suspended", "FailureTarget", "SuccessCriteriaMet"):
+    for kind in ("Suspended", "FailureTarget"):
         if kind in true:
             return kind
     return "Running"

@@ -8,8 +8,9 @@ import msgspec
 
 from modules.apimachinery.api_errors import TooLargeError
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.structural_schema.embedded import EMBEDDED
 from modules.apimachinery.structural_schema.patterns import PatternError, pattern
-from modules.apimachinery.structural_schema.values import EMBEDDED, INT_OR_STRING, PRESERVE, Steps, faults
+from modules.apimachinery.structural_schema.values import INT_OR_STRING, PRESERVE, Steps, faults
 from modules.apimachinery.validation.causes import Cause, forbidden, invalid, required, unsupported
 from modules.apimachinery.validation.invalid_fields import MOST
 

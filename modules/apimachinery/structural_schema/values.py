@@ -16,6 +16,7 @@ from modules.apimachinery.api_errors import TooLargeError
 from modules.apimachinery.computed import charge_steps
 from modules.apimachinery.conversion import copied, number_of_values
 from modules.apimachinery.limits import VALUES
+from modules.apimachinery.structural_schema.embedded import EMBEDDED, embedded_faults
 from modules.apimachinery.structural_schema.formats import fits_format
 from modules.apimachinery.structural_schema.patterns import PatternError, pattern
 from modules.apimachinery.validation.causes import Cause, duplicate, invalid, required, shown, unsupported
@@ -26,7 +27,6 @@ _OfMetadata = Callable[[Any, str], Iterable[str]]
 
 PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
 INT_OR_STRING: Final = "x-kubernetes-int-or-string"
-EMBEDDED: Final = "x-kubernetes-embedded-resource"
 _JUNCTORS: Final = frozenset(("allOf", "anyOf", "oneOf", "not"))
 _LONG: Final = ("enum", "required")
 _TYPES: Final = {bool: "boolean", str: "string", int: "integer", float: "number", list: "array", dict: "object"}
@@ -356,9 +356,7 @@ def _object_faults(value: dict[str, Any], schema: Schema, path: str, steps: Step
         if of is not None:
             yield from _faults(member, of, _join(path, name), steps)
     if schema.get(EMBEDDED):
-        for name in ("apiVersion", "kind"):
-            if not value.get(name):
-                yield required(_join(path, name), "must not be empty")
+        yield from embedded_faults(value, path)
 
 
 def _wrong_type(path: str, found: str, wanted: str) -> Cause:

@@ -124,6 +124,27 @@ def check_metadata(
     (_LENIENT if is_lenient else _METADATA)(metadata, "metadata", found)
 
 
+def check_embedded_metadata(metadata: Mapping[str, Any], path: str, found: Causes) -> None:
+    """Check the metadata of an object inside another one, which needs no name.
+
+    Args:
+        metadata: the metadata, of the types of their fields.
+        path: their path.
+        found: takes the faults.
+    """
+    for field in ("name", "generateName"):
+        if text := metadata.get(field):
+            path_segment(text, f"{path}.{field}", found)
+    if namespace := metadata.get("namespace"):
+        namespace_name(namespace, f"{path}.namespace", found)
+    if (generation := metadata.get("generation") or 0) < 0:
+        found.append(invalid(f"{path}.generation", generation, "must be greater than or equal to 0"))
+    _LENIENT(metadata, path, found)
+    for index, entry in enumerate(metadata.get("managedFields") or ()):
+        if (operation := entry.get("operation") or "") not in ("Apply", "Update"):
+            found.append(invalid(f"{path}.managedFields[{index}].operation", operation, "must be `Apply` or `Update`"))
+
+
 def _generate_name(prefix: str, name: Rule, found: Causes) -> None:
     """Check the prefix of generated names: in place of a dash at its end, a letter follows (maskTrailingDash)."""
     begin, faults = f"{prefix[:-2]}a" if prefix.endswith("-") and len(prefix) > 1 else prefix, Causes()

@@ -10,6 +10,7 @@ import msgspec
 from modules.apimachinery.api_errors import UnknownKindError
 from modules.apimachinery.kinds import KINDS, JsonObject, Kind, ObjectKey, is_custom, kind_named
 from modules.apimachinery.resources import READ_VERBS, SCALE, WRITE_VERBS, PrinterColumn, Resource
+from modules.apimachinery.structural_schema.embedded import has_embedded
 from modules.apimachinery.structural_schema.rules import schema_faults
 from modules.apimachinery.structural_schema.values import has_defaults
 from modules.cloud.apiextensions.printer_columns import parse_path
@@ -35,6 +36,8 @@ class CustomKind(msgspec.Struct, frozen=True):
     """The name of its CustomResourceDefinition."""
     scale: ScalePaths | None = None
     """Where its replicas are; None without the subresource `scale`."""
+    has_embedded: bool = False
+    """Whether other objects are inside its own."""
 
     @property
     def has_status(self) -> bool:
@@ -100,7 +103,15 @@ def _custom_kind(definition: JsonObject, version: JsonObject, stored: str) -> Cu
         stored_version=f"{group}/{stored}",
         deprecation=_deprecation(kind, version),
     )
-    return CustomKind(kind, resource, schema, f"{group}/{stored}", definition["metadata"]["name"], scale_paths(version))
+    return CustomKind(
+        kind,
+        resource,
+        schema,
+        f"{group}/{stored}",
+        definition["metadata"]["name"],
+        scale_paths(version),
+        has_embedded(schema),
+    )
 
 
 def _deprecation(kind: Kind, version: JsonObject) -> str:

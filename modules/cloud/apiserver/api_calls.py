@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from modules.apimachinery.api_errors import ApiError, InvalidError, MethodNotAllowedError
+from modules.apimachinery.api_errors import ApiError, InvalidError, MethodNotAllowedError, UnprocessableError
 from modules.apimachinery.application import KnownSince, incomplete
 from modules.apimachinery.computed import computed
 from modules.apimachinery.errors import ApiStatusError, no_such_path
@@ -67,6 +67,8 @@ _MADE_BY_UPDATE: Final = (
     "RuntimeClass", "Service",
 )  # fmt: skip
 """The kinds whose objects an update creates if there are none (`AllowCreateOnUpdate`)."""
+_WITHOUT_WARNINGS: Final = (UntypedPatchError, UnprocessableError)
+"""Refusals of patches that make no object, of whose fields nothing can be said."""
 _FINALIZE: Final = "finalize"
 _EPHEMERAL: Final = "ephemeralcontainers"
 _APPROVAL: Final = "approval"
@@ -129,7 +131,7 @@ def serve(
             shown = to_events(shown)
         result = result if shown is result.object else msgspec.structs.replace(result, object=shown)
     except (ApiError, ApiStatusError) as error:
-        return ApiResult(refusal=error.status(), warnings=() if isinstance(error, UntypedPatchError) else warnings)
+        return ApiResult(refusal=error.status(), warnings=() if isinstance(error, _WITHOUT_WARNINGS) else warnings)
     if request.verb == "list" and request.node and result.object is not None and not knows_all:
         result.object["metadata"] |= incomplete(known_since)
     if not request.node:  # who would not read them

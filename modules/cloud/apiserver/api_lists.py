@@ -11,8 +11,8 @@ from modules.apimachinery.continue_tokens import read_continue, write_continue
 from modules.apimachinery.errors import ApiStatusError, too_large_version
 from modules.apimachinery.go_json import uint64_error
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey
+from modules.apimachinery.options import EXACT, match_faults
 from modules.apimachinery.selectors import Selector, parse_selector
-from modules.apimachinery.validation.causes import Causes, forbidden, unsupported
 from modules.apimachinery.validation.invalid_fields import InvalidFieldsError
 from modules.cloud.apiextensions.calls import resource_in
 from modules.cloud.apiserver.cluster import Cluster
@@ -20,9 +20,6 @@ from modules.cloud.storage.past_states import ForgottenError
 
 PART_BYTES: Final = 8 * 1024 * 1024
 """Bytes of a part of a list after which no further object is added, however many the client allows."""
-_MATCH: Final = "resourceVersionMatch"
-_EXACT: Final = "Exact"
-_NOT_OLDER: Final = "NotOlderThan"
 _TOO_OLD: Final = "The resourceVersion for the provided list is too old."
 _EXPIRED: Final = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
@@ -69,9 +66,9 @@ def list_objects(cluster: Cluster, kind: Kind, namespace: str, options: JsonObje
         ApiStatusError: 410 for an earlier version that is forgotten, 504 for a future one.
         ApiStatusError: a selector cannot be read.
     """
-    exact = exact_version(options, cluster.storage.version)
-    token, limit = str(options.get("continue") or ""), _limit(options)
     present = cluster.storage.version
+    token, limit = str(options.get("continue") or ""), _limit(options)
+    exact = exact_version(options, present)
     place = _read_place(token, namespace, present) if token else _Place(exact or present, "", "")
     try:
         found = _selected_after(cluster, kind, namespace, options, place)
@@ -106,31 +103,19 @@ def exact_version(options: JsonObject, present: int) -> int:
         BadRequestError: the version is no number.
         ApiStatusError: 504 for a version that is still to come.
     """
-    match, text = (str(options.get(name) or "") for name in (_MATCH, "resourceVersion"))
-    if match and (causes := _match_faults(match, text, has_token=bool(options.get("continue")))):
+    match, text = (str(options.get(name) or "") for name in ("resourceVersionMatch", "resourceVersion"))
+    if causes := match_faults(match, text, has_token=bool(options.get("continue"))):
         raise InvalidFieldsError("ListOptions", "meta.k8s.io", "", causes)
+    if token := str(options.get("continue") or ""):
+        _read_token(token)
+        if text not in ("", "0"):
+            raise BadRequestError("specifying resource version is not allowed when using continue")
     if text and (why := uint64_error(text)):
         raise BadRequestError(f'invalid resource version: resourceVersion: Invalid value: "{text[:40]}": {why}')
     version = int(text or 0)
-    if version and options.get("continue"):
-        raise BadRequestError("specifying resource version is not allowed when using continue")
     if version > present:
         raise too_large_version(version, present)
-    return version if match == _EXACT or (not match and options.get("limit")) else 0
-
-
-def _match_faults(match: str, version: str, *, has_token: bool) -> Causes:
-    """Return why a `resourceVersionMatch` does not fit the other options (ValidateListOptions)."""
-    found = Causes()
-    if not version:
-        found.append(forbidden(_MATCH, "resourceVersionMatch is forbidden unless resourceVersion is provided"))
-    if has_token:
-        found.append(forbidden(_MATCH, "resourceVersionMatch is forbidden when continue is provided"))
-    if match not in (_EXACT, _NOT_OLDER):
-        found.append(unsupported(_MATCH, match, [_EXACT, _NOT_OLDER, ""]))
-    if match == _EXACT and version == "0":
-        found.append(forbidden(_MATCH, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'))
-    return found
+    return version if match == EXACT or (not match and _limit(options)) else 0
 
 
 def selected_objects(cluster: Cluster, kind: Kind, namespace: str, options: JsonObject) -> list[JsonObject]:
@@ -194,10 +179,14 @@ def _token(version: int, listed: str, namespace: str, name: str) -> str:
     return write_continue(version, f"{start}\0")
 
 
-def _read_place(token: str, listed: str, present: int) -> _Place:
+def _read_token(token: str) -> tuple[int, str]:
     try:
-        version, start = read_continue(token)
+        return read_continue(token)
     except ValueError as error:
         raise BadRequestError(f"invalid continue token: {error}") from error
+
+
+def _read_place(token: str, listed: str, present: int) -> _Place:
+    version, start = _read_token(token)
     namespace, _, name = start.rstrip("\0").rpartition("/")
     return _Place(version if version > 0 else present, listed or namespace, name)

@@ -51,7 +51,7 @@ from modules.cloud.apiserver.field_manager.last_applied import with_last_applied
 from modules.cloud.apiserver.field_manager.managed_fields import Manager, with_entries, with_kept_times
 from modules.cloud.apiserver.field_manager.shapes import SchemaShape, shape_of
 from modules.cloud.apiserver.field_manager.tracking import Tracking
-from modules.cloud.apiserver.fields.types import with_stored_quantities
+from modules.cloud.apiserver.fields.types import with_read_embedded, with_stored_quantities
 from modules.cloud.apiserver.kind_defaults import as_created, as_updated, with_decoded_defaults
 from modules.cloud.apiserver.namespaces import (
     check_creation,
@@ -420,6 +420,8 @@ class Cluster:
         merged = dict(new)
         if (custom := self.storage.kinds.custom_of(live)) is not None:
             managers = metadata_of(new).get("managedFields")
+            if custom.has_embedded:
+                live, new = (computed(with_read_embedded, custom.kind, custom.schema, each) for each in (live, new))
             changed = with_entries(computed(with_new_status, custom, live, new), managers)
             self._check_room_of_user(changed, live)
             return self.replace(changed)

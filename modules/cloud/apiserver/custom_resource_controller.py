@@ -15,6 +15,7 @@ from modules.cloud.apiextensions.definitions import prepared_definition, with_st
 from modules.cloud.apiextensions.kinds import has_its_names, is_established
 from modules.cloud.apiextensions.objects import prepared_object
 from modules.cloud.apiserver.apply import with_server_fields_removed
+from modules.cloud.apiserver.fields.types import with_read_embedded
 from modules.cloud.storage.object_storage import Storage
 
 if TYPE_CHECKING:
@@ -81,6 +82,8 @@ class CustomResources:
             return obj
         if live is None and (definition := self._definition_of(obj)) is not None and is_being_deleted(definition):
             raise MethodNotAllowedError("create not allowed while custom resource definition is terminating")
+        if custom.has_embedded:
+            obj = computed(with_read_embedded, custom.kind, custom.schema, obj)
         made = computed(prepared_object, custom, obj, live)
         admission = self._admissions.get(key_of(made).kind)
         causes = admission(made, live, self._storage.find) if admission is not None else []

@@ -18,7 +18,7 @@ from modules.apimachinery.errors import no_such_path
 from modules.apimachinery.go_json import int64_error, syntax_error
 from modules.apimachinery.kinds import Kind
 from modules.apimachinery.limits import REQUEST_BYTES, VALUES, is_too_large
-from modules.apimachinery.options import check_initial_events
+from modules.apimachinery.options import check_list_options
 from modules.apimachinery.protobuf.decoding import MEDIA as PROTOBUF
 from modules.apimachinery.protobuf.decoding import ProtobufError, TooManyMembersError, decode_protobuf
 from modules.apimachinery.resources import Resource
@@ -27,7 +27,7 @@ from modules.apimachinery.validation.invalid_fields import MOST
 from modules.apimachinery.yaml_reader import RepeatedKey, YamlError, has_more_values
 from modules.cloud.apiserver.fields.bodies import DELETE_OPTIONS, LONGEST_SHOWN, TOKEN_REQUEST, read_body
 from modules.cloud.apiserver.fields.types import decoded as typed
-from modules.cloud.apiserver.fields.validation import duplicate_fields
+from modules.cloud.apiserver.fields.validation import STRICT, check_faults, duplicate_fields, faults_of_object
 from modules.cloud.apiserver.manifests import ManifestError, read_manifests
 from modules.cloud.apiserver.unreadable_bodies import unrecognized
 from modules.cloud.apiserver.write_options import check_manager, check_options
@@ -166,7 +166,7 @@ def review_of(request: Request) -> Any:
         InvalidFieldsError: its CreateOptions have a value that no API server takes.
         UnsupportedMediaTypeError: it is neither in JSON nor in protobuf.
         TooLargeError: it exceeds the limits of a review.
-        BadRequestError: it cannot be read, or is no such review.
+        BadRequestError: it cannot be read, is no such review, or has unknown or duplicate fields and is strict.
     """
     body, media = request.body, _media_of(request)
     check_options(ApiCall(verb="create", api_version="", plural="", options=_options(request, _OF_WRITES)))
@@ -174,7 +174,11 @@ def review_of(request: Request) -> Any:
         raise _unknown_media("create", _REVIEWED)
     if len(body) > REVIEW_BYTES:
         raise TooLargeError(f"a review has at most {REVIEW_BYTES} bytes")
-    return read_body(_REVIEWS[request.parts[-1]], decoded(body, media, most=REVIEW_VALUES))
+    kind, found = _REVIEWS[request.parts[-1]], decoded(body, media, most=REVIEW_VALUES)
+    if request.first("fieldValidation") == STRICT and isinstance(found, dict):
+        twice = duplicate_fields(body)
+        check_faults(kind, faults_of_object(kind, found, body if twice else b"", twice), None)
+    return read_body(kind, found)
 
 
 def has_large_body(request: Request) -> bool:
@@ -317,14 +321,16 @@ def _options_of_deletion(request: Request, verb: str, media: str) -> dict[str, A
     Raises:
         ApiError, ApiStatusError: they cannot be read.
     """
-    if verb == "deletecollection":
-        check_initial_events(request)
     body = request.body
     if not body:
         options = _options(request, _PARAMETERS[verb])
+        if verb == "deletecollection":
+            check_list_options(request)
         given = {name: value for name in _PRECONDITIONS if (value := request.first(name))}
         return {**options, "preconditions": given} if given and verb == "delete" else options
     options = _options(request, (*(_OF_LISTS if verb == "deletecollection" else ()), "dryRun"))
+    if verb == "deletecollection":
+        check_list_options(request)
     if media not in _WRITTEN:
         raise _unknown_media("delete")
     if len(body) > _OPTIONS_BYTES:

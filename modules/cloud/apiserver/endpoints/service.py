@@ -69,6 +69,7 @@ _ROOTS: Final = (_CORE, ("apis",))
 _LONGEST_DISCOVERY: Final[Mapping[tuple[str, ...], int]] = {_ROOTS[0]: 2, _ROOTS[1]: 3}
 """Parts of the longest path of discovery: `/api/VERSION`, `/apis/GROUP/VERSION`. Longer ones are those of objects."""
 
+_SCALE_KIND: Final = "Scale"
 _NO_AUTOSCALER: Final = "nothing is scaled by itself here: `kubectl scale` sets the number of replicas"
 _RESIZE: Final = "resize"
 _PODS: Final = "pods"
@@ -316,6 +317,8 @@ class ApiService:
                 if (one.group, one.version, one.plural) == (target.group, target.version, target.plural):
                     if target.namespace and not one.namespaced:
                         break
+                    if target.name and one.namespaced and not target.namespace:
+                        raise no_such_path()
                     return one
         raise not_served(target)
 
@@ -326,7 +329,8 @@ class ApiService:
         result = self._caller.call(call_of_request(request, target))
         if result.refusal is not None or result.object is None:
             return _refusal(result.refusal or {})
-        encoder = ObjectEncoder(resource, options.form, options.included, self._clock.now())
+        shown = resource if target.subresource != SCALE else msgspec.structs.replace(resource, kind=_SCALE_KIND)
+        encoder = ObjectEncoder(shown, options.form, options.included, self._clock.now())
         if target.name:
             return json(encoder.encode_object(encoded(result.object)))
         texts = map(encoded, result.object["items"])
@@ -358,10 +362,14 @@ class ApiService:
             return _refusal(result.refusal, result.warnings)
         status = HTTPStatus.CREATED if result.created else HTTPStatus.OK
         obj = result.object
-        if form is not Form.OBJECT and obj is not None and obj.get("kind") == resource.kind:
+        if form is not Form.OBJECT and obj is not None and obj.get("kind") in (resource.kind, f"{resource.kind}List"):
             included = request.first("includeObject") or "Metadata"
             encoder = ObjectEncoder(resource, form, included, self._clock.now())
-            return _encoded(status, encoder.encode_object(encoded(obj)), result.warnings)
+            if call.verb == "deletecollection":
+                found = encoder.encode_list(map(encoded, obj["items"]), obj["metadata"])
+            else:
+                found = encoder.encode_object(encoded(obj))
+            return _encoded(status, found, result.warnings)
         return _response(status, obj, result.warnings)
 
     def _watch(self, request: Request, target: Target, resource: Resource, options: ReadOptions) -> Stream:

@@ -11,6 +11,7 @@ from beehive.decoding import decode_json
 from beehive.http.request import Request
 from beehive.http.responses import Reply, Response, Stream, Takeover
 from modules.apimachinery.errors import ApiStatusError
+from modules.apimachinery.options import rank
 
 MOST_BYTES: Final = 4 * 1024 * 1024
 """Largest size of the answer in JSON: it takes a second or two to write so much in YAML."""
@@ -22,8 +23,11 @@ _OTHERS: Final = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false",
 
 
 def wants_yaml(request: Request) -> bool:
-    """Return whether YAML is the first of the supported forms in the client's Accept header."""
-    media = (each.partition(";")[0].strip() for each in request.header("accept").split(","))
+    """Return whether the client's Accept header prefers YAML to the other supported forms."""
+    accept = request.header("accept")
+    if _YAML not in accept:
+        return False
+    media = (each.partition(";")[0].strip() for each in sorted(accept.split(","), key=rank))
     return next((each for each in media if each in (_JSON, _YAML, "*/*", "application/*")), "") == _YAML
 
 

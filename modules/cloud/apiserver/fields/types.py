@@ -11,8 +11,10 @@ from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.conversion import without_null_members
 from modules.apimachinery.go_values import base64_error, time_error
 from modules.apimachinery.kinds import JsonObject, Kind, key_kind, kind_named
+from modules.apimachinery.structural_schema.embedded import with_embedded
 from modules.apimachinery.types.quantity import QuantityError, canonical_quantity, parse_quantity
-from modules.cloud.apiserver.fields.validation import known_fields
+from modules.apimachinery.validation.causes import shown
+from modules.cloud.apiserver.fields.validation import known_fields, known_only
 
 _QUANTITIES: Final = frozenset((
     "limits", "requests", "capacity", "allocatable", "allocatedResources", "overhead", "sizeLimit", "divisor", "hard",
@@ -92,6 +94,35 @@ def decoded_custom(kind: Kind, obj: JsonObject) -> JsonObject:
     return obj if metadata is given else {**obj, "metadata": metadata}
 
 
+def with_read_embedded(kind: Kind, schema: JsonObject, obj: JsonObject) -> JsonObject:
+    """Return a custom object with the metadata of the objects inside it (`x-kubernetes-embedded-resource`) as Go's
+    decoder reads them: without unknown and empty fields.
+
+    Args:
+        kind: its kind.
+        schema: its schema.
+        obj: the object.
+
+    Raises:
+        DecodingError: a field has another type.
+    """
+
+    def read(name: str, value: Any, path: str) -> Any:
+        if name != "metadata":
+            if not isinstance(value, str):
+                raise DecodingError(kind, _another_type(path, value, "must be a string"))
+            return value
+        try:
+            found = _decoded(kind, _METADATA, {} if value is None else value)
+        except DecodingError as error:
+            raise DecodingError(kind, _another_type(path, value, error.why)) from error
+        known = known_only(_METADATA, found)
+        return {field: member for field, member in known.items() if member or field == "deletionGracePeriodSeconds"}
+
+    found: JsonObject = with_embedded(obj, schema, read)
+    return found
+
+
 def _decoded(kind: Kind, of: str, value: Any) -> JsonObject:
     decoder = _Decoder()
     try:
@@ -158,6 +189,11 @@ class _Fault(NamedTuple):
     converted: str
     """The words of Kubernetes' converter, which reads what a strategic merge patch makes of an object
     (`FromUnstructured` in apimachinery/pkg/runtime/converter.go)."""
+
+
+def _another_type(path: str, value: Any, why: str) -> _Fault:
+    told = f"{path}: Invalid value: {shown(value)}: {why}"
+    return _Fault(told, told)
 
 
 class DecodingError(BadRequestError):

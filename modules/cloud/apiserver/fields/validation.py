@@ -256,6 +256,16 @@ def _unknown(types: dict[str, dict[str, str]], of: str, value: Any, path: str) -
                 yield place
 
 
+def known_only(of: str, value: Any) -> Any:
+    """Return a value of a type without the fields that the type does not have."""
+    types = known_fields().types
+    if of.startswith("[") and isinstance(value, list):
+        return [known_only(of[1:], each) for each in value]
+    if of in types and isinstance(value, dict):
+        return {name: known_only(types[of][name], each) for name, each in value.items() if name in types[of]}
+    return value
+
+
 def duplicate_fields(body: bytes) -> tuple[str, ...]:
     """Return the paths of fields that objects of a JSON text have twice, such as `spec.replicas`; none for text that is
     not JSON.

@@ -39,7 +39,10 @@ def test_a_query_selects_the_lines(query: str, wanted: LogOptions) -> None:
         ("tailLines=x&tailLines=1", 'strconv.ParseInt: parsing "x": invalid syntax'),
         ("limitBytes=" + "9" * 20, 'strconv.ParseInt: parsing "99999999999999999999": value out of range'),
         ("sinceSeconds=1.5", 'strconv.ParseInt: parsing "1.5": invalid syntax'),
-        ("sinceTime=yesterday", 'parsing time "yesterday" as "2006-01-02T15:04:05Z07:00": it is no such time'),
+        (
+            "sinceTime=yesterday",
+            'parsing time "yesterday" as "2006-01-02T15:04:05Z07:00": cannot parse "yesterday" as "2006"',
+        ),
     ],
 )
 def test_what_cannot_be_read_is_told_in_the_words_of_a_kube_apiserver(query: str, why: str) -> None:

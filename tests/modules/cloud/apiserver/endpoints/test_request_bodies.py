@@ -228,10 +228,26 @@ def test_a_patch_with_another_name_is_refused_for_that_first(api: Serving) -> No
         ("application/*;as=Table;v=v1;g=meta.k8s.io,application/json", "ConfigMapList"),
         ("application/*;q=0.9,application/json;as=Table;v=v1;g=meta.k8s.io;q=0.9", "Table"),
         ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", "Table"),
+        ("application/json;as=Table;v=v2;g=meta.k8s.io,application/json", "ConfigMapList"),
+        ("application/json;as=Table;v=v1;g=example.org,application/json", "ConfigMapList"),
+        ("application/yaml;q=0.1,application/json;q=0.9", "ConfigMapList"),
     ],
 )
 def test_the_form_with_the_greatest_weight_is_answered(api: Serving, accept: str, kind: str) -> None:
     assert json.loads(api.ask("GET", MAPS, accept=accept).body)["kind"] == kind
+
+
+@pytest.mark.parametrize("form", ["as=Table", "as=Table;v=v2;g=meta.k8s.io", "as=Table;v=v1;g=example.org", "v=v1"])
+def test_a_form_of_another_version_is_not_acceptable(api: Serving, form: str) -> None:
+    assert api.ask("GET", MAPS, accept=f"application/json;{form}").status == 406
+
+
+def test_discovery_has_no_tables_and_answers_the_next_form(api: Serving) -> None:
+    table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+    assert [api.ask("GET", "/api", accept=accept).status for accept in (f"{table},application/json", table)] == [
+        200,
+        406,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -305,3 +321,36 @@ def test_the_selectors_of_an_access_review(api: Serving, selector: dict[str, Any
     )
     about = 'SelfSubjectAccessReview.authorization.k8s.io "" is invalid: spec.resourceAttributes.'
     assert (status, said.startswith(about + refusal) if refusal else said == "") == (422 if refusal else 201, True)
+
+
+@pytest.mark.parametrize(
+    ("plural", "body", "faults"),
+    [
+        ("selfsubjectaccessreviews", '{"x": 1, "spec": {"resourceAttributes": {"verb": "get", "zz": 1}}}',
+         ['unknown field "x"', 'unknown field "spec.resourceAttributes.zz"']),
+        ("subjectaccessreviews", '{"spec": {"user": "a", "resourceAttributes": {"verb": "get", "verb": "list"}}}',
+         ['duplicate field "spec.resourceAttributes.verb"']),
+    ],
+)  # fmt: skip
+def test_a_strict_review_has_only_fields_of_its_kind(api: Serving, plural: str, body: str, faults: list[str]) -> None:
+    assert api.ask("POST", f"{REVIEWS}/{plural}", body.encode()).status == 201
+    status, said = told(api, "POST", f"{REVIEWS}/{plural}", body.encode(), fieldValidation="Strict")
+    assert (status, said.endswith(f"strict decoding error: {', '.join(faults)}")) == (400, True)
+
+
+@pytest.mark.parametrize(
+    ("place", "warned"), [("/spec/none", ["x"]), ("/spec/none/x", [])], ids=["it fits", "it does not fit"]
+)
+def test_nothing_is_said_of_the_fields_of_a_json_patch_that_does_not_fit(
+    api: Serving, place: str, warned: list[str]
+) -> None:
+    patch = [{"op": "add", "path": place, "value": 1}]
+    reply = api.ask("PATCH", f"{DEPLOYMENTS}/web", patch, "application/json-patch+json")
+    assert len([each for each in reply.headers if each[0] == "Warning"]) == len(warned)
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE", "POST"])
+def test_an_object_of_a_namespace_is_not_found_outside_of_one(api: Serving, method: str) -> None:
+    assert told(api, method, "/api/v1/pods/p", {}, MERGE if method == "PATCH" else "application/json") == (
+        404, "the server could not find the requested resource",
+    )  # fmt: skip

@@ -1,5 +1,6 @@
 """The Kubernetes API over HTTP, request by request."""
 
+import base64
 import json
 import re
 from collections.abc import Callable
@@ -51,6 +52,9 @@ def test_discovery(api: Serving) -> None:
     pods = resources["pods"]
     assert (pods["singularName"], pods["shortNames"], pods["categories"]) == ("pod", ["po"], ["all"])
     assert {"list", "watch", "deletecollection", "patch"} <= set(pods["verbs"])
+    assert "deletecollection" not in resources["namespaces"]["verbs"]
+    (definitions, _) = body_of(api.ask("GET", "/apis/apiextensions.k8s.io/v1"))["resources"]
+    assert definitions["categories"] == ["api-extensions"]
     assert resources["pods/status"]["verbs"] == ["get", "patch", "update"]
     eviction = resources["pods/eviction"]
     assert (eviction["kind"], eviction["group"], eviction["version"], eviction["verbs"]) == (
@@ -239,6 +243,73 @@ def test_tables_for_who_asks_for_them(api: Serving) -> None:
     patched = body_of(api.ask("PATCH", f"{PODS}/web", b"{}", "application/merge-patch+json", accept=metadata))
     assert (patched["kind"], patched["metadata"]["name"], "spec" in patched) == ("PartialObjectMetadata", "web", False)
     assert api.ask("GET", PODS, accept="application/vnd.kubernetes.protobuf").status == 406
+
+
+def test_rows_of_pods_that_have_ended_say_so(api: Serving) -> None:
+    table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+    for name, phase in (("a", "Succeeded"), ("b", "Failed"), ("c", "Running")):
+        api.ask("POST", PODS, {**pod(), "metadata": {"name": name}})
+        api.ask("PATCH", f"{PODS}/{name}/status", {"status": {"phase": phase}}, "application/merge-patch+json")
+    rows = body_of(api.ask("GET", PODS, accept=table))["rows"]
+    assert [[one["reason"] for one in row.get("conditions", [])] for row in rows] == [["Succeeded"], ["Failed"], []]
+
+
+def test_types_of_columns_are_those_of_their_cells(api: Serving) -> None:
+    table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+    api.ask("POST", "/apis/storage.k8s.io/v1/csidrivers", {"metadata": {"name": "d.example.org"}, "spec": {}})
+    found = body_of(api.ask("GET", "/apis/storage.k8s.io/v1/csidrivers", accept=table))
+    types = [each["type"] for each in found["columnDefinitions"]]
+    assert types == ["string", "boolean", "boolean", "boolean", "string", "boolean", "string", "string"]
+    assert found["rows"][0]["cells"][1:4] == [True, False, False]
+
+
+def test_a_deleted_collection_is_answered_in_the_form_that_the_client_accepts(api: Serving) -> None:
+    for form in ("Table", "PartialObjectMetadataList"):
+        api.ask("POST", MAPS, configmap("a"))
+        accept = f"application/json;as={form};v=v1;g=meta.k8s.io"
+        assert body_of(api.ask("DELETE", MAPS, accept=accept))["kind"] == form
+
+
+def test_the_table_of_a_scale_has_its_own_columns(api: Serving) -> None:
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"replicas": 3, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+    path = "/apis/apps/v1/namespaces/default/deployments"
+    api.ask("POST", path, {"metadata": {"name": "web"}, "spec": spec})
+    found = body_of(api.ask("GET", f"{path}/web/scale", accept="application/json;as=Table;v=v1;g=meta.k8s.io"))
+    assert [each["name"] for each in found["columnDefinitions"]] == ["Name", "Desired", "Available", "Age"]
+    assert found["rows"][0]["cells"][:3] == ["web", 3, 0]
+
+
+@pytest.mark.parametrize(
+    ("options", "causes"),
+    [
+        ({"limit": "x", "sendInitialEvents": "true"}, None),
+        ({"watch": "1", "resourceVersionMatch": "NotOlderThan", "sendInitialEvents": "true", "continue": "x"},
+         ["Forbidden: resourceVersionMatch is forbidden when continue is provided"]),
+        ({"resourceVersionMatch": "Bad", "resourceVersion": "1", "sendInitialEvents": "true"},
+         ['Unsupported value: "Bad": supported values: "Exact", "NotOlderThan", ""',
+          "Forbidden: sendInitialEvents is forbidden for list"]),
+    ],
+)  # fmt: skip
+def test_options_of_lists_and_watches_that_do_not_fit(
+    api: Serving, options: dict[str, str], causes: list[str] | None
+) -> None:
+    refused = body_of(api.ask("GET", MAPS, **options))
+    told = [each["message"] for each in refused["details"]["causes"]] if "details" in refused else None
+    assert (refused["code"], told) == (400 if causes is None else 422, causes)
+
+
+def test_a_continued_list_names_the_fault_of_its_token_first(api: Serving) -> None:
+    bad, good = "x", base64.urlsafe_b64encode(b'{"v":"meta.k8s.io/v1","rv":1,"start":"a"}').decode().rstrip("=")
+    told = [body_of(api.ask("GET", MAPS, **{"continue": token, "resourceVersion": "y"}))["message"]
+            for token in (bad, good)]  # fmt: skip
+    assert told[0].startswith("invalid continue token")
+    assert told[1] == "specifying resource version is not allowed when using continue"
+
+
+def test_a_limit_below_zero_is_none(api: Serving) -> None:
+    api.ask("POST", MAPS, configmap("a"))
+    assert api.ask("GET", MAPS, limit="-1", resourceVersion="1").status == 200
 
 
 def test_what_is_no_object_is_no_table(api: Serving) -> None:
