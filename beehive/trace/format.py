@@ -27,6 +27,12 @@ contents once, see `beehive.trace.contents`."""
 FRAME_BYTES: Final = 64 * 1024 * 1024
 """Bytes that a record may have. KubeEdge's frames have at most 12 MiB."""
 
+SIMULATED: Final = "edgecore simulate"
+"""Program in the header of a simulated run, in which many things happen at one moment of virtual time."""
+
+APART: Final = 1e-6
+"""Seconds between two records of such a moment; a float of the time since 1970 has steps of 0.24 µs."""
+
 
 class Direction(StrEnum):
     """The direction of a frame, seen from the node."""

@@ -10,7 +10,7 @@ node for every pod; a runtime rejects some of them only. The list of safe ones i
 node's configuration (kubelet's sysctl allowlist).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
 from msgspec import Struct
@@ -20,7 +20,9 @@ from edged.eviction_api.signals import Pressure
 from edged.pods.config.security import requires_apparmor
 from edged.pods.critical import is_critical
 from edged.pods.kill_options import EVICTED, KillOptions
-from modules.apimachinery.pods.general_predicates import insufficient_resource, used_host_port
+from edged.pods.taken_room import Demand, TakenRoom
+from modules.apimachinery.pods.demand import pod_requests
+from modules.apimachinery.pods.general_predicates import insufficient_amount, used_port
 from modules.apimachinery.pods.node_selector import pod_fits_node
 from modules.apimachinery.pods.qos import QosClass, qos_class
 from modules.apimachinery.pods.static import CONFIG_SOURCE
@@ -49,12 +51,13 @@ class NodeInfo(Struct, frozen=True):
     """Whether the kernel has AppArmor."""
 
 
-def refusal(pod: Pod, others: Sequence[Pod], node_info: NodeInfo) -> KillOptions | None:
+def refusal(pod: Pod, demand: Demand, taken: TakenRoom, node_info: NodeInfo) -> KillOptions | None:
     """Return why a pod is rejected; None when it is admitted.
 
     Args:
         pod: a new pod.
-        others: the pods of the node that have not ended.
+        demand: the room that it would take.
+        taken: the room that the other pods of the node take.
         node_info: the node.
     """
     if node_info.is_shutting_down:
@@ -66,11 +69,11 @@ def refusal(pod: Pod, others: Sequence[Pod], node_info: NodeInfo) -> KillOptions
     sysctl = forbidden_sysctl(pod, node_info.unsafe_sysctls)
     if sysctl is not None:
         return _refuse("SysctlForbidden", sysctl)
-    short = insufficient_resource(pod, others, node_info.allocatable)
+    short = insufficient_amount(demand.requests, taken.used, node_info.allocatable)
     if short is not None:
         return _refuse(f"OutOf{short[0]}", short[1])
     other_node = _refusal_by_labels(pod, node_info)
-    port = used_host_port(pod, others)
+    port = used_port(demand.ports, taken.ports)
     if other_node is None and port is not None:
         return _refuse("NodePorts", f"Predicate NodePorts failed: port {port[2]}/{port[1]} of the node is taken")
     refused = other_node or _refusal_by_taints(pod, node_info)
@@ -83,7 +86,7 @@ def refusal_by_node(pod: Pod, node_info: NodeInfo) -> KillOptions | None:
     """Return why the Node object rejects a pod: by labels, taints, or extended resources, which an administrator may
     have written into it; or None. A static pod tolerates every taint.
     """
-    short = insufficient_resource(pod, (), node_info.allocatable)
+    short = insufficient_amount(pod_requests(pod), {}, node_info.allocatable)
     if short is not None and is_extended_resource(short[0]):
         return _refuse(f"OutOf{short[0]}", short[1])
     return _refusal_by_labels(pod, node_info) or _refusal_by_taints(pod, node_info)

@@ -7,8 +7,10 @@ from edged.admission.validation import validate_pod
 from edged.devices.node_devices import NodeDevices
 from edged.node.state import LocalNode
 from edged.pods.kill_options import KillOptions
+from edged.pods.labels import ref_of
 from edged.pods.manager import PodManager, PodRecord
 from edged.pods.restart import is_terminal
+from edged.pods.taken_room import demand_of
 from edged.settings import EdgedSettings
 from modules.apimachinery.types import Pod
 
@@ -18,7 +20,7 @@ class PodAdmitter:
 
     Args:
         settings: the node's name and the sysctls that it allows.
-        pods: the pods of this node, which take resources from a new one.
+        pods: the pods of this node, which take room from a new one.
         node: the state of this node.
         devices: the devices of this node.
     """
@@ -45,15 +47,23 @@ class PodAdmitter:
         invalid = validate_pod(record.pod)
         if invalid is not None:
             return replace(invalid, rejected=node_info is not None)
-        if node_info is None:
-            return None
-        others = [r.pod for r in self._pods if r is not record and not r.termination_requested]
-        return refusal(record.pod, [pod for pod in others if not is_terminal(pod)], node_info)
+        demand, room = demand_of(record.pod), self._pods.taken_room
+        refused = None if node_info is None else refusal(record.pod, demand, room, node_info)
+        if refused is None:
+            room.take(record.ref.uid, demand)
+        return refused
 
     def fault(self, pod: Pod) -> KillOptions | None:
         """Return why the node runs a pod no longer in its new state: it must still be valid, unless it ends anyway."""
-        invalid = None if pod.metadata.deletion_timestamp is not None else validate_pod(pod)
-        return None if invalid is None else replace(invalid, rejected=False)
+        if pod.metadata.deletion_timestamp is not None:
+            return None
+        invalid = validate_pod(pod)
+        if invalid is not None:
+            return replace(invalid, rejected=False)
+        room, uid = self._pods.taken_room, ref_of(pod).uid
+        if uid in room:
+            room.take(uid, demand_of(pod))
+        return None
 
     def node_info_for(self, pod: Pod) -> NodeInfo | None:
         """Return the state of the node that decides about a new pod; None for a pod that needs no admission. The node's

@@ -139,6 +139,10 @@ class Pleg(Actor):
         else:
             self._inspect(refs)
 
+    def reading_time(self) -> float:
+        """Return the time of a reading that begins now; a replay overrides it to compare readings as its trace did."""
+        return self.clock.monotonic()
+
     def _schedule_inspection(self, due: float) -> None:
         if due < self._next_inspection:
             self._next_inspection = due
@@ -153,7 +157,7 @@ class Pleg(Actor):
     def _inspect(self, refs: list[PodRef]) -> None:
         """Inspect some pods; if the runtime fails or facts are incomplete, leave the rest to a relist soon."""
         for ref in refs:
-            begin = self.clock.monotonic()
+            begin = self.reading_time()
             try:
                 snapshot = self._reader.snapshot(ref)
                 if is_same(self._known.get(ref.uid), snapshot):
@@ -170,7 +174,7 @@ class Pleg(Actor):
 
     def relist(self) -> None:
         """List everything, and inspect the pods that have changed."""
-        begin = self.clock.monotonic()
+        begin = self.reading_time()
         self._apply_inspections()
         announced = self._hints.drain_announced()
         self._hints.drain()

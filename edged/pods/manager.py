@@ -14,6 +14,7 @@ from edged.pods.model import ContainerId, PodFacts, PodRef, PodState, PodUid, wi
 from edged.pods.pod_status.conditions import with_conditions_of_others
 from edged.pods.pod_status.phase import Phase
 from edged.pods.restart import is_terminal
+from edged.pods.taken_room import TakenRoom
 from modules.apimachinery.pods.static import is_static
 from modules.apimachinery.types import ContainerStateWaiting, Pod, PodStatus
 from modules.apimachinery.types.versions import order_of_making
@@ -207,7 +208,13 @@ class PodManager:
 
     def __init__(self) -> None:
         self._records: dict[PodUid, PodRecord] = {}
+        self._named: dict[tuple[str, str], dict[PodUid, PodRecord]] = {}
+        """The same records, by namespace and name."""
+        self._static: dict[PodUid, PodRecord] = {}
+        """The records of static pods."""
         self._held: dict[PodUid, HeldPod] = {}
+        self.taken_room = TakenRoom()
+        """The room that the admitted pods take, until they end or their end is requested."""
 
     def __contains__(self, uid: object) -> bool:
         return uid in self._records
@@ -242,8 +249,11 @@ class PodManager:
 
     def by_name(self, namespace: str, name: str, *, static: bool = False) -> list[PodRecord]:
         """Return the records of the cloud's or the static pods of that name, the newest last."""
-        named = [r for r in self._records.values() if r.facts.ref.name == name and r.facts.ref.namespace == namespace]
-        return [r for r in named if is_static(r.pod) is static]
+        return [r for r in self._named.get((namespace, name), {}).values() if is_static(r.pod) is static]
+
+    def static_pods(self) -> list[Pod]:
+        """Return the static pods that are not deleted."""
+        return [record.pod for record in self._static.values() if not record.deleted]
 
     def put(self, pod: Pod) -> PodRecord:
         """Add a pod, or update a known one (`PodRecord.update`); return its record."""
@@ -251,6 +261,9 @@ class PodManager:
         record = self._records.get(ref.uid)
         if record is None:
             record = self._records[ref.uid] = PodRecord(pod, PodFacts(ref))
+            self._named.setdefault((ref.namespace, ref.name), {})[ref.uid] = record
+            if is_static(pod):
+                self._static[ref.uid] = record
         else:
             record.update(pod)
         return record
@@ -279,7 +292,15 @@ class PodManager:
 
     def forget(self, uid: PodUid) -> None:
         """Drop the record of a pod."""
-        self._records.pop(uid, None)
+        record = self._records.pop(uid, None)
+        if record is None:
+            return
+        self.taken_room.leave(uid)
+        self._static.pop(uid, None)
+        named = self._named[record.ref.namespace, record.ref.name]
+        del named[uid]
+        if not named:
+            del self._named[record.ref.namespace, record.ref.name]
 
     def referencing(self, kind: str, namespace: str, name: str) -> list[PodRecord]:
         """Return the records of pods that mount or read a configmap or secret (`kind`: `configmap`, `secret`)."""

@@ -13,7 +13,7 @@ from edged.pods.model import PodUid
 from edged.static_pods.manifest import CONFIG_HASH
 from edged.status.manager import StatusManager
 from metamanager.client import AlreadyExistsError, AsyncMetaClient, CallError, ConflictError, NotFoundError
-from modules.apimachinery.pods.static import CONFIG_MIRROR, is_static
+from modules.apimachinery.pods.static import CONFIG_MIRROR
 from modules.apimachinery.types import DeleteOptions, Node, OwnerReference, Pod, Preconditions, encode
 from modules.apimachinery.types.versions import version_number
 
@@ -71,7 +71,7 @@ class MirrorPods:
         del self._mirrors[namespace, name]
         if (namespace, name) in self._busy:
             self._busy[namespace, name] = mirror.metadata.uid
-        for pod in self._static_pods():
+        for pod in self._pods.static_pods():
             if _name(pod) == (namespace, name):
                 self._reporter.forget_mirror(ref_of(pod).uid)
         self.sync()
@@ -91,7 +91,7 @@ class MirrorPods:
         """Create missing mirrors and delete superfluous ones, as far as known."""
         if not self._complete:
             return
-        static_pods = {_name(pod): pod for pod in self._static_pods()}
+        static_pods = {_name(pod): pod for pod in self._pods.static_pods()}
         for name, mirror in list(self._mirrors.items()):
             pod = static_pods.get(name)
             if pod is not None and _stands_for(mirror, pod):
@@ -101,9 +101,6 @@ class MirrorPods:
         for name, pod in static_pods.items():
             if name not in self._mirrors:
                 self._create(pod)
-
-    def _static_pods(self) -> list[Pod]:
-        return [record.pod for record in self._pods if is_static(record.pod) and not record.deleted]
 
     def _create(self, pod: Pod) -> None:
         node, name = self._node.state.registered, _name(pod)

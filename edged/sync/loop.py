@@ -29,6 +29,7 @@ from edged.pods.labels import ref_of
 from edged.pods.manager import PodManager, PodRecord, is_newer, same_spec, terminated_by_cloud
 from edged.pods.model import PodRef, PodUid, WorkFigures
 from edged.pods.pod_status.status import NodeView
+from edged.pods.restart import is_terminal
 from edged.probes.manager import ProbeManager
 from edged.server.snapshots import Snapshots
 from edged.settings import EdgedSettings
@@ -447,6 +448,7 @@ class SyncLoop:
                 _log.log(level, "pod %s: %s; again in %.0f s", record.ref, error, seconds)
                 self._workers.add_after(uid, queue, seconds)
             case machine.Kill(grace_period):
+                self._of_pods.pods.taken_room.leave(uid)
                 self._of_pods.lifecycle.terminate_pod(uid, grace_period)
             case machine.Hold(held, is_stored):
                 self._of_pods.pods.hold(held, is_stored=is_stored)
@@ -477,6 +479,8 @@ class SyncLoop:
     def _regenerate(self, pod: PodRecord, *, working: bool) -> None:
         if self._of_pods.status_generator.regenerate(pod, working=working):
             self._set_deadline(pod)
+        if is_terminal(pod.pod):
+            self._of_pods.pods.taken_room.leave(pod.ref.uid)
 
     def _record_end(self, pod: PodRecord, event: KillPod) -> None:
         options = event.options

@@ -22,6 +22,8 @@ from tests.edged.conftest import Bench, pod
 from tests.modules.runtimes.engine.test_engine import Machine, MemorySettings, sandbox_request
 
 _MANY: Final = 20
+_OTHERS: Final = (9, 99)
+"""Pods that are on the node already."""
 _NAMES: Final = {
     "open": "files", "mkdir": "directories", "rename": "renames", "replace": "renames", "fsync": "flushes",
     "fdatasync": "flushes",
@@ -116,6 +118,24 @@ def _of_edged(directory: Path) -> Iterator[tuple[str, Counted]]:
     bench.stop()
 
 
+def _of_the_last(directory: Path) -> Iterator[tuple[str, Counted]]:
+    bench = Bench(directory)
+    calls = _EdgedCalls(bench.bee.simulation)
+    bench.start()
+    there = 0
+    for others in _OTHERS:
+        for number in range(there, others):
+            bench.post("insert", pod(f"{number}"))
+        bench.run(60.0)
+        with calls.counted() as started:
+            bench.post("insert", pod(f"{others}"))
+            bench.run(0.2)  # without a relist, which reads all pods
+        there = others + 1
+        assert len(bench.runtime.running()) == there
+        yield f"node: edged starts a pod beside {others}", started
+    bench.stop()
+
+
 class _Steadfast(Machine):
     """A machine on which nothing fails."""
 
@@ -158,7 +178,11 @@ def measure(directory: Path) -> Mapping[str, Counted]:
     logging.disable()
     gc.disable()
     try:
-        return {**dict(_of_edged(directory / "edged")), **dict(_of_engine(directory / "runtime"))}
+        return {
+            **dict(_of_edged(directory / "edged")),
+            **dict(_of_the_last(directory / "last")),
+            **dict(_of_engine(directory / "runtime")),
+        }
     finally:
         logging.disable(logged)
         if collects:

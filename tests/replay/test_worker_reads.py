@@ -7,17 +7,20 @@ import pytest
 
 from beehive.simulation import Simulation
 from beehive.trace import CriCall, CriEvent
-from beehive.trace.format import SYNCED
+from beehive.trace.format import APART, FORMAT, SIMULATED, SYNCED, TraceHeader
 from beehive.trace_context import as_actor
 from edged.cri.contract import ContainerId
+from edged.pleg.messages import WorkerInspection
 from edged.pod_workers.job import Done, Job
 from edged.pods.labels import POD_NAME, POD_NAMESPACE, POD_UID
 from edged.pods.model import PodFacts, PodRef, PodState, PodUid
 from edged.probes.worker_pool import PROBER
-from modules.lab.replay.pleg import RecordedInspections, recorded_worker
+from modules.lab.replay.pleg import RecordedInspections, recorded_pleg, recorded_worker
+from modules.lab.replay.recorded import Recorded
 from modules.lab.replay.runtime import RecordedRuntime
 from modules.processes.edgecore.trace.events import event_of
 from protos.cri.v1 import api_pb2 as pb
+from tests.edged.pleg.watch import OWNER, Watch, ref
 
 POD = "pod-1"
 WORKER = "edged/worker-0"
@@ -188,3 +191,35 @@ def test_the_recorded_pleg_inspects_the_same_pods_at_the_same_times() -> None:
     assert [recorded.has_relist(now) for now in (1.0, 2.9, 3.1, 4.0)] == [False, True, True, False]
     assert [recorded.handled_at(POD, now) for now in (1.1, 1.6, 3.1, 4.0)] == [1.5, 1.6, 3.5, 4.0]
     assert recorded.handled_at("another", 1.1) == 1.1
+
+
+def run_of(program: str, times: tuple[float, ...]) -> Recorded:
+    """A run in which the PLEG read pod `a` at these times."""
+    marks = {POD_UID: "uid-a", POD_NAME: "a", POD_NAMESPACE: "default"}
+    request, answer = {"sandbox_filter": {"label_selector": {POD_UID: "uid-a"}}}, [{"id": "s", "labels": marks}]
+    calls = [call(span, time, "list_pod_sandboxes", request, answer, "edged/Pleg") for span, time in enumerate(times)]
+    begun = tuple(msgspec.structs.replace(one, seconds=0.0) for one in calls)
+    return Recorded(TraceHeader(FORMAT, program, "n", 0.0, 1, {}, 1, why="record"), begun)
+
+
+def test_only_the_records_of_a_simulated_moment_belong_together() -> None:
+    times = (1.0, 1.0 + APART, 1.0 + 2 * APART, 1.5)
+    moment_of = run_of(SIMULATED, times).moments()
+    assert [moment_of(time) for time in (0.5, *times, 1.2)] == [0.5, 1.0, 1.0, 1.0, 1.5, 1.2]
+    moment_of = run_of("edgecore 1.0", times).moments()
+    assert [moment_of(time) for time in times] == list(times)
+
+
+def test_a_worker_knows_of_a_removed_container_though_the_pleg_read_the_pod_at_the_same_moment() -> None:
+    """The trace has the PLEG's reading behind the worker's; in the run both began at once, and the worker's held."""
+    times = tuple(1.5 + number * APART for number in range(4))
+    run = run_of(SIMULATED, (*times, 1.7))
+    watch = Watch(recorded_pleg(RecordedInspections(run.calls()[3:], [], run.moments())))
+    _, container = watch.pod("a")
+    watch.simulation.run_for(times[2])
+    watch.runtime.end("main", 1)
+    assert watch.looked(0.1) == ["a"]
+    watch.runtime.remove_container(container)
+    watch.hints.add_inspection(WorkerInspection(watch.reader.read_pod(ref("a")), OWNER, times[1]))
+    assert watch.looked(0.2) == []
+    watch.stop()

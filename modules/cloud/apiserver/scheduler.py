@@ -19,7 +19,7 @@ import msgspec
 
 from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject, key_of
-from modules.apimachinery.pods.general_predicates import insufficient_amount, used_port
+from modules.apimachinery.pods.general_predicates import insufficient_amount, taken_ports, used_port
 from modules.apimachinery.pods.node_selector import pod_fits_node, selector_matches
 from modules.apimachinery.pods.tolerations import tolerates
 from modules.apimachinery.types import Pod, Taint
@@ -304,7 +304,8 @@ class _Attempt:
         short = insufficient_amount(self.demand.requests, room.used, room.allocatable)
         if short is not None:
             return "Too many pods" if short[0] == PODS else f"Insufficient {short[0]}"
-        if self.demand.ports and used_port(self.demand.ports, (other.ports for other in room.demands)) is not None:
+        ports = self.demand.ports
+        if ports and used_port(ports, taken_ports(other.ports for other in room.demands)) is not None:
             return "node(s) didn't have free ports for the requested pod ports"
         return ""
 

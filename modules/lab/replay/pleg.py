@@ -48,9 +48,16 @@ class RecordedInspections:
     Args:
         calls: calls of the recorded run, in the order of their beginnings.
         events: events of the recorded run.
+        moment_of: returns the beginning of the moment of a time (`Recorded.moments`).
     """
 
-    def __init__(self, calls: Iterable[CriCall], events: Iterable[CriEvent]) -> None:
+    def __init__(
+        self,
+        calls: Iterable[CriCall],
+        events: Iterable[CriEvent],
+        moment_of: Callable[[float], float] = lambda time: time,
+    ) -> None:
+        self.moment_of = moment_of
         self.times: list[tuple[float, PodRef | None]] = []
         """Beginning of each inspection, with its pod; None for a relist."""
         refs: dict[str, PodRef] = {}
@@ -130,6 +137,10 @@ class RecordedPleg(Pleg):
 
     def inspect_hinted(self) -> None:
         """Leave it to the recorded inspections."""
+
+    def reading_time(self) -> float:
+        """Return when the present moment began, so that a worker's reading of the same moment is no older."""
+        return self.recorded.moment_of(super().reading_time())
 
     def _remind(self, message: _Inspect) -> None:
         if not self.actor_stopped.is_set():

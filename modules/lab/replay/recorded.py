@@ -1,7 +1,8 @@
 """A recorded run in memory: the inputs of a replay and the outputs to compare with."""
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, TypeGuard
 from zlib import crc32
@@ -21,6 +22,7 @@ from beehive.trace import (
     TraceHeader,
 )
 from beehive.trace.contents import content_bytes
+from beehive.trace.format import APART, SIMULATED
 from beehive.trace.reader import TraceReader, read
 from edged.cri.contract import SERVER_ACTOR
 from edged.cri.errors import ConnectionClosedError
@@ -42,6 +44,9 @@ _APART: Final = 1e-7
 
 RECORDED: Final = "record"
 """Reason in the header of a trace of a whole run; other traces begin in the middle of one."""
+
+_NEXT: Final = 1.5 * APART
+"""Seconds between the records of a moment of a simulated run, at most."""
 
 FOREIGN: Final = "foreign capture"
 """Program in the header of a capture of another program."""
@@ -113,6 +118,26 @@ class Recorded(msgspec.Struct, frozen=True):
         """Return the deliveries on the bus in the order that they were sent."""
         found = [record for record in self.records if isinstance(record, Delivered)]
         return sorted(found, key=lambda record: record.span)
+
+    def moments(self) -> Callable[[float], float]:
+        """Return a function from a time to the beginning of its moment: the records of a simulated run have times one
+        after the other, though many happened at once.
+        """
+        if self.header.program != SIMULATED:
+            return lambda time: time
+        begins: list[float] = []
+        ends: list[float] = []
+        for record in self.records:
+            if not ends or record.time > ends[-1] + _NEXT:
+                begins.append(record.time)
+                ends.append(record.time)
+            ends[-1] = record.time
+
+        def begin(time: float) -> float:
+            at = bisect_right(begins, time) - 1
+            return begins[at] if at >= 0 and time <= ends[at] + _NEXT else time
+
+        return begin
 
     def calls(self) -> list[CriCall]:
         """Return edged's calls of the container runtime in the order that they began."""

@@ -282,7 +282,7 @@ class Replay:
 
     def _parts_of_edged(self) -> dict[type[Actor], type[Actor]]:
         """Return the actors that take the place of some of edged's."""
-        inspections = RecordedInspections(self._recorded.calls(), self._recorded.events())
+        inspections = RecordedInspections(self._recorded.calls(), self._recorded.events(), self._recorded.moments())
         return {
             StaticPodDirectory: replay_directory(directory_states(self._deliveries, self._directories.ours)),
             Pleg: recorded_pleg(inspections, are_turns_known=self._turns.are_known),

@@ -5,7 +5,7 @@ replayed.
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -13,7 +13,7 @@ from beehive.delivery import DeliveryMode, DeliveryRecord, HiveEvent, TurnTaken
 from beehive.hive import Hive
 from beehive.simulation import EPOCH
 from beehive.trace.entries import AnyEntry, EntrySink, RecorderNote, Serialiser
-from beehive.trace.format import FORMAT, NoteKind, Record, TraceHeader
+from beehive.trace.format import APART, FORMAT, SIMULATED, NoteKind, Record, TraceHeader
 from beehive.trace.redact import Redactor
 from beehive.trace.writer import FileWriter
 from edged.cri.contract import ContainerRuntime
@@ -28,9 +28,6 @@ from edgehub.outbox.store import OpenOutbox
 from edgehub.recording import RecordingLinks
 from metamanager.recording import RecordingStore
 from metamanager.store import Store
-
-_APART: Final = 1e-6
-"""Seconds between two records; a float of the time since 1970 has steps of 0.24 µs."""
 
 
 class ProcessRecorder:
@@ -51,7 +48,7 @@ class ProcessRecorder:
         self._sink = EntrySink(clock, self._redactor, hive.next_span, self._entries.append)
         self._origin = clock.monotonic()
         self._header = TraceHeader(
-            FORMAT, "edgecore simulate", node, clock.now(), seed, configuration, int(clock.now() - EPOCH) + 1,
+            FORMAT, SIMULATED, node, clock.now(), seed, configuration, int(clock.now() - EPOCH) + 1,
             why="record",
         )  # fmt: skip
         self.delivered: Callable[[DeliveryRecord], None] = self._delivered
@@ -115,5 +112,5 @@ def _one_after_the_other(records: Iterable[Record]) -> Iterator[Record]:
     """
     last = float("-inf")
     for record in records:
-        last = max(record.time, last + _APART)
+        last = max(record.time, last + APART)
         yield record if last == record.time else msgspec.structs.replace(record, time=last)

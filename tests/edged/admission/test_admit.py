@@ -1,20 +1,29 @@
 """Which pods this node refuses, and with which words: the pure part."""
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
 import pytest
 
-from edged.admission.admit import NodeInfo, refusal
+from edged.admission import admit
+from edged.admission.admit import NodeInfo
 from edged.eviction_api.signals import Pressure
-from edged.pods.kill_options import EVICTED
+from edged.pods.kill_options import EVICTED, KillOptions
+from edged.pods.taken_room import demand_of
 from modules.apimachinery.pods.static import CONFIG_SOURCE
 from modules.apimachinery.types import Node, ObjectMeta, Pod, ResourceRequirements, from_value
 from modules.apimachinery.types.nodes import NodeSpec, Taint
 from modules.apimachinery.types.scheduling import PodOS
+from tests.edged.admission.rooms import taken_by
 from tests.edged.pods.builders import a_container, a_pod
 
 ROOM = {"cpu": Fraction(2), "memory": Fraction(1 << 30), "pods": Fraction(3), "ephemeral-storage": Fraction(10 << 30)}
+
+
+def refusal(pod: Pod, others: Sequence[Pod], node_info: NodeInfo) -> KillOptions | None:
+    """Why the node refuses a pod beside others."""
+    return admit.refusal(pod, demand_of(pod), taken_by(*others), node_info)
 
 
 def asking(name: str = "a", **requests: str) -> Pod:

@@ -2,9 +2,10 @@
 
 import pytest
 
-from modules.apimachinery.pods.general_predicates import used_host_port
+from modules.apimachinery.pods.general_predicates import host_ports, used_port
 from modules.apimachinery.types import Pod
 from modules.apimachinery.types.codec import from_value
+from tests.edged.admission.rooms import taken_by
 from tests.edged.conftest import pod
 
 
@@ -31,12 +32,12 @@ def with_ports(*ports: tuple[str, str, int]) -> Pod:
 )
 def test_two_pods_want_one_port(one: tuple[str, str, int], other: tuple[str, str, int], collide: bool) -> None:
     """At one address, however it is spelt, or at all of them, of one protocol."""
-    assert (used_host_port(with_ports(one), [with_ports(other)]) is not None) is collide
-    assert (used_host_port(with_ports(other), [with_ports(one)]) is not None) is collide
+    assert (used_port(host_ports(with_ports(one)), taken_by(with_ports(other)).ports) is not None) is collide
+    assert (used_port(host_ports(with_ports(other)), taken_by(with_ports(one)).ports) is not None) is collide
 
 
 def test_many_ports_are_compared_at_once() -> None:
     """Each with each of all others took minutes for pods of a megabyte, on the thread that all pods share."""
     odd = with_ports(*(("10.0.0.1", "TCP", number) for number in range(1, 60_000, 2)))
     even = with_ports(*(("10.0.0.1", "TCP", number) for number in range(2, 60_000, 2)))
-    assert used_host_port(odd, [even]) is None
+    assert used_port(host_ports(odd), taken_by(even).ports) is None

@@ -78,3 +78,11 @@ def test_the_successor_of_a_pod_that_is_ending_is_taken(bench: Bench, command: s
     bench.tell("insert", pod("three", containers=[container]))
     bench.run(2)
     assert bench.meta.phases("three")[-1] == "Running"
+
+
+def test_the_new_requests_of_a_pod_count(bench: Bench) -> None:
+    bench.start()
+    bench.tell("insert", _asking("grows", "1"))
+    bench.tell("update", _asking("grows", "4"))
+    bench.tell("insert", _asking("second", "1"))
+    assert bench.meta.statuses("second")[-1]["reason"] == "OutOfcpu"

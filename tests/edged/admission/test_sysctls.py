@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from edged.admission.admit import NodeInfo, forbidden_sysctl, refusal
+from edged.pods.taken_room import TakenRoom, demand_of
 from modules.apimachinery.types import Pod, PodSecurityContext, Sysctl
 from tests.edged.pods.builders import a_pod
 
@@ -42,7 +43,7 @@ def test_which_parameters_a_pod_may_set(pod: Pod, allowed: tuple[str, ...], why:
 def test_such_a_pod_is_refused() -> None:
     """With a kubelet's reason; a node that allows the parameter takes it."""
     pod = setting("kernel.msgmax")
-    options = refusal(pod, [], NodeInfo("n1"))
+    options = refusal(pod, demand_of(pod), TakenRoom(), NodeInfo("n1"))
     assert options is not None
     assert options.reason == "SysctlForbidden"
-    assert refusal(pod, [], NodeInfo("n1", unsafe_sysctls=("kernel.msg*",))) is None
+    assert refusal(pod, demand_of(pod), TakenRoom(), NodeInfo("n1", unsafe_sysctls=("kernel.msg*",))) is None

@@ -27,14 +27,14 @@ def ref(name: str) -> PodRef:
 class Watch:
     """A PLEG over a runtime in memory, looking every second."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: type[Pleg] = Pleg) -> None:
         self.simulation = Simulation(1)
         self.runtime = FakeRuntime(self.simulation, [IMAGE])
         self.reader = RuntimeReader(self.runtime)
         self.events = Posted[PlegEvent]()
         self.hints = Hints(1.0)
         self.pleg: RunningActor[Pleg] = self.simulation.start(
-            Pleg, self.reader, self.events, RelistPace(1.0, 10.0), self.hints
+            kind, self.reader, self.events, RelistPace(1.0, 10.0), self.hints
         )
 
     def sandbox(self, name: str) -> tuple[SandboxId, pb.PodSandboxConfig]:

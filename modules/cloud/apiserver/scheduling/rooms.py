@@ -75,6 +75,23 @@ def demand_of(obj: JsonObject, pod: Pod | None = None) -> PodDemand:
     )
 
 
+def takes_the_same(pod: JsonObject, other: JsonObject) -> bool:
+    """Return whether two states of a pod take the same of their node, such as when only the status has changed."""
+    return pod is other or _demanding_of(pod) == _demanding_of(other)
+
+
+def _demanding_of(pod: JsonObject) -> tuple[object, ...]:
+    """Return all that `demand_of` depends on; a pod gets its node while it is counted there already."""
+    metadata = pod["metadata"]
+    is_mirror = MIRROR in (metadata.get("annotations") or {})
+    return (
+        {**(pod.get("spec") or {}), "nodeName": ""},
+        metadata.get("labels"),
+        is_mirror,
+        bool(metadata.get("deletionTimestamp")),
+    )
+
+
 def _readable_demand_of(obj: JsonObject) -> PodDemand | None:
     try:
         return demand_of(obj)
@@ -193,9 +210,11 @@ class NodeRoom:
         for key in [key for key in self._known if key not in present]:
             self.drop(key)
         for key, pod in present.items():
-            known = self._known.get(key)
-            if known is None or known[0] is not pod:
+            known, demand = self._known.get(key, (None, None))
+            if known is None or demand is None or not takes_the_same(known, pod):
                 self.add(pod)
+            else:
+                self._known[key] = pod, demand
 
     def without(self, keys: Iterable[ObjectKey]) -> NodeRoom:
         """Return the node without some of its pods."""

@@ -322,6 +322,39 @@ def test_a_node_keeps_few_looks() -> None:
     assert [*map(ord, looked)] == [*range(33), 0]
 
 
+_THERE = {**a_pod(on="a", cpu="100m"), "metadata": {"name": "x", "namespace": "default", "labels": {"app": "web"}}}
+
+
+@pytest.mark.parametrize(
+    ("change", "evaluations"),
+    [
+        ({"status": {"phase": "Running"}}, 1),
+        ({"metadata": {**_THERE["metadata"], "resourceVersion": "7", "annotations": {"a": "b"}}}, 1),
+        ({"spec": {**_THERE["spec"], "nodeName": ""}}, 1),
+        ({"spec": a_pod(on="a", cpu="200m")["spec"]}, 2),
+        ({"spec": {**_THERE["spec"], "priority": 5}}, 2),
+        ({"metadata": {**_THERE["metadata"], "labels": {"app": "db"}}}, 2),
+        ({"metadata": {**_THERE["metadata"], "annotations": {MIRROR: "x"}}}, 2),
+        ({"metadata": {**_THERE["metadata"], "deletionTimestamp": "2027-01-15T08:00:30Z"}}, 2),
+    ],
+)
+def test_a_node_is_evaluated_again_when_its_pods_take_something_else(change: JsonObject, evaluations: int) -> None:
+    """Not for each status of a pod."""
+    room, evaluated = rooms.NodeRoom(a_node("a")), list[list[JsonObject]]()
+
+    def evaluate(room: rooms.NodeRoom) -> str:
+        evaluated.append(list(room.pods))
+        return "no"
+
+    changed = {**_THERE, **change}
+    for pod in (_THERE, changed):
+        room.set_pods([pod])
+        room.verdict(b"", evaluate)
+    assert len(evaluated) == evaluations
+    assert list(room.pods) == [changed]
+    assert room.used["cpu"] == rooms.demand_of(changed).requests["cpu"]
+
+
 def test_many_pods_are_placed_one_after_another_with_one_reading_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred pods that waited beside a hundred nodes kept the API server busy for twelve seconds."""
     nodes, others = [a_node(f"n{i}") for i in range(10)], [a_pod(f"x{i}", on=f"n{i}", cpu="500m") for i in range(10)]

@@ -1,0 +1,67 @@
+"""The room of the node that its pods take: sums that each change of a pod keeps."""
+
+from fractions import Fraction
+from typing import NamedTuple
+
+from edged.pods.model import PodUid
+from modules.apimachinery.pods.demand import Amounts, pod_requests
+from modules.apimachinery.pods.general_predicates import PODS, Port, TakenPorts, host_ports
+from modules.apimachinery.types import Pod
+
+
+class Demand(NamedTuple):
+    """The room that a pod takes."""
+
+    requests: Amounts
+    ports: list[Port]
+
+
+def demand_of(pod: Pod) -> Demand:
+    """Return the room that a valid pod takes."""
+    return Demand(pod_requests(pod), host_ports(pod))
+
+
+class TakenRoom:
+    """The resources and host ports that admitted pods take, so that the admission of a pod costs the same beside any
+    number of others.
+    """
+
+    def __init__(self) -> None:
+        self.ports: TakenPorts = {}
+        """How many pods have a port at each address, by protocol and number."""
+        self._demands: dict[PodUid, Demand] = {}
+        self._requests: Amounts = {}
+
+    @property
+    def used(self) -> Amounts:
+        """The requests of the pods, with their number."""
+        return {**self._requests, PODS: Fraction(len(self._demands))}
+
+    def __contains__(self, uid: PodUid) -> bool:
+        return uid in self._demands
+
+    def take(self, uid: PodUid, demand: Demand) -> None:
+        """Count a pod, or the new state of a counted one."""
+        self.leave(uid)
+        self._demands[uid] = demand
+        self._count(demand, 1)
+
+    def leave(self, uid: PodUid) -> None:
+        """Count a pod no longer, if it is counted."""
+        demand = self._demands.pop(uid, None)
+        if demand is not None:
+            self._count(demand, -1)
+
+    def _count(self, demand: Demand, sign: int) -> None:
+        used, ports = self._requests, self.ports
+        for name, amount in demand.requests.items():
+            used[name] = used[name] + sign * amount if name in used else amount
+            if not used[name]:
+                del used[name]
+        for address, protocol, number in demand.ports:
+            at = ports.setdefault((protocol, number), {})
+            at[address] = at.get(address, 0) + sign
+            if not at[address]:
+                del at[address]
+            if not at:
+                del ports[protocol, number]
