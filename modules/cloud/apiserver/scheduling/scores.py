@@ -97,7 +97,7 @@ class Scorer:
     def _spreads(self, rooms: Sequence[NodeRoom]) -> list[int]:
         if not self._spread.has_preferences:
             return []
-        costs = [self._spread.cost(room) for room in rooms]
+        costs = self._spread.costs(rooms)
         known = [round(cost) for cost in costs if cost is not None]
         least, most = min(known, default=0), max(known, default=0)
         return [
