@@ -134,7 +134,7 @@ def least_allocated(room: NodeRoom, demand: PodDemand) -> int:
     for name in (CPU, MEMORY):
         there = room.allocatable.get(name, Fraction())
         if there > 0:
-            wanted = room.counted[name] + demand.counted(name)
+            wanted = room.counted[name] + demand.counted.get(name, Fraction())
             found.append(0 if wanted > there else int((there - wanted) * _MOST / there))
     return sum(found) // len(found) if found else 0
 

@@ -511,6 +511,10 @@ def without_memory(name: str) -> JsonObject:
     [
         (a_pod(cpu="100m"), ZONES[:2], [a_pod("x", on="a", cpu="500m")], {"a": 0, "b": 60}),
         (a_pod(), [a_node("a"), without_memory("b")], [], {"a": 0, "b": 5}),
+        (a_pod(), ZONES[:2], [a_pod("x", on="a", containers=[{"name": name, "image": "i"} for name in "ij"]),
+         a_pod("y", on="b")], {"a": 0, "b": 15}),
+        (a_pod(), ZONES[:2], [a_pod("x", on="a"), a_pod("y", on="b", containers=[
+            {"name": "i", "image": "i", "resources": {"requests": {"cpu": "0", "memory": "0"}}}])], {"a": 0, "b": 15}),
         (a_pod(affinity={"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [WEST]}}), ZONES[:2], [],
          {"a": 0, "b": 200}),
         (a_pod(affinity=affinity("podAffinity", weight=10, app="web")), ZONES[:2], [web("x", "b")],
@@ -549,7 +553,8 @@ def without_memory(name: str) -> JsonObject:
         (a_pod(containers=[{"name": name, "image": name} for name in "ij"]),
          [a_node("a"), with_image("b", "j:latest", 2023)], [], {"a": 0, "b": 50}),
     ],
-    ids=["fewest requests", "no memory known", "node affinity", "pod affinity", "equal affinity", "pod anti-affinity",
+    ids=["fewest requests", "no memory known", "two containers without requests", "requests of nothing",
+         "node affinity", "pod affinity", "equal affinity", "pod anti-affinity",
          "preference of a pod there", "rule of a pod there", "dislike of a pod there", "preference for others",
          "emptier zone", "less full zone", "zone without a node that fits",
          "nodes with one name of a host", "soft taint", "tolerated taints", "affinity and anti-affinity",
