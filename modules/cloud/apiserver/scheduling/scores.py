@@ -28,7 +28,7 @@ _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 _MEGABYTE: Final = 1024 * 1024
 _SMALLEST_IMAGE: Final = 23 * _MEGABYTE
 _LARGEST_IMAGE: Final = 1000 * _MEGABYTE
-"""Sizes of images, for each container, between which the score of image locality grows."""
+"""Sizes of images, for each container (init containers, too), between which the score of image locality grows."""
 _TAINTS: Final = 3
 _AFFINITY: Final = 2
 _SPREAD: Final = 2
@@ -63,7 +63,7 @@ class Scorer:
                                                    NodeSelector, "NodeSelector"))
             for term in terms
         ]  # fmt: skip
-        self._images = [_with_tag(container.image) for container in pod.spec.containers]
+        self._images = [_with_tag(each.image) for each in (*pod.spec.init_containers, *pod.spec.containers)]
 
     def verdict(self, room: NodeRoom) -> NodeVerdict:
         """Return a node's scores for the pod, which fits."""

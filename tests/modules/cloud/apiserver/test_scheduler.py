@@ -552,6 +552,8 @@ def without_memory(name: str) -> JsonObject:
          [a_node("a"), with_image("b", "r:1/i:latest", 1023)], [], {"a": 0, "b": 50}),
         (a_pod(containers=[{"name": name, "image": name} for name in "ij"]),
          [a_node("a"), with_image("b", "j:latest", 2023)], [], {"a": 0, "b": 50}),
+        (a_pod(initContainers=[{"name": "j", "image": "j"}]),
+         [a_node("a"), with_image("b", "j:latest", 2023)], [], {"a": 0, "b": 50}),
     ],
     ids=["fewest requests", "no memory known", "two containers without requests", "requests of nothing",
          "node affinity", "pod affinity", "equal affinity", "pod anti-affinity",
@@ -559,7 +561,7 @@ def without_memory(name: str) -> JsonObject:
          "emptier zone", "less full zone", "zone without a node that fits",
          "nodes with one name of a host", "soft taint", "tolerated taints", "affinity and anti-affinity",
          "image", "smaller image", "image of one in three", "image with a tag", "image without a tag",
-         "one of two images"],
+         "one of two images", "image of an init container"],
 )  # fmt: skip
 def test_the_scores_are_kube_schedulers_and_the_best_node_is_chosen(
     pod: JsonObject,
