@@ -6,6 +6,7 @@ later container.
 
 from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
+from types import MappingProxyType
 
 from modules.apimachinery.pods.sidecars import is_sidecar
 from modules.apimachinery.types import Container, Pod, Quantity, ResourceRequirements, parse_quantity
@@ -14,16 +15,20 @@ Amounts = dict[str, Fraction]
 """Exact amounts in base units (cores, bytes, pieces) by resource name."""
 
 
-def pod_requests(pod: Pod) -> Amounts:
+def pod_requests(pod: Pod, unnamed: Mapping[str, Quantity] = MappingProxyType({})) -> Amounts:
     """Return the pod's requests and the sandbox's overhead. A limit without a request counts as the request; a
     pod-level one only if no container requests that resource.
+
+    Args:
+        pod: the pod.
+        unnamed: the requests that a container counts for where it names none.
     """
-    return _add((requests_without_overhead(pod), _parse(pod.spec.overhead)))
+    return _add((requests_without_overhead(pod, unnamed), _parse(pod.spec.overhead)))
 
 
-def requests_without_overhead(pod: Pod) -> Amounts:
+def requests_without_overhead(pod: Pod, unnamed: Mapping[str, Quantity] = MappingProxyType({})) -> Amounts:
     """Return the pod's requests, as an API server completes them (defaultPodRequests)."""
-    total = _sum_of_containers(pod, _requests)
+    total = _sum_of_containers(pod, lambda resources: {**unnamed, **resources.limits, **resources.requests})
     whole = pod.spec.resources
     return total if whole is None else {**_parse(whole.limits), **total, **_parse(whole.requests)}
 
@@ -43,10 +48,6 @@ def all_limited(pod: Pod, resource: str) -> bool:
     if pod.spec.resources is not None and _parse(pod.spec.resources.limits).get(resource):
         return True
     return all(_parse(c.resources.limits).get(resource) for c in (*pod.spec.init_containers, *pod.spec.containers))
-
-
-def _requests(resources: ResourceRequirements) -> Mapping[str, Quantity]:
-    return {**resources.limits, **resources.requests}
 
 
 def pod_sum(pod: Pod, pick: Callable[[ResourceRequirements], Mapping[str, Quantity]]) -> Amounts:

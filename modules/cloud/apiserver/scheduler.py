@@ -332,7 +332,7 @@ def _asked(obj: JsonObject, pod: Pod, demand: PodDemand) -> bytes:
     spec = obj.get("spec") or {}
     affinity = (spec.get("affinity") or {}).get("nodeAffinity")
     amounts = {name: str(amount) for name, amount in demand.requests.items()}
-    images = [container.image for container in pod.spec.containers]
+    images = [each.image for each in (*pod.spec.init_containers, *pod.spec.containers)]
     asked = (spec.get("nodeSelector"), affinity, spec.get("tolerations"), amounts, demand.ports, images)
     return msgspec.json.encode(asked)
 

@@ -128,6 +128,8 @@ class _Pass:
             return
         running = [pod for pod in present if not self._ended(pod, on.name)]
         is_surging = self._surge() > 0
+        if is_surging and on.belongs.is_made and on.pods and not present:  # the ones that end are no hindrance
+            self._made.append(on.name)
         groups = [[pod for pod in running if self._is_new(pod) is new] for new in (True, False)]
         for group in groups if is_surging else [running]:
             self._deleted += group[1:]
@@ -153,8 +155,10 @@ class _Pass:
         return True
 
     def _roll(self) -> None:
-        """RollingUpdate: replace old pods as far as the bounds allow."""
-        eligible = [on for on in self._nodes if on.belongs.is_made]
+        """RollingUpdate: replace old pods as far as the bounds allow. Where taints keep new pods away, the old one goes
+        in its turn, too.
+        """
+        eligible = [on for on in self._nodes if on.belongs.is_made or (on.belongs.is_kept and on.pods)]
         if self._surge() > 0:
             self._roll_with_surge(eligible)
             return
@@ -176,32 +180,42 @@ class _Pass:
             else:
                 candidates.append(running[0])
         young.sort(key=created_at, reverse=True)
-        room = max(0, self._max_unavailable(len(eligible)) - unavailable)
+        room = max(0, self._max_unavailable(self._desired()) - unavailable)
         self._deleted += [*broken, *[*young, *candidates[: max(0, room - len(young))]][:room]]
 
     def _roll_with_surge(self, eligible: Sequence[_OnNode]) -> None:
-        surging = 0
+        surging, available = 0, 0
         replaced, candidates = list[str](), list[str]()
+        misplaced = list[JsonObject]()
         for on in eligible:
             running = [pod for pod in on.pods if not is_being_deleted(pod) and not has_ended(pod)]
             new = next(filter(self._is_new, running), None)
             old = next((pod for pod in running if not self._is_new(pod)), None)
+            present = old or new
+            is_working = present is not None and self._is_available(present)
+            available += is_working and not on.is_unreachable
             if old is None or (new is None and on.is_unreachable):
                 continue
-            if new is None:
-                (candidates if self._is_available(old) else replaced).append(on.name)
+            if new is None and not on.belongs.is_made:
+                (misplaced if is_working else self._deleted).append(old)
+            elif new is None:
+                (candidates if is_working else replaced).append(on.name)
             elif self._is_available(new):
                 self._deleted.append(old)
             else:
                 surging += 1
+        self._deleted += misplaced[: max(0, available - self._desired())]
         self._made += [*replaced, *candidates[: max(0, self._surge() - surging)]]
 
     def _surge(self) -> int:
         strategy = self._daemon_set["spec"].get("updateStrategy") or {}
         if strategy.get("type") == "OnDelete":  # bounds of an earlier strategy may be left
             return 0
-        desired = sum(on.belongs.is_made for on in self._nodes)
-        return scaled_value((strategy.get("rollingUpdate") or {}).get("maxSurge", 0), desired, up=True)
+        return scaled_value((strategy.get("rollingUpdate") or {}).get("maxSurge", 0), self._desired(), up=True)
+
+    def _desired(self) -> int:
+        """Return the number of nodes that are to have a pod."""
+        return sum(on.belongs.is_made for on in self._nodes)
 
     def _max_unavailable(self, desired: int) -> int:
         rolling = (self._daemon_set["spec"].get("updateStrategy") or {}).get("rollingUpdate") or {}
@@ -215,7 +229,7 @@ class _Pass:
 
     def _status(self) -> JsonObject:
         first = [on.pods[0] for on in self._nodes if on.belongs.is_made and on.pods]
-        desired = sum(on.belongs.is_made for on in self._nodes)
+        desired = self._desired()
         available = sum(map(self._is_available, first))
         updated = sum(map(self._is_new, first)) if self._revisions.present else 0
         counts = {

@@ -4,7 +4,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -161,7 +161,7 @@ def to_delete(view: View, replica_set: JsonObject, active: Sequence[JsonObject],
             _deletion_cost(pod),
             -family[node_of(pod)],
             _magnitude(now - since) if since is not None else 0,
-            -_restarts(pod),
+            *_restarts(pod),
             _magnitude(now - created_at(pod)),
             uid_of(pod),
         )
@@ -195,9 +195,16 @@ def _deletion_cost(pod: JsonObject) -> int:
         return 0
 
 
-def _restarts(pod: JsonObject) -> int:
-    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
-    return max((int(one.get("restartCount") or 0) for one in statuses), default=0)
+def _restarts(pod: JsonObject) -> tuple[int, int]:
+    """Return the restarts of the container and of the sidecar that were restarted most, both as negative numbers."""
+    spec, status = pod.get("spec") or {}, pod.get("status") or {}
+    sidecars = {one.get("name") for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"}
+    beside = (one for one in status.get("initContainerStatuses") or () if one.get("name") in sidecars)
+    return _fewest(status.get("containerStatuses") or ()), _fewest(beside)
+
+
+def _fewest(statuses: Iterable[JsonObject]) -> int:
+    return min((-int(one.get("restartCount") or 0) for one in statuses), default=0)
 
 
 def _status(view: View, replica_set: JsonObject, active: Sequence[JsonObject], now: float) -> JsonObject:

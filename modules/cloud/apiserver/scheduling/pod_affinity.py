@@ -104,14 +104,14 @@ class PodRules:
         """Return why a node does not fit; "" if it does."""
         if not self._forbidden and not self._affinity and not self._far:
             return ""
-        if any(room.labels.get(key) == value for key, value in self._forbidden):
-            return EXISTING_ANTI_AFFINITY
         for term in self._affinity:
             value = room.labels.get(term.topology_key)
             if value is None or ((term.topology_key, value) not in self._near and not self._starts):
                 return NO_AFFINITY
         if any((term.topology_key, room.labels.get(term.topology_key)) in self._far for term in self._anti):
             return ANTI_AFFINITY
+        if any(room.labels.get(key) == value for key, value in self._forbidden):
+            return EXISTING_ANTI_AFFINITY
         return ""
 
     def points(self) -> Counter[Place]:

@@ -94,11 +94,11 @@ def _protected(pods: Sequence[JsonObject], budgets: Sequence[JsonObject]) -> set
         status = budget.get("status") or {}
         left, gone = int(status.get("disruptionsAllowed") or 0), status.get("disruptedPods") or {}
         for pod in pods:
-            metadata = pod["metadata"]
-            if metadata["namespace"] == budget["metadata"]["namespace"] and covers(budget, pod):
-                left -= metadata["name"] not in gone
+            key = key_of(pod)
+            if key.namespace == budget["metadata"]["namespace"] and key.name not in gone and covers(budget, pod):
+                left -= 1
                 if left < 0:
-                    found.add(key_of(pod))
+                    found.add(key)
     return found
 
 

@@ -22,8 +22,8 @@ PODS: Final = "pods"
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
 _ENDED: Final = ("Succeeded", "Failed")
-_LEAST: Final = {CPU: Fraction(1, 10), MEMORY: Fraction(200 * 1024 * 1024)}
-"""The requests that a pod without any counts for in scores (kube-scheduler's non-zero requests)."""
+_UNNAMED: Final = {CPU: "100m", MEMORY: "200Mi"}
+"""The requests that a container counts for in scores where it names none (kube-scheduler's non-zero requests)."""
 _MOST_VERDICTS: Final = 32
 """Looks that a node keeps, for pods with as many different demands."""
 
@@ -45,15 +45,13 @@ class PodDemand(NamedTuple):
     namespace: str
     labels: Mapping[str, str]
     requests: Amounts
+    counted: Amounts
+    """The requests as they count in scores."""
     ports: list[Port]
     affinity: JsonObject
     """`podAffinity` and `podAntiAffinity`; empty if it has neither."""
     is_ending: bool
     priority: int
-
-    def counted(self, resource: str) -> Fraction:
-        """Return the pod's requests for scores."""
-        return self.requests.get(resource) or _LEAST[resource]
 
 
 def demand_of(obj: JsonObject, pod: Pod | None = None) -> PodDemand:
@@ -68,6 +66,7 @@ def demand_of(obj: JsonObject, pod: Pod | None = None) -> PodDemand:
         str(metadata.get("namespace") or ""),
         metadata.get("labels") or {},
         pod_requests(pod),
+        pod_requests(pod, _UNNAMED),
         host_ports(pod),
         _pod_affinity_of(obj),
         bool(metadata.get("deletionTimestamp")),
@@ -260,7 +259,7 @@ class NodeRoom:
         for name, amount in demand.requests.items():
             self.used[name] = self.used.get(name, Fraction()) + sign * amount
         for name in self.counted:
-            self.counted[name] += sign * demand.counted(name)
+            self.counted[name] += sign * demand.counted.get(name, Fraction())
 
 
 def _images(node: JsonObject) -> Iterator[tuple[str, int]]:

@@ -28,7 +28,7 @@ _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 _MEGABYTE: Final = 1024 * 1024
 _SMALLEST_IMAGE: Final = 23 * _MEGABYTE
 _LARGEST_IMAGE: Final = 1000 * _MEGABYTE
-"""Sizes of images, for each container, between which the score of image locality grows."""
+"""Sizes of images, for each container (init containers, too), between which the score of image locality grows."""
 _TAINTS: Final = 3
 _AFFINITY: Final = 2
 _SPREAD: Final = 2
@@ -63,7 +63,7 @@ class Scorer:
                                                    NodeSelector, "NodeSelector"))
             for term in terms
         ]  # fmt: skip
-        self._images = [_with_tag(container.image) for container in pod.spec.containers]
+        self._images = [_with_tag(each.image) for each in (*pod.spec.init_containers, *pod.spec.containers)]
 
     def verdict(self, room: NodeRoom) -> NodeVerdict:
         """Return a node's scores for the pod, which fits."""
@@ -97,7 +97,7 @@ class Scorer:
     def _spreads(self, rooms: Sequence[NodeRoom]) -> list[int]:
         if not self._spread.has_preferences:
             return []
-        costs = [self._spread.cost(room) for room in rooms]
+        costs = self._spread.costs(rooms)
         known = [round(cost) for cost in costs if cost is not None]
         least, most = min(known, default=0), max(known, default=0)
         return [
@@ -134,7 +134,7 @@ def least_allocated(room: NodeRoom, demand: PodDemand) -> int:
     for name in (CPU, MEMORY):
         there = room.allocatable.get(name, Fraction())
         if there > 0:
-            wanted = room.counted[name] + demand.counted(name)
+            wanted = room.counted[name] + demand.counted.get(name, Fraction())
             found.append(0 if wanted > there else int((there - wanted) * _MOST / there))
     return sum(found) // len(found) if found else 0
 

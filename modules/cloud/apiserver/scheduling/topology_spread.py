@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from modules.apimachinery.kinds import JsonObject
@@ -12,6 +12,8 @@ from modules.cloud.apiserver.scheduling.rooms import NodeRoom, NodeRooms, PodDem
 UNBALANCED: Final = "node(s) didn't match pod topology spread constraints"
 NO_LABEL: Final = f"{UNBALANCED} (missing required label)"
 _HARD: Final = "DoNotSchedule"
+_HOSTNAME: Final = "kubernetes.io/hostname"
+"""The topology in which each node is for itself, also if another has its label."""
 
 
 class _Constraint(NamedTuple):
@@ -19,6 +21,8 @@ class _Constraint(NamedTuple):
     max_skew: int
     min_domains: int
     matches: Matcher
+    counts_pods: bool
+    """Whether pods of nodes count at all: where the selector is empty they do not, although it matches them."""
     is_hard: bool
     honors_affinity: bool
     honors_taints: bool
@@ -53,20 +57,13 @@ class SpreadRules:
     ) -> None:
         self._pod = pod
         found = [_read(each, pod) for each in constraints]
-        rooms = list(fleet.rooms.values())
-        self._hard, self._soft = list[_Counted](), list[_Counted]()
-        for group, is_hard in ((self._hard, True), (self._soft, False)):
-            mine = [one for one in found if one.is_hard == is_hard]
-            if not mine:
-                continue
-            eligible = [room for room in rooms if all(one.key in room.labels for one in mine)]
-            for one in mine:
-                counted = [
-                    room
-                    for room in eligible
-                    if (not one.honors_affinity or fits(room)) and (not one.honors_taints or is_tolerated(room))
-                ]
-                group.append(self._count(one, counted))
+        self._rooms = fleet.rooms.values()
+        self._fits = fits
+        self._is_tolerated = is_tolerated
+        self._soft = [one for one in found if not one.is_hard]
+        hard = [one for one in found if one.is_hard]
+        eligible = _with_labels(self._rooms, hard) if hard else []
+        self._hard = [self._counted(one, eligible) for one in hard]
 
     def refusal(self, room: NodeRoom) -> str:
         """Return why a node does not fit; "" if it does."""
@@ -78,41 +75,67 @@ class SpreadRules:
                 return UNBALANCED
         return ""
 
-    def cost(self, room: NodeRoom) -> float | None:
-        """Return how unwelcome a node is; None if it lacks a label."""
-        total = 0.0
+    def costs(self, rooms: Sequence[NodeRoom]) -> list[float | None]:
+        """Return how unwelcome each of the nodes that fit is; None if it lacks a label. Only their topologies count."""
+        labelled = _with_labels(rooms, self._soft)
+        eligible = _with_labels(self._rooms, self._soft)
+        total = dict.fromkeys((room.name for room in labelled), 0.0)
         for one in self._soft:
-            value = room.labels.get(one.constraint.key)
-            if value is None:
-                return None
-            total += one.pods[value] * math.log(len(one.pods) + 2) + one.constraint.max_skew - 1
-        return total
+            if one.key == _HOSTNAME:
+                weight, pods = len(labelled), {room.name: self._matching(one, room) for room in labelled}
+            else:
+                places = {room.labels[one.key] for room in labelled}
+                counted = self._by_topology(one, (room for room in eligible if room.labels[one.key] in places))
+                weight, pods = len(places), {room.name: counted[room.labels[one.key]] for room in labelled}
+            for name in total:
+                total[name] += pods[name] * math.log(weight + 2) + one.max_skew - 1
+        return [total.get(room.name) for room in rooms]
 
     @property
     def has_preferences(self) -> bool:
         """Whether there are constraints that only prefer."""
         return bool(self._soft)
 
-    def _count(self, constraint: _Constraint, rooms: Sequence[NodeRoom]) -> _Counted:
-        pods: Counter[str] = Counter()
-        for room in rooms:
-            pods[room.labels[constraint.key]] += sum(
-                other.namespace == self._pod.namespace and not other.is_ending and constraint.matches(other)
-                for other in room.demands
-            )
+    def _counted(self, constraint: _Constraint, eligible: Iterable[NodeRoom]) -> _Counted:
+        pods = self._by_topology(constraint, eligible)
         least = min(pods.values(), default=0) if len(pods) >= constraint.min_domains else 0
         return _Counted(constraint, pods, least, constraint.matches(self._pod))
+
+    def _by_topology(self, constraint: _Constraint, rooms: Iterable[NodeRoom]) -> Counter[str]:
+        """Return the matching pods by topology, of those nodes that the constraint counts."""
+        pods: Counter[str] = Counter()
+        for room in rooms:
+            is_near = not constraint.honors_affinity or self._fits(room)
+            if is_near and (not constraint.honors_taints or self._is_tolerated(room)):
+                pods[room.labels[constraint.key]] += self._matching(constraint, room)
+        return pods
+
+    def _matching(self, constraint: _Constraint, room: NodeRoom) -> int:
+        return constraint.counts_pods and sum(
+            other.namespace == self._pod.namespace and not other.is_ending and constraint.matches(other)
+            for other in room.demands
+        )
+
+
+def _with_labels(rooms: Iterable[NodeRoom], constraints: Sequence[_Constraint]) -> list[NodeRoom]:
+    return [room for room in rooms if all(one.key in room.labels for one in constraints)]
 
 
 def _read(given: Mapping[str, object], pod: PodDemand) -> _Constraint:
     keys, domains = given.get("matchLabelKeys"), given.get("minDomains")
-    skew = given.get("maxSkew")
+    added = {"In": keys if isinstance(keys, list) else ()}
+    skew, selector = given.get("maxSkew"), given.get("labelSelector")
     return _Constraint(
         str(given.get("topologyKey")),
         skew if isinstance(skew, int) else 1,
         domains if isinstance(domains, int) else 1,
-        selector_of(given.get("labelSelector"), {"In": keys if isinstance(keys, list) else ()}, pod.labels),
+        selector_of(selector, added, pod.labels),
+        not _is_empty(selector) or any(key in pod.labels for key in added["In"]),
         given.get("whenUnsatisfiable") == _HARD,
         given.get("nodeAffinityPolicy") != "Ignore",
         given.get("nodeTaintsPolicy") == "Honor",
     )
+
+
+def _is_empty(selector: object) -> bool:
+    return isinstance(selector, dict) and not any(selector.values())

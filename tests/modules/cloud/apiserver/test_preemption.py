@@ -122,6 +122,9 @@ TAINT = {"key": "k", "effect": "NoSchedule"}
          a_pod("p", priority=HIGH), "a", ["a1"]),
         ([a_node("a"), guarded(a_pod("a1", "a", hour=1)), guarded(a_pod("a2", "a", hour=2)),
           a_budget(1, a1="2026-01-01T13:00:00Z")], a_pod("p", priority=HIGH), "a", ["a2"]),
+        ([a_node("a", "3"), guarded(a_pod("a1", "a", hour=1)), a_pod("a2", "a", hour=2),
+          guarded(a_pod("a3", "a", hour=3)), a_budget(0, a3="2026-01-01T13:00:00Z")],
+         a_pod("p", priority=HIGH), "a", ["a3"]),
         ([a_node("a"), a_node("b"), a_pod("a1", "a", priority=LOW), a_pod("a2", "a", priority=LOW),
           a_pod("b1", "b", "2", LOW)], a_pod("p", cpu="2", priority=HIGH), "b", ["b1"]),
         ([a_node("a", "4"), a_pod("v1", "a", port=80), a_pod("v2", "a")], a_pod("p", priority=HIGH, port=80),
@@ -138,7 +141,8 @@ TAINT = {"key": "k", "effect": "NoSchedule"}
     ids=["one", "both", "too large", "never", "equal", "one equal", "taint", "negative", "as few as possible",
          "lowest priority", "fewest", "latest start", "latest first start", "node without a budget",
          "pod without a budget", "budget broken",
-         "budget of one", "budget of one that is ending", "one of a negative priority",
+         "budget of one", "budget of one that is ending", "budget broken by others",
+         "one of a negative priority",
          "port", "number of pods", "affinity to a victim", "silent node", "static pod"],
 )  # fmt: skip
 def test_pods_of_a_lower_priority_make_room(

@@ -396,7 +396,9 @@ def test_pods_that_keep_each_other_away_are_on_different_nodes() -> None:
     pods = [labelled(a_pod(f"p{number}", affinity=away), app="db") for number in range(3)]
     placed = [placer.place(pod) for pod in pods]
     assert [one.node for one in placed] == ["a", "b", ""]
-    assert placed[2].why == "0/2 nodes are available: 2 node(s) didn't satisfy existing pods anti-affinity rules."
+    assert placed[2].why == "0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules."
+    kept_away = place(labelled(a_pod(), app="db"), hosts("a"), [labelled(a_pod("x", on="a", affinity=away))])
+    assert kept_away.why == "0/1 nodes are available: 1 node(s) didn't satisfy existing pods anti-affinity rules."
     assert placer.place(labelled(a_pod("web"), app="web")).node == "a"
     assert not placer.place(labelled(a_pod("other"), app="db")).node, "the rules of those that are there count"
     assert placer.place(labelled(a_pod("far"), "elsewhere", app="db")).node == "b", "they are about their namespace"
@@ -464,7 +466,8 @@ HOST: Final = "kubernetes.io/hostname"
         ({"matchLabelKeys": ["rev"]}, {}, "a"),
         ({"matchLabelKeys": ["unknown"]}, {}, ""),
         ({"labelSelector": None}, {}, "a"),
-        ({"labelSelector": {}}, {}, ""),
+        ({"labelSelector": {}}, {}, "a"),
+        ({"labelSelector": {}, "matchLabelKeys": ["app"]}, {}, ""),
     ],
 )
 def test_which_nodes_and_pods_a_topology_spread_constraint_counts(
@@ -515,6 +518,7 @@ def test_a_rule_without_a_selector_is_about_no_pod() -> None:
 
 
 WEB: Final[dict[str, Any]] = {"topologySpreadConstraints": spread("ScheduleAnyway")}
+ON_HOSTS: Final = {"topologySpreadConstraints": spread("ScheduleAnyway", topologyKey=HOST)}
 ZONES: Final = hosts("a", "b", "c", a="east", b="west")
 WEST: Final = {"weight": 9, "preference": {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["west"]}]}}
 
@@ -540,6 +544,10 @@ def without_memory(name: str) -> JsonObject:
     [
         (a_pod(cpu="100m"), ZONES[:2], [a_pod("x", on="a", cpu="500m")], {"a": 0, "b": 60}),
         (a_pod(), [a_node("a"), without_memory("b")], [], {"a": 0, "b": 5}),
+        (a_pod(), ZONES[:2], [a_pod("x", on="a", containers=[{"name": name, "image": "i"} for name in "ij"]),
+         a_pod("y", on="b")], {"a": 0, "b": 15}),
+        (a_pod(), ZONES[:2], [a_pod("x", on="a"), a_pod("y", on="b", containers=[
+            {"name": "i", "image": "i", "resources": {"requests": {"cpu": "0", "memory": "0"}}}])], {"a": 0, "b": 15}),
         (a_pod(affinity={"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [WEST]}}), ZONES[:2], [],
          {"a": 0, "b": 200}),
         (a_pod(affinity=affinity("podAffinity", weight=10, app="web")), ZONES[:2], [web("x", "b")],
@@ -557,6 +565,10 @@ def without_memory(name: str) -> JsonObject:
          {"a": 15, "b": 0}),
         (a_pod(**WEB), ZONES, [web("w", "a"), a_pod("x", on="b")], {"a": 0, "b": 200, "c": 15}),
         (a_pod(**WEB), ZONES, [web("v", "a"), web("w", "a"), web("x", "b")], {"a": 36, "b": 185, "c": 0}),
+        (a_pod(**WEB), [*ZONES[:2], a_node("c", labels={"zone": "south"}, taints=[TAINT])],
+         [web("v", "a"), web("w", "b"), web("x", "b")], {"a": 149, "b": 0}),
+        (a_pod(**ON_HOSTS), [a_node(name, labels={HOST: "twin"}) for name in "ab"], [web("w", "a"), a_pod("x", "b")],
+         {"a": 0, "b": 200}),
         (a_pod(), [a_node("a", taints=[{**TAINT, "effect": "PreferNoSchedule"}]), a_node("b")], [],
          {"a": 0, "b": 300}),
         (a_pod(tolerations=[{"operator": "Exists"}]), [a_node("a", taints=[{**TAINT, "effect": "PreferNoSchedule"}]),
@@ -573,12 +585,16 @@ def without_memory(name: str) -> JsonObject:
          [a_node("a"), with_image("b", "r:1/i:latest", 1023)], [], {"a": 0, "b": 50}),
         (a_pod(containers=[{"name": name, "image": name} for name in "ij"]),
          [a_node("a"), with_image("b", "j:latest", 2023)], [], {"a": 0, "b": 50}),
+        (a_pod(initContainers=[{"name": "j", "image": "j"}]),
+         [a_node("a"), with_image("b", "j:latest", 2023)], [], {"a": 0, "b": 50}),
     ],
-    ids=["fewest requests", "no memory known", "node affinity", "pod affinity", "equal affinity", "pod anti-affinity",
+    ids=["fewest requests", "no memory known", "two containers without requests", "requests of nothing",
+         "node affinity", "pod affinity", "equal affinity", "pod anti-affinity",
          "preference of a pod there", "rule of a pod there", "dislike of a pod there", "preference for others",
-         "emptier zone", "less full zone", "soft taint", "tolerated taints", "affinity and anti-affinity",
+         "emptier zone", "less full zone", "zone without a node that fits",
+         "nodes with one name of a host", "soft taint", "tolerated taints", "affinity and anti-affinity",
          "image", "smaller image", "image of one in three", "image with a tag", "image without a tag",
-         "one of two images"],
+         "one of two images", "image of an init container"],
 )  # fmt: skip
 def test_the_scores_are_kube_schedulers_and_the_best_node_is_chosen(
     pod: JsonObject,

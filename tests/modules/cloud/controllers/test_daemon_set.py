@@ -198,11 +198,19 @@ READY_FOR: Final = {"old": 500, "new": 500, "older": 90, "young": 60, "younger":
         (["older", "old", "young"], {"maxUnavailable": "67%"}, "0 1 2"),
         (["old", "old", "old"], {"maxSurge": "34%", "maxUnavailable": 0}, "+0 +1"),
         (["old", "broken", "old"], {"maxSurge": 1, "maxUnavailable": 0}, "+0 +1"),
+        (["-old", "old", "fresh"], {"maxSurge": 1, "maxUnavailable": 0}, "+0"),
+        (["-old", "old"], {"maxUnavailable": 1}, ""),
+        (["!old", "old"], {"maxUnavailable": 1}, "0"),
+        (["!old", "new"], {"maxUnavailable": 1}, "0"),
+        (["!old", "old", "new"], {"maxSurge": 1, "maxUnavailable": 0}, "+1 0"),
+        (["!old", "fresh", "new"], {"maxSurge": 1, "maxUnavailable": 0}, ""),
+        (["!broken", "new"], {"maxSurge": 1, "maxUnavailable": 0}, "0"),
     ],
 )
 def test_which_pods_a_look_replaces(pods: list[str], bounds: JsonObject, expected: str) -> None:
     """Percentages are rounded up, both; pods that are not ready go at once, then those that became ready last. The
-    numbers are nodes, with a "+" those that get a second pod.
+    numbers are nodes, with a "+" those that get a second pod. A pod with a "-" is being deleted, and a node with a "!"
+    has a taint that keeps other pods away.
     """
     site = Site(0, tuple(map(str, range(len(pods)))))
     site.apply(workload("DaemonSet", "agent", minReadySeconds=100, updateStrategy={"rollingUpdate": bounds}))
@@ -211,12 +219,16 @@ def test_which_pods_a_look_replaces(pods: list[str], bounds: JsonObject, expecte
     new = max(site.all("ControllerRevision"), key=lambda one: int(one["revision"]))
     view, now = View(), site.clock.now() + 1000
     for obj in (daemon_set(site), *site.all("ControllerRevision"), *site.all("Node")):
-        view.put(obj)
-    for node, state in enumerate(pods):
+        is_tainted = obj["kind"] == "Node" and pods[int(obj["metadata"]["name"])].startswith("!")
+        view.put({**obj, "spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}} if is_tainted else obj)
+    for node, given in enumerate(pods):
+        state = given.lstrip("-!")
         pod, seconds = made[str(node)], READY_FOR.get(state)
         since = format_rfc3339(now - (seconds or 500))
         ready = {"type": "Ready", "status": "True" if seconds else "False", "lastTransitionTime": since}
         metadata = {**pod["metadata"], "creationTimestamp": since}
+        if given.startswith("-"):
+            metadata["deletionTimestamp"] = since
         if state in ("new", "fresh"):
             metadata["labels"] = {**metadata["labels"], **new["metadata"]["labels"]}
         view.put({**pod, "metadata": metadata, "status": {"phase": "Running", "conditions": [ready]}})

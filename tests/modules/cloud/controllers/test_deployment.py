@@ -911,8 +911,14 @@ def aged_pod(name: str, **given: Any) -> JsonObject:
         "phase": given.get("phase", "Running"),
         "conditions": [condition],
         "containerStatuses": [{"name": "main", "restartCount": count} for count in given.get("restarts", (0,))],
+        "initContainerStatuses": [
+            {"name": "beside", "restartCount": given.get("beside", 0)},
+            {"name": "before", "restartCount": given.get("before", 0)},
+        ],
     }
-    return {"kind": "Pod", "metadata": metadata, "spec": {"nodeName": given.get("node", "n1")}, "status": status}
+    before = [{"name": "beside", "restartPolicy": "Always"}, {"name": "before"}]
+    spec = {"nodeName": given.get("node", "n1"), "initContainers": before}
+    return {"kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
 
 
 @pytest.mark.parametrize("kind", OF_REPLICAS)
@@ -933,11 +939,13 @@ def aged_pod(name: str, **given: Any) -> JsonObject:
         ({"cost": "cheap"}, {"cost": 1}),
         ({"restarts": (0, 2)}, {"restarts": (1, 1)}),
         ({"restarts": (1,)}, {"restarts": ()}),
+        ({"restarts": (1,)}, {"beside": 9}),
+        ({"beside": 1}, {"age": 10.0, "before": 9}),
     ],
     ids=[
         "no node", "Pending", "Unknown", "not ready", "a node that does not answer", "a lower cost",
         "others on its node", "ready for a shorter time", "more restarts", "younger", "no number is no cost",
-        "a cost that is no number", "of one container", "no containers yet",
+        "a cost that is no number", "of one container", "no containers yet", "not of a sidecar", "of a sidecar",
     ],
 )  # fmt: skip
 def test_pods_are_deleted_in_the_order_of_kubernetes(kind: str, goes: dict[str, Any], stays: dict[str, Any]) -> None:
