@@ -114,9 +114,16 @@ class MappedDevices:
                 self._ending = {name: thread for name, thread in self._ending.items() if thread.is_alive()}
                 self._ending[key] = found[2]
 
-    def replace(self, models: list[dmi.DeviceModel], devices: list[dmi.Device]) -> list[str]:
+    def replace(
+        self, models: list[dmi.DeviceModel], devices: list[dmi.Device], *, tells_all: bool = False
+    ) -> list[str]:
         """Start the models and devices in the answer to a registration, and stop all others, except for those that
         edgecore has changed since `record_changes`; return the reasons of refusals.
+
+        Args:
+            models: in the answer.
+            devices: in the answer.
+            tells_all: whether edgecore may lack what was reported to it before.
         """
         refusals = []
         with self._lock:
@@ -127,7 +134,7 @@ class MappedDevices:
                     self.put_model(model)
             for key in self._devices.keys() - newer - {_id(one) for one in devices}:
                 self.remove(key)
-            for _, _, thread in self._devices.values():
+            for _, _, thread in self._devices.values() if tells_all else ():
                 thread.tell_all()
             for device in devices:
                 try:

@@ -87,6 +87,10 @@ class Mapper:
         self._backoff = Backoff(FIRST_DELAY, LONGEST_DELAY)
         self._stopped = threading.Event()
         self._lost = threading.Event()
+        self._registered_at: tuple[int, int] | None = None
+        """Stamp of the socket at the last registration: an edgecore that was started again since may have another
+        database, or Devices that were made again.
+        """
         self._refusals: dict[str, grpc.StatusCode] = {}
         """Devices whose last report was not accepted, and why."""
         self._channel_lock = threading.Lock()
@@ -104,7 +108,7 @@ class Mapper:
         try:
             while not self._stopped.is_set():
                 stamp = _stamp(self._edgecore)
-                if self._register():
+                if self._register(stamp):
                     self._watch(stamp)
                 else:
                     self._stopped.wait(self._backoff.next(self._clock.random) + FIRST_DELAY / 10)
@@ -187,7 +191,7 @@ class Mapper:
                 return server
         return None
 
-    def _register(self) -> bool:
+    def _register(self, stamp: tuple[int, int] | None) -> bool:
         request = dmi.MapperRegisterRequest(withData=True, mapper=self._info)
         self._lost.clear()
         self._devices.record_changes()
@@ -200,7 +204,9 @@ class Mapper:
             return False
         self._backoff.reset()
         _log.info("registered at %s for %s: %d devices", self._edgecore, self._info.protocol, len(answer.deviceList))
-        for refusal in self._devices.replace(list(answer.modelList), list(answer.deviceList)):
+        before, self._registered_at = self._registered_at, stamp
+        models, devices = list(answer.modelList), list(answer.deviceList)
+        for refusal in self._devices.replace(models, devices, tells_all=before != stamp):
             _log.warning("%s", refusal)
         return True
 

@@ -301,7 +301,7 @@ def test_an_edgecore_that_has_lost_its_store_gets_all_values_and_the_state_with_
     devices = _run(bench, RealClock(), described(cycle=HOUR))
     wait_until(lambda: told == [{"p": "1"}], "it is reported")
     devices.record_changes()
-    assert devices.replace([MODEL], [described(cycle=HOUR)]) == []
+    assert devices.replace([MODEL], [described(cycle=HOUR)], tells_all=True) == []
     wait_until(lambda: (told, bench.states) == ([{"p": "1"}] * 2, ["online"] * 2), "it is reported again")
     devices.stop()
     assert bench.opened == 1

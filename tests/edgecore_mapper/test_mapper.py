@@ -192,12 +192,29 @@ def test_a_registration_begins_anew(tmp_path: Path, bench: Bench, monkeypatch: p
     end it.
     """
     mapper = Mapper("bench", "demo", {"tm": bench.driver}, edgecore=tmp_path / "none.sock")
-    assert not mapper._register()
+    assert not mapper._register(None)
     assert mapper._channel is None
     mapper._lost.set()
     monkeypatch.setattr(mapper, "_call", lambda *_: dmi.MapperRegisterResponse())
-    assert mapper._register()
+    assert mapper._register((1, 1))
     assert not mapper._lost.is_set()
+
+
+def test_an_edgecore_that_was_started_again_gets_all_values(
+    tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not one that was only busy: it would get more to do."""
+    mapper, told = Mapper("bench", "demo", {"tm": bench.driver}, edgecore=tmp_path / "none.sock"), list[bool]()
+
+    def replace(_models: object, _devices: object, *, tells_all: bool) -> list[str]:
+        told.append(tells_all)
+        return []
+
+    monkeypatch.setattr(mapper, "_call", lambda *_: dmi.MapperRegisterResponse())
+    monkeypatch.setattr(mapper._devices, "replace", replace)
+    for stamp in ((1, 1), (1, 1), (2, 1)):
+        assert mapper._register(stamp)
+    assert told == [True, False, True]
 
 
 def test_a_mapper_that_waits_for_edgecore(tmp_path: Path, bench: Bench) -> None:

@@ -4,6 +4,7 @@ import logging
 import re
 from collections.abc import Callable
 from functools import partial
+from http import HTTPStatus
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -155,7 +156,13 @@ def call_of(app: Application) -> ApiCall | str:
 
 def _done(app: Application, answer: Message | BeehiveError, *, names_only: bool = False) -> Application:
     if not isinstance(answer, Message):
-        return _rejected(app, str(answer))
+        silence = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "code": int(HTTPStatus.GATEWAY_TIMEOUT),
+            "message": str(answer),
+        }
+        return msgspec.structs.replace(_rejected(app, str(answer)), error=StatusError(silence))
     result = answer.content_as(ApiResult)
     if result.refusal:
         error = StatusError({"kind": "Status", "apiVersion": "v1", **result.refusal})

@@ -1,11 +1,12 @@
 """The cloud's watches for clients of the node's API: the watching part of KubeEdge's metaserver agent."""
 
 import logging
+from http import HTTPStatus
 from typing import ClassVar, Final, TypeVar
 
 import msgspec
 
-from beehive import BeehiveError, Group, Message, Module, ModuleName, Operation, ResourceType, handles
+from beehive import BeehiveError, Group, Message, Module, ModuleName, Operation, ResourceType, Timer, handles
 from beehive.names import CLOUD_CONNECTED
 from modules.apimachinery.application import (
     FOLLOW,
@@ -20,7 +21,7 @@ from modules.apimachinery.application import (
     target_of,
 )
 from modules.edge.metaserver.resources import find
-from modules.edge.metaserver.stale_objects import StaleObjects
+from modules.edge.metaserver.stale_objects import FIRST_DELAY, LONGEST_DELAY, StaleObjects
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -41,6 +42,13 @@ some that do not exist, and clients on the node cannot be told apart."""
 SYNC: Final = "watchapp/sync"
 """Resource of the message that repeats all watches."""
 _SECONDS: Final = 10.0
+_TEMPORARY: Final = (
+    HTTPStatus.TOO_MANY_REQUESTS,
+    HTTPStatus.INTERNAL_SERVER_ERROR,
+    HTTPStatus.BAD_GATEWAY,
+    HTTPStatus.SERVICE_UNAVAILABLE,
+    HTTPStatus.GATEWAY_TIMEOUT,
+)
 
 
 class ClientWatches:
@@ -57,7 +65,8 @@ class ClientWatches:
 class WatchAgent(Module):
     """The module that has the cloud watch each collection of a kind in `FROM_WATCHES` that a client of the node's API
     has read, as long as the process lives, so that the node still has these objects when it is offline. Each new
-    connection repeats all watches.
+    connection repeats all watches; so does a later attempt, with growing delays, when the cloud is silent or cannot
+    serve one yet.
 
     Args:
         node: name of this node.
@@ -73,6 +82,9 @@ class WatchAgent(Module):
         kept = ClientWatches() if watches is None else watches
         self._watches, self._unproven = kept.watched, kept.unproven
         self._stale = StaleObjects(self, node)
+        self._again: Timer | None = None
+        """Of the next attempt."""
+        self._delay = FIRST_DELAY
 
     def on_start(self) -> None:
         """Repeat the watches after a restart: an answer may be lost."""
@@ -97,8 +109,11 @@ class WatchAgent(Module):
     @handles(ResourceType.CONNECTION, Operation.CONNECT)
     def connection_changed(self, message: Message) -> None:
         """Repeat the watches on a new connection: the cloud may be another one."""
+        self._delay = FIRST_DELAY
         if message.content_bytes() == CLOUD_CONNECTED.encode():
             self._repeat()
+        else:
+            self._cancel()
 
     @handles(ResourceType.REGISTRATION, source=ModuleName.EDGED)
     def node_is_registered(self, _message: Message) -> None:
@@ -120,6 +135,7 @@ class WatchAgent(Module):
         def listed(answer: Message | BeehiveError) -> None:
             found = _content_of(answer, Application)
             if found is None:
+                self._repeat_after_silence(answer)
                 return
             if found.status != Progress.APPROVED:
                 self._handle_application(found)
@@ -129,7 +145,23 @@ class WatchAgent(Module):
         listing = application(target, Verb.LIST, self._node, b'{"limit":1}')
         self.request(ModuleName.EDGEHUB, message_of(listing, self.clock), _SECONDS, listed)
 
+    def _cancel(self) -> None:
+        timer, self._again = self._again, None
+        if timer is not None:
+            timer.cancel()
+
+    def _repeat_after_silence(self, answer: Message | BeehiveError) -> None:
+        """Repeat all watches later, unless the cloud's answer could not be read, or edgehub has no connection."""
+        if not isinstance(answer, Message):
+            self._repeat_later()
+
+    def _repeat_later(self) -> None:
+        if self._again is None:
+            self._again = self.after(self._delay, self._repeat)
+            self._delay = min(2 * self._delay, LONGEST_DELAY)
+
     def _repeat(self) -> None:
+        self._cancel()
         if self._watches:
             repeated = self.message(SYNC, "null", dict(self._watches), group=Group.DYNAMICCONTROLLER)
             self.request(ModuleName.EDGEHUB, repeated, _SECONDS, self._repeated)
@@ -138,9 +170,10 @@ class WatchAgent(Module):
                 self._prove(app, target)
 
     def _answered(self, answer: Message | BeehiveError) -> None:
-        """Take the cloud's answer. Without an answer the watch is repeated on the next connection."""
         if (app := _content_of(answer, Application)) is not None:
             self._handle_application(app)
+        else:
+            self._repeat_after_silence(answer)
 
     def _repeated(self, answer: Message | BeehiveError) -> None:
         if (refused := _content_of(answer, dict[str, Application])) is not None:
@@ -149,12 +182,16 @@ class WatchAgent(Module):
             for name, app in self._watches.items():
                 if name not in refused:
                     self._followed(app)
+        else:
+            self._repeat_after_silence(answer)
 
     def _handle_application(self, app: Application) -> None:
         if app.status != Progress.APPROVED:
             why = app.reason or app.refusal.get("message") or "it did not say why"
             level = logging.INFO if is_optional(app) else logging.WARNING
             _log.log(level, "the cloud refuses the watch of %s: %s", app.key[:200], str(why)[:200])
+            if app.refusal.get("code") in _TEMPORARY:
+                self._repeat_later()
         else:
             self._followed(app)
 

@@ -9,7 +9,16 @@ import pytest
 from beehive import Message, Module, ModuleName, handles
 from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED, CONNECTION_RESOURCE
 from beehive.testing import Harness
-from modules.apimachinery.application import FOLLOW, FOLLOW_RESOURCE, FOLLOWED, Application, Progress, Target, target_of
+from modules.apimachinery.application import (
+    FOLLOW,
+    FOLLOW_RESOURCE,
+    FOLLOWED,
+    Application,
+    Progress,
+    StatusError,
+    Target,
+    target_of,
+)
 from modules.edge.metaserver.watch_agent import MOST, MOST_NAMESPACED, ClientWatches, WatchAgent
 
 SERVICES = Target("", "v1", "services")
@@ -156,6 +165,46 @@ def test_without_an_answer_nothing_is_lost(bee: Harness) -> None:
     bee.forget()
     link_is(bee, CLOUD_CONNECTED)
     assert len(asked(bee)) == 1
+
+
+@pytest.mark.parametrize("code", [0, 503, 403])
+def test_a_cloud_that_cannot_serve_a_watch_yet_is_asked_again(bee: Harness, code: int) -> None:
+    """A connection may last for weeks. It is silent (0) as a cloud that has just started, or without its API server;
+    a refusal for good is not repeated.
+    """
+    codes = [code, code, 200] if code else [0, 0, 200]
+
+    def answer(message: Message) -> Message | None:
+        found = codes.pop(0) if codes else 200
+        if not found:
+            return None
+        error = StatusError({"kind": "Status", "code": found, "message": "of this test"})
+        status = Progress.APPROVED if found == 200 else Progress.REJECTED
+        if repeated(message):
+            apps = message.content_as(dict[str, Application])
+            failed = (
+                {} if found == 200 else {name: msgspec.structs.replace(app, error=error) for name, app in apps.items()}
+            )
+            return message.reply(bee.clock, failed).with_route(operation=RESPONSE)
+        app = msgspec.structs.replace(message.content_as(Application), status=status, error=error)
+        return message.reply(bee.clock, app).with_route(operation=RESPONSE)
+
+    bee.answer(ModuleName.EDGEHUB, answer)
+    follow(bee, SERVICES)
+    bee.run_for(29.0)
+    assert len(asked(bee)) == 1
+    bee.run_for(3600.0)
+    assert sum(map(repeated, asked(bee))) == (0 if code == 403 else 2)
+
+
+def test_the_attempts_end_with_the_connection(bee: Harness) -> None:
+    link_is(bee, CLOUD_CONNECTED)
+    follow(bee, SERVICES)
+    bee.run_for(11.0)
+    link_is(bee, CLOUD_DISCONNECTED)
+    bee.forget()
+    bee.run_for(3600.0)
+    assert asked(bee) == []
 
 
 class _Mesh(Module):
