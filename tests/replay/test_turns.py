@@ -153,9 +153,14 @@ def test_an_answer_that_waited_behind_a_later_message_comes_behind_it_again() ->
 
 
 def run_timers(
-    records: list[TimerFired], seconds: float, others: tuple[Note, ...] = (), *, period: bool = False
+    records: list[TimerFired],
+    seconds: float,
+    others: tuple[Note, ...] = (),
+    *,
+    period: bool = False,
+    at: float = 0.0,
 ) -> list[float]:
-    """Set a timer at once in a module that has the recorded ones, and other turns, and return when it runs within ten
+    """Set a timer at a time in a module that has the recorded ones, and other turns, and return when it runs within ten
     seconds.
     """
     times: list[float] = []
@@ -165,6 +170,12 @@ def run_timers(
         name = ModuleName.EDGED
 
         def on_start(self) -> None:
+            if at:
+                self.clock.after(at, lambda: self.call_soon(self.begin))
+            else:
+                self.begin()
+
+        def begin(self) -> None:
             timers.append(self.every(seconds, self.tick) if period else self.after(seconds, self.tick))
 
         def tick(self) -> None:
@@ -210,3 +221,40 @@ def test_a_period_runs_when_it_ran_unless_the_code_has_another_one() -> None:
     records = [fired(3.5, "", 2.0, periodic=True), fired(5.7, "", 2.0, periodic=True)]
     assert run_timers(records, 2.0, period=True) == [3.5, 5.7]
     assert run_timers(records, 4.0, period=True) == [4.0, 8.0]
+
+
+@pytest.mark.parametrize(("length", "times"), [(1.0, [1.7]), (0.9, [3.7])])
+def test_a_timer_is_the_one_that_waited_then_if_it_has_its_length(length: float, times: list[float]) -> None:
+    """An event came a moment after others were sent, and in the replay with them: the next event sets the timer."""
+    assert run_timers([fired(1.3, "", length)], 1.0, at=0.7) == times
+
+
+@pytest.mark.parametrize(
+    ("at", "length", "is_again", "times"),
+    [(4.1, 4.0, True, [4.1]), (3.9, 4.0, True, [6.0]), (4.1, 1.1, False, [4.1])],
+    ids=["in the replay", "another time", "in the recorded run"],
+)
+def test_a_timer_that_is_set_again_for_its_time_runs_when_it_ran(
+    at: float, length: float, times: list[float], *, is_again: bool
+) -> None:
+    """The time is computed from the wall clock, and in one of the runs it may be a microsecond earlier than before."""
+    found: list[float] = []
+
+    class Timed(Module):
+        name = ModuleName.EDGED
+
+        def on_start(self) -> None:
+            first = self.after(4.0, self.tick)
+            if is_again:
+                self.after(1.0, lambda: (first.cancel(), self.after(2.999999, self.tick)))
+
+        def tick(self) -> None:
+            found.append(round(self.clock.monotonic(), 3))
+
+    record = TimerFired(at, 1, 0, 1, EDGED, Timed.tick.__qualname__, length, False, 0.0)  # noqa: FBT003
+    lambdas = TimerFired(1.0, 1, 0, 1, EDGED, f"{Timed.on_start.__qualname__}.<locals>.<lambda>", 1.0, False, 0.0)  # noqa: FBT003
+    with Harness() as bee:
+        bee.add(paced(Timed, RecordedTurns([]), RecordedTimers((lambdas, record), EDGED)))
+        bee.start()
+        bee.run_for(10)
+    assert found == times
