@@ -1,6 +1,7 @@
 """The recorded turns of a module come again in their order, whatever a busy machine has kept waiting."""
 
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -11,7 +12,9 @@ from beehive.simulation import Simulation
 from beehive.testing import Harness
 from beehive.trace import CriCall, Note, NoteKind, TimerFired, TraceHeader
 from beehive.trace.format import FORMAT
+from edged.node.watch import NodeWatch
 from modules.lab.replay.module_turns import ModuleTurns
+from modules.lab.replay.node_watch import inspected_at, punctual_node_watch
 from modules.lab.replay.paced_hive import PacedHive
 from modules.lab.replay.recorded import Recorded
 from modules.lab.replay.run import Replay
@@ -257,4 +260,23 @@ def test_a_timer_that_is_set_again_for_its_time_runs_when_it_ran(
         bee.add(paced(Timed, RecordedTurns([]), RecordedTimers((lambdas, record), EDGED)))
         bee.start()
         bee.run_for(10)
+    assert found == times
+
+
+@pytest.mark.parametrize(
+    ("recorded", "times"),
+    [([0.0, 9.9, 20.3], [0.0, 9.9, 20.3]), ([], [0.0, 10.0, 20.0]), ([0.0, 10.1], [0.0, 10.1, 20.1])],
+    ids=["recorded", "not recorded", "the recording ended"],
+)
+def test_the_node_is_inspected_when_it_was(recorded: list[float], times: list[float]) -> None:
+    """Its report came after a status that had been sent without it, though it was then in it."""
+    calls = [CriCall(time, 9, 1, 1, "edged/NodeWatch", "status", b"{}", b"", "", "", 0.0) for time in recorded]
+    simulation, reports = Simulation(), mock.Mock()
+    found: list[float] = []
+    reports.post = lambda _report: found.append(round(simulation.clock.monotonic(), 3))
+    watch = punctual_node_watch(inspected_at(calls))
+    with mock.patch.object(NodeWatch, "_inspect"):
+        simulation.start(watch, mock.Mock(status_period=10.0), mock.Mock(), reports, "v", mock.Mock())
+        simulation.run_for(25.0)
+        simulation.close()
     assert found == times

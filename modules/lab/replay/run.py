@@ -41,7 +41,7 @@ from modules.lab.replay.events import listening
 from modules.lab.replay.link import RecordedCloud, outbox_of
 from modules.lab.replay.machine_info import RecordedMachineInfo
 from modules.lab.replay.module_turns import ModuleTurns
-from modules.lab.replay.node_watch import first_report, recorded_node_watch
+from modules.lab.replay.node_watch import first_report, inspected_at, punctual_node_watch, recorded_node_watch
 from modules.lab.replay.outputs import (
     MODULES,
     NODE,
@@ -299,6 +299,7 @@ class Replay:
             self._turns.add_unfinished(ModuleName.EDGED, f"{SYNCED} {pod}", begun)
         return {
             Worker: begun_in_time(recorded_worker(self._runtime.read_at), self._simulation, self._turns, job_turn),
+            NodeWatch: punctual_node_watch(inspected_at(self._recorded.calls())),
             ProbeWorker: begun_in_time(ProbeWorker, self._simulation, self._turns, probe_turn),
         }
 
