@@ -13,9 +13,11 @@ from beehive.testing import Harness
 from beehive.trace import CriCall, Note, NoteKind, TimerFired, TraceHeader
 from beehive.trace.format import FORMAT
 from edged.node.watch import NodeWatch
+from edged.pleg.pleg import Pleg
 from modules.lab.replay.module_turns import ModuleTurns
 from modules.lab.replay.node_watch import inspected_at, punctual_node_watch
 from modules.lab.replay.paced_hive import PacedHive
+from modules.lab.replay.pleg import RecordedInspections, recorded_pleg
 from modules.lab.replay.recorded import Recorded
 from modules.lab.replay.run import Replay
 from modules.lab.replay.timers import RecordedTimers
@@ -248,16 +250,21 @@ def test_a_timer_that_is_set_again_for_its_time_runs_when_it_ran(
 
         def on_start(self) -> None:
             first = self.after(4.0, self.tick)
+
+            def again() -> None:
+                first.cancel()
+                self.after(2.999999, self.tick)
+
             if is_again:
-                self.after(1.0, lambda: (first.cancel(), self.after(2.999999, self.tick)))
+                self.after(1.0, again)
 
         def tick(self) -> None:
             found.append(round(self.clock.monotonic(), 3))
 
     record = TimerFired(at, 1, 0, 1, EDGED, Timed.tick.__qualname__, length, False, 0.0)  # noqa: FBT003
-    lambdas = TimerFired(1.0, 1, 0, 1, EDGED, f"{Timed.on_start.__qualname__}.<locals>.<lambda>", 1.0, False, 0.0)  # noqa: FBT003
+    other = TimerFired(1.0, 1, 0, 1, EDGED, f"{Timed.on_start.__qualname__}.<locals>.again", 1.0, False, 0.0)  # noqa: FBT003
     with Harness() as bee:
-        bee.add(paced(Timed, RecordedTurns([]), RecordedTimers((lambdas, record), EDGED)))
+        bee.add(paced(Timed, RecordedTurns([]), RecordedTimers((other, record), EDGED)))
         bee.start()
         bee.run_for(10)
     assert found == times
@@ -280,3 +287,21 @@ def test_the_node_is_inspected_when_it_was(recorded: list[float], times: list[fl
         simulation.run_for(25.0)
         simulation.close()
     assert found == times
+
+
+@pytest.mark.parametrize(
+    ("now", "are_turns_known", "is_left"),
+    [(1.0, True, True), (1.0, False, False), (3.9, False, True), (4.5, True, False)],
+    ids=["late", "late, of an older run", "in time", "not recorded"],
+)
+def test_a_relist_that_is_due_is_left_to_the_recorded_one(now: float, *, are_turns_known: bool, is_left: bool) -> None:
+    """The machine stood still: one more would get the answer of the next, and wait for it."""
+    calls = [CriCall(4.0, 9, 1, 1, "edged/Pleg", FIRST, b"{}", b"[]", "", "", 0.0)]
+    pleg = recorded_pleg(RecordedInspections(calls, ()), are_turns_known=are_turns_known)
+    simulation, relist = Simulation(), mock.Mock()
+    simulation.run_for(now)
+    with mock.patch.object(Pleg, "relist", relist):
+        simulation.start(pleg, mock.Mock(), mock.Mock(), mock.Mock(), mock.Mock())
+        simulation.run_for(0.05)
+        simulation.close()
+    assert relist.called is not is_left
