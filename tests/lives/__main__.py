@@ -10,6 +10,7 @@ import subprocess
 import sys
 import traceback
 from contextlib import nullcontext
+from os import getloadavg
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -20,11 +21,8 @@ from tests.lives.life import Life
 from tests.modules.edge.eventbus.broker import MOSQUITTO
 from tests.modules.runtimes.oci.node import reason_missing
 
-_MODULES: Final = ("", "metamanager", "edged", "edgehub", "devicetwin")
-_LONGEST: Final = 600.0
-"""Seconds of one replay."""
-_IN_THE_MIDDLE: Final = "has no run from its beginning"
-"""Of a file of the flight recorder that cannot be replayed."""
+_LONGEST: Final = 1800.0
+"""Seconds of all replays of a life."""
 
 
 def main() -> int:
@@ -49,8 +47,9 @@ def main() -> int:
         kept = chosen.out / f"{runtime}-{seed}"
         shutil.rmtree(kept, ignore_errors=True)
         kept.mkdir(parents=True)
-        why = _lived(seed, runtime, chosen.actions, kept) or "\n".join(_replayed(kept))
-        _say(f"life {seed} on {runtime}: {why or 'no difference'}")
+        why, load = _lived(seed, runtime, chosen.actions, kept), getloadavg()[0]
+        why = why or _replayed(kept)
+        _say(f"life {seed} on {runtime}, load {load:.0f}: {why or 'no difference'}")
         failed += bool(why)
         if not why:
             shutil.rmtree(kept)
@@ -69,31 +68,14 @@ def _lived(seed: int, runtime: str, actions: int, kept: Path) -> str:
     return ""
 
 
-def _replayed(kept: Path) -> list[str]:
+def _replayed(kept: Path) -> str:
     """Replay what was recorded, and what the flight recorder has kept; return what failed."""
-    return [
-        failure
-        for trace in sorted(kept.glob("*.trace"))
-        for module in _MODULES
-        if (failure := _replay(trace, module)) is not None
-    ]
-
-
-def _replay(trace: Path, module: str) -> str | None:
-    command = [sys.executable, "-m", "modules.processes.edgecore", "replay", str(trace), "--check"]
-    name = f"{trace.name}, {module or 'whole node'}"
+    command = [sys.executable, "-m", "tests.lives.replays", str(kept)]
     try:
-        done = subprocess.run(
-            [*command, *(["--module", module] if module else [])],
-            capture_output=True, text=True, check=False, timeout=_LONGEST,
-        )  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LONGEST)
     except subprocess.TimeoutExpired:
-        return f"{name}: the replay has not ended after {_LONGEST:g} s"
-    if done.returncode == ExitCode.OK or (done.returncode == ExitCode.USAGE and _IN_THE_MIDDLE in done.stderr):
-        return None
-    said = trace.with_suffix(f".{module or 'node'}.txt")
-    said.write_text(done.stdout + done.stderr)
-    return f"{name}: status {done.returncode}, {said}"
+        return f"the replays have not ended after {_LONGEST:g} s"
+    return "" if done.returncode == ExitCode.OK else f"status {done.returncode}\n{done.stdout}{done.stderr}"
 
 
 def _say(text: str) -> None:

@@ -324,6 +324,15 @@ class Life(EquippedMachine):
     def _kill_edgecore(self) -> None:
         self._restart(kill=True)
 
+    def _stand_still(self) -> None:
+        """Stop edgecore for seconds, as a machine that is short of processors or whose virtual machine is paused."""
+        process = self.machine.edge.process
+        process.signal(signal.SIGSTOP)
+        try:
+            self._pause(4.0)
+        finally:
+            process.signal(signal.SIGCONT)
+
     def _stop_edgecore(self) -> None:
         self._restart(kill=False)
 
@@ -383,7 +392,7 @@ _WEIGHTS: Final[dict[Callable[[Life], None], int]] = {
     Life._workload: 3, Life._change_a_workload: 2, Life._service: 2, Life._stream: 2, Life._device: 1,
     Life._desire: 1, Life._remove_a_device: 1, Life._report: 3, Life._ask_for_a_twin: 1, Life._state: 1,
     Life._message: 1, Life._call: 2, Life._ask: 1, Life._rules: 1, Life._delete_a_rule: 1, Life._metaserver: 3,
-    Life._outage: 1, Life._kill_edgecore: 1, Life._stop_edgecore: 1, Life._kill_containers: 1,
+    Life._outage: 1, Life._stand_still: 1, Life._kill_edgecore: 1, Life._stop_edgecore: 1, Life._kill_containers: 1,
     Life._restart_the_broker: 1, Life._dump: 1, Life._rest: 3,
 }  # fmt: skip
 _ACTIONS: Final = [action for action, weight in _WEIGHTS.items() for _ in range(weight)]

@@ -3,12 +3,15 @@
 from collections.abc import Iterable
 
 import pytest
+from msgspec.structs import replace
 
 from beehive import Message, Module, ModuleName, handles
 from beehive.simulation import Simulation
 from beehive.trace import Delivered, Note, NoteKind, RecordedMessage
+from beehive.trace_context import acting_as
 from modules.lab.replay.module_turns import ModuleTurns
 from modules.lab.replay.paced_hive import PacedHive
+from modules.lab.replay.stub_module import AttributedHive, Responder, stub_module
 
 EDGED, META = ModuleName.EDGED.value, ModuleName.METAMANAGER.value
 _OPERATIONS = {"request": "query", "response": "response"}
@@ -143,3 +146,35 @@ def test_a_message_is_the_recorded_one_if_its_sender_began_no_other_turn_before(
     simulation.run_for(9.0)
     hive.stop()
     assert found == [0.0, at]
+
+
+@pytest.mark.parametrize("is_whole", [True, False], ids=["whole node", "edged alone"])
+def test_workers_that_ask_for_one_object_are_answered_as_they_were(*, is_whole: bool) -> None:
+    """The replay may begin their requests in the other order, and the object has changed between the two."""
+    workers = ("edged/worker-1", "edged/worker-2")
+    asked, answered = recorded(1, 0.2, "request", "q"), recorded(3, 0.0, "response", "q")
+    deliveries: list[Delivered] = []
+    for number, worker in ((2, workers[1]), (4, workers[0])):
+        name, at = f"request-{number}", number / 10
+        content = replace(answered.message, parent_id=name, content=f"{number}".encode())
+        deliveries += (
+            replace(asked, time=at, span=number, sender=worker, message=replace(asked.message, id=name)),
+            replace(answered, time=at, span=number + 1, module=worker, message=content),
+        )
+    simulation, found = Simulation(), dict[str, tuple[bytes, float]]()
+    hive = PacedHive(simulation, deliveries, exact=(EDGED, META)) if is_whole else AttributedHive(simulation)
+    answers = Responder(hive, deliveries, {}, lambda actor: actor in workers, None)
+    hive.add(stub_module(META), answers.handle)
+    hive.start()
+    for worker in workers:
+
+        def take(answer: Message | None, worker: str = worker) -> None:
+            assert answer is not None
+            found[worker] = bytes(answer.content), round(simulation.clock.monotonic(), 3)
+
+        question = Message.new(simulation.clock, source="s", group="g", resource="q", operation="query", content=None)
+        with acting_as(worker):
+            hive.request_then(META, question.with_header(sync=True), 9.0, take)
+    simulation.run_for(1.0)
+    hive.stop()
+    assert found == {workers[0]: (b"4", 0.4), workers[1]: (b"2", 0.2)}

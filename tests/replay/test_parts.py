@@ -46,6 +46,7 @@ from modules.lab.replay.link import RecordedCloud
 from modules.lab.replay.normalize import Ids, lines, normalize
 from modules.lab.replay.outputs import NODE, Output, RunOutputs, message_of
 from modules.lab.replay.recorded import Recorded
+from modules.lab.replay.run import Replay
 from modules.lab.replay.runtime import RecordedRuntime, role
 from modules.lab.replay.sequences import RecordedAnswer, Sequences
 from modules.lab.replay.service_links import recorded_service_links
@@ -414,3 +415,30 @@ def test_edgehub_dials_when_it_did_also_if_the_network_changed_meanwhile() -> No
     assert timers.seconds("EdgeHub._dial", 3.201, 2.0) == pytest.approx(2.0)
     assert timers.seconds("EdgeHub._dial", 9.5, 30.0) == pytest.approx(30.0)
     assert timers.seconds("EdgeHub._ping", 1.5, 30.0) == pytest.approx(30.0)
+
+
+def _made(time: float, method: str, request: str) -> CriCall:
+    return CriCall(time, 1, 0, 1, "edged/worker-0", method, request.encode(), b"", "", "", 0.0)
+
+
+PULL: Final = '{"image":{"image":"i"},"sandbox_config":{"metadata":{"uid":"u"}}}'
+CREATE: Final = '{"config":{"metadata":{"name":"c"}},"sandbox_config":{"metadata":{"uid":"u"}}}'
+STOP: Final = _made(5.0, "stop_pod_sandbox", '{"sandbox_id":"u"}')
+
+
+@pytest.mark.parametrize(
+    ("call", "later", "is_under_way"),
+    [
+        (_made(2.0, "create_container", CREATE), [], True),
+        (_made(2.0, "create_container", CREATE), [STOP], False),
+        (_made(2.0, "pull_image", PULL), [STOP], True),
+        (_made(2.0, "pull_image", PULL), [STOP, _made(6.0, "pull_image", PULL.replace('"i"', '"j"'))], True),
+        (_made(2.0, "pull_image", PULL), [STOP, _made(6.0, "pull_image", PULL)], False),
+    ],
+)
+def test_a_call_without_a_record_was_under_way_at_the_end_if_nothing_followed_it(
+    call: CriCall, later: list[CriCall], tmp_path: Path, *, is_under_way: bool
+) -> None:
+    """A pull is not its pod's alone, and goes on when the pod is deleted."""
+    player = Replay(Recorded(TraceHeader(FORMAT, "edgecore", "n", 0.0), tuple(later)), tmp_path, NODE)
+    assert player._was_under_way(call, RunOutputs(NODE, frozenset())) is is_under_way

@@ -1,6 +1,7 @@
 """The recorded turns of a module come again in their order, whatever a busy machine has kept waiting."""
 
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -11,8 +12,12 @@ from beehive.simulation import Simulation
 from beehive.testing import Harness
 from beehive.trace import CriCall, Note, NoteKind, TimerFired, TraceHeader
 from beehive.trace.format import FORMAT
+from edged.node.watch import NodeWatch
+from edged.pleg.pleg import Pleg
 from modules.lab.replay.module_turns import ModuleTurns
+from modules.lab.replay.node_watch import inspected_at, punctual_node_watch
 from modules.lab.replay.paced_hive import PacedHive
+from modules.lab.replay.pleg import RecordedInspections, recorded_pleg
 from modules.lab.replay.recorded import Recorded
 from modules.lab.replay.run import Replay
 from modules.lab.replay.timers import RecordedTimers
@@ -153,9 +158,14 @@ def test_an_answer_that_waited_behind_a_later_message_comes_behind_it_again() ->
 
 
 def run_timers(
-    records: list[TimerFired], seconds: float, others: tuple[Note, ...] = (), *, period: bool = False
+    records: list[TimerFired],
+    seconds: float,
+    others: tuple[Note, ...] = (),
+    *,
+    period: bool = False,
+    at: float = 0.0,
 ) -> list[float]:
-    """Set a timer at once in a module that has the recorded ones, and other turns, and return when it runs within ten
+    """Set a timer at a time in a module that has the recorded ones, and other turns, and return when it runs within ten
     seconds.
     """
     times: list[float] = []
@@ -165,6 +175,12 @@ def run_timers(
         name = ModuleName.EDGED
 
         def on_start(self) -> None:
+            if at:
+                self.clock.after(at, lambda: self.call_soon(self.begin))
+            else:
+                self.begin()
+
+        def begin(self) -> None:
             timers.append(self.every(seconds, self.tick) if period else self.after(seconds, self.tick))
 
         def tick(self) -> None:
@@ -210,3 +226,82 @@ def test_a_period_runs_when_it_ran_unless_the_code_has_another_one() -> None:
     records = [fired(3.5, "", 2.0, periodic=True), fired(5.7, "", 2.0, periodic=True)]
     assert run_timers(records, 2.0, period=True) == [3.5, 5.7]
     assert run_timers(records, 4.0, period=True) == [4.0, 8.0]
+
+
+@pytest.mark.parametrize(("length", "times"), [(1.0, [1.7]), (0.9, [3.7])])
+def test_a_timer_is_the_one_that_waited_then_if_it_has_its_length(length: float, times: list[float]) -> None:
+    """An event came a moment after others were sent, and in the replay with them: the next event sets the timer."""
+    assert run_timers([fired(1.3, "", length)], 1.0, at=0.7) == times
+
+
+@pytest.mark.parametrize(
+    ("at", "length", "is_again", "times"),
+    [(4.1, 4.0, True, [4.1]), (3.9, 4.0, True, [6.0]), (4.1, 1.1, False, [4.1])],
+    ids=["in the replay", "another time", "in the recorded run"],
+)
+def test_a_timer_that_is_set_again_for_its_time_runs_when_it_ran(
+    at: float, length: float, times: list[float], *, is_again: bool
+) -> None:
+    """The time is computed from the wall clock, and in one of the runs it may be a microsecond earlier than before."""
+    found: list[float] = []
+
+    class Timed(Module):
+        name = ModuleName.EDGED
+
+        def on_start(self) -> None:
+            first = self.after(4.0, self.tick)
+
+            def again() -> None:
+                first.cancel()
+                self.after(2.999999, self.tick)
+
+            if is_again:
+                self.after(1.0, again)
+
+        def tick(self) -> None:
+            found.append(round(self.clock.monotonic(), 3))
+
+    record = TimerFired(at, 1, 0, 1, EDGED, Timed.tick.__qualname__, length, False, 0.0)  # noqa: FBT003
+    other = TimerFired(1.0, 1, 0, 1, EDGED, f"{Timed.on_start.__qualname__}.<locals>.again", 1.0, False, 0.0)  # noqa: FBT003
+    with Harness() as bee:
+        bee.add(paced(Timed, RecordedTurns([]), RecordedTimers((other, record), EDGED)))
+        bee.start()
+        bee.run_for(10)
+    assert found == times
+
+
+@pytest.mark.parametrize(
+    ("recorded", "times"),
+    [([0.0, 9.9, 20.3], [0.0, 9.9, 20.3]), ([], [0.0, 10.0, 20.0]), ([0.0, 10.1], [0.0, 10.1, 20.1])],
+    ids=["recorded", "not recorded", "the recording ended"],
+)
+def test_the_node_is_inspected_when_it_was(recorded: list[float], times: list[float]) -> None:
+    """Its report came after a status that had been sent without it, though it was then in it."""
+    calls = [CriCall(time, 9, 1, 1, "edged/NodeWatch", "status", b"{}", b"", "", "", 0.0) for time in recorded]
+    simulation, reports = Simulation(), mock.Mock()
+    found: list[float] = []
+    reports.post = lambda _report: found.append(round(simulation.clock.monotonic(), 3))
+    watch = punctual_node_watch(inspected_at(calls))
+    with mock.patch.object(NodeWatch, "_inspect"):
+        simulation.start(watch, mock.Mock(status_period=10.0), mock.Mock(), reports, "v", mock.Mock())
+        simulation.run_for(25.0)
+        simulation.close()
+    assert found == times
+
+
+@pytest.mark.parametrize(
+    ("now", "are_turns_known", "is_left"),
+    [(1.0, True, True), (1.0, False, False), (3.9, False, True), (4.5, True, False)],
+    ids=["late", "late, of an older run", "in time", "not recorded"],
+)
+def test_a_relist_that_is_due_is_left_to_the_recorded_one(now: float, *, are_turns_known: bool, is_left: bool) -> None:
+    """The machine stood still: one more would get the answer of the next, and wait for it."""
+    calls = [CriCall(4.0, 9, 1, 1, "edged/Pleg", FIRST, b"{}", b"[]", "", "", 0.0)]
+    pleg = recorded_pleg(RecordedInspections(calls, ()), are_turns_known=are_turns_known)
+    simulation, relist = Simulation(), mock.Mock()
+    simulation.run_for(now)
+    with mock.patch.object(Pleg, "relist", relist):
+        simulation.start(pleg, mock.Mock(), mock.Mock(), mock.Mock(), mock.Mock())
+        simulation.run_for(0.05)
+        simulation.close()
+    assert relist.called is not is_left

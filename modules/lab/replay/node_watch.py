@@ -6,9 +6,10 @@ the PLEG's first facts is up to threads; the registration of the node tells.
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Final
 
 from beehive.names import ModuleName, Operation, ResourceType
-from beehive.trace import Delivered
+from beehive.trace import CriCall, Delivered
 from edged.cri.contract import ContainerRuntime
 from edged.node.machine import MachineInfo
 from edged.node.status import NodeReport
@@ -17,6 +18,11 @@ from edged.settings import EdgedSettings
 from edged.sync_events import SyncEvents
 from modules.lab.replay.outputs import sent_at
 from modules.lab.replay.turns import call_at
+
+_NAME: Final = "/NodeWatch"
+"""End of the watch's name as an actor."""
+_NEAR: Final = 5.0
+"""Seconds within which an inspection that is due counts as a recorded one."""
 
 
 def first_report(deliveries: Iterable[Delivered]) -> float:
@@ -62,3 +68,32 @@ def recorded_node_watch(taken_at: float) -> type[NodeWatch]:
         handle = post
 
     return RecordedNodeWatch
+
+
+def inspected_at(calls: Iterable[CriCall]) -> list[float]:
+    """Return when the watch of the recorded run asked for the runtime's status, once for each report."""
+    return [one.time - one.seconds for one in calls if one.method == "status" and one.sender.endswith(_NAME)]
+
+
+def punctual_node_watch(times: list[float]) -> type[NodeWatch]:
+    """Return the watch that inspects the node at the recorded times: each inspection is a period after the last one
+    ended, and takes longer on a busy machine.
+    """
+
+    class PunctualNodeWatch(NodeWatch):
+        """The watch as it is, but for when it inspects the node again."""
+
+        def on_start(self) -> None:
+            """Set the times."""
+            super().on_start()
+            now = self.clock.monotonic()
+            for time in times[1:]:
+                self.clock.after(max(0.0, time - now), super()._inspect_again)
+
+        def _inspect_again(self) -> None:
+            """Leave it to the recorded inspection, if there is one."""
+            now = self.clock.monotonic()
+            if not any(abs(time - now) < _NEAR for time in times):
+                super()._inspect_again()
+
+    return PunctualNodeWatch

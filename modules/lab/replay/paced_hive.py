@@ -11,14 +11,13 @@ from typing import Final, NamedTuple
 
 from beehive import Message, Runtime
 from beehive.delivery import DeliveryMode
-from beehive.hive import Hive
 from beehive.names import ModuleName
 from beehive.trace import Delivered
 from beehive.trace_context import acting_as, current_cause, current_context, resumed
 from edgehub.subject import subject
 from modules.lab.replay.module_turns import ModuleTurns
 from modules.lab.replay.outputs import handled_from, sent_at
-from modules.lab.replay.stub_module import SLOWEST_START
+from modules.lab.replay.stub_module import SLOWEST_START, AttributedHive
 
 _LONGEST: Final = 1.0
 """Seconds that a message may be put off; a later one is another."""
@@ -29,9 +28,10 @@ _TIE: Final = 1e-3
 class _Times(NamedTuple):
     sent: float
     handled: float
+    sender: str = ""
 
 
-class PacedHive(Hive):
+class PacedHive(AttributedHive):
     """A hive that puts off messages and answers to edged until their recorded times.
 
     Args:
@@ -74,7 +74,7 @@ class PacedHive(Hive):
                 continue
             handled = max(handled, handled_from(one))
             if one.way != DeliveryMode.RESPONSE:
-                times = _Times(sent_at(one), handled_from(one))
+                times = _Times(sent_at(one), handled_from(one), one.sender)
                 self._times.setdefault(_role(one.module, one.way, one.message.message()), deque()).append(times)
             elif one.message.parent_id in recorded:
                 least = one.time if self._exact else handled
@@ -82,7 +82,7 @@ class PacedHive(Hive):
                 self._times.setdefault(recorded[one.message.parent_id], deque()).append(_Times(one.time, when))
 
     def respond(self, message: Message, by: str | None = None) -> bool:
-        """See `Hive.respond`."""
+        """See `beehive.Hive.respond`."""
         role = self._asked.pop(message.header.parent_msg_id, None)
         if role is None or not self._put_off(role, lambda: super(PacedHive, self).respond(message, by), is_answer=True):
             return super().respond(message, by)
@@ -121,16 +121,21 @@ class PacedHive(Hive):
         return True
 
     def _next_of(self, role: Hashable, now: float, sender: str) -> _Times:
-        """Return the next recorded times of a role; zeros without any that is near."""
+        """Return the next recorded times of a role, of the same sender if possible: workers ask for one object, and
+        which of them asked first is a race. Zeros without any that is near.
+        """
         found = self._times.get(role)
         while self._exact and found and found[0].sent < now - _LONGEST and found[0].handled < now:
             found.popleft()
         longest = _LONGEST if not self._exact or role in self._begun else SLOWEST_START
         self._begun.add(role)
         latest = self._turns.latest(sender, now, longest)
-        if found and (found[0].sent if self._exact else found[0].handled) <= latest:
-            return found.popleft()
-        return _Times(0.0, 0.0)
+        if not found or (found[0].sent if self._exact else found[0].handled) > latest:
+            return _Times(0.0, 0.0)
+        own = (one for one in found if one.sender == sender and one.sent <= latest) if self._exact else ()
+        times = next(iter(own), found[0])
+        found.remove(times)
+        return times
 
     def _behind_others(self, times: _Times, now: float, *, is_answer: bool, is_own: bool) -> float:
         self._waiting = [each for each in self._waiting if each.handled > now]

@@ -32,6 +32,8 @@ _NAME: Final = "/Pleg"
 """End of the PLEG's name as an actor."""
 _NEAR: Final = 0.25
 """Seconds within which a relist that is due counts as a recorded one."""
+_LATE: Final = 5.0
+"""Seconds that a busy machine, or one that stands still, may relist late."""
 _MOMENT: Final = 1e-6
 """Seconds between the beginnings of an inspection and of its first call."""
 
@@ -79,9 +81,9 @@ class RecordedInspections:
             if event.kind in (CHANGED, GONE):
                 self._taken.setdefault(event.subject, []).append(event.time)
 
-    def has_relist(self, now: float) -> bool:
-        """Return whether everything was listed at about this time."""
-        return any(abs(time - now) < _NEAR for time in self._relists)
+    def has_relist(self, now: float, late: float = _NEAR) -> bool:
+        """Return whether everything was listed at about this time, or less than `late` seconds later."""
+        return any(now - _NEAR < time < now + late for time in self._relists)
 
     def handled_at(self, uid: str, now: float) -> float:
         """Return when edged took the next result about a pod, before the pod was inspected again; `now` if it took
@@ -132,7 +134,7 @@ class RecordedPleg(Pleg):
 
     def relist_due(self) -> None:
         """Leave it to the recorded relist, if there is one."""
-        if not self.recorded.has_relist(self.clock.monotonic()):
+        if not self.recorded.has_relist(self.clock.monotonic(), _LATE if self.are_turns_known else _NEAR):
             super().relist_due()
 
     def inspect_hinted(self) -> None:

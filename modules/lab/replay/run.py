@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from beehive import Actor, Hive, Module
+from beehive import Actor, Module
 from beehive.decoding import decode_json
 from beehive.delivery import DeliveryMode, DropReason
 from beehive.names import ModuleName
@@ -41,7 +41,7 @@ from modules.lab.replay.events import listening
 from modules.lab.replay.link import RecordedCloud, outbox_of
 from modules.lab.replay.machine_info import RecordedMachineInfo
 from modules.lab.replay.module_turns import ModuleTurns
-from modules.lab.replay.node_watch import first_report, recorded_node_watch
+from modules.lab.replay.node_watch import first_report, inspected_at, punctual_node_watch, recorded_node_watch
 from modules.lab.replay.outputs import (
     MODULES,
     NODE,
@@ -61,10 +61,11 @@ from modules.lab.replay.runtime import RecordedRuntime, role
 from modules.lab.replay.service_links import recorded_service_links
 from modules.lab.replay.static_pods import directory_states, replay_directory
 from modules.lab.replay.store import RecordedStore, grouped
-from modules.lab.replay.stub_module import DeliveryOrder, Responder, stub_module
+from modules.lab.replay.stub_module import AttributedHive, DeliveryOrder, Responder, stub_module
 from modules.lab.replay.termination import TerminationMessages
 from modules.lab.replay.timers import RecordedTimers, timed
 from modules.lab.replay.turns import RecordedTurns, begun_in_time, job_turn, paced, probe_turn
+from modules.lab.replay.worker_reads import SHARED
 from modules.processes.edgecore.settings import meta_settings, twin_settings
 
 M = TypeVar("M", bound=Module)
@@ -217,10 +218,15 @@ class Replay:
 
     def _was_under_way(self, call: CriCall, reader: RunOutputs) -> bool:
         """Return whether a call without a record may have been under way when the recording ended: it was cut off then,
-        or no later call is about its pod.
+        or no later call is about its pod. A pull goes on without the pod that began it, until its image is pulled
+        again.
         """
-        if role(call.method, call.request) in self._cut_off:
+        what = role(call.method, call.request)
+        if what in self._cut_off:
             return True
+        later = [one for one in self._recorded.calls() if one.time - one.seconds > call.time + _SOON]
+        if call.method == SHARED:
+            return not any(what == role(one.method, one.request) for one in later)
         request = decode_json(call.request)
         config = request.get("sandbox_config") or request.get("config") or {}
         subject = subject_of(request)
@@ -229,11 +235,10 @@ class Replay:
             subject.encode(),
         )
         return not any(
-            later.time - later.seconds > call.time + _SOON
-            and later.sender != PROBER  # a container is probed while it is stopped
-            and not later.sender.endswith("/Pleg")
-            and any(name in later.request for name in names)
-            for later in self._recorded.calls()
+            one.sender != PROBER  # a container is probed while it is stopped
+            and not one.sender.endswith("/Pleg")
+            and any(name in one.request for name in names)
+            for one in later
         )
 
     def _start(self) -> float:
@@ -294,6 +299,7 @@ class Replay:
             self._turns.add_unfinished(ModuleName.EDGED, f"{SYNCED} {pod}", begun)
         return {
             Worker: begun_in_time(recorded_worker(self._runtime.read_at), self._simulation, self._turns, job_turn),
+            NodeWatch: punctual_node_watch(inspected_at(self._recorded.calls())),
             ProbeWorker: begun_in_time(ProbeWorker, self._simulation, self._turns, probe_turn),
         }
 
@@ -304,9 +310,9 @@ class Replay:
             NodeWatch: recorded_node_watch(first_report(self._deliveries)),
         }
 
-    def _make_hive(self, acted: Mapping[int, float]) -> Hive:
+    def _make_hive(self, acted: Mapping[int, float]) -> AttributedHive:
         if self._module:
-            return Hive(self._simulation)
+            return AttributedHive(self._simulation)
         is_simulated = self._recorded.header.seed is not None
         if not self._turns.are_known:
             return PacedHive(self._simulation, self._deliveries, acted, is_simulated=is_simulated)

@@ -6,10 +6,11 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from itertools import accumulate
 from typing import Final
 
-from beehive import Hive, Message, Module, handles
+from beehive import Hive, Message, Module, Runtime, handles
 from beehive.delivery import DeliveryMode
 from beehive.names import Group, ModuleName, Operation
 from beehive.trace import Delivered
+from beehive.trace_context import current_context
 from edgehub.subject import subject
 from modules.lab.replay.outputs import handled_from, sent_at
 from modules.lab.replay.sequences import NEAR, RecordedAnswer, Sequences
@@ -57,6 +58,20 @@ class StubModule(Module):
 def stub_module(name: str) -> type[StubModule]:
     """Return the stub class for a module."""
     return type("StubModule", (StubModule,), {"name": name, "group": GROUPS.get(name, "")})
+
+
+class AttributedHive(Hive):
+    """A hive that knows which actor made each request."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        super().__init__(runtime)
+        self.askers: dict[str, str] = {}
+        """Names of actors, by the ids of requests."""
+
+    def _deliver(self, destination: str, message: Message, mode: DeliveryMode, *, waits: bool = True) -> None:
+        if mode == DeliveryMode.REQUEST:
+            self.askers.setdefault(message.id, current_context().actor)
+        super()._deliver(destination, message, mode, waits=waits)
 
 
 class DeliveryOrder:
@@ -129,7 +144,7 @@ class Responder:
 
     def __init__(
         self,
-        hive: Hive,
+        hive: AttributedHive,
         deliveries: list[Delivered],
         acted: Mapping[int, float],
         asks: Callable[[str], bool],
@@ -148,11 +163,16 @@ class Responder:
         for one in deliveries:
             if one.way == "response":
                 answers.setdefault(one.message.parent_id, one)
-        self._answers: Sequences[Delivered | None] = Sequences(
-            (_role(one.module, one.message.message()), _answer(one, answers.get(one.message.id)))
+        asked = [
+            (one.sender, _role(one.module, one.message.message()), _answer(one, answers.get(one.message.id)))
             for one in deliveries
             if one.way == "request" and asks(one.sender)
+        ]
+        self._answers: Sequences[Delivered | None] = Sequences((role, answer) for _, role, answer in asked)
+        self._of_actors: Sequences[Delivered | None] = Sequences(
+            ((actor, role), answer) for actor, role, answer in asked if "/" in actor
         )
+        """Answers to the module's own actors: its workers ask for the same object, in any order."""
 
     def handle(self, module: str, message: Message) -> None:
         """Answer a message that was sent to a stub."""
@@ -162,7 +182,7 @@ class Responder:
         clock = self._hive.clock
         now, role = clock.monotonic(), _role(module, message)
         reads = message.route.operation == Operation.QUERY
-        answer = self._first(role, now) if reads else self._answers.change(role)
+        answer = self._first(self._hive.askers.pop(message.id, ""), role, now) if reads else self._answers.change(role)
         if answer is None or answer.value is None:
             return
         recorded = answer.value.message.message()
@@ -176,13 +196,14 @@ class Responder:
         else:
             self._behind.setdefault(before.span, []).append(reply)
 
-    def _first(self, role: Hashable, now: float) -> RecordedAnswer[Delivered | None] | None:
+    def _first(self, asker: str, role: Hashable, now: float) -> RecordedAnswer[Delivered | None] | None:
         """Return the answer to a query: to the first one of its role, which a module may have made as it started, the
         first recorded one.
         """
         ahead = NEAR if self._order is not None or role in self._begun else SLOWEST_START
         self._begun.add(role)
-        return self._answers.near(role, now, ahead=ahead) or self._answers.other(role, now)
+        own = self._of_actors.near((asker, role), now, ahead=NEAR)
+        return own or self._answers.near(role, now, ahead=ahead) or self._answers.other(role, now)
 
     def message_fed(self, one: Delivered) -> None:
         """Send the answers that were recorded behind a message, now that the replayed module has got the message."""

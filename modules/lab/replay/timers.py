@@ -25,6 +25,8 @@ _SAME: Final = 0.001
 """Seconds by which the length of a timer may differ, if it is not drawn."""
 _ATTEMPT: Final = 0.001
 """Seconds of an attempt whose begin is not recorded."""
+_LOCAL: Final = "<locals>"
+"""Place of a function within another; several timers of it may wait."""
 _DIAL: Final = EdgeHub._dial.__qualname__
 
 
@@ -77,6 +79,7 @@ class RecordedTimers:
         nearest = min((abs(_set_at(one) - now) for one in known), default=0.0)
         near = [one for one in known if abs(_set_at(one) - now) <= nearest + _NEAR]
         meant = min(near, key=lambda one: (abs(one.seconds - seconds) > _SAME, abs(_set_at(one) - now)), default=None)
+        meant = meant or self._at_another_time(name, now, seconds)
         if meant is None or (name == _DIAL and _fired_at(meant) > self._next_attempt(now)):
             return self.seconds(name, now, seconds) if name == _DIAL else late - now, function
 
@@ -107,6 +110,19 @@ class RecordedTimers:
             if _set_at(timers[number]) >= until:
                 return
             yield timers[number]
+
+    def _at_another_time(self, name: str, now: float, seconds: float) -> TimerFired | None:
+        """Return a timer of a function that was set at another time: it ran when this one is due, as one of the runs
+        set it again for a moment earlier; or it waited now and has the same length, and the recorded run set no other
+        one meanwhile, as for events that are sent together.
+        """
+        due = now + seconds
+        latest = self._turns.latest(self._module, due, _NEAR)
+        soon = [one for one in self._single.get(name, ()) if now <= _fired_at(one) <= latest]
+        found = [one for one in soon if _fired_at(one) >= due - _SAME]
+        if not found and not name.rpartition(".")[0].endswith(_LOCAL):
+            found = [one for one in soon if _set_at(one) < now and abs(one.seconds - seconds) <= _SAME]
+        return min(found, key=_fired_at, default=None)
 
     def _ran(self, one: TimerFired) -> None:
         timers = self._single[one.name]
