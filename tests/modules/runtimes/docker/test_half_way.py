@@ -18,8 +18,7 @@ from modules.runtimes.docker.images import DockerImages
 from modules.runtimes.docker.log_stream import LogFollower, catch_up
 from modules.runtimes.docker.model import DockerContainer
 from modules.runtimes.docker.processes import DockerProcesses
-from modules.runtimes.engine.model import ContainerId
-from modules.runtimes.engine.records import ContainerRecord
+from modules.runtimes.engine.records import ContainerId, ContainerRecord
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.docker.test_docker_answers import Connection, _watch
 from tests.support.failing import Attempt, Failing, census, fail_at_each_call

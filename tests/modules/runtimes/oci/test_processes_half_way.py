@@ -14,9 +14,9 @@ import pytest
 
 from beehive.simulation import Simulation
 from modules.runtimes.engine.errors import RunFailedError
-from modules.runtimes.engine.model import ContainerId
-from modules.runtimes.engine.records import ContainerRecord, Exit
+from modules.runtimes.engine.records import ContainerId, ContainerRecord, Exit
 from modules.runtimes.oci import processes
+from modules.runtimes.oci.crun import conmon as parents
 from modules.runtimes.oci.crun.conmon import PERSIST, Parent
 from modules.runtimes.oci.crun.runtime_command import CommandFailedError
 from modules.runtimes.oci.first_process import FirstProcess
@@ -98,7 +98,7 @@ def test_a_start_that_fails_leaves_nothing_of_the_container(
     tmp_path: Path, process: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After an error that is announced it has ended; after any other it can be started again."""
-    monkeypatch.setattr(processes.parents, "find_conmon", lambda _: None)
+    monkeypatch.setattr(parents, "find_conmon", lambda _: None)
     for error in (PlannedError(), MemoryError("of this test")):
 
         def make(failing: Failing, error: BaseException = error) -> Attempt:
@@ -123,8 +123,8 @@ def test_a_container_that_resists_its_removal_keeps_its_images(
     tmp_path: Path, process: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = Machine(process, tmp_path, Failing(None))
-    monkeypatch.setattr(processes.parents, "find_conmon", lambda _: os.pidfd_open(process))
-    monkeypatch.setattr(processes.parents, "init_pid", lambda _: process)
+    monkeypatch.setattr(parents, "find_conmon", lambda _: os.pidfd_open(process))
+    monkeypatch.setattr(parents, "init_pid", lambda _: process)
     monkeypatch.setattr(processes, "_ends", lambda *_: True)
     there.resists, before = True, census()
     with pytest.raises(RunFailedError):
@@ -139,8 +139,8 @@ def test_a_container_that_resists_its_removal_keeps_its_images(
 def test_a_conmon_that_ends_while_it_is_looked_at_is_not_held(process: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A container that was being created, at the start of the next edgecore."""
     found = [None, os.pidfd_open(process)]
-    monkeypatch.setattr(processes.parents, "find_conmon", lambda _: found.pop())
-    monkeypatch.setattr(processes.parents, "init_pid", lambda _: None)
+    monkeypatch.setattr(parents, "find_conmon", lambda _: found.pop())
+    monkeypatch.setattr(parents, "init_pid", lambda _: None)
     monkeypatch.setattr(processes, "_ends", lambda *_: True)
     held = found[1]
     assert processes._settled_conmon(Path("/nowhere"), search=False) is None
