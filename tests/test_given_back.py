@@ -23,7 +23,6 @@ _FOR_SOME: Final = {
     "metamanager/sqlite_store.py": "metamanager rolls back after any error of its batch",
     "modules/edge/metaserver/on_demand.py": "the connection stays its owner's",
     "modules/runtimes/docker/processes.py": "a log is closed because its container has ended",
-    "modules/runtimes/oci/processes.py": "what is not expected is found by the next comparison",
     "modules/runtimes/shim/launch.py": "a fork raises OSError only",
     "edged/probes/sockets.py": "the socket is an attempt, which tells why a probe has failed",
 }

@@ -128,12 +128,17 @@ class DockerProcesses:
             return
         stream, since = container.log.resume()
         exchange = open_log_stream(self._docker, container.id, since, follow=True)
-        follower = LogFollower(exchange, stream, container.log, partial(self._log_ended, container))
-        container.follower = follower
-        if follower.read():  # bytes that came with the head; the watcher waits for later ones
-            self._watcher.add(follower)
-        else:
-            container.follower = None
+        try:
+            follower = LogFollower(exchange, stream, container.log, partial(self._log_ended, container))
+            is_open = follower.read()  # bytes that came with the head; the watcher waits for later ones
+            container.follower = follower if is_open else None
+            if is_open:
+                self._watcher.add(follower)
+        except BaseException:
+            container.follower = None  # the next look at the container follows it
+            exchange.close()
+            raise
+        if not is_open:
             follower.close()
 
     def _log_ended(self, container: DockerContainer, has_received: bool) -> None:

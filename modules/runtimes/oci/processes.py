@@ -80,6 +80,11 @@ class ContainerProcesses:
             self._record_exit(container, Exit(START_ERROR_EXIT_CODE, self._clock.now_ns(), "StartError", reason))
             self._announcer.stopped(container)
             raise RunFailedError(f"start container {container.id}", reason) from error
+        except BaseException:  # a bug, or no memory: it has ended if its start was noted, or can be started again
+            self._undo(container.id, container.directory)
+            if container.first_process is not None:
+                container.first_process.close()
+            raise
 
     def _start(self, container: OciContainer) -> None:
         spec = self._bundles.make(container)

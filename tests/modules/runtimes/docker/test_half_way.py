@@ -15,7 +15,10 @@ import pytest
 from beehive.simulation import Simulation
 from modules.runtimes.docker import commands, images, log_stream, streams
 from modules.runtimes.docker.images import DockerImages
-from modules.runtimes.docker.log_stream import catch_up
+from modules.runtimes.docker.log_stream import LogFollower, catch_up
+from modules.runtimes.docker.model import DockerContainer
+from modules.runtimes.docker.processes import DockerProcesses
+from modules.runtimes.engine.records import ContainerId, ContainerRecord
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.docker.test_docker_answers import Connection, _watch
 from tests.support.failing import Attempt, Failing, census, fail_at_each_call
@@ -112,3 +115,105 @@ def test_a_reader_sees_the_end_of_streams_whose_thread_fails(monkeypatch: pytest
     assert os.read(opened.stdout, 1) == os.read(opened.stderr, 1) == b""
     opened.close()
     assert not census().more_than(before)
+
+
+class _Watcher:
+    """The thread that reads logs; it takes no more than one if it is full."""
+
+    def __init__(self, failing: Failing) -> None:
+        self._failing = failing
+        self.links: list[LogFollower] = []
+
+    def add(self, link: LogFollower) -> None:
+        """Read a log from now on."""
+        try:
+            self._failing.step()
+        except BaseException:
+            link.close()
+            raise
+        self.links.append(link)
+
+
+@pytest.mark.parametrize("error", [None, _UNEXPECTED])
+def test_a_log_that_cannot_be_followed_is_followed_at_the_next_look(tmp_path: Path, error: Exception | None) -> None:
+    """And its connection is closed."""
+
+    def make(failing: Failing) -> Attempt:
+        watcher, made = _Watcher(failing), list[_Log]()
+        request = cri.CreateContainerRequest()
+        request.config.log_path = "0.log"
+        request.sandbox_config.log_directory = str(tmp_path)
+        container = DockerContainer(ContainerId("c"), tmp_path, request, ContainerRecord(1))
+
+        def stream(*_: object) -> _Log:
+            made.append(_Log(failing))
+            return made[-1]
+
+        container.log.resume()  # it is open as long as the container runs
+        docker = SimpleNamespace(stream=stream)
+        followed = DockerProcesses(cast("Any", docker), cast("Any", watcher), Simulation(1).clock, cast("Any", None))
+
+        def run() -> None:
+            try:
+                followed._follow(container)
+            finally:
+                for each in made:
+                    each.other.close()
+            assert container.follower is watcher.links[-1]
+
+        def undo() -> None:
+            watcher.links[-1].gone()
+            assert container.follower is None, "its end is known"
+            container.log.close()
+
+        return Attempt(run, undo=undo, left=lambda: container.follower)
+
+    assert fail_at_each_call(make, error) == 2
+
+
+def test_a_log_that_has_ended_at_once_is_closed_and_not_followed(tmp_path: Path) -> None:
+    request = cri.CreateContainerRequest()
+    request.config.log_path = "0.log"
+    request.sandbox_config.log_directory = str(tmp_path)
+    container = DockerContainer(ContainerId("c"), tmp_path, request, ContainerRecord(1))
+    opened = _Log(Failing(None), has_ended=True)
+    docker = SimpleNamespace(stream=lambda *_: opened)
+    followed = DockerProcesses(cast("Any", docker), cast("Any", None), Simulation(1).clock, cast("Any", None))
+    followed._follow(container)
+    assert opened.is_closed
+    assert container.follower is None
+    container.log.close()
+
+
+class _Log(_Exchange):
+    """The stream of a log, of which nothing has come; or it has ended."""
+
+    def __init__(self, failing: Failing, *, has_ended: bool = False) -> None:
+        super().__init__()
+        self._next = b"" if has_ended else None
+        self._failing = failing
+
+    def available(self, _reads: int) -> Any:
+        """Return the pieces that have come."""
+        self._failing.step()
+        return SimpleNamespace(next=lambda: self._next)
+
+
+def test_docker_is_tried_ever_later_until_it_has_been_reached() -> None:
+    """And then soon again."""
+    reached = [False, False, False, True, False, False]
+    watch, pauses = _watch(lambda: cast("Any", None), lambda: None, []), list[float]()
+
+    class Stopping:
+        """The end of the watch, after all attempts."""
+
+        def is_set(self) -> bool:
+            return not reached
+
+        def wait(self, seconds: float) -> None:
+            pauses.append(seconds)
+
+    watch._stopping = cast("Any", Stopping())
+    watch._follow = lambda: reached.pop(0)  # type: ignore[method-assign]
+    watch._run()
+    assert pauses == [0.1, 0.2, 0.4, 0.1, 0.2, 0.4]

@@ -1,0 +1,161 @@
+"""What a container's start leaves that fails half-way, and a removal that does not succeed."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import MagicMock
+
+import pytest
+
+from beehive.simulation import Simulation
+from modules.runtimes.engine.errors import RunFailedError
+from modules.runtimes.engine.records import ContainerId, ContainerRecord, Exit
+from modules.runtimes.oci import processes
+from modules.runtimes.oci.crun import conmon as parents
+from modules.runtimes.oci.crun.conmon import PERSIST, Parent
+from modules.runtimes.oci.crun.runtime_command import CommandFailedError
+from modules.runtimes.oci.first_process import FirstProcess
+from modules.runtimes.oci.model import OciContainer
+from modules.runtimes.oci.processes import ContainerProcesses
+from protos.cri.v1 import api_pb2 as cri
+from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call
+
+_CALLS = ("make", "create", "start", "started", "add")
+"""What a start asks of others; each may fail."""
+
+
+class Machine:
+    """A machine on which a container runs: its first process is `process`, and this one its conmon.
+
+    Args:
+        process: a process that lives.
+        directory: of the container.
+        failing: of the calls.
+    """
+
+    def __init__(self, process: int, directory: Path, failing: Failing) -> None:
+        self.made: set[str] = set()
+        """What there is of the container."""
+        self.watched: list[Any] = []
+        self.resists = False
+        user = SimpleNamespace(uid=0, gid=0, groups=())
+        (directory / PERSIST).mkdir(parents=True, exist_ok=True)
+
+        def create(*_: object) -> Parent:
+            self.made.add("process")
+            return Parent(process, os.getpid(), os.pidfd_open(process))
+
+        def make(_: object) -> SimpleNamespace:
+            self.made.add("root")
+            return SimpleNamespace(user=user, config={})
+
+        def delete(_: object) -> None:
+            if self.resists:
+                raise CommandFailedError("it is busy")
+            self.made.discard("process")
+
+        def add(end: Any) -> None:
+            try:
+                failing.step()
+            except BaseException:
+                end.close()
+                raise
+            self.watched.append(end)
+
+        doubles = SimpleNamespace(
+            make=make, create=create, delete=delete, start=lambda *_, **__: None, started=lambda *_: None,
+            unmount=lambda _: self.made.discard("root"), forget=lambda _: self.made.add("forgotten"),
+            await_others=lambda _: None,
+        )  # fmt: skip
+        called = failing.calls_of(doubles, *_CALLS)
+        parts = SimpleNamespace(
+            state=SimpleNamespace(journal=MagicMock()), watcher=SimpleNamespace(add=add), clock=Simulation(1).clock,
+            announcer=MagicMock(),
+        )  # fmt: skip
+        self.processes = ContainerProcesses(called, called, called, cast("Any", parts))
+        request = cri.CreateContainerRequest()
+        self.container = OciContainer(ContainerId("c1"), directory, request, ContainerRecord(1))
+
+    def end(self) -> None:
+        """Let the container end."""
+        self.processes._record_exit(self.container, Exit(0, 1, "Completed", ""))
+        for each in self.watched:
+            each.close()
+
+
+@pytest.fixture
+def process() -> Iterator[int]:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        yield other.pid
+
+
+def test_a_start_that_fails_leaves_nothing_of_the_container(
+    tmp_path: Path, process: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After an error that is announced it has ended; after any other it can be started again."""
+    monkeypatch.setattr(parents, "find_conmon", lambda _: None)
+    for error in (PlannedError(), MemoryError("of this test")):
+
+        def make(failing: Failing, error: BaseException = error) -> Attempt:
+            there = Machine(process, tmp_path, failing)
+
+            def run() -> None:
+                try:
+                    there.processes.start(there.container)
+                except BaseException as found:
+                    assert isinstance(found, RunFailedError) is isinstance(error, OSError)
+                    assert (there.container.exit is not None) is isinstance(error, OSError)
+                    for each in there.watched:  # the watcher sees the end of its conmon
+                        each.gone()
+                    raise
+
+            return Attempt(run, left=lambda: sorted(there.made), undo=there.end, is_repeatable=False)
+
+        assert fail_at_each_call(make, error) == len(_CALLS)
+
+
+def test_a_container_that_resists_its_removal_keeps_its_images(
+    tmp_path: Path, process: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = Machine(process, tmp_path, Failing(None))
+    monkeypatch.setattr(parents, "find_conmon", lambda _: os.pidfd_open(process))
+    monkeypatch.setattr(parents, "init_pid", lambda _: process)
+    monkeypatch.setattr(processes, "_ends", lambda *_: True)
+    there.resists, before = True, census()
+    with pytest.raises(RunFailedError):
+        there.processes.remove(there.container)
+    assert "forgotten" not in there.made
+    there.resists = False
+    there.processes.remove(there.container)
+    assert there.made == {"forgotten"}
+    assert not census().more_than(before)
+
+
+def test_a_conmon_that_ends_while_it_is_looked_at_is_not_held(process: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container that was being created, at the start of the next edgecore."""
+    found = [None, os.pidfd_open(process)]
+    monkeypatch.setattr(parents, "find_conmon", lambda _: found.pop())
+    monkeypatch.setattr(parents, "init_pid", lambda _: None)
+    monkeypatch.setattr(processes, "_ends", lambda *_: True)
+    held = found[1]
+    assert processes._settled_conmon(Path("/nowhere"), search=False) is None
+    with pytest.raises(OSError, match="Bad file"):
+        os.fstat(cast("int", held))
+
+
+def test_the_status_of_a_first_process_is_closed(process: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if a look at it fails."""
+    first = FirstProcess.of(process, "c1", os.getpid())
+    assert first is not None
+    before, failing = census(), Failing(0)
+    monkeypatch.setattr(FirstProcess, "_would_notice", failing.call(lambda *_: True))
+    with pytest.raises(PlannedError):
+        first.await_notice(signal.SIGTERM, MagicMock(), 1.0)
+    failing.forget()
+    assert not census().more_than(before)
+    first.close()
