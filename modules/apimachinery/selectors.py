@@ -335,7 +335,9 @@ def are_selected_alike(
         other: another state.
         selectable_fields: of a custom kind.
     """
-    if map_at(one, "metadata.labels") != map_at(other, "metadata.labels"):
+    metadata, others = one.get("metadata"), other.get("metadata")
+    has_same = type(metadata) is dict and type(others) is dict and metadata.get("labels") is others.get("labels")
+    if not has_same and map_at(one, "metadata.labels") != map_at(other, "metadata.labels"):
         return False
     for part, fields in _FIELDS_BY_PART.get(kind, ()):
         before, after = one.get(part), other.get(part)

@@ -22,6 +22,8 @@ class TlsStream:
         name: the name that the server's certificate must have; None at the server's end.
     """
 
+    is_plain = False
+
     def __init__(self, context: ssl.SSLContext, name: str | None = None) -> None:
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=name is None, server_hostname=name)

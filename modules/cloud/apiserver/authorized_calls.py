@@ -8,6 +8,7 @@ from modules.cloud.apiserver import api_calls
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.completeness import Completeness
 from modules.cloud.apiserver.fencing import check_fence
+from modules.cloud.apiserver.pod_statuses import PodStatuses
 from modules.cloud.authentication.users import Authenticated, User
 from modules.cloud.authorization import access_reviews
 from modules.cloud.authorization.access_control import AccessControl
@@ -47,6 +48,7 @@ class AuthorizedCalls:
         self._graph = graph
         self._index = index
         self._access_control = AccessControl(graph, refusals)
+        self._statuses = PodStatuses(cluster, graph)
         self._completeness = completeness
         self._clock = clock
 
@@ -76,6 +78,8 @@ class AuthorizedCalls:
         if not call.node:
             with self._cluster.within_quotas():
                 return api_calls.serve(self._cluster, call, part=part)
+        if (reported := self._statuses.serve(call)) is not None:
+            return reported
         if access_reviews.is_review(call):
             return access_reviews.answer(call, self._graph, self._index, self._authenticate)
         self._access_control.authorize(of_call(call.node, call))

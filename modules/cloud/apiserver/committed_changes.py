@@ -62,7 +62,8 @@ class CommittedChanges:
         write = self.writes.write_of(event, self._module.clock.now()) if is_own else None
 
         def record() -> None:
-            self._index.handle_event(event)
+            if event.key.kind in KINDS:
+                self._index.handle_event(event)
             if self._history is not None:
                 self._changes.append(self._history.record(event))
             if write is not None:

@@ -34,6 +34,7 @@ from modules.cloud.client.reflector.observations import (
     WatchEnded,
 )
 from modules.cloud.client.reflector.selection import PAGE_OBJECTS, ListRequest, WatchRequest
+from modules.cloud.storage.object_storage import EventType
 from modules.cloud.storage.watch_history import ObjectChanged, WatchQuery, WatchStart
 
 MOST_CALLS: Final = 32
@@ -146,6 +147,7 @@ class _Watch:
         self.kind = selection.kind.key_name
         self._selection = selection
         self._resource = resource_of(selection.kind)
+        self._api_version = self._resource.group_version
         self._selector = parse_selector(self._resource, selection.label_selector, selection.field_selector)
         self._subscriptions = subscriptions
         self._clock = clock
@@ -155,7 +157,9 @@ class _Watch:
         self._before: list[ObjectChanged] | None = []
         """Changes that were published before the watch has begun; None from then on."""
         self._version = 0
-        """The version of the last change."""
+        """The version of the last change but for `_newest`."""
+        self._newest: ObjectChanged | None = None
+        """The last published change."""
         self._timer: Timer | None = None
         self._is_over = False
         """Whether nothing more is added."""
@@ -180,9 +184,10 @@ class _Watch:
                 self._before.append(changed)
             elif len(self._waiting) >= WAITING:
                 self.end()
-            else:
-                self._version = max(self._version, changed.version)
-                self._add(changed)
+            elif not self._is_over:
+                self._newest = changed
+                self._waiting.append(changed)
+                self._woken()
 
     def end(self) -> None:
         """End the watch, as the API server does when it stops."""
@@ -228,6 +233,8 @@ class _Watch:
     def _mark(self) -> None:
         """Report the version, as an API server does once a minute: the watch is alive."""
         with self._lock:
+            if self._newest is not None:
+                self._version, self._newest = max(self._version, self._newest.version), None
             self._add(Bookmark(str(self._version)))
             self._mark_later()
 
@@ -235,8 +242,12 @@ class _Watch:
         type_, namespace = event_type(changed, self._selector), self._selection.namespace
         if not type_ or namespace not in ("", changed.object["metadata"].get("namespace")):
             return ()
-        obj = in_version(sent_object(changed, type_), self._resource)
-        return (ObservedEvent(type_, _observed(obj, changed.body if obj is changed.object else b"")),)
+        obj = changed.object if type_ != EventType.DELETED else sent_object(changed, type_)
+        if self._resource.schema or obj.get("apiVersion") != self._api_version:
+            obj = in_version(obj, self._resource)
+        is_same, before = obj is changed.object, changed.old if changed.is_of_status else None
+        version = "" if before is None else before["metadata"]["resourceVersion"]
+        return (ObservedEvent(type_, _observed(obj, changed.body if is_same else b"", version)),)
 
 
 def _end(ended: _End, result: ApiResult) -> None:
@@ -278,10 +289,10 @@ def _page_of(found: JsonObject) -> ListPage:
     return ListPage(metadata["resourceVersion"], metadata.get("continue") or "", [_observed(each) for each in items])
 
 
-def _observed(obj: JsonObject, body: bytes = b"") -> ObservedObject:
+def _observed(obj: JsonObject, body: bytes = b"", status_of: str = "") -> ObservedObject:
     metadata = obj["metadata"]
     uid, version = str(metadata.get("uid") or ""), str(metadata.get("resourceVersion") or "")
-    return ObservedObject(metadata.get("namespace") or "", metadata["name"], uid, version, body, obj)
+    return ObservedObject(metadata.get("namespace") or "", metadata["name"], uid, version, body, obj, status_of)
 
 
 def _refusal(status: JsonObject) -> ReadRefusal:

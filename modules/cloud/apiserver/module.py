@@ -179,7 +179,9 @@ class ApiServer(Module):
         if call.verb == "create":
             call = msgspec.structs.replace(call, message_id=f"{message.header.msg_id} {number}")
         try:
-            return in_few_steps(steps_of(call), self._result, message, partial(self._serve, call))
+            return in_few_steps(steps_of(call), self._attempt, message, partial(self._serve, call), _refused)
+        except api_calls.DryRunError as end:
+            return end.result
         except ManyStepsError:
             return None
 

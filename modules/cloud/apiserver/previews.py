@@ -123,10 +123,10 @@ class Previews:
                 return True
         except (TypeError, ValueError, OverflowError):
             return False  # it has no JSON form, and is refused
-        if not self._cluster.storage.has_large:
+        if not self._cluster.storage.large:
             return False
         key = self._key_of(call)
-        return key is not None and self._cluster.storage.is_large(key)
+        return key in self._cluster.storage.large
 
     def _live(self, call: ApiCall) -> JsonObject | None:
         """Return the stored object that a request names; None if there is none."""

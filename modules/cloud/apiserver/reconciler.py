@@ -21,6 +21,8 @@ class Reconciler:
     """In logs and metrics: kube-controller-manager's, where it has such a controller."""
     kinds: Collection[str] | None = None
     """The kinds whose changes it handles; None: all."""
+    is_of_statuses: bool = True
+    """Whether a change of nothing but a pod's status may concern it."""
 
     def load(self) -> None:
         """Take over the objects when the API server starts, and have all of them reconciled."""
@@ -61,12 +63,20 @@ class OwnChanges(Reconciler):
         kinds: whose changes may concern it.
         concerns: returns whether a change makes the work due.
         work: writes the missing parts, of all objects.
+        is_of_statuses: whether a change of nothing but a pod's status may concern it.
     """
 
     def __init__(
-        self, name: str, kinds: Collection[str], concerns: Callable[[ObjectEvent], bool], work: Callable[[], None]
+        self,
+        name: str,
+        kinds: Collection[str],
+        concerns: Callable[[ObjectEvent], bool],
+        work: Callable[[], None],
+        *,
+        is_of_statuses: bool = True,
     ) -> None:
         self.name = name
+        self.is_of_statuses = is_of_statuses
         self.kinds = kinds
         self._concerns = concerns
         self._work = work

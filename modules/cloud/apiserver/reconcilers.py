@@ -71,6 +71,7 @@ def reconcilers_of(cluster: Cluster, control_plane: ControlPlane) -> list[Reconc
         ("Pod", *FINALIZERS),
         may_end_use,
         partial(release_volumes, cluster),
+        is_of_statuses=False,
     )
     return [
         accounts,
@@ -87,13 +88,13 @@ def reconcilers_of(cluster: Cluster, control_plane: ControlPlane) -> list[Reconc
 
 
 def _handlers_of(
-    reconcilers: Sequence[Reconciler], kind: str
+    reconcilers: Sequence[Reconciler], kind: str, *, is_of_status: bool
 ) -> Iterator[tuple[int, Callable[[ObjectEvent], None], bool]]:
-    """Yield the handlers of changes of a kind that are more than nothing, in order: the place of the reconciler, the
-    handler, and whether it is for own changes only.
+    """Yield the handlers of changes of a kind, or of nothing but its status, that are more than nothing, in order: the
+    place of the reconciler, the handler, and whether it is for own changes only.
     """
     for place, each in enumerate(reconcilers):
-        if each.kinds is not None and kind not in each.kinds:
+        if (each.kinds is not None and kind not in each.kinds) or (is_of_status and not each.is_of_statuses):
             continue
         if type(each).handle_event is not Reconciler.handle_event:
             yield place, each.handle_event, False
@@ -116,8 +117,8 @@ class Reconcilers:
         self._make = make
         self._failures = Counter() if failures is None else failures
         self._all = list(make())
-        self._handlers: dict[str, list[tuple[int, Callable[[ObjectEvent], None], bool]]] = {}
-        """By kind."""
+        self._handlers: dict[tuple[str, bool], list[tuple[int, Callable[[ObjectEvent], None], bool]]] = {}
+        """By kind, and whether only a status has changed."""
         self._resting: dict[int, int] = {}
         """The periods that are left to a reconciler that has failed, by its place."""
         self._rests: dict[int, int] = {}
@@ -136,10 +137,11 @@ class Reconcilers:
         Raises:
             Exception: an own change is to be refused.
         """
-        kind = event.key.kind
-        handlers = self._handlers.get(kind)
+        changed = event.key.kind, event.is_of_status
+        handlers = self._handlers.get(changed)
         if handlers is None:
-            handlers = self._handlers[kind] = [*_handlers_of(self._all, kind)]
+            kind, is_of_status = changed
+            handlers = self._handlers[changed] = [*_handlers_of(self._all, kind, is_of_status=is_of_status)]
         for place, handle, is_of_own in handlers:
             if (is_of_own and not is_own) or place in self._resting:
                 continue

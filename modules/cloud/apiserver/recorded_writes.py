@@ -52,6 +52,8 @@ class RecordedWrites:
         if kind in UNKEPT or (writer is _NO_WRITER and not self.is_started):
             return None
         fields, has_more = tuple[str, ...](), False
+        if event.is_of_status and not writer.writes_status:
+            return None
         if event.type is EventType.MODIFIED and old is not None:
             is_begun = is_being_deleted(new) and not is_being_deleted(old)
             if not is_begun and not writer.writes_status and is_status_only(old, new):

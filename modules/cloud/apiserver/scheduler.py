@@ -365,7 +365,7 @@ def makes_room(event: ObjectEvent) -> bool:
         return event.key.kind in _OF_VOLUMES
     if event.type is EventType.DELETED or old is None:
         return event.type is EventType.DELETED
-    if event.keeps_spec:
+    if event.is_of_status or event.keeps_spec:
         has_other_labels = old["metadata"].get("labels") != new["metadata"].get("labels")
         return has_other_labels or (has_ended(new) and not has_ended(old))
     if is_gated(old) and not is_gated(new):

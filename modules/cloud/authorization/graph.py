@@ -51,6 +51,9 @@ class NodeGraph:
 
     def handle_event(self, event: ObjectEvent) -> None:
         """Update the graph with a change."""
+        if event.is_of_status:
+            self.accounts.put_status(event.key, event.new)
+            return
         self.accounts.put(event.key, None if event.type is EventType.DELETED else event.new)
         if not (event.keeps_spec and self._references.of(event.key)):
             self._put(event.key, event.old, None if event.type is EventType.DELETED else event.new)

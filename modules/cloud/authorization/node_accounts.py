@@ -95,6 +95,28 @@ class NodeAccounts:
             self._charges[key] = charge
             self._add(charge, 1)
 
+    def put_status(self, key: ObjectKey, pod: JsonObject) -> None:
+        """Take over a stored pod of which nothing but the status has changed."""
+        known = self._charges.get(key)
+        if known is None or not known.is_bound or self._reserved:
+            self.put(key, pod)
+            return
+        cost = memory_of(msgspec.json.encode({"status": pod["status"]}))
+        if cost != known.cost:
+            self._charges[key] = msgspec.structs.replace(known, cost=cost)
+            self._cost[known.node] += cost - known.cost
+
+    def has_room(self, node: str, key: ObjectKey, status: JsonObject) -> bool:
+        """Return whether it is certain that a node may give a pod, which others have bound to it, a status; if not,
+        `refusal` knows.
+        """
+        known = self._charges.get(key)
+        if known is None or not known.is_bound or known.node != node or self._reserved:
+            return False
+        cost = memory_of(msgspec.json.encode({"status": status}))
+        limit = _COST + _COST_OF_POD * self._bound[node]
+        return cost <= known.cost or self._cost[node] - known.cost + cost <= limit
+
     def refusal(self, node: str, old: JsonObject | None, new: JsonObject | None, own: JsonObject | None) -> str:
         """Return the reason to refuse a node's write, or "". A created pod counts immediately.
 

@@ -161,7 +161,7 @@ class KubeClient:
         self._number += 1
         self._then[self._number] = then
         submitted = Call(number=self._number, lane=lane, call=call, size=size, key=key, idempotent=idempotent)
-        now = self._now()
+        now = self._thread.clock.monotonic()
         self._made[self._number] = lane, now
         self._carry_out(self._lanes.submit(submitted, now), now)
 
@@ -200,31 +200,32 @@ class KubeClient:
         self._is_carrying_out = True
         try:
             while self._effects:
-                self._carry_out_one(self._effects.popleft(), now)
+                effect = self._effects.popleft()
+                match effect:
+                    case SendCall():
+                        self._make(effect, now)
+                    case WakeLanesAt():
+                        self._wake_at(effect.time)
+                    case _:
+                        self._made.pop(effect.number, None)
+                        then = self._then.pop(effect.number, None)
+                        if then is not None:
+                            then(effect)
         finally:
             self._is_carrying_out = False
 
-    def _carry_out_one(self, effect: LaneEffect, now: float) -> None:
-        match effect:
-            case SendCall():
-                first = self._made.pop(effect.number, None)
-                if first is not None:
-                    lane, made = first
-                    self._counters.waits[lane].observe(now - made)
-                else:
-                    lane = self._lanes.lane_of(effect.number)
-                self._sent[effect.number] = lane, now
-                self._api.call(effect.call, partial(self._hand_over, effect.number))
-                if self._api.collects and not self._sends_soon:
-                    self._sends_soon = True
-                    self._thread.call_soon(self._send)
-            case WakeLanesAt():
-                self._wake_at(effect.time)
-            case _:
-                self._made.pop(effect.number, None)
-                then = self._then.pop(effect.number, None)
-                if then is not None:
-                    then(effect)
+    def _make(self, effect: SendCall, now: float) -> None:
+        first = self._made.pop(effect.number, None)
+        if first is not None:
+            lane, made = first
+            self._counters.waits[lane].observe(now - made)
+        else:
+            lane = self._lanes.lane_of(effect.number)
+        self._sent[effect.number] = lane, now
+        self._api.call(effect.call, partial(self._hand_over, effect.number))
+        if self._api.collects and not self._sends_soon:
+            self._sends_soon = True
+            self._thread.call_soon(self._send)
 
     def _send(self) -> None:
         """Send the calls of this turn together."""
@@ -241,7 +242,7 @@ class KubeClient:
         sent = self._sent.pop(number, None)
         if sent is None or self._is_closed:
             return
-        now = self._now()
+        now = self._thread.clock.monotonic()
         lane, since = sent
         if isinstance(end, Exception):
             self._counters.ended(lane, NO_RESPONSE, now - since)
@@ -332,7 +333,8 @@ class _Watch:
         if self._is_closed or self._reading is None or number != self._number:
             return
         for observation in self._reading.receive():
-            self._carry_out(self._reflector.on_observation(number, observation, self._now()))
+            now = self._thread.clock.monotonic()
+            self._carry_out(self._reflector.on_observation(number, observation, now))
             self._counters.heard_at = self._reflector.heard_at
 
     def _wake_at(self, time: float) -> None:

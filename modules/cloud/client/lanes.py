@@ -7,6 +7,8 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Final
 
+import msgspec
+
 from beehive.printable import clipped
 from modules.cloud.client.kube_api import CallResponse
 from modules.cloud.client.lane_calls import (
@@ -36,32 +38,26 @@ CallKey = str | int
 """Key of an object, or the number of a call on its own."""
 
 
-class WaitingCall:
-    """A call, and its attempts so far.
+class WaitingCall(msgspec.Struct, eq=False):
+    """A call, and its attempts so far."""
 
-    Args:
-        call: the call.
-        deadline: when it fails if it is not in flight.
-    """
-
-    def __init__(self, call: Call, deadline: float) -> None:
-        self.call = call
-        self.key: CallKey = call.key or call.number
-        """The key under which it waits."""
-        self.deadline = deadline
-        self.attempts = 0
-        self.is_in_flight = False
+    call: Call
+    key: CallKey
+    """The key under which it waits: the object's, or its own number."""
+    deadline: float
+    """When it fails if it is not in flight."""
+    attempts: int = 0
+    is_in_flight: bool = False
 
 
-class _KeyQueue:
+class _KeyQueue(msgspec.Struct, eq=False):
     """The calls with one key, in order."""
 
-    def __init__(self) -> None:
-        self.waiting: deque[WaitingCall] = deque()
-        self.is_busy = False
-        """Whether a call is in flight, or the first one waits for a retry."""
-        self.ready_at = 0.0
-        self.delays: RetryDelays | None = None
+    waiting: deque[WaitingCall] = msgspec.field(default_factory=deque)
+    is_busy: bool = False
+    """Whether a call is in flight, or the first one waits for a retry."""
+    ready_at: float = 0.0
+    delays: RetryDelays | None = None
 
 
 class LaneQueue:
@@ -100,16 +96,17 @@ class LaneQueue:
             self.ready[key] = None
         return replaced
 
-    def is_free_for(self, key: CallKey, now: float) -> bool:
-        """Return whether a call with a key would be the next one, and the server wants calls of the lane."""
-        return not self.ready and key not in self._keys and now >= self.paused_until
-
-    def fly(self, waiting: WaitingCall) -> None:
-        """Take a call that is sent without having waited. Ask `is_free_for` before."""
-        queue = self._keys[waiting.key] = _KeyQueue()
-        queue.is_busy = waiting.is_in_flight = True
+    def may_fly(self, waiting: WaitingCall, now: float) -> bool:
+        """Take a call that is sent without waiting, and return whether that is possible: it would be the next one, and
+        the server wants calls of the lane.
+        """
+        if self.ready or waiting.key in self._keys or now < self.paused_until:
+            return False
+        self._keys[waiting.key] = _KeyQueue(is_busy=True)
+        waiting.is_in_flight = True
         waiting.attempts = 1
         self.depth.in_flight += 1
+        return True
 
     def has_room(self, call: Call) -> bool:
         """Return whether a call can be put."""
@@ -269,22 +266,21 @@ class RequestLanes:
         queue = self._queues[call.lane]
         if not queue.has_room(call):
             return [LaneFull(call.number)]
-        waiting = WaitingCall(call, now + queue.limits.seconds)
+        waiting = WaitingCall(call, call.key or call.number, now + queue.limits.seconds)
         self._calls[call.number] = waiting
         self._deadlines[call.lane].append((waiting.deadline, call.number))
         wake_at = self._wake_at
         self._is_time_new = waiting.deadline < (wake_at or 0.0) or now < queue.paused_until
         is_due = wake_at is None or now >= wake_at or self._is_time_new
-        if not is_due and queue.is_free_for(waiting.key, now) and self._has_place(call.lane):
-            queue.fly(waiting)
+        if not is_due and self._has_place(call.lane) and queue.may_fly(waiting, now):
             return [SendCall(call.number, call.call)]
         replaced = queue.put(waiting)
         return [*self._superseded(replaced), *self._proceed(now)]
 
     def on_response(self, number: int, response: CallResponse, now: float) -> list[LaneEffect]:
         """Take the response to a call."""
-        waiting = self._flying(number)
-        if waiting is None:
+        waiting = self._calls.get(number)
+        if waiting is None or not waiting.is_in_flight:
             return []
         if response.status < 500 and response.status != _TOO_MANY_REQUESTS:
             self._end(waiting)
@@ -293,8 +289,8 @@ class RequestLanes:
 
     def on_error(self, number: int, error: Exception, now: float) -> list[LaneEffect]:
         """Take the reason why there is no response to a call."""
-        waiting = self._flying(number)
-        if waiting is None:
+        waiting = self._calls.get(number)
+        if waiting is None or not waiting.is_in_flight:
             return []
         return [*self._failed(waiting, clipped(str(error)), 0, 0.0, now), *self._proceed(now)]
 
@@ -302,10 +298,6 @@ class RequestLanes:
         """Take that the time of `WakeLanesAt` has come; earlier ones do no harm."""
         self._wake_at = None
         return list(self._proceed(now))
-
-    def _flying(self, number: int) -> WaitingCall | None:
-        waiting = self._calls.get(number)
-        return waiting if waiting is not None and waiting.is_in_flight else None
 
     def _refused(self, waiting: WaitingCall, response: CallResponse, now: float) -> Iterator[LaneEffect]:
         status = response.status

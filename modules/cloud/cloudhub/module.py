@@ -300,7 +300,7 @@ class CloudHub(Module):
             case Destination.WAITER:
                 self._resolve(node, message)
             case Destination.ACKNOWLEDGE:
-                self._acknowledged(node, self._sessions[node].acknowledge(message.parent_id))
+                self._acknowledged(node, self._sessions[node].acknowledge(message.header.parent_msg_id))
             case Destination.LOG:
                 text = bytes(message.content_raw())[:_LOGGED].decode(errors="replace")
                 _log.warning("node %s reports an error for %s: %s", node, message.route.resource, text)

@@ -25,11 +25,10 @@ class _Passed(msgspec.Struct):
     at: float
 
 
-class _Node(Generic[T]):
-    def __init__(self) -> None:
-        self.passed: deque[_Passed] = deque()
-        self.bytes = 0
-        self.held: deque[tuple[T, int]] = deque()
+class _Node(msgspec.Struct, Generic[T], eq=False):
+    passed: deque[_Passed] = msgspec.field(default_factory=deque)
+    bytes: int = 0
+    held: deque[tuple[T, int]] = msgspec.field(default_factory=deque)
 
 
 class UpstreamWindow(Generic[T]):

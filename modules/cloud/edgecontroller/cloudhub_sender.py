@@ -43,9 +43,11 @@ class CloudHubSender:
         """Send an object, or its deletion; as in KubeEdge, of a kind that nodes watch in
         dynamiccontroller's name, and of a device in devicecontroller's.
         """
-        fields = {"resourceversion": down.version, "source": self._source_of(down)}
-        content = self._content_of(down)
-        self._send(self._module.message(down.resource, down.operation, content, group=Group.RESOURCE, **fields))
+        clock = self._module.clock
+        header = Header(clock.new_id(), "", clock.now_ms(), down.version, sync=False)
+        source = down.source or _source_of_kind(down.key.kind) or self._module.name
+        route = Route(source, "", Group.RESOURCE, down.operation, down.resource)
+        self._send(Message(header, route, self._content_of(down)))
 
     def _content_of(self, down: DownstreamMessage) -> object:
         """Return the mirror's own JSON of an object that is sent as it is stored, if the mirror has it. Then messages
@@ -54,9 +56,6 @@ class CloudHubSender:
         is_stored = down.key.kind in _SENT_AS_STORED and down.operation != Operation.DELETE
         body = self._bodies.body_of(down.key, down.version) if is_stored else None
         return down.content if body is None else msgspec.Raw(body)
-
-    def _source_of(self, down: DownstreamMessage) -> str:
-        return down.source or _source_of_kind(down.key.kind) or str(self._module.name)
 
     def send_response(self, request: Message, answer: UpstreamResponse) -> None:
         """Send the response to a message of a node."""

@@ -318,7 +318,7 @@ class EdgeController(TurnModule):
 
     def _perform_own(self, call: ApiCall, answered: Answered) -> None:
         """Make an API call of this cloudcore itself."""
-        self._transact(lambda: self._transactions.attempt(partial(self._calls.perform, call, "", answered)))
+        self._transact(lambda: self._transactions.attempt(partial(self._calls.perform, call, answered, "")))
 
     def mirrors(self, kind: str) -> bool:
         """Return whether all objects of a kind are here (`MirroredObjects`)."""

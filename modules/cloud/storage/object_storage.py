@@ -83,6 +83,8 @@ class ObjectEvent(msgspec.Struct, frozen=True, dict=True):
     """Of an object of a custom kind."""
     is_selected_alike: bool = False
     """Whether it is known that each selector selects both states of a changed object, or none."""
+    is_of_status: bool = False
+    """Whether it is known that nothing but a pod's status was changed, and the version with it."""
 
     @cached_property
     def keeps_spec(self) -> bool:
@@ -153,7 +155,7 @@ class Storage:
         self._pod_changes = 0
         self._sorted: dict[str, list[ObjectKey]] = {}
         """The keys of each kind that has been listed, in order."""
-        self._large: set[ObjectKey] = set()
+        self.large: set[ObjectKey] = set()
         """The large objects."""
         self._changed_at: dict[ObjectKey, float] = {}
         """Monotonic seconds of each object's last change by this cloudcore, or of reading another's change."""
@@ -208,15 +210,6 @@ class Storage:
     def find(self, key: ObjectKey) -> JsonObject | None:
         """Return the object, or None. It must not be changed."""
         return self._objects.get(key)
-
-    @property
-    def has_large(self) -> bool:
-        """Whether any object has `LARGE` bytes or more as JSON."""
-        return bool(self._large)
-
-    def is_large(self, key: ObjectKey) -> bool:
-        """Return whether there is such an object, and it has `LARGE` bytes or more as JSON."""
-        return key in self._large
 
     def revision_of(self, key: ObjectKey) -> Revision | None:
         """Return the uid and resourceVersion of an object, or None."""
@@ -411,6 +404,26 @@ class Storage:
         new = prepared_for_update(obj, old)
         return old if new == old else self._store(EventType.MODIFIED, key, new, old)
 
+    def change_status(self, key: ObjectKey, old: JsonObject, status: JsonObject) -> JsonObject:
+        """Store a new status of a pod, whose present state is given, as `change` does; it is known to have its schema.
+
+        Raises:
+            BadRequestError, TooLargeError: as there.
+        """
+        if status == old["status"]:
+            return old
+        metadata = {**old["metadata"], "resourceVersion": str(self._version + 1)}
+        new = {**old, "metadata": metadata}
+        del new["status"]
+        new["status"] = decode_json(msgspec.json.encode(status))
+        bare = body = _body_of(new)
+        if _MANAGED in metadata:
+            others = {name: value for name, value in metadata.items() if name != _MANAGED}
+            bare = msgspec.json.encode({**new, "metadata": others}) if metadata[_MANAGED] else b""
+        self._version += 1
+        self._record(EventType.MODIFIED, key, new, old, body, bare, is_of_status=True)
+        return new
+
     def remove(self, key: ObjectKey) -> JsonObject:
         """Remove an object immediately, and return its last state.
 
@@ -515,6 +528,8 @@ class Storage:
         old: JsonObject | None,
         body: bytes = b"",
         bare: bytes = b"",
+        *,
+        is_of_status: bool = False,
     ) -> None:
         text = body or msgspec.json.encode(new)
         size = len(text)
@@ -525,7 +540,7 @@ class Storage:
         self._past.record(int(new["metadata"]["resourceVersion"]), key, old, size)
         selectable = self.kinds.selectable_fields_of(key.kind) if "." in key.kind else _NO_FIELDS
         is_alike = change is EventType.MODIFIED and are_selected_alike(key.kind, old or {}, new, selectable)
-        event = ObjectEvent(change, key, new, old, body, size, bare, selectable, is_alike)
+        event = ObjectEvent(change, key, new, old, body, size, bare, selectable, is_alike, is_of_status)
         self.events.append(event)
         self._since.append(event)
 
@@ -534,7 +549,7 @@ class Storage:
             self._unindex(key, _node_of(self._objects[key]))
         elif key.kind == _SERVICE:
             self.service_numbers.remove(key)
-        self._large.discard(key)
+        self.large.discard(key)
         del self._objects[key], self._of_kind[key.kind][key]
         if (keys := self._sorted.get(key.kind)) is not None:
             del keys[bisect_left(keys, key)]
@@ -547,16 +562,17 @@ class Storage:
             insort(keys, key)
         self._objects[key] = self._of_kind[key.kind][key] = obj
         if len(text) >= LARGE:
-            self._large.add(key)
+            self.large.add(key)
         else:
-            self._large.discard(key)
+            self.large.discard(key)
         if key.kind == _POD:
             node = _node_of(obj)
             is_other = before is not None and before.get("spec") is not obj.get("spec")
             if before is not None and is_other and (left := _node_of(before)) != node:
                 self._unindex(key, left)
             self._pods_of.setdefault(node, set()).add(key)
-            self._count_pod_change(node)
+            self._pod_changes += 1
+            self._pods_changed[node] = self._pod_changes
             if not node:
                 self.unbound.put(key, obj)
             if not node and (obj.get("status") or {}).get("nominatedNodeName"):
@@ -574,13 +590,10 @@ class Storage:
         pods.remove(key)
         self.unbound.drop(key)
         self._nominated.discard(key)
-        self._count_pod_change(node)
-        if not pods:
-            del self._pods_of[node], self._pods_changed[node]
-
-    def _count_pod_change(self, node: str) -> None:
         self._pod_changes += 1
         self._pods_changed[node] = self._pod_changes
+        if not pods:
+            del self._pods_of[node], self._pods_changed[node]
 
 
 def _states_of(

@@ -31,6 +31,10 @@ class StoragePreview(Storage):
         """As `create`."""
         raise PreviewError
 
+    def change_status(self, key: ObjectKey, *_: object) -> JsonObject:
+        """As `create`."""
+        raise PreviewError(key)
+
     def remove(self, key: ObjectKey) -> JsonObject:
         """As `create`."""
         raise PreviewError(key)

@@ -31,6 +31,8 @@ class ObjectChanged(msgspec.Struct, frozen=True):
     """The object as JSON without `managedFields`, if it is at hand; only changes that are just committed have it."""
     is_selected_alike: bool = False
     """Whether it is known that each selector selects both states of the object, or none."""
+    is_of_status: bool = False
+    """Whether it is known that nothing but the status was changed, and the version with it."""
 
     @property
     def kind(self) -> str:
@@ -90,10 +92,11 @@ class WatchHistory:
 
     def record(self, event: ObjectEvent) -> ObjectChanged:
         """Add a committed change, and return it for the running watches."""
-        alike = event.is_selected_alike
-        kept = ObjectChanged(event.type, event.new, event.old, is_selected_alike=alike)
+        alike, is_of_status = event.is_selected_alike, event.is_of_status
+        kept = ObjectChanged(event.type, event.new, event.old, b"", alike, is_of_status)
         self._add(event.key.kind, kept, event.size)
-        return ObjectChanged(event.type, event.new, event.old, event.bare, alike) if event.bare else kept
+        bare = event.bare
+        return ObjectChanged(event.type, event.new, event.old, bare, alike, is_of_status) if bare else kept
 
     def drain_forgotten(self) -> dict[str, int]:
         """Return the kinds with many changes in the database that this history has not, and the last version that

@@ -303,14 +303,16 @@ class WebsocketConnection:
         self.has_begun = True
         if self._is_cut:
             return
-        try:
-            plain = self.wire.decrypt(sealed)
-        except ssl.SSLError as error:
-            _log.info("%s: TLS failed: %s", self.peer, error)
-            self._callbacks.tls_failed()
-            self._cut(now)
-            return
-        self._outgoing += self.wire.to_send()
+        plain = sealed
+        if not self.wire.is_plain:
+            try:
+                plain = self.wire.decrypt(sealed)
+            except ssl.SSLError as error:
+                _log.info("%s: TLS failed: %s", self.peer, error)
+                self._callbacks.tls_failed()
+                self._cut(now)
+                return
+            self._outgoing += self.wire.to_send()
         if plain:
             self._read_messages(plain, now, keep)
         if self._outgoing or self._is_ending:
@@ -344,7 +346,7 @@ class WebsocketConnection:
                 plain += text_head(len(message))
                 plain += message
         if plain:
-            self._outgoing += self.wire.encrypt(bytes(plain))
+            self._outgoing += plain if self.wire.is_plain else self.wire.encrypt(bytes(plain))
 
     def flush(self, now: float) -> None:
         """Write the encoded bytes, until the socket's buffer is full.

@@ -16,10 +16,6 @@ Ready = tuple[WebsocketConnection, int]
 """A connection, and its ready events."""
 
 
-def _lately(ready: Ready) -> float:
-    return ready[0].seconds
-
-
 def in_order(ready: list[Ready], monotonic: Callable[[], float]) -> Iterator[Ready]:
     """Yield connections, those first that have cost least, and charge each with the time until the next is asked for.
 
@@ -27,11 +23,12 @@ def in_order(ready: list[Ready], monotonic: Callable[[], float]) -> Iterator[Rea
     served each time.
 
     Args:
-        ready: the connections; sorted in place.
+        ready: the connections.
         monotonic: seconds.
     """
     if len(ready) > 1:
-        ready.sort(key=_lately)
+        lately = [connection.seconds for connection, _ in ready]
+        ready = [ready[place] for place in sorted(range(len(ready)), key=lately.__getitem__)]
     begin = before = monotonic()
     for number, (connection, happened) in enumerate(ready):
         if number and connection.seconds > LITTLE_SECONDS and before - begin > ROUND_SECONDS:

@@ -242,7 +242,8 @@ class WebsocketServer:
             else:
                 ready.append((key.data, happened))
         for connection, happened in in_order(ready, self._clock.monotonic):
-            self._serve(connection, happened)
+            is_served = connection.is_open and connection.link in self._connections
+            (self._attempt if is_served else self._serve)(connection, happened)
         if self._is_recheck_due:
             self._end_refused()
         self._serve_signalled()
@@ -319,14 +320,15 @@ class WebsocketServer:
         return True
 
     def _serve(self, connection: WebsocketConnection, happened: int) -> None:
+        """Serve a connection that is not open yet, unless it has ended or the inboxes are full."""
         if connection.link not in self._connections:
             return
-        if not connection.is_open and not connection.has_to_write and self._is_full():
+        if connection.has_to_write or not self._is_full():
+            self._attempt(connection, happened)
+        else:
             connection.pause_opening()
             self._watch(connection, 0)
             self._unopened.append(connection)
-        else:
-            self._attempt(connection, happened)
 
     def _resume_openings(self) -> None:
         """Read again the connections that have not been opened because the inboxes were full."""
@@ -361,7 +363,7 @@ class WebsocketServer:
             self._update(connection)
 
     def _serve_signalled(self) -> None:
-        links = dict.fromkeys(self._signalled.popleft() for _ in range(len(self._signalled)))
+        links = dict.fromkeys([self._signalled.popleft() for _ in range(len(self._signalled))])
         for link in links:
             connection = self._connections.get(link)
             if connection is None:
@@ -444,8 +446,8 @@ class WebsocketServer:
 
     def _deliver_frame(self, connection: WebsocketConnection, frame: bytes) -> None:
         """Decode a message and deliver it to cloudhub."""
-        try:
-            message, why = _read(frame)
+        try:  # each value has a byte
+            message, why = (decode(frame), "") if len(frame) <= NODE_VALUES else _read_long(frame)
         except FrameError as error:
             self._reject(connection, frame, error.reason, str(error))
             connection.link.handled(len(frame))
@@ -498,8 +500,8 @@ class WebsocketServer:
             own.close()
 
 
-def _read(frame: bytes) -> tuple[Message, str]:
-    """Return the message in a frame, and why its content is left out; "" if it is there.
+def _read_long(frame: bytes) -> tuple[Message, str]:
+    """Return the message in a frame, which may have too many values, and why its content is left out; "" if not.
 
     Raises:
         FrameError: there is no message in it.
@@ -507,9 +509,7 @@ def _read(frame: bytes) -> tuple[Message, str]:
     if len(frame) > _LONGEST and not _is_upload(head := decode_head(frame)):
         return head.with_content(None), _TOO_LONG
     message = decode(frame)
-    if len(frame) <= NODE_VALUES or _is_upload(
-        message
-    ):  # each value has a byte; the router decodes little of an upload
+    if _is_upload(message):  # the router decodes little of it
         return message, ""
     if len(frame) > _LONGEST or has_more_values(bytes(message.content_raw()), NODE_VALUES):
         return message.with_content(None), NODE_LIMIT

@@ -7,6 +7,9 @@ from typing import Any, Protocol
 class Wire(Protocol):
     """The conversion of a TCP connection's bytes to bytes of the websocket in it. Never blocks; for one thread."""
 
+    is_plain: bool
+    """Whether the bytes are the same, and nobody needs to convert them."""
+
     def decrypt(self, data: bytes) -> bytes:
         """Return the plain bytes in received data, perhaps none yet.
 
@@ -31,6 +34,7 @@ class Wire(Protocol):
 class PlainWire:
     """A wire without TLS."""
 
+    is_plain = True
     is_ended = False
 
     def decrypt(self, data: bytes) -> bytes:

@@ -89,7 +89,7 @@ class Parts:
             "places": sorted(storage.unbound._ranks),
             "sizes": plain(storage.sizes),
             "nominated": sorted(storage._nominated),
-            "large": sorted(storage._large),
+            "large": sorted(storage.large),
         }
 
     def _counters(self) -> Iterable[Any]:

@@ -130,7 +130,7 @@ def event_type(change: ObjectChanged, selector: Selector) -> str:
     An object that the selector no longer selects is deleted for this client.
     """
     if change.is_selected_alike:
-        return "MODIFIED" if _selects(selector, change.object) else ""
+        return "MODIFIED" if selector.selects(change.object) else ""
     was, is_ = _selects(selector, change.old), change.change != _DELETED and _selects(selector, change.object)
     if is_:
         return "MODIFIED" if was else "ADDED"

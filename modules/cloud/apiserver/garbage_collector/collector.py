@@ -145,6 +145,7 @@ class GarbageCollector(Reconciler):
     """
 
     name = "garbage-collector-controller"
+    is_of_statuses = False
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

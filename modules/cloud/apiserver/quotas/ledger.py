@@ -88,7 +88,7 @@ class QuotaLedger(Reconciler):
 
     def handle_event(self, event: ObjectEvent) -> None:
         """Take a change of an object."""
-        self._version = max(self._version, int(version_of(event.new)))
+        self._version = max(self._version, int(event.new["metadata"]["resourceVersion"]))
         new = None if event.type is EventType.DELETED else event.new
         if event.key.kind == _QUOTA.name and not event.keeps_spec:
             self._close(event.key)

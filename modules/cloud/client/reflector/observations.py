@@ -21,6 +21,8 @@ class ObservedObject(msgspec.Struct, frozen=True, gc=False):
     """
     shared: JsonObject | None = None
     """The object itself, if the server is in the same process. It must not be changed."""
+    status_of: str = ""
+    """The version of the state from which it is known to differ in nothing but the status; "" for none."""
 
     def read(self) -> JsonObject:
         """Return the object, which must not be changed.

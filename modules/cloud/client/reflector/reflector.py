@@ -107,6 +107,15 @@ class KnownObjects:
         known = self._known.get((observed.namespace, observed.name))
         return known is not None and is_lower(observed.resource_version, known[1])
 
+    def followed(self, observed: ObservedObject) -> Modified | None:
+        """Note a state that is known to follow the known one, and return the change; None if that is not known."""
+        key = observed.namespace, observed.name
+        known = self._known.get(key)
+        if known is None or not observed.status_of or known[:2] != (observed.uid, observed.status_of):
+            return None
+        self._known[key] = observed.uid, observed.resource_version, self._list
+        return Modified(observed)
+
     def begin_list(self) -> None:
         """Note that a list begins; the observations until `end_list` are its entries."""
         self._list += 1
@@ -336,6 +345,8 @@ class Reflector:
             self.dropped += 1
             return []
         self._advance(observed.resource_version, now)
+        if (modified := self._known.followed(observed)) is not None:
+            return [modified]
         if self._known.has_newer(observed):
             return []
         return [*(self._known.remove(observed) if event.type == "DELETED" else self._known.observe(observed))]

@@ -251,7 +251,9 @@ class DownstreamController:
     def handle_event(self, event: ObjectEvent) -> None:
         """Send a change of an object to the connected nodes that need it."""
         self.newest.observe(event.key.kind, version_of(event.new))
-        if event.key.kind in DEVICES:
+        if event.is_of_status:
+            self._handle_status(event)
+        elif event.key.kind in DEVICES:
             self._devices.handle_event(event)
         elif event.key.kind == _POD.name:
             self._handle_pod(event)
@@ -277,6 +279,14 @@ class DownstreamController:
                 self.send(one)
         if event.type is EventType.DELETED:
             self.locations.forget(key)
+
+    def _handle_status(self, event: ObjectEvent) -> None:
+        """Send a pod of which nothing but the status has changed to its node, if that has it."""
+        node = node_of(event.new)
+        if self.locations.has_pod(event.key, node):
+            self.send(object_message(node, Operation.UPDATE, event.key, event.new))
+        else:
+            self._handle_pod(event)
 
     def _handle_other(self, event: ObjectEvent) -> None:
         for node in self._watches.nodes_that_watch(event.key.kind, event.new):

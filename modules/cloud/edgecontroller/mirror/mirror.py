@@ -85,7 +85,11 @@ class Mirror:
             self._remove(key, old, known.version)
             old = None
         now = Mirrored(observed.uid, observed.resource_version, obj if is_shared else body, is_whole)
-        if obj != old:
+        is_next = bool(observed.status_of) and known is not None and known.version == observed.status_of
+        if is_next and old is not None and is_shared and not was_partial:
+            event = ObjectEvent(EventType.MODIFIED, key, obj, old, is_of_status=True)
+            self._record(event, now, body)
+        elif obj != old:
             change = EventType.ADDED if old is None or (was_partial and is_whole) else EventType.MODIFIED
             self._record(ObjectEvent(change, key, obj, old), now, body if is_shared else obj)
         elif was_partial:

@@ -42,7 +42,7 @@ class ApiCallers:
         """
         if call.node:
             self._access_control.authorize(of_call(call.node, call))
-        self._calls.perform(call, call.node, answered)
+        self._calls.perform(call, answered, call.node)
 
     def call_of_node(self, call: ApiCall, answered: Callable[[ApiResult], None]) -> None:
         """Make a call of a node's metaserver. The node authorizer, which decides on its calls, also answers reviews of
@@ -53,12 +53,12 @@ class ApiCallers:
             ApiError: a watch that is not served.
         """
         if call.verb == DOCUMENT:
-            self._calls.perform(call, "", answered)
+            self._calls.perform(call, answered, "")
         elif call.verb == UNWATCH:
             self._downstream.unwatch(call.node)
             answered(ApiResult())
         elif call.node and as_the_node.is_decided(call):
-            self._calls.perform(call, call.node, answered)
+            self._calls.perform(call, answered, call.node)
         elif call.node and access_reviews.is_review(call):
             answered(access_reviews.answer(call, self._graph, _NO_ROLES))
         else:
@@ -67,4 +67,4 @@ class ApiCallers:
                 self._downstream.watch(call)
                 answered(ApiResult())
             else:
-                self._calls.perform(call, call.node, answered)
+                self._calls.perform(call, answered, call.node)

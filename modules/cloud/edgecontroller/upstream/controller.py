@@ -14,7 +14,7 @@ from modules.apimachinery.api_errors import ApiError, RefusedError
 from modules.apimachinery.kinds import kind_named
 from modules.cloud.authorization.access_control import AccessControl
 from modules.cloud.authorization.attributes import Attributes
-from modules.cloud.client.calls import Answered, ApiCall, ApiResult, Perform
+from modules.cloud.client.calls import ApiResult, Perform
 from modules.cloud.edgecontroller.cloudhub_sender import CloudHubSender
 from modules.cloud.edgecontroller.downstream.controller import DownstreamController
 from modules.cloud.edgecontroller.downstream.responses import UpstreamResponse
@@ -113,44 +113,36 @@ class Procedure(Generic[T]):
         self._perform = perform
         self._finished = finished
         self._later = later
+        self._is_calling = False
+        self._immediate: ApiResult | None = None
+        """The result that came while the call was made."""
 
-    def start(self) -> None:
-        """Begins."""
-        self._run(partial(next, self._steps))
-
-    def _run(self, resume: Callable[[], ApiCall]) -> None:
+    def run(self, result: ApiResult | None = None) -> None:
+        """Begin, or go on with the result of a call, until the next result is late."""
+        steps = self._steps
         while True:
             try:
-                call = resume()
+                if result is None:
+                    call = next(steps)
+                elif result.refusal is None:
+                    call = steps.send(result.object or {})
+                else:
+                    call = steps.throw(RefusedError(result.refusal))
             except StopIteration as end:
                 self._finished(end.value)
                 return
-            answer = _Answer(lambda result: self._later(partial(self._run, partial(self._resumed, result))))
-            self._perform(call, answer)
-            if answer.result is None:
-                answer.is_late = True
+            self._is_calling = True
+            self._perform(call, self._answered)
+            self._is_calling = False
+            if self._immediate is None:
                 return
-            resume = partial(self._resumed, answer.result)
+            result, self._immediate = self._immediate, None
 
-    def _resumed(self, result: ApiResult) -> ApiCall:
-        if result.refusal is not None:
-            return self._steps.throw(RefusedError(result.refusal))
-        return self._steps.send(result.object or {})
-
-
-class _Answer:
-    """A result: an immediate one is kept, a later one passed on."""
-
-    def __init__(self, later: Answered) -> None:
-        self.result: ApiResult | None = None
-        self.is_late = False
-        self._later = later
-
-    def __call__(self, result: ApiResult) -> None:
-        if self.is_late:
-            self._later(result)
+    def _answered(self, result: ApiResult) -> None:
+        if self._is_calling:
+            self._immediate = result
         else:
-            self.result = result
+            self._later(partial(self.run, result))
 
 
 class UpstreamController:
@@ -209,10 +201,8 @@ class UpstreamController:
                 self._access_control.authorize(attributes_of(resource_type, operation, request))
             self._downstream.record_query(request.node, resource_type, request.key)
 
-            def perform(call: ApiCall, answered: Answered) -> None:
-                self._calls.perform(call, request.node, answered)
-
-            Procedure(handler(request), perform, finished, later).start()
+            perform = partial(self._calls.perform, node=request.node)
+            Procedure(handler(request), perform, finished, later).run()
 
         def later(rest: _Rest) -> None:
             self._handle(message, rest, refused)
@@ -226,11 +216,7 @@ class UpstreamController:
     def _send_results(self, message: Message, results: Iterable[UpstreamResult]) -> None:
         for result in results:
             if isinstance(result, UpstreamResponse):
-                self._send_response(message, result)
+                self._downstream.record_response(message.subject_on_cloud.node, result.content)
+                self._sender.send_response(message, result)
             else:
                 self._downstream.send(result)
-
-    def _send_response(self, request: Message, answer: UpstreamResponse) -> None:
-        node = request.subject_on_cloud.node
-        self._downstream.record_response(node, answer.content)
-        self._sender.send_response(request, answer)

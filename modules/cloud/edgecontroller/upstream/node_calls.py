@@ -101,14 +101,14 @@ class NodeCalls:
         self._following: dict[str, list[Callable[[], None]]] = {}
         """By object that is read before a write to it, the later writes, which must not overtake that write."""
 
-    def perform(self, call: ApiCall, node: str, answered: Answered) -> None:
+    def perform(self, call: ApiCall, answered: Answered, node: str) -> None:
         """Make a call of a node, or of an administrator (""): a node's read of a mirrored object from the mirror, all
         others by requests. An administrator, or a module, may decide by the answer, and the mirror is late.
 
         A node's list waits for the claim of the node: this cloudcore tells the node of deletions after the claim. The
         node's former cloudcore may have sent objects without having noted them.
         """
-        if call.verb == "list" and self._claims.must_wait(node, partial(self.perform, call, node, answered)):
+        if call.verb == "list" and self._claims.must_wait(node, partial(self.perform, call, answered, node)):
             return
         kind = self._kind_of(call)
         if kind is not None and not kind.namespaced:  # a metaserver's path may have one all the same

@@ -47,7 +47,7 @@ class Bench:
         call = ApiCall(
             verb="get", api_version="v1", plural="pods", namespace="d", name="web", options=options or {},
         )  # fmt: skip
-        self._calls.perform(call, node, lambda _result: None)
+        self._calls.perform(call, lambda _result: None, node)
 
     def write(self, phase: str, uid: str = "u") -> None:
         """A node sets the phase of its pod."""
@@ -56,7 +56,7 @@ class Bench:
             verb="patch", api_version="v1", plural="pods", namespace="d", name="web", subresource="status",
             patch_type=MERGE, body=body,
         )  # fmt: skip
-        self._calls.perform(call, "n1", lambda _result: None)
+        self._calls.perform(call, lambda _result: None, "n1")
 
     def answer(self) -> None:
         """Answer what was asked first."""

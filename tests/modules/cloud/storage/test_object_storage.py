@@ -70,15 +70,15 @@ def test_it_is_known_which_objects_are_large() -> None:
     """Through changes, and back when they are undone."""
     storage = Storage(Simulation(0).clock)
     key = key_of(storage.create(on("n1")))
-    seen = [storage.is_large(key)]
+    seen = [key in storage.large]
     for annotations in ({"a": "x" * LARGE}, {}):
         storage.set_savepoint()
         storage.replace(on("n1", annotations=annotations))
-        seen.append(storage.is_large(key))
+        seen.append(key in storage.large)
     storage.roll_back()
-    seen.append(storage.is_large(key))
+    seen.append(key in storage.large)
     storage.remove(key)
-    seen.append(storage.is_large(key))
+    seen.append(key in storage.large)
     assert seen == [False, True, False, True, False]
 
 

@@ -25,7 +25,7 @@ from modules.apimachinery.limits import NODE_LIMIT, NODE_VALUES
 from modules.cloud.cloudhub.counters import CloudHubCounters
 from modules.cloud.cloudhub.dispatcher import Dispatcher
 from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
-from modules.cloud.websocket.server import _LONGEST, _TOO_LONG, WebsocketServer, WebsocketSettings, _read
+from modules.cloud.websocket.server import _LONGEST, _TOO_LONG, WebsocketServer, WebsocketSettings, _read_long
 from modules.edge.servicebus.application_calls import MOST_BODY
 from tests.end_to_end.processes import wait_until
 from tests.support.stopping import stopping
@@ -430,7 +430,7 @@ def framed(content: bytes, group: str = "meta", operation: str = "insert") -> by
 )
 def test_of_a_frame_that_is_too_large_only_the_head_is_read(frame: bytes, why: str) -> None:
     """So no frame costs the others more than the decoding of 8 MiB, or of an upload, whose content nobody decodes."""
-    message, told = _read(frame)
+    message, told = _read_long(frame)
     assert (message.id, told) == ("1", why)
     assert (message.content is None) is bool(why)
 
@@ -442,7 +442,7 @@ def test_of_a_frame_that_is_too_large_only_the_head_is_read(frame: bytes, why: s
 )
 def test_a_long_frame_whose_head_is_not_first_is_no_message(frame: bytes) -> None:
     with pytest.raises(FrameError):
-        _read(frame)
+        _read_long(frame)
 
 
 def test_messages_to_nodes_are_sent_immediately_while_nothing_is_read(
