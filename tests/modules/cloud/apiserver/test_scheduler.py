@@ -518,7 +518,7 @@ def test_a_rule_without_a_selector_is_about_no_pod() -> None:
 
 
 WEB: Final[dict[str, Any]] = {"topologySpreadConstraints": spread("ScheduleAnyway")}
-ON_HOSTS: Final = {"topologySpreadConstraints": spread("ScheduleAnyway", topologyKey=HOST)}
+ON_HOSTS: Final[dict[str, Any]] = {"topologySpreadConstraints": spread("ScheduleAnyway", topologyKey=HOST)}
 ZONES: Final = hosts("a", "b", "c", a="east", b="west")
 WEST: Final = {"weight": 9, "preference": {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["west"]}]}}
 
