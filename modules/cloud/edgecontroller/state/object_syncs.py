@@ -67,7 +67,7 @@ class ObjectSyncs:
     def sending(self, node: str, uid: str, key: ObjectKey, version: int = 0) -> None:
         """Store an ObjectSync before its object is sent in a version, or its deletion."""
         sync = self.of(node).get(uid)
-        if is_storable(uid, key) if sync is None else version and not sync.existed_at:
+        if is_storable(uid, key) if sync is None else version and not (sync.version or sync.sent):
             self._put(node, uid, ObjectSync(key, sent=version))
 
     def acknowledged(self, node: str, uid: str, version: int) -> None:
