@@ -42,10 +42,10 @@ def test_an_allowance_that_is_decided_by_a_late_mirror_is_found(monkeypatch: pyt
     assert run_plan(plan).violation is None
     perform = NodeCalls.perform
 
-    def from_the_mirror(calls: NodeCalls, call: ApiCall, node: str, answered: Answered) -> None:
+    def from_the_mirror(calls: NodeCalls, call: ApiCall, answered: Answered, node: str) -> None:
         mirrored = calls._mirrored(calls._kind_of(call), call) if call.verb == "get" else None
         if mirrored is None:
-            perform(calls, call, node, answered)
+            perform(calls, call, answered, node)
         else:
             answered(ApiResult(mirrored))
 
