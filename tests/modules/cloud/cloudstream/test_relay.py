@@ -251,7 +251,7 @@ def test_a_relay_that_ends_in_an_error_has_no_polite_end() -> None:
         return Attempt(operation, is_repeatable=False)
 
     assert fail_at_each_call(make) == 1
-    assert ends == ["reset", "ended"]
+    assert ends == ["reset", "ended"] * 2, "after errors of two classes"
 
 
 def _end_of(connection: socket.socket) -> str:
