@@ -11,11 +11,11 @@ from typing import Final, NamedTuple
 
 STATES: Final = 2000
 """States of one pattern."""
-_STATES_IN_STEP: Final = 8
+_STATES_IN_STEP: Final = 32
 """States that are looked at in a step."""
 _KNOWN_IN_STEP: Final = 64
 """Characters in a step of which it is known what they do."""
-_MOST_KEPT: Final = 4000
+_MOST_KEPT: Final = 8000
 """States of what is kept of a pattern, in all sets together."""
 
 _ANY: Final = re.compile("[^\n]")
@@ -68,26 +68,30 @@ class Pattern:
             raise PatternError(f"unexpected {text[self._at]!r}")
         self._last = self._state(None)
         self._states[last].after.append(self._last)
+        self._begin = self._closure({self._first}, is_start=True)
 
     def search(self, value: str, charge: Callable[[int], None] = lambda _steps: None) -> bool:
         """Return whether the pattern is found in a text.
 
         Args:
             value: the text.
-            charge: called with the steps that are taken, before they are many; may raise an error.
+            charge: called with the steps that the match takes, now and then; may raise an error, which ends it.
         """
-        present = self._closure({self._first}, is_start=True)
-        charge(1 + len(present) // _STATES_IN_STEP)
+        present, work = self._begin, 0
         for at, char in enumerate(value):
             if self._last in present:
                 return True
             if at % _KNOWN_IN_STEP == 0:
-                charge(1)
+                work += _STATES_IN_STEP
             after = self._moves.get((present, char))
             if after is None:
                 after = self._move(present, char)
-                charge(1 + (len(present) + len(after)) // _STATES_IN_STEP)
+                work += len(present) + len(after)
+            if work >= _STATES_IN_STEP:
+                charge(work // _STATES_IN_STEP)
+                work %= _STATES_IN_STEP
             present = after
+        charge((work + len(present)) // _STATES_IN_STEP)
         return self._last in self._closure(present, is_start=not value, is_end=True)
 
     def _move(self, present: frozenset[int], char: str) -> frozenset[int]:
