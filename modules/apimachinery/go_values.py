@@ -1,7 +1,7 @@
 """Values in Go's words, and the refusals of Go's readers of times and base64, which API servers tell their clients."""
 
 import re
-from calendar import monthrange
+import calendar
 from typing import Any, Final, NamedTuple
 
 _SHOWN: Final = 64
@@ -79,7 +79,7 @@ def _zone_error(text: str, layout: str, rest: str) -> str:
 
 
 def _day_error(text: str, year: int, month: int, day: int) -> str:
-    days = monthrange(year or 4, month)[1]  # the year 0 is a leap year
+    days = calendar.monthrange(year or 4, month)[1]  # the year 0 is a leap year
     return "" if 1 <= day <= days else _out_of_range(text, "day")
 
 

@@ -29,7 +29,8 @@ OTHER_NAMES: Final = (
     r"kubernetes\.io/(basic-auth|dockercfg|dockerconfigjson|service-account-token|ssh-auth|tls)",  # types of Secrets
     r"kubernetes\.io/(kube-apiserver-client|kube-apiserver-client-kubelet|kubelet-serving|legacy-unknown)",  # signers
     r"kubernetes\.io/job-controller",  # a value of `managedBy`
-    r"kubernetes\.io/description",  # written for people
+    r"kubernetes\.io/(description|role)",  # written for people
+    r"storageclass\.(beta\.)?kubernetes\.io/is-default-class",  # shown in tables
     r"authorization\.k8s\.io/decision|audit\.edgecore\.io/dropped",  # written to the audit log
     r"kubernetes\.io/config\.source|edgecore\.io/only-a-name",  # read on the node: of its static pods and runtimes
     r"k(ubernetes|8s)\.io/initial-events-.*",  # written for clients that watch
