@@ -8,20 +8,19 @@ from typing import Final
 
 import msgspec
 
-from beehive import DeliveryMode, Group, Message, Module, ModuleName, Operation, ResourceType, Source, handles
+from beehive import DeliveryMode, Group, Message, Module, ModuleName, Operation, Resource, ResourceType, Source, handles
 from beehive.errors import BeehiveError
 from beehive.names import CLOUD_CONNECTED
 from metamanager import replies
 from metamanager.batch import Batch
 from metamanager.cloud_pods import CloudPods
-from metamanager.deferred import DEFERRED_ROWS, DEFERRED_SECONDS, DeferredRows
 from metamanager.errors import StoreDamagedError, StoreError, StoreWriteError
 from metamanager.event_store import EVENTS_KEPT, EventStore
 from metamanager.local_query import LocalQuery
 from metamanager.remote_query import RemoteQuery, object_in
 from metamanager.replies import Outcome, Reply
-from metamanager.rows import Row, StoredPod, cause_of, head_of, is_being_deleted, row_of, row_of_message
-from metamanager.rules import DESTINATIONS, Change, Plan, plan
+from metamanager.rows import StoredPod, cause_of, head_of, is_being_deleted, row_of, row_of_message
+from metamanager.rules import DESTINATIONS, Change, plan
 from metamanager.steps import Steps
 from metamanager.store import Store, open_store
 from metamanager.store_health import StoreHealth, StoreStatistics
@@ -31,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 _PROBE: Final = b'{"metadata":{"name":"probe"}}'
 
-_OF_CONTENT: Final = frozenset({Change.PUT, Change.DELETE})
+_OF_CONTENT: Final = frozenset({Change.PUT, Change.PUT_EVENT, Change.DELETE})
 """Changes that need the content as bytes."""
 
 LOST: Final = "the change could not be written to the database"
@@ -63,10 +62,10 @@ class MetaSettings(msgspec.Struct, frozen=True):
 class MetaManager(Module):
     """The module that stores the objects that the cloud sends, and answers this node's requests for them.
 
-    It follows `metamanager.rules` for each message, and replies when the change is committed (`Batch`); a few changes
-    are committed later (`DeferredRows`). The content of an object stays byte for byte as received. A failure of the
-    database does not end the module, for edged continues with the objects it has: the sender gets an error, and the
-    module is not ready. Only the start fails, with `StoreOpenError`, when the database cannot be opened.
+    It follows `metamanager.rules` for each message, and replies when the change is committed (`Batch`). The content of
+    an object stays byte for byte as received. A failure of the database does not end the module, for edged continues
+    with the objects it has: the sender gets an error, and the module is not ready. Only the start fails, with
+    `StoreOpenError`, when the database cannot be opened.
 
     Args:
         settings: of metamanager.
@@ -90,7 +89,7 @@ class MetaManager(Module):
         self._settings = settings
         self._open_store = open_store
         self._connected = False
-        self._flush_is_due = self._deferred_are_due = False
+        self._flush_is_due = False
         self._closing = ExitStack()
 
     def on_start(self) -> None:
@@ -108,8 +107,7 @@ class MetaManager(Module):
             self._open()
         self._health = StoreHealth(self, self._statistics, self._write_probe)
         self._batch = Batch(self._store, self, self._health)
-        self._deferred = DeferredRows(self._store, self._events)
-        self._closing.callback(self._flush_deferred)
+        self._closing.callback(self._batch.flush)
         self._local_query = LocalQuery(self._store, self.clock)
         self._remote_query = RemoteQuery(self, self._settings.remote_query_timeout, self._answered)
         self._closing.callback(self._remote_query.cancel_all)
@@ -148,7 +146,6 @@ class MetaManager(Module):
         """
         if any(isinstance(each, StoreDamagedError) for each in error):
             self._batch.lose(for_good=True)
-            self._deferred.clear()
         self._closing.close()
 
     def on_batch_end(self) -> None:
@@ -165,33 +162,6 @@ class MetaManager(Module):
 
     def _flush(self) -> None:
         self._flush_is_due = False
-        self._batch.flush()
-
-    def _defer(self, message: Message) -> None:
-        """Add the row of a message to those that the next change writes, and see that one follows.
-
-        The patch of a pod that is not stored is not kept: nothing would ever delete it.
-        """
-        row = row_of_message(message, message.content_bytes(), self.clock.now_ms())
-        if row.type == ResourceType.PODPATCH and self._store.get(_pod_of(row)) is None:
-            return
-        self._deferred.add(row)
-        if len(self._deferred) >= DEFERRED_ROWS:
-            self._write_deferred()
-        elif not self._deferred_are_due:
-            self._deferred_are_due = True
-            self.after(DEFERRED_SECONDS, self._flush_deferred)
-
-    def _write_deferred(self) -> None:
-        """Write the deferred rows, and let the batch commit them."""
-        self._deferred.write(self.change_failed)
-        self._batch.add(Outcome((), changed=True))
-
-    def _flush_deferred(self) -> None:
-        """Commit the batch and the deferred rows."""
-        self._deferred_are_due = False
-        if self._deferred:
-            self._write_deferred()
         self._batch.flush()
 
     @handles(ResourceType.CONNECTION, Operation.CONNECT, source=Source.EDGEHUB)
@@ -229,11 +199,6 @@ class MetaManager(Module):
         planned = plan(
             route.operation, resource.type, route.source, named=bool(resource.name), connected=self._connected
         )
-        if planned.is_deferred:
-            self._defer(message)
-            return Outcome(self._replies(message, planned, is_new=True))
-        if self._deferred and (planned.change is not Change.NONE or self._deferred.has(resource.type)):
-            self._write_deferred()
         content = message.content_bytes() if planned.change in _OF_CONTENT else b""
         retry = self._deletion_retry(message, content, planned.change)
         lost = False
@@ -244,13 +209,6 @@ class MetaManager(Module):
                 raise
             self._write_failed(error)
             is_new = lost = True
-        sent = self._replies(message, planned, is_new=is_new)
-        if planned.change is Change.NONE or (lost and retry is None):
-            return Outcome(sent)
-        unstored = sent.copy if planned.even_if_lost else partial(self._unstored, message, retry)
-        return Outcome(sent, changed=True, failure_replies=unstored, retry=retry, lost=lost)
-
-    def _replies(self, message: Message, planned: Plan, *, is_new: bool) -> list[Reply]:
         sent: list[Reply] = []
         for step in planned.steps:
             to = DESTINATIONS.get(step)
@@ -258,7 +216,10 @@ class MetaManager(Module):
                 sent += self._steps.table[step](message)
             elif (is_new or planned.even_if_old) and (not to.is_optional or self.hive.members(to.name)):
                 sent.append(replies.forward(message, to))
-        return sent
+        if planned.change is Change.NONE or (lost and retry is None):
+            return Outcome(sent)
+        unstored = sent.copy if planned.even_if_lost else partial(self._unstored, message, retry)
+        return Outcome(sent, changed=True, failure_replies=unstored, retry=retry, lost=lost)
 
     def _deletion_retry(self, message: Message, content: bytes, change: Change) -> Callable[[], object] | None:
         """Return a function that repeats a deletion, or the update that announces a pod's; None for other changes."""
@@ -275,7 +236,10 @@ class MetaManager(Module):
         return [*([replies.unstored(message)] if pod_ends else ()), replies.refusal(message, LOST, self.clock)]
 
     def _change(self, message: Message, content: bytes, change: Change) -> bool:
-        """Change the store; return False for a message with an older state than the stored one."""
+        """Change the store; return False for a message with an older state than the stored one.
+
+        The patch of a pod that is not stored is not kept: nothing would ever delete it.
+        """
         if change is Change.PUT_ANSWER:
             row = self._local_query.row_of_answer(message)
             return row is not None and self._store.put(row)
@@ -285,8 +249,12 @@ class MetaManager(Module):
         if change is Change.PUT:
             if resource.type == ResourceType.NODE:
                 self._cloud_pods.observe_node(resource, message.route.resource, content)
+            if resource.type == ResourceType.PODPATCH and self._store.get(_pod_of(resource)) is None:
+                return True
             row = row_of_message(message, content, self.clock.now_ms())
             return not self._local_query.was_deleted(row) and self._store.put(row)
+        if change is Change.PUT_EVENT:
+            return self._events.put(row_of_message(message, content, self.clock.now_ms()))
         if change is Change.DELETE:
             return self._delete(message, content)
         return True
@@ -358,8 +326,6 @@ class MetaManager(Module):
         source = ModuleName.EDGECONTROLLER
         deletion = self.message(pod.key, Operation.DELETE, identity, source=source, group=Group.RESOURCE)
         delete, lost = partial(self._delete, deletion, deletion.content_bytes()), False
-        if self._deferred:
-            self._write_deferred()
         try:
             delete()
         except StoreWriteError as error:
@@ -391,5 +357,5 @@ class MetaManager(Module):
             self.respond(reply.message)
 
 
-def _pod_of(patch: Row) -> str:
+def _pod_of(patch: Resource) -> str:
     return f"{patch.namespace}/{ResourceType.POD}/{patch.name}"

@@ -35,6 +35,8 @@ class Change(IntEnum):
     NONE = auto()
     PUT = auto()
     """Put the content under the message's resource, unless a newer state of the object is stored."""
+    PUT_EVENT = auto()
+    """Put an event; the oldest beyond a limit is deleted."""
     PUT_ANSWER = auto()
     """Put the object in a late answer; an OK or a refusal changes nothing."""
     DELETE = auto()
@@ -115,11 +117,8 @@ class Plan(NamedTuple):
     even_if_old: bool = False
     """Whether a message that changed nothing is forwarded nevertheless."""
     even_if_lost: bool = False
-    """Whether the message is forwarded although its change cannot be stored."""
-    is_deferred: bool = False
-    """Whether the message is forwarded immediately, and its change committed with a later one (`DeferredRows`): the
-    patches of node and pods, and Events. They must reach the cloud above all when the disk is full.
-    """
+    """Whether the message is forwarded although its change cannot be stored: statuses of the node and its pods must
+    reach the cloud, above all when the disk is full."""
 
 
 class Origin(Enum):
@@ -171,7 +170,7 @@ _CLOUD_CHANGES = frozenset({Operation.INSERT, Operation.UPDATE, Operation.DELETE
 
 _NOTHING = Plan(Change.NONE, (Step.UNSUPPORTED,))
 _PASS_ON = Plan(Change.NONE, (Step.TO_CLOUD,))
-_RECORD = Plan(Change.PUT, (Step.EVENT_TO_CLOUD,), is_deferred=True)
+_RECORD = Plan(Change.PUT_EVENT, (Step.EVENT_TO_CLOUD,), even_if_old=True, even_if_lost=True)
 
 
 @cached_for_short_texts(512)
@@ -199,7 +198,7 @@ def plan(operation: str, kind: str, source: str, *, named: bool, connected: bool
         case Operation.UPDATE:
             return _for_mesh(kind, _update(kind, source, connected=connected))
         case Operation.PATCH:
-            return Plan(Change.PUT, (Step.TO_CLOUD if connected else Step.REFUSE_PATCH,), is_deferred=True)
+            return Plan(Change.PUT, (Step.TO_CLOUD if connected else Step.REFUSE_PATCH,), even_if_lost=True)
         case Operation.DELETE:
             return _for_mesh(kind, _delete(kind, source, connected=connected))
         case Operation.QUERY:

@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from beehive import Operation
-from metamanager.deferred import DEFERRED_SECONDS
 from metamanager.event_store import EVENTS_KEPT, EventStore
 from metamanager.rows import Row, order_of_event
 from metamanager.sqlite_store import SqliteStore
@@ -98,7 +97,6 @@ def test_the_module_keeps_so_many(tmp_path: Path) -> None:
             for number in range(first, first + EVENTS_KEPT - 10):
                 content = {**event(0), "metadata": {"name": f"e{number:04}", "namespace": "default"}}
                 bee.send(META, from_edged(bee, f"default/event/e{number:04}", Operation.INSERT, content))
-            bee.run_for(DEFERRED_SECONDS)
             kept = names(store_of(bee))
     assert len(kept) == EVENTS_KEPT
     assert kept[-1] == f"e{2 * (EVENTS_KEPT - 10) - 1:04}"

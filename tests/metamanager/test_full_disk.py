@@ -13,7 +13,6 @@ from beehive import Group, Operation, State
 from beehive.files.reserve import LARGEST, SMALLEST, Reserve
 from beehive.testing import Harness
 from metamanager.answers import DELETION_NOT_STORED
-from metamanager.deferred import DEFERRED_SECONDS
 from metamanager.errors import StoreError
 from metamanager.metrics import StoreCollector
 from metamanager.module import MetaManager, MetaSettings
@@ -262,7 +261,6 @@ def test_the_cloud_gets_this_nodes_reports_for_any_failure_of_the_disk(small_dis
             bee.send(META, from_edged(bee, resource, Operation.PATCH, patch))
         left = [m.route.resource for m in bee.sent_to(Group.HUB)]
         assert left == ["default/podpatch/p", "null/nodepatch/n"]
-        bee.run_for(DEFERRED_SECONDS)
         assert [m.route.resource for m in bee.sent_to("edged")] == ["node/disk"]
 
 

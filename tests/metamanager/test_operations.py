@@ -7,7 +7,6 @@ import msgspec
 import pytest
 
 from beehive import Group, Message, Module, ModuleName, Operation, State, handles
-from metamanager.deferred import DEFERRED_SECONDS
 from tests.metamanager.support import META, connect, from_cloud, from_edged, node, shape, store_of, thing
 from tests.modules.traces import recordings, steps_of
 
@@ -155,7 +154,6 @@ def test_a_patch_goes_to_the_cloud_and_its_answer_comes_from_there() -> None:
         assert not future.settled
         bee.hive.respond(sent.reply(bee.clock, {"Object": {}, "Err": None}))
         assert future.get().content == {"Object": {}, "Err": None}
-        bee.run_for(DEFERRED_SECONDS)
         assert store_of(bee).get("default/podpatch/a") == patch
 
 
@@ -168,7 +166,6 @@ def test_a_patch_without_a_connection_is_kept_and_refused_immediately() -> None:
         assert (answer.parent_id, *shape(answer)) == (
             message.id, Operation.ERROR, "default/podpatch/a", "connection lost between EdgeCore and CloudCore",
         )  # fmt: skip
-        bee.run_for(DEFERRED_SECONDS)
         assert store_of(bee).get("default/podpatch/a") == "{}"
 
 
@@ -180,7 +177,6 @@ def test_events_are_kept_and_go_to_the_cloud_only_when_it_is_to_have_them(operat
         message = from_edged(bee, "default/event/a", operation, thing())
         bee.send(META, message)
         assert [(sent.destination, sent.message) for sent in bee.sent] == ([(HUB, message)] if report else [])
-        bee.run_for(DEFERRED_SECONDS)
         assert msgspec.json.decode(store_of(bee).get("default/event/a") or "") == thing()
 
 

@@ -18,7 +18,7 @@ POD, NODE, LEASE = ResourceType.POD, ResourceType.NODE, ResourceType.LEASE
 NONE, PUT, DELETE = Change.NONE, Change.PUT, Change.DELETE
 
 ROWS: list[tuple[str, str, str, Change, tuple[Step, ...]]] = [
-    (I, "event", EDGED, Change.PUT, (Step.EVENT_TO_CLOUD,)),
+    (I, "event", EDGED, Change.PUT_EVENT, (Step.EVENT_TO_CLOUD,)),
     (I, NODE, EDGED, NONE, (Step.ASK_CLOUD,)),
     (I, POD, EDGED, NONE, (Step.ASK_CLOUD,)),
     (I, "device", DC, PUT, (Step.TO_TWIN, Step.OK_TO_CLOUD_AS_META)),
@@ -33,7 +33,7 @@ ROWS: list[tuple[str, str, str, Change, tuple[Step, ...]]] = [
     (I, POD, EC, PUT, (Step.TO_EDGED, Step.OK_TO_CLOUD)),
     (I, "configmap", EC, PUT, (Step.TO_EDGED, Step.OK_TO_CLOUD)),
     (I, "deployment", DYN, PUT, (Step.TO_EDGED, Step.OK_TO_CLOUD)),
-    (U, "event", EDGED, Change.PUT, (Step.EVENT_TO_CLOUD,)),
+    (U, "event", EDGED, Change.PUT_EVENT, (Step.EVENT_TO_CLOUD,)),
     (U, LEASE, EDGED, NONE, (Step.ASK_CLOUD,)),
     (U, "podstatus", EDGED, PUT, (Step.REPORT_TO_CLOUD, Step.OK_TO_SENDER)),
     (U, "secret", EC, PUT, (Step.TO_EDGED, Step.OK_TO_CLOUD)),
