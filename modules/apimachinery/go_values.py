@@ -1,7 +1,7 @@
 """Values in Go's words, and the refusals of Go's readers of times and base64, which API servers tell their clients."""
 
-import re
 import calendar
+import re
 from typing import Any, Final, NamedTuple
 
 _SHOWN: Final = 64
