@@ -14,6 +14,7 @@ def test_each_question_is_one_click_from_the_first_page(tmp_path: Path) -> None:
     with fleet_page(tmp_path) as page, browser(1280, 900) as window:
         window.open(page.address())
         window.wait(f"{said}.startsWith('190 of 200 nodes are connected; 10 are away, ')")
+        window.wait(f"document.querySelector('.todo').textContent.includes('NodeUpgradeJob {JOB} has stopped')")
         text = str(window.run("return document.querySelector('.todo').textContent"))
         for finding in (
             "9 nodes of hamburg went away together",
