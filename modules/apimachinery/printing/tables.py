@@ -31,7 +31,7 @@ _WORDS: Final = (
 _ENDED: Final = ("Completed", "Succeeded")
 """States where no container is ready, as it should be."""
 _LONGEST_COLOURED: Final = 256
-"""Characters of a cell whose words are looked for: a node's text of a megabyte would take an hour."""
+"""Characters of a cell whose words are looked for: 40 kB of a node took two seconds, and more by the square."""
 _NOT_READY: Final = re.compile(r"(\d+)/(?!\1$)\d+")
 
 

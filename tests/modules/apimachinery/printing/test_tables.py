@@ -137,7 +137,7 @@ def test_a_pod_that_has_ended_needs_no_ready_container(capsys: pytest.CaptureFix
 
 
 def test_the_colour_of_a_long_text_is_not_looked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    """A node's reason of a megabyte kept an administrator's `get pods` for an hour."""
+    """A node's reason of 40 kB kept an administrator's `get pods` for two seconds, a longer one by the square."""
     reason = "Error" * 200_000 + " x"
     TableWriter("always").write(["STATUS"], [[reason]], with_head=False)
     assert capsys.readouterr().out == f"{reason}\n"
