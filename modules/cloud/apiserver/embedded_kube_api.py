@@ -158,8 +158,8 @@ class _Watch:
         """Changes that were published before the watch has begun; None from then on."""
         self._version = 0
         """The version of the last change but for `_newest`."""
-        self._newest: ObjectChanged | None = None
-        """The last published change."""
+        self._newest = ""
+        """The version of the last published change; "" if `_version` has it."""
         self._timer: Timer | None = None
         self._is_over = False
         """Whether nothing more is added."""
@@ -185,7 +185,7 @@ class _Watch:
             elif len(self._waiting) >= WAITING:
                 self.end()
             elif not self._is_over:
-                self._newest = changed
+                self._newest = changed.object["metadata"]["resourceVersion"]
                 self._waiting.append(changed)
                 self._woken()
 
@@ -233,8 +233,8 @@ class _Watch:
     def _mark(self) -> None:
         """Report the version, as an API server does once a minute: the watch is alive."""
         with self._lock:
-            if self._newest is not None:
-                self._version, self._newest = max(self._version, self._newest.version), None
+            if self._newest:
+                self._version, self._newest = max(self._version, int(self._newest)), ""
             self._add(Bookmark(str(self._version)))
             self._mark_later()
 
