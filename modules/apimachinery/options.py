@@ -185,8 +185,8 @@ def form_of(accept: str, forms: Container[Form] = frozenset(Form)) -> Form:
     """
     is_offered = False
     given = accept.split(",")
-    hasranks = len(given) > 1 and ("q=" in accept or "*" in accept)
-    for each in sorted(given, key=rank) if hasranks else given:
+    has_ranks = len(given) > 1 and ("q=" in accept or "*" in accept)
+    for each in sorted(given, key=rank) if has_ranks else given:
         media, *parameters = (part.strip() for part in each.split(";"))
         form = _form(parameters)
         is_offered = is_offered or media in _JSON

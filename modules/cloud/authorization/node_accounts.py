@@ -96,7 +96,7 @@ class NodeAccounts:
             self._add(charge, 1)
 
     def put_status(self, key: ObjectKey, pod: JsonObject) -> None:
-        """Take over a stored pod of which nothing but the status has changed."""
+        """Take over a stored pod whose status alone has changed."""
         known = self._charges.get(key)
         if known is None or not known.is_bound or self._reserved:
             self.put(key, pod)

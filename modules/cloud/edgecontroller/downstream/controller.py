@@ -281,7 +281,7 @@ class DownstreamController:
             self.locations.forget(key)
 
     def _handle_status(self, event: ObjectEvent) -> None:
-        """Send a pod of which nothing but the status has changed to its node, if that has it."""
+        """Send a pod whose status alone has changed to its node, if that has it."""
         node = node_of(event.new)
         if self.locations.has_pod(event.key, node):
             self.send(object_message(node, Operation.UPDATE, event.key, event.new))
