@@ -195,18 +195,21 @@ class StreamSession:
     def run(self, resized: int | None = None, size: Callable[[], tuple[int, int]] | None = None) -> CommandExit:
         """Serve until the command ends.
 
+        What is typed at a terminal that has another size comes after the size: a signal that is on its way does not
+        wake `poll` before the keys do.
+
         Args:
             resized: descriptor that becomes readable when the terminal's size has changed.
             size: returns columns and lines of the terminal.
         """
-        if size is not None:
-            self._send_binary(size_message(*size()))
+        sent = self._send_size(size, None)
         while self._result is None:
             ready = self._wait(resized)
-            if resized is not None and resized in ready and size is not None:
+            if resized is not None and resized in ready:
                 os.read(resized, _READ_BYTES)
-                self._send_binary(size_message(*size()))
+                sent = self._send_size(size, sent)
             if self._source is not None and self._source in ready:
+                sent = self._send_size(size, sent)
                 self._pass_on(os.read(self._source, _READ_BYTES))
             if self._socket.fileno() in ready and not self._receive():
                 break
@@ -237,6 +240,15 @@ class StreamSession:
             self._server.print_remark(
                 "the input has ended, but this container runtime cannot be told so; Ctrl-C ends the wait"
             )
+
+    def _send_size(
+        self, size: Callable[[], tuple[int, int]] | None, sent: tuple[int, int] | None
+    ) -> tuple[int, int] | None:
+        """Send the terminal's size if it is another one than the last; return the size."""
+        now = size() if size is not None else None
+        if now is not None and now != sent:
+            self._send_binary(size_message(*now))
+        return now
 
     def _send_binary(self, message: bytes) -> None:
         self._protocol.send_binary(message)

@@ -132,6 +132,32 @@ def test_the_size_of_the_terminal_is_sent_first(serve: Serve) -> None:
     assert heard == [b'\x04{"Width":91,"Height":24}']
 
 
+def test_a_changed_size_is_sent_once_and_before_keys(serve: Serve) -> None:
+    """The kernel may report keys that were typed after the change before the signal is handled."""
+    heard = []
+
+    def behaviour(connection: ServerConnection) -> None:
+        heard.extend(connection.recv(60) for _ in range(2))
+        os.write(keys, b"x")
+        heard.extend(connection.recv(60) for _ in range(2))
+        os.write(resizing, b"\x1c")
+        os.write(keys, b"y")
+        heard.append(connection.recv(60))
+        connection.send(SUCCESS)
+
+    reading, keys = os.pipe()
+    resized, resizing = os.pipe()
+    os.write(keys, b"w")
+    sizes = iter([(91, 24), (91, 24), (57, 24)])
+    with closing(StreamSession(NodeClient(serve(behaviour)), "/exec/ns/p/app", Output(), reading)) as session:
+        session.open()
+        assert session.run(resized, lambda: next(sizes, (57, 24))) == CommandExit(0)
+    for descriptor in (reading, keys, resized, resizing):
+        os.close(descriptor)
+    small, large = b'\x04{"Width":57,"Height":24}', b'\x04{"Width":91,"Height":24}'
+    assert heard == [large, b"\0w", small, b"\0x", b"\0y"]
+
+
 def test_a_connection_that_ends_early_is_no_success(serve: Serve) -> None:
     result = talk(serve(lambda connection: connection.send(b"\x01half")), Output())
     assert (result.code, "before the command" in result.problem) == (1, True)
