@@ -103,6 +103,7 @@ def _many(word: str) -> dict[str, Any]:
 def test_the_compilation_of_patterns_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """A definition, or an object of one, with hundreds of large patterns kept the API server's thread for seconds."""
     compiled: list[str] = []
+    patterns.pattern.cache_clear()
 
     def counted(text: str) -> Pattern:
         compiled.append(text)
