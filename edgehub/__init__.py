@@ -1,8 +1,8 @@
 """edgehub: the link to the cloud.
 
 `install` adds it to a hive. Start reading at `module`. `link` is the contract of a connection, `websocket` implements
-it over TCP, `testing` in memory. `outgoing`, `framing` and `upgrade` are pure. The package does not interpret
-the contents of messages, and does not know the node's store.
+it over TCP. `outgoing`, `framing` and `upgrade` are pure. The package does not interpret the contents of messages, and
+does not know the node's store.
 """
 
 from edgehub.counters import LinkCounters

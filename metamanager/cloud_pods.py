@@ -97,7 +97,7 @@ class CloudPods:
 
 
 class AbsentPods:
-    """Queries of the cloud for pods that its list lacks, by name and uid (`metamanager.pod_question`), one at a time.
+    """Queries of the cloud for pods that its list lacks, by name and uid (`metamanager.remote_query`), one at a time.
 
     A list may lack a pod that is newer. But NotFound, or a Conflict with another uid, is final, for no uid is ever used
     twice: the pod no longer exists. Pods that the cloud has after all stay, and so do pods without an answer.

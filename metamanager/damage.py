@@ -2,7 +2,7 @@
 
 Nothing is deleted: the file, its write-ahead log and its index are renamed to `edgecore.db.bad-TIME.NN`, with the time
 of the last write and a number that keeps their order if the clock is set back. The new database has no note of
-completeness, so edged asks the cloud for running pods before it ends them (`edged.pod_recovery`). The salvaged rows
+completeness, so edged asks the cloud for running pods before it ends them (`edged.sync.store`). The salvaged rows
 matter nevertheless: without a connection there is no other source, and a KubeEdge cloud never repeats acknowledged
 objects. Only whole objects are salvaged: valid JSON whose name matches the key. The cloud's next message replaces an
 old state.

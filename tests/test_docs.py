@@ -1,6 +1,8 @@
 """The links, files and sections that the pages in docs/ and docstrings name exist, and the tests of threats."""
 
+import ast
 import re
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Final
@@ -8,7 +10,7 @@ from typing import Final
 import pytest
 
 from modules.lab.site.behaviours import threats
-from tests.docs import PAGES, REPOSITORY, TOP_PAGES, absent, anchors, code_named, files_named, is_code, links
+from tests.docs import PAGES, PRODUCT, REPOSITORY, TOP_PAGES, absent, anchors, code_named, files_named, is_code, links
 
 _WITH_DOCSTRINGS: Final = (
     "beehive", "edgecore_mapper", "edged", "edgehub", "examples", "metamanager", "modules", "protos", "tests",
@@ -74,6 +76,46 @@ def test_every_section_that_a_docstring_cites_is_there() -> None:
             cited = {" ".join(name.split()) for name in re.findall(r'"([^"]+)"', found[2])}
             wrong += [f"{file.relative_to(REPOSITORY)}: {page.name}: {name}" for name in sorted(cited - heads)]
     assert not wrong, "\n".join(wrong)
+
+
+def test_what_a_docstring_names_in_the_product_is_there() -> None:
+    """`edged.pods.labels` is a module or defined in one; a package has the modules that its own docstring names.
+
+    `modules.edgeHub` is a section of the configuration, not a package.
+    """
+    dotted = re.compile(rf"`((?:{'|'.join(PRODUCT)})(?:\.(?!sock)[a-z][a-z_0-9]*)+)(?:\.[A-Z]\w*)?(?:\(\))?`")
+    strings = re.compile(r'"([a-z]+)"')
+    commands = {word for file in (REPOSITORY / "modules").rglob("*.py") for word in strings.findall(file.read_text())}
+    wrong = []
+    for file in chain.from_iterable((REPOSITORY / name).rglob("*.py") for name in _WITH_DOCSTRINGS):
+        text = file.read_text()
+        wrong += [f"{file.relative_to(REPOSITORY)}: {name}" for name in dotted.findall(text) if not _is_module(name)]
+        if file.name == "__init__.py" and (found := ast.get_docstring(ast.parse(text))):
+            words = _words(file.parent) | commands
+            names = re.findall(r"`([a-z]\w*)`", found)
+            wrong += [f"{file.relative_to(REPOSITORY)}: {name}" for name in names if name not in words]
+    assert not wrong, "docstrings that name what is not there:\n" + "\n".join(wrong)
+
+
+def _is_module(name: str) -> bool:
+    path = REPOSITORY / name.replace(".", "/")
+    if name.startswith("modules.") and not (REPOSITORY / "modules" / name.split(".")[1]).is_dir():
+        return True
+    if path.is_dir() or path.with_suffix(".py").is_file():
+        return True
+    file = path.parent / "__init__.py" if path.parent.is_dir() else path.parent.with_suffix(".py")
+    return file.is_file() and re.search(rf"\b{path.name}\b", file.read_text()) is not None
+
+
+def _words(package: Path) -> set[str]:
+    """Names of a package's files and directories, and of functions, options and commands in its code."""
+    found = {path.stem for path in package.rglob("*") if path.is_dir() or path.suffix == ".py"}
+    return found.union(*map(_words_of_file, package.rglob("*.py")))
+
+
+@cache
+def _words_of_file(path: Path) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", re.sub(r'"{3}.*?"{3}|#[^\n]*', "", path.read_text(), flags=re.DOTALL)))
 
 
 def test_every_test_that_a_threat_names_is_there() -> None:

@@ -28,6 +28,20 @@ from edged.settings import EdgedSettings
 from metamanager.client import AlreadyExistsError, AsyncMetaClient, CallError, NoAnswerError, NotFoundError
 from modules.apimachinery.types import Nanoseconds, Node, NodeStatus, encode
 
+CORRECTIONS: Final = 3
+"""Corrections of others' changes that are sent immediately: two writers that do not agree must not fill the link."""
+
+CORRECTION_PERIOD: Final = 30.0
+"""Seconds after which one more correction is sent."""
+
+PORTLESS_SECONDS: Final = 60.0
+"""Seconds for which a Node may lack a kubelet's port while its node dials a stream tunnel. The cloud writes the port of
+its own end when the tunnel opens, and tries again every 20 s; after them no cloud will, and the node writes its own.
+"""
+
+REGISTRATION_PAUSE: Final = 5.0
+"""Minimum of seconds between two registrations of a node that the cloud did not know."""
+
 
 class NodeMetadata(Protocol):
     """A source of labels and annotations for the Node object."""
@@ -52,17 +66,6 @@ class NoNodeMetadata:
 
 
 _log = logging.getLogger(__name__)
-
-CORRECTIONS: Final = 3
-"""Corrections of others' changes that are sent immediately: two writers that do not agree must not fill the link."""
-CORRECTION_PERIOD: Final = 30.0
-"""Seconds after which one more correction is sent."""
-PORTLESS_SECONDS: Final = 60.0
-"""Seconds for which a Node may lack a kubelet's port while its node dials a stream tunnel. The cloud writes the port of
-its own end when the tunnel opens, and tries again every 20 s; after them no cloud will, and the node writes its own.
-"""
-REGISTRATION_PAUSE: Final = 5.0
-"""Minimum of seconds between two registrations of a node that the cloud did not know."""
 
 
 class NodeListener(Protocol):

@@ -5,6 +5,6 @@ time, so acknowledgements would wait for events and events for acknowledgements,
 database may be any that SQLAlchemy supports, across a network, or one that KubeEdge's tools read. And damage to one
 file must not affect the other.
 
-`edgehub.outgoing` decides, `store` is the contract of the storage, `sqlite` implements it in a file, `writer` is the
-actor that writes it, `manager` connects these to the module, `recording` records it in a trace.
+`edgehub.outgoing` decides, `store` is the contract of the storage, `sqlite` implements it in a file, `manager` has the
+actor that writes it and connects it to the module, `recording` records it in a trace.
 """

@@ -15,6 +15,21 @@ from edgehub.errors import OutboxError
 from edgehub.outbox.store import OpenOutbox, OutboxStore, StoredMessage
 from edgehub.outgoing import OutboxChanges, Outgoing
 
+RETRY_AFTER: Final = 10.0
+"""Seconds after which a failed open or write is repeated."""
+
+REMOVAL_INTERVAL: Final = 1.0
+"""Seconds between two flushes that only remove rows: a removal lost in a crash only costs a repetition."""
+
+EVENT_SECONDS: Final = 2.0
+"""Seconds that the cloud has to read events before they are written."""
+
+WRITTEN: Final = "written"
+"""Name of the turn in which edgehub takes the result of a write."""
+
+_NO_CLOCK: Final = 1_700_000_000_000
+"""Milliseconds since the Unix epoch; an earlier wall clock comes from a board booted without a battery."""
+
 
 class Write(OutboxChanges):
     """Changes to write."""
@@ -57,21 +72,6 @@ class OutboxWriter(Actor):
 
 _log = logging.getLogger(__name__)
 A = TypeVar("A", bound=Actor)
-
-RETRY_AFTER: Final = 10.0
-"""Seconds after which a failed open or write is repeated."""
-
-REMOVAL_INTERVAL: Final = 1.0
-"""Seconds between two flushes that only remove rows: a removal lost in a crash only costs a repetition."""
-
-EVENT_SECONDS: Final = 2.0
-"""Seconds that the cloud has to read events before they are written."""
-
-WRITTEN: Final = "written"
-"""Name of the turn in which edgehub takes the result of a write."""
-
-_NO_CLOCK: Final = 1_700_000_000_000
-"""Milliseconds since the Unix epoch; an earlier wall clock comes from a board booted without a battery."""
 
 
 class OutboxManager:

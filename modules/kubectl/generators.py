@@ -19,6 +19,24 @@ if TYPE_CHECKING:
     from modules.apimachinery.printing.fields import JsonObject
     from modules.kubectl.discovery import RestMapper
 
+_MOST_BYTES: Final = 1024 * 1024
+_KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
+_LINE: Final = re.compile(r"[A-Za-z_.-][\w.-]*", re.ASCII)
+_REGISTRY: Final = "https://index.docker.io/v1/"
+_MADE: Final = "`create --help` has the kinds that are made from options; `create -f` makes all"
+
+_SHORT: Final = {
+    "cm": "configmap",
+    "ns": "namespace",
+    "po": "pod",
+    "deploy": "deployment",
+    "cj": "cronjob",
+    "sa": "serviceaccount",
+}
+
+_PLAIN: Final = {"namespace": "Namespace", "serviceaccount": "ServiceAccount"}
+"""Kinds whose objects have nothing but a name."""
+
 
 def workload(kind: str, name: str, command: list[str], chosen: Any) -> JsonObject:
     """Return a workload.
@@ -78,24 +96,6 @@ def _number(text: str, option: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
         raise KubectlError(f"{option} is a number, not {text[:20]!r}")
     return int(text)
-
-
-_MOST_BYTES: Final = 1024 * 1024
-_KEY: Final = re.compile(r"[-._a-zA-Z0-9]{1,253}")
-_LINE: Final = re.compile(r"[A-Za-z_.-][\w.-]*", re.ASCII)
-_REGISTRY: Final = "https://index.docker.io/v1/"
-_MADE: Final = "`create --help` has the kinds that are made from options; `create -f` makes all"
-_SHORT: Final = {
-    "cm": "configmap",
-    "ns": "namespace",
-    "po": "pod",
-    "deploy": "deployment",
-    "cj": "cronjob",
-    "sa": "serviceaccount",
-}
-
-_PLAIN: Final = {"namespace": "Namespace", "serviceaccount": "ServiceAccount"}
-"""Kinds whose objects have nothing but a name."""
 
 
 def generated(chosen: Any, discovery: RestMapper) -> JsonObject:

@@ -20,8 +20,8 @@ from modules.edge.devicetwin.state import Device, decode, encode
 from modules.edge.devicetwin.topics import Action, asked_by, is_device_id
 from modules.edge.devicetwin.values import MAX_DEVICE, MAX_PROPERTIES
 from modules.edge.eventbus.counters import RefusalReason
-from modules.edge.eventbus.module import refusal_of
 from modules.edge.eventbus.packets import Received
+from modules.edge.eventbus.refusals import refusal_of
 from modules.edge.eventbus.routing import LONGEST_TOPIC, is_filter, is_for_devices, is_topic, twin_resource
 from tests.fuzz.mutate import misshape, mutate
 from tests.fuzz.target import Target, must

@@ -1,5 +1,5 @@
 """cloudhub: the cloud's end of the links to the nodes (docs/protocol.md, "cloudhub").
 
-`server` accepts websockets, `connection` is one of them, `node_session` delivers messages to a node reliably,
-`acknowledgement` and `routing` are decision tables, and `module` is the actor.
+`module` is the actor; `modules.cloud.websocket` serves its connections. `node_session` delivers messages to a node
+reliably, `acknowledgement` and `routing` are decision tables.
 """

@@ -2,6 +2,6 @@
 
 `module` is the actor. `rest_service` serves callers, and `callers` authenticates them; `records` reads Rules, and
 `routing_table` finds them by `paths` and `topics`. `subscriptions` tells nodes which topics to subscribe to,
-`deliveries` takes their messages, `outgoing` calls servers, and `status_writer` writes statuses. `other_cloudcores`
+`deliveries` takes their messages and calls servers, and `status_writer` writes statuses. `other_cloudcores`
 passes on calls of nodes that are connected elsewhere.
 """

@@ -3,7 +3,7 @@
 import logging
 import re
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -14,18 +14,16 @@ import msgspec
 from beehive import Group, Message, Module, ModuleName, Operation, ResourceType, Source, handles
 from beehive.bounded_calls import BoundedCalls
 from beehive.clock import Clock, Timer
-from beehive.decoding import decode_json
 from beehive.errors import BeehiveError
 from beehive.http.browser_guard import BrowserGuard
 from beehive.http.call import CallFailedError, HttpCall, perform
 from beehive.http.forwarding import ForwardedResponse
 from beehive.http.http_server import HttpServer
 from beehive.http.listening import listen_tcp
-from beehive.http.request import Request
-from beehive.http.responses import Response
 from beehive.sockets.ports import ListenError
 from beehive.thread_requests import ThreadRequests
 from metamanager.client import AsyncMetaClient, CallError, NotFoundError
+from modules.edge.servicebus.allowed_urls import MOST_URLS, StoredUrls, is_url, merged, read_urls
 from modules.edge.servicebus.application_calls import (
     APPLICATION_SECONDS,
     MOST_BODY,
@@ -35,107 +33,10 @@ from modules.edge.servicebus.application_calls import (
     failure,
     refusal,
 )
+from modules.edge.servicebus.local_service import MAX_BODY, CloudError, LocalService
 from modules.edge.servicebus.method_calls import MethodCall, fault_of, method_call_of, model_of
 
 _log = logging.getLogger(__name__)
-
-MOST_URLS: Final = 1000
-"""Maximum number of URLs that applications may call."""
-
-_LONGEST_URL: Final = 1024
-
-
-class StoredUrls(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The stored row."""
-
-    urls: list[str] = []
-    kubeedge: list[str] = []
-    """KubeEdge's table as of the last merge."""
-
-
-def read_urls(row: bytes) -> StoredUrls:
-    """Decode a stored row. A row that cannot be decoded is logged and treated as empty."""
-    try:
-        found = decode_json(row, StoredUrls)
-    except (msgspec.DecodeError, UnicodeError):
-        _log.error("the stored URLs of applications cannot be decoded and are ignored")
-        return StoredUrls()
-    return StoredUrls(_valid(found.urls), _valid(found.kubeedge))
-
-
-def merged(own: StoredUrls, kubeedge: Sequence[str]) -> StoredUrls:
-    """Apply the URLs that KubeEdge's edgecore has added and removed since the last merge.
-
-    KubeEdge's cloudcore announces each URL to a node only once: URLs that KubeEdge's edgecore has got are not announced
-    again.
-    """
-    added = [url for url in kubeedge if url not in own.kubeedge]
-    removed = [url for url in own.kubeedge if url not in kubeedge]
-    kept = [url for url in own.urls if url not in removed]
-    return StoredUrls([*kept, *(url for url in added if url not in kept)][:MOST_URLS], list(kubeedge))
-
-
-def is_url(text: str) -> bool:
-    """Return whether a string is acceptable as an application's URL."""
-    return 0 < len(text) <= _LONGEST_URL and text.isprintable()
-
-
-def _valid(urls: Sequence[str]) -> list[str]:
-    return [url for url in urls if is_url(url)][:MOST_URLS]
-
-
-MAX_BODY: Final = 5_000_000
-"""Largest request of an application in bytes (KubeEdge's limit)."""
-
-_OK: Final = 200
-_FAILED: Final = 400
-
-
-class CloudError(Exception):
-    """The cloud gave no answer; the text gives the reason."""
-
-
-class LocalRequest(msgspec.Struct, frozen=True):
-    """The part of an application's request that is read here; the cloud reads the rest."""
-
-    target_url: str = msgspec.field(default="", name="targetURL")
-
-
-class LocalResponse(msgspec.Struct, frozen=True):
-    """The response to an application; its HTTP status is always 200, as in KubeEdge."""
-
-    code: int
-    msg: str
-    body: str = ""
-
-
-class LocalService:
-    """The service of `POST /` with `{"method", "targetURL", "payload"}` (`HttpService`), on the threads of connections.
-
-    Args:
-        module: has the URLs of the cloud's rules, and asks the cloud.
-    """
-
-    def __init__(self, module: "ServiceBus") -> None:
-        self._module = module
-
-    def serve(self, request: Request) -> Response:
-        """Return the response."""
-        return Response(_OK, "application/json", msgspec.json.encode(self._answer(request.body)))
-
-    def _answer(self, body: bytes) -> LocalResponse:
-        try:
-            url = decode_json(body, LocalRequest).target_url
-        except (msgspec.DecodeError, UnicodeError):
-            return LocalResponse(_FAILED, "invalid params")
-        if url not in self._module.allowed:
-            why = f"url {url[:1024]} is not allowed and please make a rule for this url in the cloud"
-            return LocalResponse(_FAILED, why)
-        try:
-            return LocalResponse(_OK, "receive response from cloud successfully", self._module.call_cloud(url, body))
-        except CloudError as error:
-            return LocalResponse(_FAILED, str(error))
-
 
 PARALLEL: Final = 8
 """Largest number of concurrent calls to applications."""

@@ -5,5 +5,5 @@ The product itself runs: metamanager on a real SQLite file, edged, edgehub, clou
 the wire, the container runtime, and the failures of all of them are simulated.
 
 `plan` has the contents of a run, `draw` makes a plan from a seed, `run` executes it. The `…_watch` modules and
-`convergence` check the invariants, `shrink` reduces a failing plan, `seeds` runs many seeds on all cores.
+`convergence` check the invariants, `seeds` runs many seeds on all cores and reduces a failing plan.
 """

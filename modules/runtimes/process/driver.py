@@ -37,6 +37,12 @@ from modules.runtimes.shim.protocol import EXIT_RECORD, START_ERROR_EXIT_CODE, C
 from modules.runtimes.streaming import StreamingServer
 from protos.cri.v1 import api_pb2 as cri
 
+_ANSWER_SECONDS: Final = 15.0
+"""Seconds for a shim to answer; only processes stuck in the kernel take longer."""
+
+_SOMEWHERE: Final = ("192.0.2.1", 9)
+"""An address of the documentation range (RFC 5737): connecting a UDP socket to it sends nothing."""
+
 
 class HostFiles:
     """The real file system, for the mount planner. A path that this user may not look up counts as missing."""
@@ -58,12 +64,6 @@ class HostFiles:
     def read_link(self, path: PurePosixPath) -> str:
         """Return the target of the symbolic link at `path`."""
         return os.readlink(path)  # noqa: PTH115 (a pure path has no file system)
-
-
-_ANSWER_SECONDS: Final = 15.0
-"""Seconds for a shim to answer; only processes stuck in the kernel take longer."""
-_SOMEWHERE: Final = ("192.0.2.1", 9)
-"""An address of the documentation range (RFC 5737): connecting a UDP socket to it sends nothing."""
 
 
 class ProcessSettings:

@@ -40,6 +40,24 @@ It is doubled for each silence that follows on one, up to `LONGEST_SILENCE`, for
 """
 LONGEST_SILENCE: Final = 1200.0
 
+REFUSED_SECONDS: Final = (30.0, 60.0)
+"""Between these a refused list is asked for again."""
+
+MAX_PAGES: Final = 4000
+"""Pages that a list has at most."""
+
+_SHORTEST_TIMEOUT: Final = 300
+_LONGEST_TIMEOUT: Final = 600
+"""Seconds after which a server ends a watch (client-go: 5 to 10 minutes)."""
+
+_SHORTEST_WATCH: Final = 1.0
+"""Seconds; a watch that ends sooner counts as failed (client-go's VeryShortWatchError)."""
+
+_WATCH_AGAIN: Final = frozenset({429, 502, 503, 504})
+"""Statuses of a watch that say nothing about its version."""
+
+_GONE: Final = 410
+
 
 class Silence:
     """When a server last told something about its state, and when it will have been silent for too long."""
@@ -69,20 +87,6 @@ class Silence:
     def prolong(self) -> None:
         """Note that a watch was silent for too long, so that the next one may be silent for longer."""
         self._in_a_row += 1
-
-
-REFUSED_SECONDS: Final = (30.0, 60.0)
-"""Between these a refused list is asked for again."""
-MAX_PAGES: Final = 4000
-"""Pages that a list has at most."""
-_SHORTEST_TIMEOUT: Final = 300
-_LONGEST_TIMEOUT: Final = 600
-"""Seconds after which a server ends a watch (client-go: 5 to 10 minutes)."""
-_SHORTEST_WATCH: Final = 1.0
-"""Seconds; a watch that ends sooner counts as failed (client-go's VeryShortWatchError)."""
-_WATCH_AGAIN: Final = frozenset({429, 502, 503, 504})
-"""Statuses of a watch that say nothing about its version."""
-_GONE: Final = 410
 
 
 class KnownObjects:

@@ -3,6 +3,5 @@ each next one by the last.
 
 `authority` makes and signs certificates, `authority_files` stores the authority, `join_tokens` makes and checks tokens,
 `enrolment` answers requests, `https` is the server, `registrar` the module that runs it, `contexts` the TLS settings of
-both servers, `node_identity` the node names in certificates. Only `authority` and `authority_files` import
-`cryptography`, and only a cloudcore with TLS imports them.
+both servers. Only `authority` and `authority_files` import `cryptography`, and only a cloudcore with TLS imports them.
 """

@@ -1,8 +1,7 @@
 """`edgecore backup` and `restore`: a node's state as one file.
 
-`archive` writes and reads the file, `replacement` puts restored files in the place of the present ones, `node` lists
-the files of a node, `commands` are the commands. `archive` and `replacement` are in `modules.processes.common.backup`,
-because cloudcore has the same commands.
+`node` lists the files of a node, `commands` are the commands. `modules.processes.common.backup` writes and reads the
+file, and puts restored files in the place of the present ones, for cloudcore, too.
 
 This module has only the arguments, because the command line is parsed before anything else is loaded.
 """

@@ -29,21 +29,38 @@ from modules.processes.edgecore.doctor.link_checks import check_cloud, check_ide
 from modules.processes.edgecore.runtime_kinds import LeftKind
 from modules.runtimes.oci.programs import INSTALL as OCI_PROGRAMS
 
-_CHECK: Final = "other runtimes"
+_OTHER_RUNTIMES: Final = "other runtimes"
+_POD_NETWORK: Final = "pod network"
+_MESH: Final = "edgemesh"
+_OWN_NETWORK: Final = "edgecore's own network"
+_INSTALL: Final = "`apt-get install containernetworking-plugins iptables` (Debian, Ubuntu)"
+
+ROOM_NEEDED: Final = 64 * 1024 * 1024
+"""Free bytes below which database and logs are about to fail."""
+
+ROOM_WANTED: Final = 1024 * 1024 * 1024
+"""Free bytes below which the next image may not fit."""
+
+INODES_NEEDED: Final = 1000
+
+RECENT: Final = 600.0
+"""Seconds during which the cloud's word counts that another machine has this node's name."""
+
+WAITING_MANY: Final = 1000
+"""Number of messages for the cloud above which it has been away for long, or accepts too few."""
+
+_FEW: Final = 5
+"""Names in a list."""
+
+_LATE: Final = "it could not be looked at in time"
 
 
 def check_other_kinds(left: tuple[LeftKind, ...], options: str) -> Iterator[CheckResult]:
     """Warn of each kind that has pods and is not configured; `options` lead commands to the node."""
     for each in left:
-        yield warning(_CHECK, str(each), each.remedy(options))
+        yield warning(_OTHER_RUNTIMES, str(each), each.remedy(options))
     if not left:
-        yield ok(_CHECK, "no other runtime of edgecore's has pods here")
-
-
-_NAME: Final = "pod network"
-_MESH: Final = "edgemesh"
-_OWN: Final = "edgecore's own network"
-_INSTALL: Final = "`apt-get install containernetworking-plugins iptables` (Debian, Ubuntu)"
+        yield ok(_OTHER_RUNTIMES, "no other runtime of edgecore's has pods here")
 
 
 def check_mesh(needs: MeshNeeds) -> Iterator[CheckResult]:
@@ -67,11 +84,11 @@ def check_mesh(needs: MeshNeeds) -> Iterator[CheckResult]:
 def check_pod_network(needs: PodNetworkNeeds) -> Iterator[CheckResult]:
     """Check the requirements of the network of pods of a runtime inside edgecore."""
     if needs.problem:
-        yield failed(_NAME, needs.problem, "pods on the host's network run meanwhile")
+        yield failed(_POD_NETWORK, needs.problem, "pods on the host's network run meanwhile")
     if needs.missing:
-        yield failed(_NAME, f"not installed: {', '.join(needs.missing)}", _INSTALL)
+        yield failed(_POD_NETWORK, f"not installed: {', '.join(needs.missing)}", _INSTALL)
     if not needs.problem and not needs.missing:
-        yield ok(_NAME, f"all programs of {needs.source or _OWN} are installed")
+        yield ok(_POD_NETWORK, f"all programs of {needs.source or _OWN_NETWORK} are installed")
     for switch in needs.switched_off:
         text = f"{switch} is 0: packets of pods reach no other network"
         yield warning("forwarding", text, f"`sysctl -w {switch}=1`; does a file in /etc/sysctl.d set it to 0?")
@@ -83,24 +100,6 @@ def check_pod_network(needs: PodNetworkNeeds) -> Iterator[CheckResult]:
 
 
 T = TypeVar("T")
-
-ROOM_NEEDED: Final = 64 * 1024 * 1024
-"""Free bytes below which database and logs are about to fail."""
-
-ROOM_WANTED: Final = 1024 * 1024 * 1024
-"""Free bytes below which the next image may not fit."""
-
-INODES_NEEDED: Final = 1000
-RECENT: Final = 600.0
-"""Seconds during which the cloud's word counts that another machine has this node's name."""
-
-WAITING_MANY: Final = 1000
-"""Number of messages for the cloud above which it has been away for long, or accepts too few."""
-
-_FEW: Final = 5
-"""Names in a list."""
-
-_LATE: Final = "it could not be looked at in time"
 
 
 def check_all(facts: Facts) -> list[CheckResult]:

@@ -22,7 +22,8 @@ from beehive.testing import Harness
 from metamanager.module import MetaManager, MetaSettings
 from modules.edge.servicebus import application_calls
 from modules.edge.servicebus import module as servicebus
-from modules.edge.servicebus.module import MOST_URLS, PARALLEL, WAITING, ServiceBus, ServiceBusSettings
+from modules.edge.servicebus.allowed_urls import MOST_URLS, StoredUrls, merged
+from modules.edge.servicebus.module import PARALLEL, WAITING, ServiceBus, ServiceBusSettings
 from tests.end_to_end.processes import wait_until
 from tests.metamanager import kubeedge_file
 from tests.support.http_application import HttpApplication, raw_server
@@ -334,7 +335,7 @@ def test_the_urls_of_kubeedge_s_edgecore_are_taken_over(tmp_path: Path) -> None:
 
 def test_the_urls_of_both_are_no_more_than_those_of_one() -> None:
     own = [f"http://own.example/{number}" for number in range(MOST_URLS - 1)]
-    found = servicebus.merged(servicebus.StoredUrls(own), [URL, "http://other.example"])
+    found = merged(StoredUrls(own), [URL, "http://other.example"])
     assert found.urls == [*own, URL]
 
 
