@@ -24,6 +24,7 @@ from modules.cloud.storage.object_storage import EventType
 from modules.edge.devicetwin.state import Device, Twin, encode
 from modules.edge.devicetwin.state import Side as TwinSide
 from modules.lab.simulate.broker import SimulatedBroker
+from modules.lab.simulate.convergence import of_references
 from modules.lab.simulate.device_watch import TEMPERATURE, DeviceWatch
 from modules.lab.simulate.disk import DATABASE
 from modules.lab.simulate.ended_watch import EndedWatch
@@ -57,6 +58,24 @@ def pod(phase: str, **status: str) -> JsonObject:
 def found(*phases: str) -> tuple[Pod, ...]:
     meta = ObjectMeta(name="a", namespace="default", uid=PodUid("u"))
     return tuple(Pod(metadata=meta, spec=PodSpec(), status=PodStatus(phase=phase)) for phase in phases)
+
+
+@pytest.mark.parametrize(
+    ("rows", "problems"),
+    [
+        ({"default/secret/keys": ("s", 7)}, []),
+        ({"default/secret/keys": ("s", 6)}, ["row default/secret/keys is ('s', 6), in the cloud it is ('s', 7)"]),
+        ({}, ["row default/secret/keys is None, in the cloud it is ('s', 7)"]),
+    ],
+)
+def test_the_secrets_of_pods_are_as_in_the_cloud(rows: dict[str, tuple[str, int]], problems: list[str]) -> None:
+    """Those of ended pods need not be, and what the cloud lacks may be anything."""
+    volumes = [{"name": "v", "secret": {"secretName": "keys"}}, {"name": "w", "configMap": {"name": "gone"}}]
+    ended = {"spec": {"volumes": [{"name": "v", "secret": {"secretName": "old"}}]}, "status": {"phase": "Failed"}}
+    pods = {"u": {"spec": {"volumes": volumes}}, "e": ended}
+    secret = {"metadata": {"uid": "s", "resourceVersion": "7"}}
+    found = of_references(rows, pods, lambda _kind, _namespace, name: None if name == "gone" else secret)
+    assert list(found) == problems
 
 
 @pytest.mark.parametrize(("code", "violations"), [(404, []), (500, ["what is acknowledged is stored"])])
