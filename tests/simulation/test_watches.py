@@ -72,8 +72,8 @@ def test_the_secrets_of_pods_are_as_in_the_cloud(rows: dict[str, tuple[str, int]
     """Those of ended pods need not be, and what the cloud lacks may be anything."""
     volumes = [{"name": "v", "secret": {"secretName": "keys"}}, {"name": "w", "configMap": {"name": "gone"}}]
     ended = {"spec": {"volumes": [{"name": "v", "secret": {"secretName": "old"}}]}, "status": {"phase": "Failed"}}
-    pods = {"u": {"spec": {"volumes": volumes}}, "e": ended}
-    secret = {"metadata": {"uid": "s", "resourceVersion": "7"}}
+    pods: dict[str, JsonObject] = {"u": {"spec": {"volumes": volumes}}, "e": ended}
+    secret: JsonObject = {"metadata": {"uid": "s", "resourceVersion": "7"}}
     found = of_references(rows, pods, lambda _kind, _namespace, name: None if name == "gone" else secret)
     assert list(found) == problems
 
