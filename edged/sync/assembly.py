@@ -167,8 +167,9 @@ class Assembly:
         self.sync_loop.post(event)
 
     def _record_event(self, occurrence: Occurrence) -> None:
-        """Report an Event of Kubernetes; on any thread."""
-        self._module.call_soon(lambda: self._event_reporter.report(occurrence))
+        """Report an Event of Kubernetes; on any thread. It leaves with the others of its second, so its turn counts."""
+        turn = f"{occurrence.reason} {occurrence.about.uid}"
+        self._module.call_soon(lambda: self._event_reporter.report(occurrence), turn)
 
     def _write_chains_after(self, seconds: float) -> None:
         """Have the changed chains written in some seconds; on any thread."""

@@ -178,3 +178,31 @@ def test_workers_that_ask_for_one_object_are_answered_as_they_were(*, is_whole: 
     simulation.run_for(1.0)
     hive.stop()
     assert found == {workers[0]: (b"4", 0.4), workers[1]: (b"2", 0.2)}
+
+
+@pytest.mark.parametrize(("sender", "time"), [(EDGED, 0.7), (META, 0.0)])
+def test_a_module_alone_gets_its_own_messages_in_time(sender: str, time: float) -> None:
+    """The messages of others are given to it when it took them."""
+    simulation, found = Simulation(), list[float]()
+
+    class Taking(Module):
+        name = ModuleName.EDGED
+
+        @handles()
+        def on_message(self, _message: Message) -> None:
+            """Note the time."""
+            found.append(round(self.clock.monotonic(), 3))
+
+    hive = PacedHive(simulation, [own(1, 0.7, EDGED), own(2, 0.9, META)], {}, (EDGED,), alone=True)
+    hive.add(Taking)
+    hive.start()
+    with acting_as(sender):
+        hive.send(EDGED, Message.new(simulation.clock, resource="a", operation="update", source="s", group="g"))
+    simulation.run_for(2.0)
+    hive.stop()
+    assert found == [time]
+
+
+def own(span: int, at: float, sender: str) -> Delivered:
+    """A message to edged that was handled at a time."""
+    return replace(recorded(span, at, "send", "a"), sender=sender)

@@ -3,6 +3,7 @@
 from pathlib import Path
 from unittest import mock
 
+import msgspec
 import pytest
 
 from beehive import Actor, Message, Module, ModuleName, handles
@@ -228,6 +229,11 @@ def test_a_period_runs_when_it_ran_unless_the_code_has_another_one() -> None:
     assert run_timers(records, 4.0, period=True) == [4.0, 8.0]
 
 
+def test_a_timer_for_what_is_due_already_is_no_other_one() -> None:
+    """A timer may run in the last digit of a float before what it is for, and is set again for that."""
+    assert run_timers([fired(8.0, "", 7.9)], 1e-15) == [0.0]
+
+
 @pytest.mark.parametrize(("length", "times"), [(1.0, [1.7]), (0.9, [3.7])])
 def test_a_timer_is_the_one_that_waited_then_if_it_has_its_length(length: float, times: list[float]) -> None:
     """An event came a moment after others were sent, and in the replay with them: the next event sets the timer."""
@@ -235,12 +241,17 @@ def test_a_timer_is_the_one_that_waited_then_if_it_has_its_length(length: float,
 
 
 @pytest.mark.parametrize(
-    ("at", "length", "is_again", "times"),
-    [(4.1, 4.0, True, [4.1]), (3.9, 4.0, True, [6.0]), (4.1, 1.1, False, [4.1])],
-    ids=["in the replay", "another time", "in the recorded run"],
+    ("at", "length", "is_again", "later", "times"),
+    [
+        (4.1, 4.0, True, (), [4.1]),
+        (4.1, 4.0, True, (1.2, 5.5), [4.1]),
+        (3.9, 4.0, True, (), [6.0]),
+        (4.1, 1.1, False, (), [4.1]),
+    ],
+    ids=["in the replay", "before another one", "another time", "in the recorded run"],
 )
 def test_a_timer_that_is_set_again_for_its_time_runs_when_it_ran(
-    at: float, length: float, times: list[float], *, is_again: bool
+    at: float, length: float, later: tuple[float, ...], times: list[float], *, is_again: bool
 ) -> None:
     """The time is computed from the wall clock, and in one of the runs it may be a microsecond earlier than before."""
     found: list[float] = []
@@ -263,8 +274,9 @@ def test_a_timer_that_is_set_again_for_its_time_runs_when_it_ran(
 
     record = TimerFired(at, 1, 0, 1, EDGED, Timed.tick.__qualname__, length, False, 0.0)  # noqa: FBT003
     other = TimerFired(1.0, 1, 0, 1, EDGED, f"{Timed.on_start.__qualname__}.<locals>.again", 1.0, False, 0.0)  # noqa: FBT003
+    records = [other, record, *(msgspec.structs.replace(record, time=later[1], seconds=later[0]) for _ in later[:1])]
     with Harness() as bee:
-        bee.add(paced(Timed, RecordedTurns([]), RecordedTimers((other, record), EDGED)))
+        bee.add(paced(Timed, RecordedTurns([]), RecordedTimers(tuple(records), EDGED)))
         bee.start()
         bee.run_for(10)
     assert found == times

@@ -40,7 +40,9 @@ class PacedHive(AttributedHive):
         acted: when answers were taken, or when edged acted first because of one (`acted_at`), by the answer's span.
         exact: the modules whose turns are all known; each message and answer then has its own time, whatever waits.
         turns: when modules began their turns; None if that tells nothing of when they sent messages.
-        is_simulated: whether the recorded run was a simulation, which has one thread.
+        is_simulated: whether the recorded run was a simulation, which has one thread; for a run without turns.
+        alone: whether one module is replayed, which gets the others' messages and answers when it took them: then only
+            what it sends itself is put off.
     """
 
     def __init__(
@@ -52,9 +54,11 @@ class PacedHive(AttributedHive):
         turns: ModuleTurns | None = None,
         *,
         is_simulated: bool = False,
+        alone: bool = False,
     ) -> None:
         super().__init__(runtime)
         self._turns = turns or ModuleTurns(())
+        self._alone = alone
         self._tie = 0.0 if is_simulated else _TIE
         self._exact = bool(exact)
         self._modules = frozenset(exact or (ModuleName.EDGED,))
@@ -68,6 +72,8 @@ class PacedHive(AttributedHive):
         recorded: dict[str, Hashable] = {}
         handled = 0.0
         for one in deliveries:
+            if alone and one.sender != one.module:
+                continue
             if one.way == DeliveryMode.REQUEST and one.sender in self._modules:
                 recorded[one.message.id] = _role(one.sender, DeliveryMode.RESPONSE, one.message.message())
             if one.module not in self._modules or one.outcome != "handled":
@@ -93,7 +99,8 @@ class PacedHive(AttributedHive):
         if mode == DeliveryMode.REQUEST and sender in self._modules:
             self._asked[message.id] = _role(sender, DeliveryMode.RESPONSE, message)
         deliver = super()._deliver
-        if destination not in self._modules or not self._put_off(
+        is_paced = destination in self._modules and (sender == destination or not self._alone)
+        if not is_paced or not self._put_off(
             _role(destination, mode, message),
             lambda: deliver(destination, message, mode, waits=False),
             is_own=sender == ModuleName.EDGED,

@@ -311,14 +311,13 @@ class Replay:
         }
 
     def _make_hive(self, acted: Mapping[int, float]) -> AttributedHive:
+        if self._turns.are_known:
+            alone = bool(self._module)
+            return PacedHive(self._simulation, self._deliveries, acted, self._played, self._module_turns, alone=alone)
         if self._module:
             return AttributedHive(self._simulation)
         is_simulated = self._recorded.header.seed is not None
-        if not self._turns.are_known:
-            return PacedHive(self._simulation, self._deliveries, acted, is_simulated=is_simulated)
-        return PacedHive(
-            self._simulation, self._deliveries, acted, MODULES, self._module_turns, is_simulated=is_simulated
-        )
+        return PacedHive(self._simulation, self._deliveries, acted, is_simulated=is_simulated)
 
     def _paced(self, module: type[M]) -> type[M]:
         """Return a module that takes its turns at the recorded times, as far as they are known."""

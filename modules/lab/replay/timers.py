@@ -22,7 +22,8 @@ _NEAR: Final = 0.25
 _LATE: Final = 2.0
 """Seconds that a busy machine may run a timer late, or cancel it after it was due and the module had time for it."""
 _SAME: Final = 0.001
-"""Seconds by which the length of a timer may differ, if it is not drawn."""
+"""Seconds by which the length of a timer may differ, if it is not drawn. One that is no longer is for what the recorded
+timer before it was for, too."""
 _ATTEMPT: Final = 0.001
 """Seconds of an attempt whose begin is not recorded."""
 _LOCAL: Final = "<locals>"
@@ -70,15 +71,22 @@ class RecordedTimers:
         """Return the length of a timer that is set now, and the function to be called.
 
         A busy machine runs a timer late. It is the recorded one of its function that was set at this time, as far as
-        that is known: until it runs, another one may be, because timers are cancelled and set again. One that did not
-        run in the recorded run was cancelled, perhaps when it was due already: it runs that much later.
+        that is known: until it runs, another one may be, because timers are cancelled and set again. One of the same
+        length or for the same time comes first. One that did not run in the recorded run was cancelled, perhaps when it
+        was due already: it runs that much later.
         """
         name = getattr(function, "__qualname__", "")
         late = self._turns.latest(self._module, now + seconds, _LATE)
         known = list(self._set_within(name, now, max(self._turns.latest(self._module, now, _LATE), late - seconds)))
-        nearest = min((abs(_set_at(one) - now) for one in known), default=0.0)
+        nearest = min((abs(_set_at(one) - now) for one in known), default=inf)
         near = [one for one in known if abs(_set_at(one) - now) <= nearest + _NEAR]
-        meant = min(near, key=lambda one: (abs(one.seconds - seconds) > _SAME, abs(_set_at(one) - now)), default=None)
+        of_length = [one for one in near if abs(one.seconds - seconds) <= _SAME]
+        meant = min(of_length, key=lambda one: abs(_set_at(one) - now), default=None)
+        if meant is None and name != _DIAL:
+            if seconds <= _SAME:
+                return max(0.0, seconds), function
+            meant = self._due_then(name, now, seconds) if nearest > _NEAR else None
+        meant = meant or min(near, key=lambda one: abs(_set_at(one) - now), default=None)
         meant = meant or self._at_another_time(name, now, seconds)
         if meant is None or (name == _DIAL and _fired_at(meant) > self._next_attempt(now)):
             return self.seconds(name, now, seconds) if name == _DIAL else late - now, function
@@ -111,18 +119,28 @@ class RecordedTimers:
                 return
             yield timers[number]
 
-    def _at_another_time(self, name: str, now: float, seconds: float) -> TimerFired | None:
-        """Return a timer of a function that was set at another time: it ran when this one is due, as one of the runs
-        set it again for a moment earlier; or it waited now and has the same length, and the recorded run set no other
-        one meanwhile, as for events that are sent together.
+    def _due_then(self, name: str, now: float, seconds: float) -> TimerFired | None:
+        """Return a timer of a function that ran when this one is due, whenever it was set: one of the runs set it again
+        for a moment earlier.
         """
         due = now + seconds
-        latest = self._turns.latest(self._module, due, _NEAR)
-        soon = [one for one in self._single.get(name, ()) if now <= _fired_at(one) <= latest]
-        found = [one for one in soon if _fired_at(one) >= due - _SAME]
-        if not found and not name.rpartition(".")[0].endswith(_LOCAL):
-            found = [one for one in soon if _set_at(one) < now and abs(one.seconds - seconds) <= _SAME]
+        soon = self._running_within(name, max(now, due - _SAME), due)
+        return min(soon, key=_fired_at, default=None)
+
+    def _at_another_time(self, name: str, now: float, seconds: float) -> TimerFired | None:
+        """Return a timer of a function that waited now and has this length, though it was set earlier: the recorded run
+        set no other one meanwhile, as for events that are sent together.
+        """
+        if name.rpartition(".")[0].endswith(_LOCAL):
+            return None
+        soon = self._running_within(name, now, now + seconds)
+        found = (one for one in soon if _set_at(one) < now and abs(one.seconds - seconds) <= _SAME)
         return min(found, key=_fired_at, default=None)
+
+    def _running_within(self, name: str, begin: float, due: float) -> list[TimerFired]:
+        """Return the timers of a function that ran between two times, or a busy machine's moment after the second."""
+        latest = self._turns.latest(self._module, due, _NEAR)
+        return [one for one in self._single.get(name, ()) if begin <= _fired_at(one) <= latest]
 
     def _ran(self, one: TimerFired) -> None:
         timers = self._single[one.name]
