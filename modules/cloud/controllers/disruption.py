@@ -1,6 +1,7 @@
 """The controller of PodDisruptionBudgets: how many pods may go (KCM 1.32, `pkg/controller/disruption`)."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_kind, key_of
@@ -9,7 +10,15 @@ from modules.cloud.apiserver.disruption_budgets import SYNC_FAILED, covers, with
 from modules.cloud.controllers.conditions import kept
 from modules.cloud.controllers.custom_scales import NoScaleError, replicas_of, scale_read
 from modules.cloud.controllers.deployment_sets import scaled_value
-from modules.cloud.controllers.plan import NOTHING, WARNING, EventNote, PlannedWrite, ReconcilePlan, update_status
+from modules.cloud.controllers.plan import (
+    NORMAL,
+    NOTHING,
+    WARNING,
+    EventNote,
+    PlannedWrite,
+    ReconcilePlan,
+    update_status,
+)
 from modules.cloud.controllers.pods import is_mirror, is_ready
 from modules.cloud.controllers.replica_set import is_unreachable
 from modules.cloud.controllers.view import View, controller_of, node_of
@@ -68,7 +77,26 @@ def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
     }
     times = [(parse_rfc3339(text) or 0.0) + _DELETION_SECONDS for text in disrupted.values()]
     write = update_status(budget, with_disruption_allowed(status, moment))
-    return ReconcilePlan(status=write, again_at=min(times, default=None))
+    return ReconcilePlan(
+        status=write, events=tuple(_notes(budget, pods)) if write else (), again_at=min(times, default=None)
+    )
+
+
+def _notes(budget: JsonObject, pods: Sequence[JsonObject]) -> Iterator[EventNote]:
+    """Yield the Events about pods that the budget cannot count as it is meant."""
+    if not pods:
+        yield EventNote(NORMAL, "NoPods", "No matching pods found")
+    spec = budget.get("spec") or {}
+    counts_replicas = spec.get("maxUnavailable") is not None or isinstance(spec.get("minAvailable"), str)
+    if counts_replicas and any(controller_of(pod) is None for pod in pods):
+        selector = json.dumps(spec.get("selector"))
+        yield EventNote(
+            WARNING,
+            "UnmanagedPods",
+            f"Pods selected by this PodDisruptionBudget (selector: {selector}) were found to be unmanaged. As a result,"
+            " the status of the PDB cannot be calculated correctly, which may result in undefined behavior. To account"
+            ' for these pods please set ".spec.minAvailable" field of the PDB to an integer value.',
+        )
 
 
 def _counts(view: View, budget: JsonObject, pods: Sequence[JsonObject]) -> tuple[int, int]:

@@ -91,6 +91,29 @@ def test_of_pods_without_a_controller_no_number_may_be_unavailable() -> None:
     assert (plan.status.call.body or {})["status"]["disruptionsAllowed"] == 0
 
 
+@pytest.mark.parametrize(
+    ("spec", "pods", "reasons"),
+    [
+        ({"maxUnavailable": 1}, 0, ["NoPods"]),
+        ({"maxUnavailable": 1}, 2, ["UnmanagedPods"]),
+        ({"minAvailable": "50%"}, 2, ["UnmanagedPods"]),
+        ({"minAvailable": 1}, 2, []),
+    ],
+)
+def test_events_tell_of_pods_that_a_budget_does_not_count(spec: JsonObject, pods: int, reasons: list[str]) -> None:
+    view = View()
+    made = stored(budget(**spec), "web")
+    view.put(made)
+    for number in range(pods):
+        pod = {"kind": "Pod", "apiVersion": "v1", "metadata": {"labels": {"app": "web"}}}
+        view.put(stored(pod, f"p{number}"))
+    plan = reconcile(view, key_of(made), 1e9)
+    assert [event.reason for event in plan.events] == reasons
+    assert plan.status is not None
+    view.put({**made, **plan.status.call.body, "metadata": {**made["metadata"], "resourceVersion": "2"}})
+    assert reconcile(view, key_of(made), 1e9).events == (), "they are not told again"
+
+
 def test_a_pod_that_is_gone_is_no_longer_noted_as_evicted() -> None:
     """Another one of its name, as of a StatefulSet, counts immediately."""
     view, now = View(), 1_800_000_000.0
