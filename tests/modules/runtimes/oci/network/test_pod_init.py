@@ -185,7 +185,7 @@ def test_a_processor_without_a_program() -> None:
 def test_the_process_that_makes_it_loads_little() -> None:
     """A pod waits for it; pathlib and sockets took more than a quarter of its processor time."""
     program = Path(pause.__file__).with_name("__main__.py")
-    command = [sys.executable, "-I", "-S", "-X", "importtime", program, "99", "/missing"]
+    command = [sys.executable, "-I", "-S", "-X", "importtime", str(program), "99", "/missing"]
     said = subprocess.run(command, check=False, capture_output=True, text=True, close_fds=True).stderr
     loaded = {line.rpartition("|")[2].strip() for line in said.splitlines() if line.startswith("import time:")}
     assert "modules.runtimes.oci.network.pause.process" in loaded
