@@ -13,10 +13,7 @@ import errno
 import os
 import resource
 import signal
-import socket
 from collections.abc import Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import Final, NoReturn
 
 from modules.runtimes.oci.network.pause.program import AWAITED, pause_program
@@ -47,25 +44,24 @@ def main(control: int, directory: str, kinds: Sequence[str]) -> NoReturn:
         directory: with the files of the pod's namespaces.
         kinds: its own namespaces, of NAMESPACES and USER.
     """
-    with socket.socket(fileno=control) as peer:
-        peer.set_inheritable(False)
-        try:
-            program = _enter(directory, kinds)
-            pid = os.fork()
-        except OSError as error:
-            peer.send(str(error).encode())
-            os._exit(1)
-        if pid:
-            peer.send(str(pid).encode())
-            os._exit(0)
-        try:
-            if peer.recv(len(GO)) == GO:
-                _give_up_rights()
-                os.execve(program, [_FILE], {})  # noqa: S606 - no shell
-        except OSError as error:
-            peer.send(str(error).encode())
-        finally:
-            os._exit(1)
+    os.set_inheritable(control, False)  # noqa: FBT003 - the function's form
+    try:
+        program = _enter(directory, kinds)
+        pid = os.fork()
+    except OSError as error:
+        os.write(control, str(error).encode())
+        os._exit(1)
+    if pid:
+        os.write(control, str(pid).encode())
+        os._exit(0)
+    try:
+        if os.read(control, len(GO)) == GO:
+            _give_up_rights()
+            os.execve(program, [_FILE], {})  # noqa: S606 - no shell
+    except OSError as error:
+        os.write(control, str(error).encode())
+    finally:
+        os._exit(1)
 
 
 def _enter(directory: str, kinds: Sequence[str]) -> int:
@@ -97,11 +93,11 @@ def _enter_empty_root(directory: str) -> int:
     kernel.mount("", "/", "", kernel.MS_REC | kernel.MS_PRIVATE)
     kernel.mount(directory, directory, "tmpfs", _SAFE, _ROOT_OPTIONS)
     os.chdir(directory)
-    with Path(_FILE).open("xb", buffering=0) as file:
+    with open(_FILE, "xb", buffering=0) as file:  # noqa: PTH123 - pathlib costs a third of the process
         file.write(content)
         os.fchmod(file.fileno(), _EXECUTED_ONLY)
     program = os.open(_FILE, os.O_PATH | os.O_CLOEXEC)
-    Path(_FILE).unlink()
+    os.unlink(_FILE)  # noqa: PTH108
     kernel.mount("", ".", "", kernel.MS_REMOUNT | kernel.MS_BIND | kernel.MS_RDONLY | _SAFE)
     kernel.pivot_root(".", ".")
     kernel.unmount(".", kernel.MNT_DETACH)
@@ -120,8 +116,10 @@ def _give_up_rights() -> None:
     kernel.forbid_new_privileges()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for number in range(1, signal.NSIG):
-        with suppress(OSError, ValueError):  # KILL, STOP and the C library's own
+        try:
             signal.signal(number, signal.SIG_DFL)
+        except (OSError, ValueError):  # KILL, STOP and the C library's own
+            continue
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, AWAITED)
     os.umask(0o077)

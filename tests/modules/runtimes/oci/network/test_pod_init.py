@@ -5,10 +5,12 @@ import select
 import signal
 import struct
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from modules.runtimes.oci.network import pause
 from modules.runtimes.oci.network.kernel import bind_file
 from modules.runtimes.oci.network.namespaces import PodNamespaces
 from modules.runtimes.oci.network.pause.program import pause_program
@@ -178,3 +180,13 @@ def test_the_program_of_each_processor(machine: str, kind: int, bits: int) -> No
 def test_a_processor_without_a_program() -> None:
     """There is no other program in its place."""
     assert pause_program("s390x") is None
+
+
+def test_the_process_that_makes_it_loads_little() -> None:
+    """A pod waits for it; pathlib and sockets took more than a quarter of its processor time."""
+    program = Path(pause.__file__).with_name("__main__.py")
+    command = [sys.executable, "-I", "-S", "-X", "importtime", str(program), "99", "/missing"]
+    said = subprocess.run(command, check=False, capture_output=True, text=True, close_fds=True).stderr
+    loaded = {line.rpartition("|")[2].strip() for line in said.splitlines() if line.startswith("import time:")}
+    assert "modules.runtimes.oci.network.pause.process" in loaded
+    assert not loaded & {"fnmatch", "ipaddress", "pathlib", "selectors", "socket", "urllib.parse"}
