@@ -69,11 +69,9 @@ class BusMetrics(Collector):
 
     Args:
         registry: collects the metrics.
-        side: the grammar of the resource strings in the hive.
     """
 
-    def __init__(self, registry: CollectorRegistry, side: Side = Side.EDGE) -> None:
-        self._side = side
+    def __init__(self, registry: CollectorRegistry) -> None:
         self._lock = threading.Lock()
         self._cells: dict[tuple[str, ...], _Cell] = {}
         self._found: dict[tuple[str, ...], _Cell] = {}
@@ -130,7 +128,7 @@ class BusMetrics(Collector):
 
     def _labels(self, record: DeliveryRecord) -> tuple[str, ...]:
         route = record.message.route
-        kind = type_of(route.resource, self._side)
+        kind = type_of(route.resource, Side.EDGE)
         return (
             route.source if route.source in _SOURCES else _OTHER,
             _module(record),

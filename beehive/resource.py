@@ -101,10 +101,6 @@ class Resource(msgspec.Struct, frozen=True, gc=False):
             raise ResourceError("cannot address a node", repr(node), "a node id without a slash is wanted")
         return msgspec.structs.replace(self, node=node)
 
-    def on_edge(self) -> "Resource":
-        """Return the resource of this object on the edge side: without the node."""
-        return msgspec.structs.replace(self, node="")
-
     def __str__(self) -> str:
         prefix = f"node/{self.node}/" if self.node else ""
         if self.form is not Form.OBJECT:

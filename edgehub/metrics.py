@@ -4,7 +4,6 @@ from typing import TypeVar
 
 from beehive.exposition import (
     Collector,
-    CollectorRegistry,
     CounterFamily,
     GaugeFamily,
     MetricFamily,
@@ -22,13 +21,10 @@ class LinkCollector(Collector):
 
     Args:
         counters: as returned by `edgehub.install`.
-        registry: registers the collector, if given.
     """
 
-    def __init__(self, counters: LinkCounters, registry: CollectorRegistry | None = None) -> None:
+    def __init__(self, counters: LinkCounters) -> None:
         self._counters = counters
-        if registry is not None:
-            registry.register(self)
 
     def collect(self) -> list[MetricFamily]:
         """Return the present values."""

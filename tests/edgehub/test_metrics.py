@@ -9,7 +9,7 @@ from edgehub.metrics import LinkCollector
 def test_every_counter_is_exported_under_its_reason() -> None:
     """Names and labels are what dashboards are made of."""
     counters, registry = LinkCounters(lambda: {"state": (8, 900)}), CollectorRegistry()
-    LinkCollector(counters, registry)
+    registry.register(LinkCollector(counters))
     counters.connected = True
     counters.connections, counters.received, counters.received_bytes = 2, 3, 400
     counters.sent, counters.confirmed, counters.late = 5, 4, 1

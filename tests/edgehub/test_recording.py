@@ -4,7 +4,7 @@ import base64
 
 import msgspec
 
-from beehive import DeliveryRecord, Group, Message, Module, Operation, handles
+from beehive import Group, Message, Module, Operation, handles
 from beehive.testing import Harness
 from beehive.trace.entries import EntrySink
 from beehive.trace.format import Direction, LinkFrame, Note, NoteKind
@@ -14,6 +14,7 @@ from edgehub.link import LinkFactory
 from edgehub.recording import LinkRecord, RecordingLinks
 from edgehub.settings import EdgeHubSettings
 from modules.lab.doubles.memory_cloud import MemoryCloud
+from tests.beehive.test_taps import Tape
 
 PASSWORD = "planted-password"  # noqa: S105
 
@@ -27,16 +28,6 @@ class Meta(Module):
     @handles()
     def take(self, message: Message) -> None:
         """Nothing to do."""
-
-
-class Tape:
-    """A tap that keeps everything."""
-
-    def __init__(self) -> None:
-        self.records: list[DeliveryRecord] = []
-
-    def delivered(self, record: DeliveryRecord) -> None:
-        self.records.append(record)
 
 
 def test_frames_of_both_directions_are_recorded_and_begin_the_traces_of_what_follows() -> None:

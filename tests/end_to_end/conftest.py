@@ -2,6 +2,7 @@
 
 from collections.abc import Generator, Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -16,6 +17,7 @@ from tests.end_to_end.runtimes import (
     RuntimeUnderTest,
 )
 from tests.end_to_end.shared import SharedMachine
+from tests.modules.edge.eventbus.broker import Broker
 from tests.modules.runtimes.oci.node import reason_missing as oci_missing
 from tests.support.containerd import PrivateContainerd, reason_missing
 from tests.support.dockerd import PrivateDockerd
@@ -80,6 +82,16 @@ def docker() -> Iterator[DockerUnderTest]:
         pytest.skip(reason)
     with PrivateDockerd() as daemon, DockerUnderTest(daemon) as under_test:
         yield under_test
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    """A mosquitto; the test's module is marked `needs_mosquitto`."""
+    directory = tmp_path / "broker"
+    directory.mkdir()
+    made = Broker(directory).start()
+    yield made
+    made.stop()
 
 
 @pytest.fixture(params=["embedded", "oci", "docker", pytest.param("containerd", marks=pytest.mark.containerd)])

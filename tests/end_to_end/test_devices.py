@@ -33,15 +33,6 @@ GET = "$hw/events/device/default/thermo/twin/get"
 NODE = "edge-1"
 
 
-@pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    directory = tmp_path / "broker"
-    directory.mkdir()
-    made = Broker(directory).start()
-    yield made
-    made.stop()
-
-
 def _configuration(root: Path, port: int, cloud: str = "") -> EdgeCoreConfig:
     config = alone(EdgeCoreConfig.below(root))
     if cloud:

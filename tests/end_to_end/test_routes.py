@@ -27,15 +27,6 @@ ASKED = "http://cap.example/call"
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
-    directory = tmp_path / "broker"
-    directory.mkdir()
-    made = Broker(directory).start()
-    yield made
-    made.stop()
-
-
-@pytest.fixture
 def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stub]:
     monkeypatch.setattr(status_writer, "FIRST", 0.05)
     directory = tmp_path / "cloud"

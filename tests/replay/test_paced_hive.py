@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import pytest
 from msgspec.structs import replace
 
-from beehive import Message, Module, ModuleName, handles
+from beehive import Hive, Message, Module, ModuleName, handles
 from beehive.simulation import Simulation
 from beehive.trace import Delivered, Note, NoteKind, RecordedMessage
 from beehive.trace_context import acting_as
@@ -28,13 +28,9 @@ def recorded(span: int, at: float, way: str, resource: str, waited: float = 0.0)
     return Delivered(at, span, 0, span, sender, to, way, "handled", "", 0, waited, 0.0, message)
 
 
-def handled(
-    deliveries: Iterable[Delivered], early: Iterable[str], late: Iterable[str] = (), *, is_simulated: bool = False
-) -> list[tuple[str, float]]:
-    """Return what edged handles, and when: messages that come immediately, and after a second; it asks when `a` comes,
-    and is answered at once.
-    """
-    simulation, found = Simulation(), list[tuple[str, float]]()
+def add_edged_that_asks(hive: Hive) -> list[tuple[str, float]]:
+    """Add an edged that asks when `a` comes, and is answered at once; return what it will handle, and when."""
+    found: list[tuple[str, float]] = []
 
     class Asking(Module):
         name = ModuleName.EDGED
@@ -57,9 +53,18 @@ def handled(
             """Answer at once."""
             self.reply(message)
 
-    hive = PacedHive(simulation, deliveries, is_simulated=is_simulated)
     hive.add(Asking)
     hive.add(Answering)
+    return found
+
+
+def handled(
+    deliveries: Iterable[Delivered], early: Iterable[str], late: Iterable[str] = (), *, is_simulated: bool = False
+) -> list[tuple[str, float]]:
+    """Return what edged handles, and when: messages that come immediately, and after a second."""
+    simulation = Simulation()
+    hive = PacedHive(simulation, deliveries, is_simulated=is_simulated)
+    found = add_edged_that_asks(hive)
     hive.start()
     for resources, seconds in ((early, 1.0), (late, 5.0)):
         for resource in resources:

@@ -6,7 +6,7 @@ from unittest import mock
 import msgspec
 import pytest
 
-from beehive import Actor, Message, Module, ModuleName, handles
+from beehive import Actor, Message, Module, ModuleName
 from beehive.clock import Timer
 from beehive.delivery import ANSWER
 from beehive.simulation import Simulation
@@ -24,7 +24,7 @@ from modules.lab.replay.run import Replay
 from modules.lab.replay.timers import RecordedTimers
 from modules.lab.replay.turns import RecordedTurns, begun_in_time, paced
 from modules.lab.replay.worker_reads import FIRST
-from tests.replay.test_paced_hive import recorded
+from tests.replay.test_paced_hive import add_edged_that_asks, recorded
 
 EDGED = ModuleName.EDGED.value
 
@@ -126,30 +126,9 @@ def test_an_answer_that_waited_behind_a_later_message_comes_behind_it_again() ->
         recorded(4, 0.4, "send", "b", waited=0.2),
     ]
     turns = RecordedTurns([turn(0.6, ANSWER, cause=3)])
-    simulation, found = Simulation(), list[tuple[str, float]]()
-
-    class Asking(Module):
-        name = ModuleName.EDGED
-
-        @handles()
-        def on_message(self, message: Message) -> None:
-            found.append((message.route.resource, round(self.clock.monotonic(), 3)))
-            if message.route.resource == "a":
-                self.request(ModuleName.METAMANAGER, self.message("q", "query", None), 9.0, self._answered)
-
-        def _answered(self, _answer: object) -> None:
-            found.append(("answer", round(self.clock.monotonic(), 3)))
-
-    class Answering(Module):
-        name = ModuleName.METAMANAGER
-
-        @handles()
-        def on_message(self, message: Message) -> None:
-            self.reply(message)
-
+    simulation = Simulation()
     hive = PacedHive(simulation, deliveries, turns.answered, (EDGED,))
-    hive.add(Asking)
-    hive.add(Answering)
+    found = add_edged_that_asks(hive)
     hive.start()
     for resource, seconds in (("a", 0.2), ("b", 2.0)):
         hive.send(EDGED, Message.new(simulation.clock, resource=resource, operation="update", source="test"))

@@ -118,15 +118,6 @@ def exact_version(options: JsonObject, present: int) -> int:
     return version if match == EXACT or (not match and _limit(options)) else 0
 
 
-def selected_objects(cluster: Cluster, kind: Kind, namespace: str, options: JsonObject) -> list[JsonObject]:
-    """Return the objects that the options' selectors select.
-
-    Raises:
-        ApiStatusError: a selector cannot be read.
-    """
-    return list(_selected_after(cluster, kind, namespace, options, _Place(cluster.storage.version, "", "")))
-
-
 def _selected_after(
     cluster: Cluster, kind: Kind, namespace: str, options: JsonObject, place: _Place
 ) -> Iterator[JsonObject]:

@@ -102,9 +102,9 @@ def without_elements(table_name: str, set_name: str, keys: Sequence[bytes]) -> I
     return _elements(_DEL_ELEMENT, table_name, set_name, keys, 0)
 
 
-def meta(key: int, register: int = FIRST) -> bytes:
+def meta(key: int) -> bytes:
     """Return the expression that loads a fact about a packet."""
-    return _expression("meta", _number(1, register), _number(2, key))
+    return _expression("meta", _number(1, FIRST), _number(2, key))
 
 
 def payload(header: int, offset: int, size: int, register: int = FIRST) -> bytes:

@@ -19,6 +19,7 @@ from modules.edge.edgemesh.proxy.plane import ProxyPlane, listen_address
 from modules.edge.edgemesh.tables import Address, MeshTarget, PortTable, target_to
 from tests.modules.edge.edgemesh.machine import SECONDS, Machine, Pod, needs_nft, own_machine
 from tests.modules.edge.edgemesh.objects import port_table
+from tests.modules.edge.edgemesh.test_proxy import everything
 from tests.support.ports import free_port
 
 REFUSED: Final = (ConnectionRefusedError, ConnectionResetError, PermissionError)
@@ -207,14 +208,6 @@ def reached(bed: Bed, table: PortTable, servers: list[Server], number: int) -> C
             ready[0].accept()[0].close()
             found[next(place for place, each in enumerate(servers) if each.channel is ready[0])] += 1
     return found
-
-
-def everything(channel: socket.socket) -> bytes:
-    """All bytes until the end."""
-    parts = []
-    while part := channel.recv(1 << 20):
-        parts.append(part)
-    return b"".join(parts)
 
 
 def is_refused(bed: Bed, table: PortTable) -> bool:

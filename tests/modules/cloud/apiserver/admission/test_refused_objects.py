@@ -5,11 +5,8 @@ from typing import Any
 
 import pytest
 
-from beehive.clock import RealClock
 from modules.apimachinery.api_errors import ApiError
-from modules.cloud.apiserver.admission.chain import PLUGINS
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.system_objects import make_system_objects
 from tests.modules.cloud.objects import SIGNING_REQUEST, configmap, pod, service
 
 Json = dict[str, Any]
@@ -706,13 +703,6 @@ ROWS: list[tuple[str, Json, str, str]] = [
     ("a hostname with a dot", pod(hostname="a.b"), "spec.hostname", "must not contain dots"),
 ]
 """What is wrong, the object, the field, and a part of the message."""
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Cluster:
-    made = Cluster(RealClock(), plugins=PLUGINS)
-    make_system_objects(made)
-    return made
 
 
 @pytest.mark.parametrize(

@@ -6,17 +6,14 @@ from typing import Any
 
 import pytest
 
-from beehive.clock import RealClock
 from modules.apimachinery.api_errors import ApiError
 from modules.apimachinery.kinds import KINDS, key_of, kind_named
 from modules.apimachinery.served_resources import RESOURCES
 from modules.apimachinery.strategic_merge import merge_json
 from modules.apimachinery.validation.invalid_fields import InvalidFieldsError
 from modules.apimachinery.validation.pods import MIRROR
-from modules.cloud.apiserver.admission.chain import PLUGINS
 from modules.cloud.apiserver.api_calls import serve
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.system_objects import make_system_objects
 from modules.cloud.client.calls import MERGE, ApiCall, ApiResult
 from tests.modules.cloud.apiserver.updates.samples import sample
 from tests.modules.cloud.objects import CERTIFICATE
@@ -85,13 +82,6 @@ _COUNTED: dict[str, Json] = {
 }
 del _COUNTED["PriorityClass"]  # has no spec, and always its first generation
 del _COUNTED["CustomResourceDefinition"]  # see below
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Cluster:
-    made = Cluster(RealClock(), plugins=PLUGINS)
-    make_system_objects(made)
-    return made
 
 
 def make(cluster: Cluster, kind: str) -> Json:

@@ -9,13 +9,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from beehive.clock import RealClock
 from modules.apimachinery.api_errors import ApiError
 from modules.apimachinery.kinds import KINDS as STORED
 from modules.apimachinery.strategic_merge import merge_json
-from modules.cloud.apiserver.admission.chain import PLUGINS
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.system_objects import make_system_objects
 from tests.modules.cloud.apiserver.updates.samples import KINDS, sample
 
 Json = dict[str, Any]
@@ -355,13 +352,6 @@ ROWS = (
     Row("ResourceSlice", _spec(pool={"generation": 2})),
     Row("DeviceClass", _spec(selectors=[{"cel": {"expression": "true"}}])),
 )
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Cluster:
-    made = Cluster(RealClock(), plugins=PLUGINS)
-    make_system_objects(made)
-    return made
 
 
 def _id(row: Row) -> str:
