@@ -96,6 +96,9 @@ class NodeSession:
         self._deletions: dict[str, str] = {}
         """Uids with a pending deletion, by resource; not of pods."""
 
+    def __len__(self) -> int:
+        return len(self._waiting) + len(self._under_way)
+
     @property
     def waiting(self) -> int:
         """The number of messages that were not sent yet."""

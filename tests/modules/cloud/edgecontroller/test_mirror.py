@@ -307,8 +307,13 @@ def test_a_status_from_the_same_process_shares_the_rest_of_its_pod(managed: list
 
 def test_whether_a_pod_is_kept_whole_is_not_asked_for_each_status() -> None:
     """Another node would be another change."""
-    asked: list[int] = []
-    mirror = Mirror(lambda _key, _obj, _size: not asked.append(1))
+    asked = list[ObjectKey]()
+
+    def keeps(key: ObjectKey, _obj: JsonObject, _size: int) -> bool:
+        asked.append(key)
+        return True
+
+    mirror = Mirror(keeps)
     for version, before in (("5", ""), ("6", "5"), ("9", "8")):
         pod: JsonObject = {
             "apiVersion": "v1",
