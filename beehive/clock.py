@@ -166,11 +166,11 @@ class RealClock(Clock):
     def after(self, seconds: float, function: Callable[[], None]) -> Timer:
         due = time.monotonic() + seconds
         with self._lock:
+            if self._thread is None and not self._closed:
+                self._start_thread()
             alarm = self._alarms.add(self, due, function)
             if self._closed:
                 self._alarms.clear()
-            elif self._thread is None:
-                self._start_thread()
             elif due < self._wakes_at:
                 self._changed.notify()
         return alarm
@@ -191,8 +191,9 @@ class RealClock(Clock):
             thread.join()
 
     def _start_thread(self) -> None:
-        self._thread = threading.Thread(target=self._run, name="clock", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._run, name="clock", daemon=True)
+        thread.start()
+        self._thread = thread
 
     def _run(self) -> None:
         while (function := self._next_due()) is not None:

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Final
@@ -109,9 +110,12 @@ def _is_module(name: str) -> bool:
 def _words(package: Path) -> set[str]:
     """Names of a package's files and directories, and of functions, options and commands in its code."""
     found = {path.stem for path in package.rglob("*") if path.is_dir() or path.suffix == ".py"}
-    for path in package.rglob("*.py"):
-        found |= set(re.findall(r"\w+", re.sub(r'"{3}.*?"{3}|#[^\n]*', "", path.read_text(), flags=re.DOTALL)))
-    return found
+    return found.union(*map(_words_of_file, package.rglob("*.py")))
+
+
+@cache
+def _words_of_file(path: Path) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", re.sub(r'"{3}.*?"{3}|#[^\n]*', "", path.read_text(), flags=re.DOTALL)))
 
 
 def test_every_test_that_a_threat_names_is_there() -> None:

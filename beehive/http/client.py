@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 import h11
 
-from beehive.http.errors import HttpError
+from beehive.http.errors import HttpError, reason_of
 from beehive.http.events import PIECE_BYTES, SMALL_PIECES, Receive, next_event
 
 _SWITCHING: Final = 101
@@ -60,7 +60,7 @@ class ClientExchange:
             head = send(h11.Request(method=method, target=target, headers=encoded))
             return head + (send(h11.Data(data=body)) if body else b"") + send(h11.EndOfMessage())
         except h11.LocalProtocolError as error:
-            raise HttpError(error.error_status_hint, str(error)) from error
+            raise HttpError(error.error_status_hint, reason_of(error)) from error
 
     @property
     def rest(self) -> bytes:
@@ -103,7 +103,7 @@ class ClientExchange:
                 elif isinstance(event, h11.Response):
                     yield _head(event)
         except h11.RemoteProtocolError as error:
-            raise HttpError(error.error_status_hint, str(error)) from error
+            raise HttpError(error.error_status_hint, reason_of(error)) from error
 
     @property
     def complete(self) -> bool:

@@ -5,7 +5,12 @@ BeehiveError
 └── HttpStatusError     the response to one request, with a status of 400 or more
 """
 
+import re
+from typing import Final
+
 from beehive.errors import BeehiveError
+
+_QUOTED: Final = re.compile(r":? (?:bytearray\()?b['\"].*", re.DOTALL)
 
 
 class HttpError(BeehiveError):
@@ -35,3 +40,10 @@ class HttpStatusError(BeehiveError):
     def __init__(self, status: int, attempt: str, on: str = "", hint: str = "") -> None:
         super().__init__(attempt, on, hint)
         self.status = status
+
+
+def reason_of(error: Exception) -> str:
+    """Return what is wrong with a message of HTTP, without the bytes that h11 quotes: they may be a credential, or
+    64 KiB of the peer's.
+    """
+    return _QUOTED.sub("", str(error))

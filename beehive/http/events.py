@@ -5,7 +5,7 @@ from typing import Final
 
 import h11
 
-from beehive.http.errors import HttpError
+from beehive.http.errors import HttpError, reason_of
 
 Receive = Callable[[], bytes]
 """Returns the connection's next bytes, `b""` at its end; blocks, and raises on the caller's deadline."""
@@ -38,4 +38,4 @@ def next_event(connection: h11.Connection, receive: Receive, *, waits: bool = Tr
                 raise HttpError(400, f"more than {SMALL_PIECES} reads brought less than {PIECE_BYTES} bytes")
             connection.receive_data(data)
     except h11.RemoteProtocolError as error:
-        raise HttpError(error.error_status_hint, str(error)) from error
+        raise HttpError(error.error_status_hint, reason_of(error)) from error

@@ -8,7 +8,8 @@ import pytest
 
 from metamanager import sqlite_migrations
 from metamanager.sqlite_migrations import migrate
-from metamanager.sqlite_open import open_file
+from metamanager.sqlite_open import BUSY_MILLISECONDS, open_file
+from metamanager.sqlite_store import SqliteStore
 from tests.support.failing import Attempt, Failing, PlannedError, fail_at_each_call
 
 
@@ -42,3 +43,15 @@ def test_a_step_that_fails_for_any_reason_is_rolled_back(monkeypatch: pytest.Mon
         assert not connection.in_transaction
         patched.undo()
         migrate(connection, "memory")
+
+
+def test_after_a_failed_truncation_of_the_log_others_are_waited_for_as_before(tmp_path: Path) -> None:
+    with closing(SqliteStore(tmp_path / "edgecore.db")) as store:
+
+        def refuse(_action: int, name: str | None, *_others: str | None) -> int:
+            return sqlite3.SQLITE_DENY if name == "wal_checkpoint" else sqlite3.SQLITE_OK
+
+        store._connection.set_authorizer(refuse)
+        store.make_room()
+        store._connection.set_authorizer(None)
+        assert store._connection.execute("PRAGMA busy_timeout").fetchone() == (BUSY_MILLISECONDS,)

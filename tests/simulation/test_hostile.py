@@ -1,6 +1,9 @@
 """A hostile node beside the honest ones changes nothing for them; were there a hole, it would be noticed."""
 
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,8 +11,12 @@ import pytest
 from modules.cloud.authorization.access_control import AccessControl
 from modules.cloud.cloudhub import routing
 from modules.lab.simulate import run
+from modules.lab.simulate.cloud import SimulatedCloud
 from modules.lab.simulate.draw import FaultProfile
+from modules.lab.simulate.hostile_node import NODE, HostileNode
 from modules.lab.simulate.seeds import SeedSettings, run_seed
+from modules.lab.simulate.status_watch import StatusWatch
+from modules.lab.simulate.world import World
 from tests.support.slow import one_in
 
 _EVERY = 0.5
@@ -22,6 +29,21 @@ def test_it_changes_nothing_of_others(profile: FaultProfile, seed: int) -> None:
     settings = SeedSettings(nodes=2, seconds=90, pods=3, profile=profile, hostile=_EVERY)
     violation = run_seed(seed, settings).violation
     assert violation is None, str(violation)
+
+
+def test_what_it_does_not_acknowledge_stays_recorded(tmp_path: Path) -> None:
+    """The deletion of a pod that it has made up; of an honest node that is a violation."""
+    with World(1) as world:
+        cloud = SimulatedCloud(world, tmp_path, StatusWatch(world))
+        cloud.start()
+        with closing(sqlite3.connect(cloud.state_path)) as database, database:
+            row = "'a', 'Pod', 'default', 'a', 0"
+            for node in ("node-0", NODE):
+                columns = "(node, uid, kind, namespace, name, version)"
+                database.execute(f"INSERT INTO cluster_syncs {columns} VALUES (?, {row})", (node,))  # noqa: S608 - ours
+        HostileNode(world, cloud, _EVERY)
+        assert list(cloud.disagreements()) == ["the record that node-0 has Pod a (a) is left over"]
+        cloud.close()
 
 
 def _admits_all(_gate: AccessControl, _node: str) -> Callable[[Any, Any], None]:

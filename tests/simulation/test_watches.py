@@ -1,6 +1,8 @@
 """What the simulation watches, seen for itself: each watch says what is wrong, and nothing of what is right."""
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import cast
@@ -22,13 +24,16 @@ from modules.cloud.storage.object_storage import EventType
 from modules.edge.devicetwin.state import Device, Twin, encode
 from modules.edge.devicetwin.state import Side as TwinSide
 from modules.lab.simulate.broker import SimulatedBroker
+from modules.lab.simulate.convergence import of_references
 from modules.lab.simulate.device_watch import TEMPERATURE, DeviceWatch
+from modules.lab.simulate.disk import DATABASE
 from modules.lab.simulate.ended_watch import EndedWatch
 from modules.lab.simulate.machine import Machine
 from modules.lab.simulate.repetition_watch import RepetitionWatch
 from modules.lab.simulate.row_watch import RowWatch
 from modules.lab.simulate.runtime_watch import RuntimeWatch
 from modules.lab.simulate.status_watch import StatusWatch, unlike
+from modules.lab.simulate.wire_watch import WireWatch
 from modules.lab.simulate.workload_watch import WorkloadWatch
 from modules.lab.simulate.world import World
 from protos.cri.v1 import api_pb2 as pb
@@ -53,6 +58,46 @@ def pod(phase: str, **status: str) -> JsonObject:
 def found(*phases: str) -> tuple[Pod, ...]:
     meta = ObjectMeta(name="a", namespace="default", uid=PodUid("u"))
     return tuple(Pod(metadata=meta, spec=PodSpec(), status=PodStatus(phase=phase)) for phase in phases)
+
+
+@pytest.mark.parametrize(
+    ("rows", "problems"),
+    [
+        ({"default/secret/keys": ("s", 7)}, []),
+        ({"default/secret/keys": ("s", 6)}, ["row default/secret/keys is ('s', 6), in the cloud it is ('s', 7)"]),
+        ({}, ["row default/secret/keys is None, in the cloud it is ('s', 7)"]),
+    ],
+)
+def test_the_secrets_of_pods_are_as_in_the_cloud(rows: dict[str, tuple[str, int]], problems: list[str]) -> None:
+    """Those of ended pods need not be, and what the cloud lacks may be anything."""
+    volumes = [{"name": "v", "secret": {"secretName": "keys"}}, {"name": "w", "configMap": {"name": "gone"}}]
+    ended = {"spec": {"volumes": [{"name": "v", "secret": {"secretName": "old"}}]}, "status": {"phase": "Failed"}}
+    pods: dict[str, JsonObject] = {"u": {"spec": {"volumes": volumes}}, "e": ended}
+    secret: JsonObject = {"metadata": {"uid": "s", "resourceVersion": "7"}}
+    found = of_references(rows, pods, lambda _kind, _namespace, name: None if name == "gone" else secret)
+    assert list(found) == problems
+
+
+@pytest.mark.parametrize(("code", "violations"), [(404, []), (500, ["what is acknowledged is stored"])])
+def test_a_pod_that_the_cloud_does_not_have_may_be_followed_by_another(
+    world: World, tmp_path: Path, code: int, violations: list[str]
+) -> None:
+    """The answer to a mirror pod that the node has made again is stored, and its watch event may not have come yet."""
+    wire = WireWatch(world, "node-0", EndedWatch(world, "node-0"), {})
+    clock = VirtualClock(1)
+    meta = {"name": "a", "namespace": "default", "uid": "u", "resourceVersion": "7"}
+    came = Message.new(clock, source="edgecontroller", resource=KEY, operation="insert", content={"metadata": meta})
+    wire.came_down(encode_frame(came))
+    wire.sent_up(encode_frame(came.reply(clock, "OK", source="metamanager")))
+    report = Message.new(clock, source="edged", resource="default/podpatch/a", operation="patch", content="{}")
+    refusal = {"kind": "Status", "status": "Failure", "code": code, "reason": "NotFound" if code == 404 else ""}
+    wire.came_down(encode_frame(report.reply(clock, {"Object": None, "Err": {"ErrStatus": refusal}}, source="x")))
+    with closing(sqlite3.connect(tmp_path / DATABASE)) as database, database:
+        database.execute("CREATE TABLE meta (key, uid, resource_version)")
+        database.execute("CREATE TABLE edgecore_history (id, key, cause)")
+        database.execute("INSERT INTO meta VALUES (?, 'other', 8)", (KEY,))
+    wire.check(tmp_path)
+    assert invariants(world) == violations
 
 
 def invariants(world: World) -> list[str]:

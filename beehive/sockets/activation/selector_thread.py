@@ -8,7 +8,7 @@ import socket
 import threading
 from collections import deque
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class SelectorThread:
         self._selector: selectors.BaseSelector
         self._waking: socket.socket
         self._woken: socket.socket
+        self._closing: ExitStack
 
     def begin(self) -> None:
         """Register a user; the first starts the thread. Raises OSError when the process may open no more files."""
@@ -55,9 +56,7 @@ class SelectorThread:
             self._wake()
             if thread is not None:
                 thread.join()
-            self._selector.close()
-            self._waking.close()
-            self._woken.close()
+            self._closing.close()
 
     def call(self, function: Callable[[], T]) -> Future[T]:
         """Call a function on the thread, which has a user; return its result as a future."""
@@ -84,13 +83,15 @@ class SelectorThread:
             self._selector.unregister(watched)
 
     def _start(self) -> None:
-        self._waking, self._woken = socket.socketpair()
-        self._waking.settimeout(0.0)
-        self._woken.settimeout(0.0)
-        self._selector = selectors.DefaultSelector()
-        self._selector.register(self._woken, READ, self._drain)
-        self._thread = threading.Thread(target=self._run, name="socket-activation", daemon=True)
-        self._thread.start()
+        with ExitStack() as closing:
+            self._waking, self._woken = map(closing.enter_context, socket.socketpair())
+            self._waking.settimeout(0.0)
+            self._woken.settimeout(0.0)
+            self._selector = closing.enter_context(selectors.DefaultSelector())
+            self._selector.register(self._woken, READ, self._drain)
+            self._thread = threading.Thread(target=self._run, name="socket-activation", daemon=True)
+            self._thread.start()
+            self._closing = closing.pop_all()
 
     def _wake(self) -> None:
         with suppress(OSError):  # it has been woken already, or has ended

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from modules.apimachinery.computed import charge_steps
+
 STATES: Final = 2000
 """States of one pattern."""
 _STATES_IN_STEP: Final = 32
@@ -61,6 +63,8 @@ class Pattern:
         self._depth = 0
         self._flags = frozenset[str]()
         self._states: list[_State] = []
+        self._classes: dict[tuple[int, frozenset[str]], tuple[re.Pattern[str], int]] = {}
+        """By its place and the flags, a class of characters and its end: a repeated one is read once."""
         self._moves: dict[tuple[frozenset[int], str], frozenset[int]] = {}
         self._kept = 0
         self._first, last = self._alternatives()
@@ -69,6 +73,11 @@ class Pattern:
         self._last = self._state(None)
         self._states[last].after.append(self._last)
         self._begin = self._closure({self._first}, is_start=True)
+
+    @property
+    def states(self) -> int:
+        """How many states it has: the work of its compilation."""
+        return len(self._states)
 
     def search(self, value: str, charge: Callable[[int], None] = lambda _steps: None) -> bool:
         """Return whether the pattern is found in a text.
@@ -204,11 +213,11 @@ class Pattern:
         if char == "(":
             return self._group()
         if char == "[":
-            found = _CLASS.match(self._text, self._at)
-            if found is None:
-                raise PatternError("a class of characters cannot be read")
-            self._at = found.end()
-            return self._test(self._compiled("[" + _IN_CLASS.sub(_part_of_class, found[0][1:])))
+            place = self._at, self._flags
+            if place not in self._classes:
+                self._classes[place] = self._class()
+            test, self._at = self._classes[place]
+            return self._test(test)
         self._at += 1
         if char in ("^", "$"):
             return self._test(_START if char == "^" else _END)
@@ -219,6 +228,13 @@ class Pattern:
         if char == ".":
             return self._test(_ALL if "s" in self._flags else _ANY)
         return self._test(self._compiled(re.escape(char)))
+
+    def _class(self) -> "tuple[re.Pattern[str], int]":
+        """Return the class of characters that begins here, and its end."""
+        found = _CLASS.match(self._text, self._at)
+        if found is None:
+            raise PatternError("a class of characters cannot be read")
+        return self._compiled("[" + _IN_CLASS.sub(_part_of_class, found[0][1:])), found.end()
 
     def _set_flags(self, end: str) -> bool:
         """Read flags that end with a character, and return whether there were any."""
@@ -278,9 +294,11 @@ def _part_of_class(found: "re.Match[str]") -> str:
 
 @lru_cache(256)
 def pattern(text: str) -> Pattern:
-    """Return a compiled pattern.
+    """Return a compiled pattern. A compilation takes a step (`charge_steps`) for each state.
 
     Raises:
         PatternError: it cannot be used.
     """
-    return Pattern(text)
+    compiled = Pattern(text)
+    charge_steps(compiled.states)
+    return compiled

@@ -8,8 +8,9 @@ import msgspec
 
 from modules.apimachinery.api_errors import TooLargeError
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.limits import VALUES
 from modules.apimachinery.structural_schema.embedded import EMBEDDED
-from modules.apimachinery.structural_schema.patterns import PatternError, pattern
+from modules.apimachinery.structural_schema.patterns import PatternError
 from modules.apimachinery.structural_schema.values import INT_OR_STRING, PRESERVE, Steps, faults
 from modules.apimachinery.validation.causes import Cause, forbidden, invalid, required, unsupported
 from modules.apimachinery.validation.invalid_fields import MOST
@@ -48,15 +49,16 @@ def has_validations(definition: JsonObject) -> bool:
     return f'"{_VALIDATIONS}":'.encode() in msgspec.json.encode(definition)
 
 
-def schema_faults(schema: Any, path: str, *, takes_validations: bool = True) -> list[Cause]:
+def schema_faults(schema: Any, path: str, steps: Steps | None = None, *, takes_validations: bool = True) -> list[Cause]:
     """Return the rules that a schema breaks; at most twenty.
 
     Args:
         schema: an `openAPIV3Schema`.
         path: its place in the CustomResourceDefinition.
+        steps: counts the steps of its patterns and defaults, for all versions; None: for this one.
         takes_validations: whether rules in CEL are taken, though they are not evaluated.
     """
-    checker = _Checker(takes_validations=takes_validations)
+    checker = _Checker(steps or Steps(), takes_validations=takes_validations)
     found = list(islice(checker.check(schema, path, 0), MOST))
     if not found and schema.get("type") != "object":
         found.append(invalid(f"{path}.type", schema.get("type", ""), "must be object at the root"))
@@ -79,9 +81,9 @@ def _root_faults(schema: dict[str, Any], path: str) -> Iterator[Cause]:
 
 
 class _Checker:
-    def __init__(self, *, takes_validations: bool) -> None:
+    def __init__(self, steps: Steps, *, takes_validations: bool) -> None:
         self._nodes = 0
-        self._steps = Steps()
+        self._steps = steps
         self._takes_validations = takes_validations
 
     def check(self, schema: Any, path: str, depth: int, *, is_value: bool = False) -> Iterator[Cause]:
@@ -93,7 +95,7 @@ class _Checker:
         if depth > DEPTH or self._nodes > NODES:
             yield forbidden(path, f"a schema has at most {DEPTH} levels and {NODES} schemas")
             return
-        wrong = [*_keyword_faults(schema, path), *_validation_faults(schema.get(_VALIDATIONS), path)]
+        wrong = [*_keyword_faults(schema, path, self._steps), *_validation_faults(schema.get(_VALIDATIONS), path)]
         if _VALIDATIONS in schema and not self._takes_validations:
             wrong.append(forbidden(f"{path}.{_VALIDATIONS}", _NO_CEL))
         yield from wrong
@@ -119,7 +121,7 @@ def _default_faults(schema: dict[str, Any], path: str, steps: Steps) -> Iterator
         yield invalid(f"{path}.default", schema["default"], "cannot be checked")
 
 
-def _keyword_faults(schema: dict[str, Any], path: str) -> Iterator[Cause]:
+def _keyword_faults(schema: dict[str, Any], path: str, steps: Steps) -> Iterator[Cause]:
     for name in schema.keys() - _KNOWN:
         why = f"{name} is not supported" if name in _OUTSIDE else "this keyword is not supported by this API server"
         yield forbidden(f"{path}.{name[:60]}", why)
@@ -143,7 +145,9 @@ def _keyword_faults(schema: dict[str, Any], path: str) -> Iterator[Cause]:
         yield unsupported(f"{path}.type", schema["type"], _TYPES)
     if isinstance(schema.get("pattern"), str):
         try:
-            pattern(schema["pattern"])
+            steps.pattern(schema["pattern"])
+        except TooLargeError:
+            yield forbidden(f"{path}.pattern", f"the patterns have at most {VALUES} states in all")
         except PatternError as error:
             yield invalid(
                 f"{path}.pattern", schema["pattern"], f"must be a valid regular expression, but isn't: {error}"

@@ -18,7 +18,7 @@ from modules.apimachinery.conversion import copied, number_of_values
 from modules.apimachinery.limits import VALUES
 from modules.apimachinery.structural_schema.embedded import EMBEDDED, embedded_faults
 from modules.apimachinery.structural_schema.formats import fits_format
-from modules.apimachinery.structural_schema.patterns import PatternError, pattern
+from modules.apimachinery.structural_schema.patterns import STATES, Pattern, PatternError, pattern
 from modules.apimachinery.validation.causes import Cause, duplicate, invalid, required, shown, unsupported
 from modules.apimachinery.validation.invalid_fields import MOST
 
@@ -217,7 +217,7 @@ def _first(value: Any, schema: Schema, path: str, steps: "Steps") -> list[Cause]
 
 
 class Steps:
-    """The steps of validations, up to a bound.
+    """The steps of validations, and the states of their patterns, each up to a bound.
 
     Args:
         whole: the object with the values; None: the bound is for any number of values.
@@ -226,6 +226,8 @@ class Steps:
     def __init__(self, whole: Any = None) -> None:
         self._whole = whole
         self._left = VALUES
+        self._patterns: dict[str, Pattern] = {}
+        self._states_left = VALUES
 
     def charge(self, schema: Schema) -> None:
         """Count the look at a value. Raise TooLargeError if there are too many."""
@@ -234,6 +236,21 @@ class Steps:
             if schema.get(name):
                 steps += len(schema[name]) // _NAMES_IN_STEP
         self.take(steps)
+
+    def pattern(self, text: str) -> Pattern:
+        """Return a compiled pattern, and count its states once; of one that cannot be used, as many as it could have.
+
+        Raises:
+            PatternError: it cannot be used.
+            TooLargeError: the patterns have too many states in all.
+        """
+        if text not in self._patterns:
+            if self._states_left < 0:
+                raise TooLargeError("the patterns of its kind are too large in all")
+            self._states_left -= STATES
+            self._patterns[text] = found = pattern(text)
+            self._states_left += STATES - found.states
+        return self._patterns[text]
 
     def take(self, steps: int) -> None:
         """Count steps. Raise TooLargeError if there are too many."""
@@ -294,7 +311,7 @@ def _text_faults(value: str, schema: Schema, path: str, steps: Steps) -> Iterato
         yield Cause(path, f"Too long: may not be more than {schema['maxLength']} bytes", "FieldValueTooLong")
     elif "pattern" in schema:
         try:
-            fits = pattern(schema["pattern"]).search(value, steps.take)
+            fits = steps.pattern(schema["pattern"]).search(value, steps.take)
         except PatternError as error:
             yield invalid(path, value, str(error))
         else:

@@ -8,6 +8,7 @@ from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.kinds import JsonObject, kind_named
 from modules.apimachinery.served_resources import BUILT_IN, REVIEWS
 from modules.apimachinery.structural_schema.rules import has_validations, schema_faults
+from modules.apimachinery.structural_schema.values import Steps
 from modules.apimachinery.validation.causes import Cause, invalid, required, unsupported
 from modules.apimachinery.validation.invalid_fields import InvalidFieldsError
 from modules.apimachinery.validation.names import faults_of_dns_1035_label
@@ -168,8 +169,9 @@ def _spec_faults(obj: JsonObject, *, takes_validations: bool) -> Iterator[Cause]
     if not isinstance(versions, list) or not versions or len(versions) > _MOST_VERSIONS:
         yield invalid("spec.versions", None, f"must have one version at least and {_MOST_VERSIONS} at most")
         return
+    steps = Steps()
     for at, version in enumerate(versions):
-        yield from _version_faults(version, f"spec.versions[{at}]", takes_validations=takes_validations)
+        yield from _version_faults(version, f"spec.versions[{at}]", steps, takes_validations=takes_validations)
     if sum(version.get("storage") is True for version in versions) != 1:
         yield invalid("spec.versions", [one.get("name") for one in versions],
                       "must have exactly one version marked as storage version")  # fmt: skip
@@ -224,7 +226,7 @@ def _label_faults(word: Any, path: str, *, is_needed: bool, before: str = "") ->
             yield invalid(path, word, f"{before}{why}")
 
 
-def _version_faults(version: Any, path: str, *, takes_validations: bool) -> Iterator[Cause]:
+def _version_faults(version: Any, path: str, steps: Steps, *, takes_validations: bool) -> Iterator[Cause]:
     yield from _label_faults(version.get("name"), f"{path}.name", is_needed=True)
     warning = version.get("deprecationWarning")
     if warning is not None and not version.get("deprecated"):
@@ -239,7 +241,7 @@ def _version_faults(version: Any, path: str, *, takes_validations: bool) -> Iter
         yield required(f"{path}.schema.openAPIV3Schema", "schemas are required")
     else:
         place = f"{path}.schema.openAPIV3Schema"
-        yield from schema_faults(schema, place, takes_validations=takes_validations)
+        yield from schema_faults(schema, place, steps, takes_validations=takes_validations)
     if (scale := (version.get("subresources") or {}).get("scale")) is not None:
         yield from scale_faults(scale, f"{path}.subresources.scale")
     if version.get("selectableFields"):

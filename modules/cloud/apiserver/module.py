@@ -108,6 +108,8 @@ class ApiServer(Module):
         self._changes = CommittedChanges(self, database, subscriptions, index)
         self._loaded = LoadedObjects(self.announce_progress, self.clock)
         self._transactions = Transactions(cluster.storage, database, self, self._undo, self._loaded)
+        self._is_prepared = False
+        """Whether the objects that it makes itself are in the database."""
         self._failures = Failures()
         self._previews = Previews(self, cluster, self._call_with, self._calls.may)
         self._deletions = CollectionDeletions(self, cluster, self._delete_part)
@@ -118,7 +120,7 @@ class ApiServer(Module):
         poll_for_changes(self, self._database, self._poll_database)
         self.every(PERIOD, self._reconcile_overdue)
         self._database.room.fill()
-        self.every(full_disk.FULL_SECONDS, self._disk.make_reserve)
+        self.every(full_disk.FULL_SECONDS, self._look_for_room)
         self.every(COMPACTION_SECONDS, self._cluster.storage.compact)
         if self._manifests is not None:
             self.every(_MANIFESTS_PERIOD, partial(self._transact, self._sync_manifests))
@@ -307,8 +309,6 @@ class ApiServer(Module):
         """Take over the objects that the transaction has loaded, and apply definitions and manifests."""
         loaded = self._loaded
         loaded.complete()
-        if self._database.is_new:  # a client of a lost database must not watch on from its version, now or later
-            self._database.forget_changes("", self._cluster.storage.first_version)
         if loaded.left_out:
             self._database.remove_rows(loaded.left_out, self._cluster.storage.next_version())
         for kind in _IN_GRAPH:
@@ -317,12 +317,30 @@ class ApiServer(Module):
         self._reconcilers.load()
         self.announce_progress()
         self._changes.load(self._cluster.storage, {key.kind for key in loaded.left_out})
-        self._transactions.attempt(partial(make_system_objects, self._cluster, self._namespaces))
-        self._transactions.attempt(self._cluster.address_services)
-        apply_definitions(self._cluster, self._definitions, self._transactions.attempt)
+        self._prepare()
         if self._manifests is not None:
             self._manifests.reset()
             self._sync_manifests()
+
+    def _prepare(self) -> None:
+        """Make what the database has from its start: system objects, addresses of Services, and definitions."""
+        if self._database.is_new:  # a client of a lost database must not watch on from its version, now or later
+            self._database.forget_changes("", self._cluster.storage.first_version)
+        self._transactions.attempt(partial(make_system_objects, self._cluster, self._namespaces))
+        self._transactions.attempt(self._cluster.address_services)
+        apply_definitions(self._cluster, self._definitions, self._transactions.attempt)
+        self._transactions.after_commit(self._note_prepared)
+
+    def _note_prepared(self) -> None:
+        self._is_prepared = True
+
+    def _look_for_room(self) -> None:
+        """Make the reserve of a disk that was full, and what there was no room for at the start."""
+        self._disk.make_reserve()
+        if not (self._is_prepared or self._disk.is_full):
+            self._changes.writes.is_started = False
+            self._transact(self._prepare)
+            self._changes.writes.is_started = True
 
     def _sync_manifests(self) -> None:
         if self._manifests is not None:

@@ -236,10 +236,10 @@ class _Attempt:
         candidates = list(rooms.values()) if named is None else [rooms[name] for name in named if name in rooms]
         if len(candidates) < len(rooms):
             reasons[_MISPLACED] = len(rooms) - len(candidates)
-        fitting = []
+        fitting = list[tuple[NodeRoom, NodeVerdict | str]]()
         for room in candidates:
-            look = room.verdict(self._asked, self._evaluate)
-            if isinstance(look, str):
+            look = room.verdict(self._asked, self._refusal)
+            if look and isinstance(look, str):
                 reasons[look] += 1
             elif reason := self._of_others(room):
                 reasons[reason] += 1
@@ -251,8 +251,15 @@ class _Attempt:
         found = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
         return Placement("", f"0/{len(rooms)} nodes are available: {found}."[:_LONGEST_REASON])
 
-    def _best(self, fitting: Sequence[tuple[NodeRoom, NodeVerdict]]) -> NodeRoom:
-        ready = [each for each in fitting if each[1].is_ready] or fitting
+    def _best(self, fitting: Sequence[tuple[NodeRoom, NodeVerdict | str]]) -> NodeRoom:
+        """Return the best node; a single one gets no score, as in kube-scheduler."""
+        if len(fitting) == 1:
+            return fitting[0][0]
+        scored = [
+            (room, look if isinstance(look, NodeVerdict) else room.scored(self._asked, self._scorer.verdict))
+            for room, look in fitting
+        ]
+        ready = [each for each in scored if each[1].is_ready] or scored
         rooms, looks = [room for room, _ in ready], [look for _, look in ready]
         if len(rooms) == 1:
             return rooms[0]
@@ -260,9 +267,6 @@ class _Attempt:
         most = max(scores)
         best = (place for place, score in enumerate(scores) if score == most)
         return rooms[min(best, key=lambda at: (looks[at].pods, rooms[at].name))]
-
-    def _evaluate(self, room: NodeRoom) -> NodeVerdict | str:
-        return self._refusal(room) or self._scorer.verdict(room)
 
     def _refusal(self, room: NodeRoom) -> str:
         """Return why a node does not fit, whatever is on others; "" when it does."""

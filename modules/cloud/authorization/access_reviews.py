@@ -99,7 +99,9 @@ def answer(
         found = {"userInfo": {"username": user_of(call.node), "groups": list(NODE_GROUPS)}}
         return ApiResult({**body, "status": found}, created=True)
     if kind == "TokenReview":
-        return ApiResult(token_review(call.body, authenticate), created=True)
+        review = token_review(call.body, authenticate)
+        spec = {name: value for name, value in review["spec"].items() if name != "token"}
+        return ApiResult({**review, "spec": spec}, created=True)  # a result is a message, and messages are traced
     status = _of_other(_spec(call), index) if is_about_others(call) else _of_node(call, graph)
     return ApiResult({**body, "spec": _spec(call), "status": status}, created=True)
 

@@ -63,7 +63,7 @@ def access_review(
 
 
 def token_review(body: Any, authenticate: Authenticate) -> JsonObject:
-    """Return the answer to a review of a bearer token.
+    """Return the answer to a review of a bearer token, which it repeats, as kube-apiserver's: clients decode it.
 
     Args:
         body: the review.
@@ -85,7 +85,7 @@ def token_review(body: Any, authenticate: Authenticate) -> JsonObject:
         status = {"authenticated": True, "user": user_info(found.user)}
         status |= {"audiences": [*found.audiences]} if found.audiences else {}
     review = {"kind": "TokenReview", "apiVersion": f"{_AUTHENTICATION}/v1", "metadata": {}}
-    return {**review, "spec": {name: value for name, value in spec.items() if name != "token"}, "status": status}
+    return {**review, "spec": spec, "status": status}
 
 
 def spec_of(body: Any, kind: str) -> JsonObject:

@@ -57,7 +57,7 @@ class ApiCall(msgspec.Struct, frozen=True, kw_only=True):
     """The user whom RBAC has allowed the request, and who grants no rights that they do not have; "" is an
     administrator or a node."""
     groups: tuple[str, ...] = ()
-    """Of the user."""
+    """Of the user, or of the administrator who is the author."""
     uid: str = ""
     """Of the user."""
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()

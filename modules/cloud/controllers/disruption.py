@@ -1,14 +1,24 @@
 """The controller of PodDisruptionBudgets: how many pods may go (KCM 1.32, `pkg/controller/disruption`)."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_kind
+from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_kind, key_of
 from modules.apimachinery.times import format_rfc3339, parse_rfc3339
 from modules.cloud.apiserver.disruption_budgets import SYNC_FAILED, covers, with_condition, with_disruption_allowed
 from modules.cloud.controllers.conditions import kept
+from modules.cloud.controllers.custom_scales import NoScaleError, replicas_of, scale_read
 from modules.cloud.controllers.deployment_sets import scaled_value
-from modules.cloud.controllers.plan import NOTHING, WARNING, EventNote, ReconcilePlan, update_status
+from modules.cloud.controllers.plan import (
+    NORMAL,
+    NOTHING,
+    WARNING,
+    EventNote,
+    PlannedWrite,
+    ReconcilePlan,
+    update_status,
+)
 from modules.cloud.controllers.pods import is_mirror, is_ready
 from modules.cloud.controllers.replica_set import is_unreachable
 from modules.cloud.controllers.view import View, controller_of, node_of
@@ -20,8 +30,12 @@ SCALED: Final = ("ReplicaSet", "ReplicationController", "StatefulSet", "Deployme
 _FAILED: Final = "CalculateExpectedPodCountFailed"
 
 
-class _NoScaleError(Exception):
-    """A pod's controller has no number of replicas."""
+class _UnreadScaleError(Exception):
+    """The scales of controllers are to be read first."""
+
+    def __init__(self, reads: tuple[PlannedWrite, ...]) -> None:
+        super().__init__()
+        self.reads = reads
 
 
 def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
@@ -36,7 +50,9 @@ def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
     moment = format_rfc3339(now)
     try:
         expected, desired = _counts(view, budget, pods)
-    except _NoScaleError as error:
+    except _UnreadScaleError as error:
+        return ReconcilePlan(error.reads)
+    except NoScaleError as error:
         note = f"Failed to calculate the number of expected pods: {error}"
         failed = with_condition({**old, "disruptionsAllowed": 0}, "False", SYNC_FAILED, str(error), moment)
         write = update_status(budget, failed)
@@ -61,7 +77,26 @@ def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
     }
     times = [(parse_rfc3339(text) or 0.0) + _DELETION_SECONDS for text in disrupted.values()]
     write = update_status(budget, with_disruption_allowed(status, moment))
-    return ReconcilePlan(status=write, again_at=min(times, default=None))
+    return ReconcilePlan(
+        status=write, events=tuple(_notes(budget, pods)) if write else (), again_at=min(times, default=None)
+    )
+
+
+def _notes(budget: JsonObject, pods: Sequence[JsonObject]) -> Iterator[EventNote]:
+    """Yield the Events about pods that the budget cannot count as it is meant."""
+    if not pods:
+        yield EventNote(NORMAL, "NoPods", "No matching pods found")
+    spec = budget.get("spec") or {}
+    counts_replicas = spec.get("maxUnavailable") is not None or isinstance(spec.get("minAvailable"), str)
+    if counts_replicas and any(controller_of(pod) is None for pod in pods):
+        selector = json.dumps(spec.get("selector"))
+        yield EventNote(
+            WARNING,
+            "UnmanagedPods",
+            f"Pods selected by this PodDisruptionBudget (selector: {selector}) were found to be unmanaged. As a result,"
+            " the status of the PDB cannot be calculated correctly, which may result in undefined behavior. To account"
+            ' for these pods please set ".spec.minAvailable" field of the PDB to an integer value.',
+        )
 
 
 def _counts(view: View, budget: JsonObject, pods: Sequence[JsonObject]) -> tuple[int, int]:
@@ -69,32 +104,44 @@ def _counts(view: View, budget: JsonObject, pods: Sequence[JsonObject]) -> tuple
     spec = budget.get("spec") or {}
     most, least = spec.get("maxUnavailable"), spec.get("minAvailable")
     if most is not None:
-        expected = _scale(view, pods)
+        expected = _scale(view, key_of(budget), pods)
         return expected, max(0, expected - scaled_value(most, expected, up=True))
     if isinstance(least, str):
-        expected = _scale(view, pods)
+        expected = _scale(view, key_of(budget), pods)
         return expected, scaled_value(least, expected, up=True)
     return len(pods), int(least or 0)
 
 
-def _scale(view: View, pods: Sequence[JsonObject]) -> int:
+def _scale(view: View, budget: ObjectKey, pods: Sequence[JsonObject]) -> int:
     """Return the replicas that the pods' controllers want, together; pods without a controller count for nothing.
 
     Raises:
-        _NoScaleError: a controller is of another kind, or gone.
+        NoScaleError: a controller has no scale, or is gone.
+        _UnreadScaleError: controllers are custom objects, whose scales are not read yet.
     """
     found: dict[str, int] = {}
+    reads: dict[str, PlannedWrite] = {}
     for pod in pods:
         reference = controller_of(pod)
-        if reference is None or str(reference.get("uid")) in found:
+        uid = str((reference or {}).get("uid"))
+        if reference is None or uid in found or uid in reads:
             continue
         owner = _top(view, pod)
-        if owner is None or owner["kind"] not in SCALED:
-            raise _NoScaleError(f'found no controllers for pod "{pod["metadata"]["name"]}"')
-        replicas = int((owner.get("spec") or {}).get("replicas", 1))
-        found[str(reference.get("uid"))] = replicas if owner["kind"] != "Deployment" else 0
-        if owner["kind"] == "Deployment":
-            found[str(owner["metadata"].get("uid"))] = replicas
+        answer = view.scales.get(budget, {}).get(uid)
+        if owner is not None and owner["kind"] in SCALED:
+            replicas: int | None = int((owner.get("spec") or {}).get("replicas", 1))
+            if owner["kind"] == "Deployment":
+                found[str(owner["metadata"].get("uid"))], replicas = replicas or 0, 0
+        elif answer is None and key_kind(reference) not in SCALED:
+            reads[uid] = scale_read(view, budget.namespace, reference)
+            continue
+        else:
+            replicas = None if answer is None else replicas_of(answer, uid)
+        if replicas is None:
+            raise NoScaleError(f'found no controllers for pod "{pod["metadata"]["name"]}"')
+        found[uid] = replicas
+    if reads:
+        raise _UnreadScaleError(tuple(reads.values()))
     return sum(found.values())
 
 

@@ -169,6 +169,8 @@ class Engine:
             self._meter.ended(key.kind, since)
             self._failed(key, now)
             return
+        if not any(write.scale_of for write in plan.writes):
+            self.view.scales.pop(key, None)
         plan = self._without_early(plan, now)
         for note in plan.events if about else ():
             self._record(about, note)  # type: ignore[arg-type]
@@ -256,7 +258,9 @@ class Engine:
         execution.open -= 1
         self._calls -= 1
         about = execution.about
-        if result.refusal is not None:
+        if write.scale_of and (result.refusal or {}).get("code") != HTTPStatus.GATEWAY_TIMEOUT:
+            self.view.scales.setdefault(execution.key, {})[write.scale_of] = result
+        elif result.refusal is not None:
             if write.deletes is not None:
                 self._lost_objects.refused(write.deletes.uid)
             if write.deletes is None or result.refusal.get("code") != HTTPStatus.NOT_FOUND:

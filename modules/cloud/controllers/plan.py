@@ -38,6 +38,8 @@ class PlannedWrite(msgspec.Struct, frozen=True):
     counts_as: str = ""
     """The reason under which a refusal is kept for the object's status (FailedCreate); "" does not keep it."""
     deletes: DeletedObject | None = None
+    scale_of: str = ""
+    """It is no write, but reads the scale of the object with this uid, for the next look (`View.scales`)."""
 
 
 class ReconcilePlan(msgspec.Struct, frozen=True):

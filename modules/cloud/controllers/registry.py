@@ -39,5 +39,8 @@ ALONE: Final[Mapping[str, Reconcile]] = MappingProxyType({cluster_role.KIND: clu
 """Those that read no other kind than their own; they run although nothing else is read."""
 ALL: Final[Mapping[str, Reconcile]] = MappingProxyType({**ALONE, **CONTROLLERS, "Node": node_pods.reconcile})
 """All of them; Nodes are read only when there is an object with one of `CONTROLLERS`."""
-MADE: Final = ("Pod", "Node", "ControllerRevision", "PersistentVolumeClaim", "EndpointSlice", "Endpoints", "ConfigMap")
+MADE: Final = (
+    "Pod", "Node", "ControllerRevision", "PersistentVolumeClaim", "EndpointSlice", "Endpoints", "ConfigMap",
+    "CustomResourceDefinition",
+)  # fmt: skip
 """The kinds that are read beside those of `CONTROLLERS`, once there is an object of these."""

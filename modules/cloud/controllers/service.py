@@ -36,8 +36,10 @@ def reconcile(view: View, key: ObjectKey, _now: float) -> ReconcilePlan:
     """Return the plan for the EndpointSlices and Endpoints of a Service."""
     service = view.find(key)
     endpoints = view.find(ObjectKey("Endpoints", key.namespace, key.name))
-    if service is None:
-        return ReconcilePlan((delete(endpoints),)) if endpoints is not None and _is_own(endpoints) else NOTHING
+    mirrors = [] if endpoints is None else _mirrors(view, endpoints)
+    if service is None:  # those that a person has made in advance for a Service are not mirrored yet
+        is_left = endpoints is not None and (_is_own(endpoints) or mirrors)
+        return ReconcilePlan((delete(endpoints),)) if endpoints and is_left else NOTHING
     spec = service.get("spec") or {}
     if spec.get("type") == "ExternalName" or is_being_deleted(service):
         return NOTHING
@@ -48,7 +50,9 @@ def reconcile(view: View, key: ObjectKey, _now: float) -> ReconcilePlan:
     owner = SliceOwner(service, _labels(service))
     slices = slice_writes(owner, view.owned_by(service, "EndpointSlice"), _groups(found, service, families), families)
     lost = [each for each in view.without_controller("EndpointSlice", key.namespace) if _was_of(service, each)]
-    return ReconcilePlan((*slices, *map(delete, lost), *_endpoints(service, endpoints, found, families[0])))
+    return ReconcilePlan(
+        (*slices, *map(delete, (*lost, *mirrors)), *_endpoints(service, endpoints, found, families[0]))
+    )
 
 
 def _was_of(service: JsonObject, each: JsonObject) -> bool:
@@ -156,6 +160,12 @@ def _mirrored(view: View, service: JsonObject, endpoints: JsonObject | None) -> 
     given = {name: value for name, value in labels.items() if name != BELONGING_TO}
     owner = SliceOwner(endpoints, {**given, SERVICE_NAME: service["metadata"]["name"], MANAGED_BY: _MIRRORED_BY})
     return slice_writes(owner, existing, groups, ())
+
+
+def _mirrors(view: View, endpoints: JsonObject) -> list[JsonObject]:
+    """Return the slices that mirror Endpoints, and so were made for a Service without a selector."""
+    owned = view.owned_by(endpoints, "EndpointSlice")
+    return [each for each in owned if (each["metadata"].get("labels") or {}).get(MANAGED_BY) == _MIRRORED_BY]
 
 
 def _mirror(subset: JsonObject, groups: dict[Group, list[JsonObject]]) -> None:

@@ -8,6 +8,7 @@ import msgspec
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, uid_of, version_of
 from modules.apimachinery.types import Taint
 from modules.cloud.authorization.trusted_labels import TrustedLabels
+from modules.cloud.client.calls import ApiResult
 from modules.cloud.controllers.failure_pauses import FailurePauses
 
 _POD: Final = "Pod"
@@ -52,6 +53,8 @@ class View:
         """Names of Nodes with taints of the effect NoExecute, with the time when each was noticed."""
         self.refusals: dict[ObjectKey, RefusedWrite] = {}
         """The last refusal of a write for an object, until one succeeds."""
+        self.scales: dict[ObjectKey, dict[str, ApiResult]] = {}
+        """The scales that were read for the next look at an object, by the uid of their owners."""
 
     def put(self, obj: JsonObject) -> tuple[bool, JsonObject | None]:
         """Take an object that exists; return whether it is news, and the former state."""

@@ -84,7 +84,7 @@ class Loading:
         self.seen: set[ObjectKey] = set()
         """The objects that there are, and have been, since it has begun."""
         self.are_absent = False
-        """Whether the API server has no such kinds: then there are no devices."""
+        """Whether the API server has no such kinds: that may last."""
 
     def start(self) -> None:
         """Begin, perhaps again: a restart of edgecontroller ends its watches."""
@@ -210,9 +210,9 @@ class DeviceController(Module):
         if not self._is_loaded and not self._loading.are_absent and len(self._waiting) < _MOST_WAITING:
             self._waiting.append(message)
             return
-        if not self._is_loaded:
-            code = HTTPStatus.NOT_FOUND if self._loading.are_absent else HTTPStatus.TOO_MANY_REQUESTS
-            self._answer(message, code, "the cloud has no devices, or does not know them yet")
+        if not self._is_loaded:  # also without the kinds: edgecontroller may find them sooner, and the node its devices
+            reason = "the cloud has no devices, or does not know them yet"
+            self._answer(message, HTTPStatus.TOO_MANY_REQUESTS, reason)
         elif rest == "membership/detail":
             self._answer(message, HTTPStatus.OK, "")
             devices = [wire.member(key, self._known.devices[key]) for key in self._known.on_node(node)]

@@ -7,7 +7,7 @@ import socket
 import threading
 from collections import Counter, deque
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -127,12 +127,16 @@ class WebsocketServer:
         self._context = ssl_context
         self.rejected = counters.rejected_frames
         """Frames that are not messages, by reason."""
-        with listen_errors(settings.address, settings.port, self.option):
+        with listen_errors(settings.address, settings.port, self.option), ExitStack() as failing:
             self._listening = socket.create_server((settings.address, settings.port), backlog=_BACKLOG)
+            failing.callback(self._listening.close)
+            self._waker, self._woken = map(failing.enter_context, socket.socketpair())
+            self._selector = failing.enter_context(selectors.DefaultSelector())
+            host, bound_port = self._listening.getsockname()[:2]
+            failing.pop_all()
         self._identities = identities
         self._is_recheck_due = False
         self._listening.settimeout(0.0)
-        host, bound_port = self._listening.getsockname()[:2]
         self._address = (str(host), int(bound_port))
         self._connections: dict[WebsocketLink, WebsocketConnection] = {}
         self._nodes: Counter[str] = Counter()
@@ -148,11 +152,9 @@ class WebsocketServer:
         """For the bytes of one read: as large a new object each time is the kernel's work."""
         self._received: dict[WebsocketConnection, None] = {}
         """Connections that were read in this poll; each is updated once, after its messages were dispatched."""
-        self._waker, self._woken = socket.socketpair()
         self._is_woken = False
         self._stopping = False
         self._accepts = True
-        self._selector = selectors.DefaultSelector()
         self._thread = threading.Thread(target=self._run, name=self.thread_name, daemon=True)
 
     @property
@@ -184,7 +186,10 @@ class WebsocketServer:
             self._identities.forget(self.recheck)
         self._stopping = True
         self._wake()
-        self._thread.join()
+        if self._thread.ident is None:
+            self._close_all()
+        else:
+            self._thread.join()
 
     def _signal(self, link: WebsocketLink) -> None:
         """Wake the server's thread for a link; callable from any thread."""

@@ -119,6 +119,8 @@ class SimulatedCloud:
     """Whether devicecontroller runs."""
     has_identities = False
     """Whether nodes have certificates that can be revoked."""
+    hostile = ""
+    """Name of a node that acknowledges nothing."""
     has_workloads = False
     """Whether the controllers of Deployments and their likes run."""
     has_groups = False
@@ -471,13 +473,13 @@ class SimulatedCloud:
             return database.execute("SELECT uid, node FROM cluster_syncs WHERE kind = 'Pod'").fetchall()
 
     def _left_over_records(self) -> Iterator[str]:
-        """Yield the records of what nodes have, of objects that are gone: nodes have acknowledged all by then."""
+        """Yield the records of what honest nodes have, of objects that are gone: they have acknowledged all by then."""
         if not self._path.exists():
             return
         live = {uid_of(obj) for key in self.newest.storage if (obj := self.newest.storage.find(key)) is not None}
         with closing(sqlite3.connect(self._path)) as database:
             for uid, node, kind, name in database.execute("SELECT uid, node, kind, name FROM cluster_syncs"):
-                if uid not in live:
+                if uid not in live and node != self.hostile:
                     yield f"the record that {node} has {kind} {name} ({str(uid)[:8]}) is left over"
 
     def _uids(self) -> set[str]:

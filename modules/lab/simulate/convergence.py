@@ -1,6 +1,6 @@
 """Compares a node, its store and the cloud at the end of a run."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from protos.cri.v1 import api_pb2 as pb
 _ENDED = ("Succeeded", "Failed")
 _EXPECTED_PHASE = {"OnFailure": "Succeeded", "Never": "Failed"}
 _LEASE_SECONDS = 45.0
+Find = Callable[[str, str, str], JsonObject | None]
 _RUN_FOR_EVER = ("serve", "stubborn")
 
 
@@ -42,6 +43,7 @@ def disagreements(node: SimulatedNode, cloud: SimulatedCloud) -> Iterator[str]:
     yield from _of_cloud(node, pods)
     yield from _of_runtime(node, running | abandoned)
     yield from _of_store(node, pods, abandoned)
+    yield from of_references(rows_in(node.state), pods, cloud.find)
     yield from _of_files(node, cloud, pods, running | abandoned)
     yield from differences(node, cloud, pods)
 
@@ -156,6 +158,32 @@ def _of_store(node: SimulatedNode, pods: dict[str, JsonObject], abandoned: set[s
         yield f"row {key} is left over"
 
 
+def of_references(rows: dict[str, tuple[str, int]], pods: dict[str, JsonObject], find: Find) -> Iterator[str]:
+    """Check that a store has the configmaps and secrets of the cloud's pods in the versions that the cloud has.
+
+    Args:
+        rows: uid and version of each row.
+        pods: the node's pods in the cloud.
+        find: finds an object of the cloud by kind, namespace and name.
+    """
+    running = [pod for pod in pods.values() if (pod.get("status") or {}).get("phase") not in _ENDED]
+    volumes = [volume for pod in running for volume in pod["spec"].get("volumes") or []]
+    for kind, name in sorted({source for volume in volumes if (source := _source(volume)) is not None}):
+        key, live = f"default/{kind.lower()}/{name}", find(kind, "default", name)
+        if live is None:
+            continue
+        wanted = (live["metadata"]["uid"], int(live["metadata"]["resourceVersion"]))
+        if rows.get(key) != wanted:
+            yield f"row {key} is {rows.get(key)}, in the cloud it is {wanted}"
+
+
+def _source(volume: dict[str, Any]) -> tuple[str, str] | None:
+    """Return kind and name of the object in a volume; None for another volume."""
+    if "configMap" in volume:
+        return "ConfigMap", volume["configMap"]["name"]
+    return ("Secret", volume["secret"]["secretName"]) if "secret" in volume else None
+
+
 def _of_files(
     node: SimulatedNode, cloud: SimulatedCloud, pods: dict[str, JsonObject], expected: set[str]
 ) -> Iterator[str]:
@@ -176,15 +204,11 @@ def _of_files(
 
 
 def _of_volume(volumes: Path, volume: dict[str, Any], cloud: SimulatedCloud) -> Iterator[str]:
-    if "configMap" in volume:
-        kind, name = "ConfigMap", volume["configMap"]["name"]
-    elif "secret" in volume:
-        kind, name = "Secret", volume["secret"]["secretName"]
-    else:
+    source = _source(volume)
+    document = cloud.wanted.get(source) if source is not None else None
+    if source is None or document is None:
         return
-    document = cloud.wanted.get((kind, name))
-    if document is None:
-        return
+    kind, name = source
     text = (document.get("data") or document.get("stringData"))["key"]  # type: ignore[index]
     path = volumes / f"kubernetes.io~{kind.lower()}" / volume["name"] / "key"
     if not path.exists() or path.read_text() != text:

@@ -45,6 +45,7 @@ class HostileNode:
         self._link = _Link()
         self._there: set[tuple[str, str]] = set()
         """Kind and name of wanted objects that the cloud had at the last check."""
+        cloud.hostile = NODE
 
     def start(self) -> None:
         """Schedule the first message."""

@@ -142,7 +142,8 @@ class WireWatch:
         """Compare the acknowledged changes with a copy of the store after a crash."""
         rows, dropped = rows_in(directory), dropped_in(directory)
         for key, acknowledged in self._acknowledged.items():
-            if key not in rows and (key in dropped or acknowledged.uid in self._not_found):
+            is_other = key not in rows or rows[key][0] != acknowledged.uid
+            if (is_other and acknowledged.uid in self._not_found) or (key not in rows and key in dropped):
                 continue
             problem = self._problem(acknowledged, rows.get(key), self._later.get(key, []))
             if problem:

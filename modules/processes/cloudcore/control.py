@@ -37,7 +37,7 @@ from modules.cloud.apiserver.endpoints.node_servers import NodeServers
 from modules.cloud.apiserver.endpoints.service import ApiService, CustomResourceList, Requester
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.audit.recording import AuditTrail
-from modules.cloud.authentication.users import User
+from modules.cloud.authentication.users import ADMINISTRATORS, User
 from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.device_values import VALUES, VALUES_RESOURCE, ValueList, ValueQuery
 from modules.cloud.identities.known import KnownIdentities
@@ -83,6 +83,8 @@ from modules.processes.common.version import KUBELET_VERSION
 _IDENTITIES = "identities"
 _REPLY_SECONDS = 30.0
 """Seconds for edgecontroller's reply to a request."""
+_OF_SOCKET = User(ADMINISTRATOR, groups=(ADMINISTRATORS,))
+"""Whoever may open the socket, or an address for administrators only."""
 
 
 class EmbeddedApi(NamedTuple):
@@ -175,16 +177,16 @@ class Control(Module):
         self._close()
         super().on_failure(exception_type, exception_value, traceback)
 
-    def service(self, administrator: str = ADMINISTRATOR, turn: Turn = nullcontext) -> ControlService:
+    def service(self, administrator: User = _OF_SOCKET, turn: Turn = nullcontext) -> ControlService:
         """Return the service behind the socket; tests serve it on a port.
 
         Args:
-            administrator: whom the change journal names for writes.
+            administrator: whom the change journal and certificate requests name.
             turn: returns the context for computing a further part of a long answer.
         """
-        requester = Requester(self._caller(author=administrator), administrator, turn)
+        requester = Requester(self._caller(administrator=administrator), administrator.name, turn)
         api = self._api(requester, self._node_servers, self._tokens)
-        return ControlService(api, IdentityService(self._ask, administrator), self)
+        return ControlService(api, IdentityService(self._ask, administrator.name), self)
 
     def _api(
         self, requester: Requester, nodes: NodeServers | None = None, tokens: ApiTokens | None = None
@@ -206,7 +208,7 @@ class Control(Module):
                 users=UserAccess(
                     self._rbac,
                     lambda user: self._of_user(user, partial(flow.turn, user)),
-                    lambda user: self.service(user.name, partial(flow.turn, user)),
+                    lambda user: self.service(user, partial(flow.turn, user)),
                 ),
                 audit=self._audit,
             )
@@ -279,8 +281,8 @@ class Control(Module):
         requester = Requester(self._caller(user=user), user.name, turn)
         return self._api(requester, self._node_servers, self._tokens)
 
-    def _caller(self, *, author: str = "", user: User | None = None) -> ModuleCaller:
-        return ModuleCaller(self.hive, self.clock, self._api_server, author=author, user=user)
+    def _caller(self, *, administrator: User | None = None, user: User | None = None) -> ModuleCaller:
+        return ModuleCaller(self.hive, self.clock, self._api_server, administrator=administrator, user=user)
 
     def _ask(self, module: str, operation: str, content: object) -> Message:
         """Return the answer of the module `identities`, or of `registrar`, which exists with `--tls` only."""

@@ -1,11 +1,17 @@
 """`python -m modules.processes.edgecore` and the console script `edgecore`."""
 
 import sys
+from typing import Final
 
 from modules.processes.common.start_collector import collect_new_rarely
 from protos.postponed import import_without, postpone
 
 __all__ = ["main"]
+
+_LATER: Final = (
+    "asyncio", "bz2", "calendar", "grpc.aio", "inspect", "lzma", "msgspec.inspect", "pickle", "textwrap", "tokenize",
+)  # fmt: skip
+"""Modules that other libraries import and rarely use, or that a node uses only later."""
 
 
 def main() -> int:
@@ -19,7 +25,7 @@ def main() -> int:
 
 def leave_out() -> None:
     """Keep libraries from loading what a node has no use for; before their import."""
-    for unused in ("asyncio", "bz2", "calendar", "grpc.aio", "inspect", "lzma", "msgspec.inspect"):
+    for unused in _LATER:
         postpone(unused)
     import_without("msgspec", "typing_extensions")
 

@@ -27,6 +27,7 @@ from modules.processes.common import completion
 from modules.processes.common.durations import parse_size
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.output import forget_output
+from modules.processes.common.start_collector import collect_once
 from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig, Problem, verify
 from modules.processes.edgecore.config.dangers import is_unisolated_root
 from modules.processes.edgecore.location import NodeLocation, add_location, node_location
@@ -194,6 +195,7 @@ def run(chosen: argparse.Namespace) -> int:
     except AttemptError as error:
         say(f"error: cannot start: {error}")
         return ExitCode.START_FAILED
+    collect_once()
     process = cast("RunProcess", _imported(PROCESS))
     try:
         path = recording_path(chosen.record)

@@ -58,8 +58,9 @@ class LoopbackWatch:
         """Look on a thread of its own, unless one is at it: iptables may take seconds."""
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self.reconcile, name=_THREAD, daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self.reconcile, name=_THREAD, daemon=True)
+                thread.start()
+                self._thread = thread
 
     def reconcile(self) -> None:
         """Make the rule if it is needed and missing. A failure is logged once, and tried again."""

@@ -50,6 +50,25 @@ def test_bytes_that_are_no_response_are_an_error(head: bytes) -> None:
 
 
 @pytest.mark.parametrize(
+    "head",
+    [b"HTTP/1.1 200 OK\r\nsecret : x\r\n\r\n", b"HTTP/1.1 secret\r\n\r\n", b"HTTP/1.1 200 OK\r\nX: secret\0\r\n\r\n"],
+)
+def test_an_error_quotes_no_bytes_of_a_response(head: bytes) -> None:
+    """They made an error's text of 240 kB of a header of 60, and may be a credential."""
+    exchange, receive = asked(head)
+    with pytest.raises(HttpError, match=r"illegal (status|header) line") as found:
+        exchange.read_head(receive)
+    assert "secret" not in str(found.value)
+
+
+@pytest.mark.parametrize("header", [("X", "secret\n"), ("secret ", "x")])
+def test_an_error_quotes_no_header_of_a_request(header: tuple[str, str]) -> None:
+    with pytest.raises(HttpError, match="Illegal header") as found:
+        ClientExchange(1000).request("GET", "/", [("Host", "a"), header])
+    assert "secret" not in str(found.value)
+
+
+@pytest.mark.parametrize(
     ("fields", "sent", "body"),
     [
         (b"", [b"a", b"b"], b"ab"),

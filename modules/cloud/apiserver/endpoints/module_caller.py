@@ -1,7 +1,7 @@
 """API calls of threads, which the module apiserver makes."""
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from msgspec.structs import replace
 
@@ -38,18 +38,28 @@ class ModuleCaller:
         hive: has the module.
         clock: for the times of messages.
         module: its name.
-        author: the administrator who makes the requests, for the change journal.
+        administrator: who makes the requests, for the change journal and certificate requests.
         user: the user who makes the requests, for RBAC: they grant no rights that the user does not have.
     """
 
     def __init__(
-        self, hive: Hive, clock: Clock, module: str = api_messages.MODULE, *, author: str = "", user: User | None = None
+        self,
+        hive: Hive,
+        clock: Clock,
+        module: str = api_messages.MODULE,
+        *,
+        administrator: User | None = None,
+        user: User | None = None,
     ) -> None:
         self._hive = hive
         self._clock = clock
         self._module = module
-        self._author = author
-        self._user = user
+        self._requester: dict[str, Any] = {}
+        """The fields of a call about who makes it."""
+        who = user or administrator
+        if who is not None:
+            name = "author" if user is None else "user"
+            self._requester = {name: who.name, "groups": groups_of(who), "uid": who.uid, "extra": who.extra}
 
     def call(self, call: ApiCall) -> ApiResult:
         """Return the response to a request.
@@ -57,11 +67,8 @@ class ModuleCaller:
         Raises:
             ApiStatusError: 504; there is no answer.
         """
-        if self._author:
-            call = replace(call, author=self._author)
-        if self._user is not None:
-            user = self._user
-            call = replace(call, user=user.name, groups=groups_of(user), uid=user.uid, extra=user.extra)
+        if self._requester:
+            call = replace(call, **self._requester)
         return self._ask(Verb.CALL, call).content_as(ApiResult)
 
     def begin(self, call: ApiCall, then: Callable[[ApiResult], None]) -> None:

@@ -177,15 +177,20 @@ class NodeRoom:
             return
         self.node, self.images = node, dict(_images(obj))
 
-    def verdict(self, demand: bytes, evaluate: Callable[[NodeRoom], NodeVerdict | str]) -> NodeVerdict | str:
+    def verdict(self, demand: bytes, evaluate: Callable[[NodeRoom], str]) -> NodeVerdict | str:
         """Return the node's verdict on pods with a demand, or why they do not fit; computed again when it or its pods
-        have changed.
+        have changed. "": they fit, and nobody has asked for its score yet.
         """
         found = self._verdicts.get(demand)
         if found is None:
             if len(self._verdicts) >= _MOST_VERDICTS:
                 self._verdicts.clear()
             found = self._verdicts[demand] = evaluate(self)
+        return found
+
+    def scored(self, demand: bytes, evaluate: Callable[[NodeRoom], NodeVerdict]) -> NodeVerdict:
+        """Return the node's verdict, which nobody has asked for yet, on pods that fit it."""
+        found = self._verdicts[demand] = evaluate(self)
         return found
 
     @property

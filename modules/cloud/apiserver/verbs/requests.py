@@ -63,9 +63,10 @@ def with_requester(request: ApiCall) -> ApiCall:
     """
     is_asked = request.verb == "create" or request.patch_type == APPLY
     spec = request.body.get("spec") if isinstance(request.body, dict) else None
-    if not is_asked or not isinstance(spec, dict) or not (request.user or request.node) or not is_of(request, _CSR):
+    name = request.user or request.node or (request.author if request.groups else "")
+    if not is_asked or not isinstance(spec, dict) or not name or not is_of(request, _CSR):
         return request
-    who: JsonObject = {"username": request.user, "groups": [*request.groups]}
+    who: JsonObject = {"username": name, "groups": [*request.groups]}
     if request.uid:
         who["uid"] = request.uid
     if request.extra:

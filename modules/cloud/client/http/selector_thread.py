@@ -5,7 +5,7 @@ import selectors
 import socket
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
@@ -44,22 +44,25 @@ class SelectorThread(Generic[K]):
         self._is_closed = False
         self._thread: threading.Thread | None = None
         self._watched: dict[K, tuple[socket.socket, int]] = {}
-        self._selector = selectors.DefaultSelector()
-        self._waker, self._woken = socket.socketpair()
-        for own in (self._waker, self._woken):
-            own.settimeout(0.0)
-        self._selector.register(self._woken, selectors.EVENT_READ)
+        with ExitStack() as closing:
+            self._selector = closing.enter_context(selectors.DefaultSelector())
+            self._waker, self._woken = map(closing.enter_context, socket.socketpair())
+            for own in (self._waker, self._woken):
+                own.settimeout(0.0)
+            self._selector.register(self._woken, selectors.EVENT_READ)
+            self._closing = closing.pop_all()
 
     def post(self, call: Callable[[], None]) -> bool:
         """Call a function on the thread; return False if that has ended. Callable on any thread."""
         with self._lock:
             if self._is_closed:
                 return False
+            if self._thread is None:
+                thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                thread.start()
+                self._thread = thread
             is_awaited = bool(self._posted)
             self._posted.append(call)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                self._thread.start()
         if not is_awaited:  # otherwise the thread has been woken, and has not taken the calls yet
             self._wake()
         return True
@@ -90,9 +93,7 @@ class SelectorThread(Generic[K]):
         self._wake()
         if thread is not None:
             thread.join()
-        self._selector.close()
-        for own in (self._waker, self._woken):
-            own.close()
+        self._closing.close()
 
     def _wake(self) -> None:
         with suppress(OSError):

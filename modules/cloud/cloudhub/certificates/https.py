@@ -71,7 +71,7 @@ class HttpsServer:
     ) -> None:
         with listen_errors(address, port, "--https-listen"):
             self._server = _Server(address, port, context, respond, clock)
-        host, bound_port = self._server.socket.getsockname()[:2]
+        host, bound_port = self._server.server_address[:2]
         self._address = (str(host), int(bound_port))
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(_OVERDUE_SECONDS,), name="certificates/accept", daemon=True
@@ -88,8 +88,9 @@ class HttpsServer:
 
     def stop(self) -> None:
         """Close the port. Open requests end by themselves or by their deadline."""
-        self._server.shutdown()
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._server.shutdown()
+            self._thread.join()
         self._server.server_close()
 
 
@@ -123,7 +124,11 @@ class _Server(ThreadingTCPServer):
         if connection is None:
             self.close_request(request)
             return
-        super().process_request(request, (*client_address, connection))
+        try:
+            super().process_request(request, (*client_address, connection))
+        except BaseException:  # no thread
+            self.connections.remove(connection)
+            raise
 
     def service_actions(self) -> None:
         """End overdue connections; called every `_OVERDUE_SECONDS` and after each connection."""

@@ -127,7 +127,8 @@ class NameServer:
         """End, with the threads."""
         self._stopping.set()
         os.eventfd_write(self._bell, 1)
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
         self._pool.shutdown(wait=True, cancel_futures=True)
         os.close(self._bell)
 

@@ -116,8 +116,9 @@ class RuleWatch:
         with self._lock:
             if self._closed or not self._watched or (self._thread is not None and self._thread.is_alive()):
                 return
-            self._thread = threading.Thread(target=self._run, name=_THREAD, daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._run, name=_THREAD, daemon=True)
+            thread.start()
+            self._thread = thread
 
     def _run(self) -> None:
         if self._namespace is None:

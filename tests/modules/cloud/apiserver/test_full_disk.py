@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,13 @@ from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.full_disk import FULL_SECONDS, is_vital
 from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.journal.database import JournalDatabase
+from modules.cloud.journal.module import Journal
+from modules.cloud.object_writes import JOURNAL, WRITES, WRITES_RESOURCE, WriteList, WriteQuery
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.database.engine import make_engine, url_of
 from modules.cloud.storage.database.room import Room
+from modules.cloud.storage.database.turns import Turns
 from tests.modules.cloud.edgecontroller.controller import Controller, add_api_server
 from tests.modules.cloud.objects import configmap, node
 from tests.support.full_disk import small_file_system
@@ -68,6 +73,36 @@ def test_a_database_without_room_is_read_and_not_restarted(tmp_path: Path) -> No
         (result,) = controller.apply(configmap("b", a=BIG))
         assert result.refusal is None
     controller.close()
+
+
+def test_what_had_no_room_at_the_start_is_made_when_there_is_room(tmp_path: Path) -> None:
+    """It was undone, and until the next start the definitions of devices were missing, namespaces and roles."""
+    database, later = (Database(str(tmp_path / "cloud.db"), "a") for _ in range(2))
+    with Harness() as bee:
+        limit(database, 4)
+        cluster = Cluster(bee.clock)
+        add_api_server(bee, cluster, database)
+        bee.add(Journal, lambda: JournalDatabase("sqlite://", Turns()), "a")
+        bee.start()
+        assert [key for key in cluster.storage if key.kind != "Namespace"] == []
+        limit(database, 1000)
+        bee.run_for(2 * FULL_SECONDS)
+        found = Counter(key.kind for key in cluster.storage)
+        assert found["Namespace"]
+        assert found["ClusterRole"]
+        assert found["CustomResourceDefinition"]
+        version = cluster.storage.version
+        bee.run_for(2 * FULL_SECONDS)
+        assert cluster.storage.version == version, "once"
+        journal = bee.ask(JOURNAL, bee.message(WRITES_RESOURCE, WRITES, WriteQuery())).content_as(WriteList)
+        assert not journal.writes, "as at any start"
+    with Harness() as bee:
+        again = Cluster(bee.clock)
+        add_api_server(bee, again, later)
+        bee.start()
+        assert Counter(key.kind for key in again.storage) == found
+    database.close()
+    later.close()
 
 
 @pytest.fixture

@@ -752,6 +752,7 @@ def test_an_update_creates_with_the_right_to_create_only(bee: Harness) -> None:
         ({"user": "carol", "groups": ("shop",), "uid": "7", "extra": (("floor", ("2", "3")),)},
          {"username": "carol", "groups": ["shop"], "uid": "7", "extra": {"floor": ["2", "3"]}}),
         ({"node": "n1"}, {"username": "system:node:n1", "groups": ["system:nodes", "system:authenticated"]}),
+        ({"author": "root", "groups": ("system:masters",)}, {"username": "root", "groups": ["system:masters"]}),
     ],
 )  # fmt: skip
 def test_a_certificate_request_names_who_has_made_it(

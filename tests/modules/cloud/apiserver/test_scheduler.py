@@ -619,6 +619,23 @@ def test_the_scores_are_kube_schedulers_and_the_best_node_is_chosen(
     assert chosen == max(scores, key=lambda name: scores[name])
 
 
+def test_a_node_gets_its_score_once_beside_others_that_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pod that fits one node, such as a DaemonSet's, costs no scores."""
+    scored = list[str]()
+
+    class Noted(Scorer):
+        def verdict(self, room: rooms.NodeRoom) -> rooms.NodeVerdict:
+            scored.append(room.name)
+            return super().verdict(room)
+
+    monkeypatch.setattr(scheduler, "Scorer", Noted)
+    placer = scheduler.Placer.of([labelled(a_node(name), zone=name[0]) for name in ("a1", "b1", "b2", "b3")], [])
+    assert [placer.place(a_pod("x", nodeSelector={"zone": "a"})).node, scored] == ["a1", []]
+    selected = [placer.place(a_pod(name, nodeSelector={"zone": "b"})).node for name in ("p", "q", "r")]
+    assert selected == ["b1", "b2", "b3"]
+    assert scored == ["b1", "b2", "b3", "b1", "b2"], "all for the first pod, and then the one with a new pod"
+
+
 def test_unchanged_objects_are_not_read_again() -> None:
     fleet = rooms.NodeRooms()
     node, pods = a_node("a"), [a_pod(str(number), on="a", cpu="100m") for number in range(3)]

@@ -91,10 +91,16 @@ def test_a_thread_whose_wait_fails_ends_what_its_user_has_and_takes_no_more_call
     thread = SelectorThread[str]("test", User())
     monkeypatch.setattr(thread._selector, "select", Failing(0).call(thread._selector.select))
     made: list[str] = []
-    assert thread.post(lambda: made.append("posted before"))
+    taken: list[bool] = []
+
+    def before_the_end() -> None:
+        made.append("posted before")
+        taken.append(thread.post(lambda: made.append("posted during the end")))
+
+    assert thread.post(before_the_end)
     assert ended.wait(PATIENCE)
     assert failed.wait(PATIENCE)
-    assert made == ["posted before"]
+    assert (made, taken) == (["posted before"], [False])
     assert not thread.post(lambda: made.append("posted later"))
     thread.close()
     assert not census().more_than(before)

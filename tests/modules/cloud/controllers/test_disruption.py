@@ -14,6 +14,7 @@ from modules.cloud.controllers.disruption import reconcile
 from modules.cloud.controllers.plan import NOTHING
 from modules.cloud.controllers.pods import owner_reference
 from modules.cloud.controllers.view import View
+from tests.modules.cloud.apiextensions.definition import definition
 from tests.modules.cloud.controllers.site import Site, workload
 
 BUDGET = ObjectKey("PodDisruptionBudget", "default", "web")
@@ -90,6 +91,29 @@ def test_of_pods_without_a_controller_no_number_may_be_unavailable() -> None:
     assert (plan.status.call.body or {})["status"]["disruptionsAllowed"] == 0
 
 
+@pytest.mark.parametrize(
+    ("spec", "pods", "reasons"),
+    [
+        ({"maxUnavailable": 1}, 0, ["NoPods"]),
+        ({"maxUnavailable": 1}, 2, ["UnmanagedPods"]),
+        ({"minAvailable": "50%"}, 2, ["UnmanagedPods"]),
+        ({"minAvailable": 1}, 2, []),
+    ],
+)
+def test_events_tell_of_pods_that_a_budget_does_not_count(spec: JsonObject, pods: int, reasons: list[str]) -> None:
+    view = View()
+    made = stored(budget(**spec), "web")
+    view.put(made)
+    for number in range(pods):
+        pod = {"kind": "Pod", "apiVersion": "v1", "metadata": {"labels": {"app": "web"}}}
+        view.put(stored(pod, f"p{number}"))
+    plan = reconcile(view, key_of(made), 1e9)
+    assert [event.reason for event in plan.events] == reasons
+    assert plan.status is not None
+    view.put({**made, **plan.status.call.body, "metadata": {**made["metadata"], "resourceVersion": "2"}})
+    assert reconcile(view, key_of(made), 1e9).events == (), "they are not told again"
+
+
 def test_a_pod_that_is_gone_is_no_longer_noted_as_evicted() -> None:
     """Another one of its name, as of a StatefulSet, counts immediately."""
     view, now = View(), 1_800_000_000.0
@@ -115,7 +139,7 @@ def test_pods_of_a_controller_without_replicas_have_no_disruptions_and_are_repor
     assert (status["disruptionsAllowed"], status["currentHealthy"]) == (0, 1)
     (condition,) = status["conditions"]
     assert (condition["status"], condition["reason"]) == ("False", "SyncFailed")
-    assert condition["message"] == 'found no controllers for pod "p"'
+    assert condition["message"] == "jobs.batch does not implement the scale subresource"
     assert [event.reason for event in plan.events] == ["CalculateExpectedPodCountFailed"]
     view.put({**made, "metadata": {**made["metadata"], "resourceVersion": "2"}, "status": status})
     assert reconcile(view, key_of(made), 1e9 + 60) == NOTHING
@@ -300,6 +324,80 @@ def test_a_job_has_no_scale() -> None:
     (condition,) = status_of(site)["conditions"]
     assert condition["reason"] == "SyncFailed"
     assert any(reason == "CalculateExpectedPodCountFailed" for reason, _ in site.events())
+
+
+CACHE = ObjectKey("Cache.example.com", "default", "web")
+SCALE = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+
+
+def with_caches(subresources: JsonObject, pods: int = 3, **spec: Any) -> tuple[Site, JsonObject]:
+    """Return a site with pods of a custom object that a budget covers, and that object."""
+    site = Site()
+    made = definition("Cache", "caches", "example.com")
+    open_schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    made["spec"]["versions"][0].update(schema=open_schema, subresources=subresources)
+    site.apply(made)
+    cache = site.apply({"kind": "Cache", "apiVersion": "example.com/v1", "metadata": {"name": "web"},
+                        "spec": {"replicas": 4}})  # fmt: skip
+    for number in range(pods):
+        add_pod(site, cache, f"web-{number}")
+    site.apply(budget(**spec))
+    site.run_for(10)
+    return site, cache
+
+
+def add_pod(site: Site, owner: JsonObject, name: str) -> None:
+    metadata = {"name": name, "labels": {"app": "web"}, "ownerReferences": [owner_reference(owner)]}
+    spec = {"nodeName": "n1", "containers": [{"name": "main", "image": "cache"}]}
+    site.apply({"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": spec})
+
+
+def test_the_replicas_of_a_custom_object_are_read_from_its_scale() -> None:
+    site, cache = with_caches({"scale": SCALE}, maxUnavailable=2)
+    assert counts(site) == (4, 3, 2, 1)
+    site.patch(CACHE, {"spec": {"replicas": 5}})
+    add_pod(site, cache, "web-3")
+    site.run_for(10)
+    assert counts(site) == (5, 4, 3, 1)
+    assert site.is_settled()
+    assert not site.engine.view.scales
+
+
+@pytest.mark.parametrize(
+    ("subresources", "edit", "message"),
+    [
+        ({}, {}, "caches.example.com does not implement the scale subresource"),
+        ({"scale": SCALE}, {"apiVersion": "example.com/v2"}, 'no matches for kind "Cache" in version "example.com/v2"'),
+        ({"scale": SCALE}, {"kind": "Store"}, 'no matches for kind "Store" in version "example.com/v1"'),
+        ({"scale": SCALE}, {"metadata": {"name": "gone", "uid": "u"}}, 'found no controllers for pod "p"'),
+        ({"scale": SCALE}, {"metadata": {"name": "web", "uid": "other"}}, 'found no controllers for pod "p"'),
+        (
+            {"scale": {**SCALE, "specReplicasPath": ".spec.size"}},
+            {},
+            'Internal error occurred: the spec replicas field ".spec.size" does not exist',
+        ),
+    ],
+)
+def test_a_budget_says_why_the_scale_of_a_custom_object_is_not_known(
+    subresources: JsonObject, edit: JsonObject, message: str
+) -> None:
+    site, cache = with_caches(subresources, pods=0, maxUnavailable=1)
+    add_pod(site, {**cache, **edit}, "p")
+    site.run_for(3)
+    (condition,) = status_of(site)["conditions"]
+    assert (condition["reason"], condition["message"]) == ("SyncFailed", message)
+    assert site.is_settled()
+
+
+def test_a_scale_that_the_api_server_does_not_answer_is_read_again() -> None:
+    site, cache = with_caches({"scale": SCALE}, maxUnavailable=2)
+    site.patch(CACHE, {"spec": {"replicas": 5}})
+    lost = [ApiResult(refusal={"code": 504, "message": "lost"})]
+    site.answer = lambda call: lost.pop() if call.subresource == "scale" and lost else None
+    add_pod(site, cache, "web-3")
+    site.run_for(10)
+    assert not lost
+    assert counts(site) == (5, 4, 3, 1)
 
 
 def test_scaling_changes_the_budget_and_a_settled_one_is_not_written() -> None:

@@ -301,6 +301,42 @@ def test_the_endpoints_of_an_election_are_not_mirrored() -> None:
     assert slices(site) == []
 
 
+def mirrored() -> tuple[Site, JsonObject]:
+    """Return a site with a Service whose hand-made Endpoints are mirrored, and the Service."""
+    site = Site()
+    made = site.apply(service(selector=None))
+    subsets = [{"addresses": [{"ip": "10.9.0.1"}], "ports": [{"port": 5}]}]
+    site.apply({"kind": "Endpoints", "apiVersion": "v1", "metadata": {"name": "web"}, "subsets": subsets})
+    site.run_for(3)
+    assert [each["endpoints"][0]["addresses"] for each in slices(site)] == [["10.9.0.1"]]
+    return site, made
+
+
+def test_a_service_that_gets_a_selector_has_no_longer_the_addresses_of_hand_made_endpoints() -> None:
+    site, made = mirrored()
+    site.patch(made, {"spec": {"selector": {"app": "web"}}})
+    run(site, 1)
+    site.run_for(3)
+    assert set(shown(site)) == {"10.1.0.2"}
+
+
+def test_the_endpoints_that_were_mirrored_for_a_deleted_service_are_deleted() -> None:
+    site, made = mirrored()
+    site.call("delete", made)
+    site.run_for(3)
+    assert site.all("Endpoints") == []
+
+
+def test_endpoints_that_are_made_before_their_service_stay() -> None:
+    site = Site()
+    subsets = [{"addresses": [{"ip": "10.9.0.1"}], "ports": [{"port": 5}]}]
+    site.apply({"kind": "Endpoints", "apiVersion": "v1", "metadata": {"name": "web"}, "subsets": subsets})
+    site.run_for(3)
+    site.apply(service(selector=None))
+    site.run_for(3)
+    assert len(slices(site)) == 1
+
+
 def test_a_deleted_service_leaves_the_endpoints_of_others() -> None:
     site = Site()
     made = site.apply(service())

@@ -18,7 +18,7 @@ from modules.edge.eventbus.counters import EventBusCounters
 from modules.edge.eventbus.module import EventBus, EventBusSettings
 from modules.edge.eventbus.packets import publish
 from modules.edge.eventbus.session import BrokerSettings, MqttSession
-from tests.support.failing import left_by_repeating
+from tests.support.failing import Failing, left_by_repeating
 
 SETTINGS = BrokerSettings("127.0.0.1", 1883, "n1")
 
@@ -113,6 +113,15 @@ def test_a_broker_that_never_answers_is_dialled_ever_later_however_long_each_att
         assert len(broker.links) == dials - 1
         broker.run(1.0)
         assert len(broker.links) == dials
+
+
+def test_a_closed_connection_is_not_dialled_again(broker: Broker) -> None:
+    """As when its module has failed: the restarted one has a connection of its own, and a broker one of that name."""
+    broker.accept()
+    broker.connection.close()
+    broker.end()
+    broker.run(2 * LONGEST_DELAY)
+    assert len(broker.links) == 1
 
 
 def test_a_dial_before_its_time_leaves_no_second_one(broker: Broker) -> None:
@@ -282,6 +291,21 @@ def test_what_the_cloud_subscribes_to_before_the_stored_topics_are_read_joins_th
         bee.hive.respond(asked[0].reply(bee.clock, [stored], source="metamanager"))
         bee.settle()
         assert _kept(bee) == [["a", "c", "b"], ["c", "b"]]
+
+
+def test_a_module_that_fails_closes_its_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has a session on a thread of its own."""
+    closed: list[bool] = []
+    monkeypatch.setattr(EventBus, "_change", Failing(0, ValueError("of this test")).call(lambda *_, **__: None))
+    monkeypatch.setattr(EventBus, "_close", lambda _: closed.append(True))
+    with Harness() as bee:
+        bee.expect_failures("of this test")
+        bee.answer("metamanager", lambda asked: asked.reply(bee.clock, [], source="metamanager"))
+        bee.add(_Subscribing, [])
+        bee.start()
+        bee.send("eventbus", bee.message("a", "subscribe"))
+        bee.settle()
+        assert closed == [True]
 
 
 def test_subscriptions_in_the_store_are_no_more_than_topics() -> None:

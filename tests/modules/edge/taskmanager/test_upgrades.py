@@ -72,7 +72,7 @@ def test_a_version_that_goes_back_fails_and_is_reported_as_rolled_back(bee: Harn
             [("Upgrade", False, "not well within 600 s"), ("RollBack", True, "")],
         ),
         (
-            UpgradeState("1.0.0", False, "0.9.0", "1.0.0"),  # noqa: FBT003
+            UpgradeState("1.0.0", False, "0.9.0", "1.0.0", "of the one before"),  # noqa: FBT003
             [("Upgrade", False, INTERRUPTED), ("RollBack", True, "")],
         ),
     ],
@@ -134,6 +134,7 @@ def test_a_job_waits_for_the_owner_where_it_says_so(bee: Harness) -> None:
     shown = ask(OwnerVerb.SHOW)
     assert (shown.action, shown.is_waiting) == ("BackUp", True)
     assert ask(OwnerVerb.CONFIRM).resource.endswith("up-1/node/n1")
+    assert not node.rows[ROW]["isWaiting"], "a restart does not ask again"
     assert ask(OwnerVerb.CONFIRM) == JobShown()
     bee.run_for(60)
     assert [action for action, _, _ in node.ends()] == FLOW

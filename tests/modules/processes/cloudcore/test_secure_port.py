@@ -36,7 +36,7 @@ from modules.processes.cloudcore.control_client import Apply, Get
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.apiextensions.definition import DEFINITIONS, DEVICES, definition
 from tests.modules.cloud.cloudhub.certificates.made import OPENSSL_LAG, csr, new_key
-from tests.modules.cloud.objects import pod, secret
+from tests.modules.cloud.objects import SIGNING_REQUEST, pod, secret
 from tests.modules.processes.cloudcore.stubs import CLOCK, DEADLINE, Stub
 
 _CURL = shutil.which("curl")
@@ -257,6 +257,21 @@ def test_a_user_gets_a_certificate_by_an_approved_request(secure: Secure) -> Non
 
     wait_until(lambda: _is_valid(answer), "OpenSSL's clock has passed the second of the certificate's beginning")
     assert 'User \\"jane\\" cannot list resource \\"pods\\"' in answer()
+
+
+def test_a_certificate_request_names_the_administrator_who_asks(secure: Secure) -> None:
+    """And not whom the body names; over the control socket, whoever may open it."""
+    path = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+    wanted: JsonObject = {"request": SIGNING_REQUEST, "signerName": "example.com/one", "usages": ["client auth"],
+                          "username": "mallory", "groups": ["some"]}  # fmt: skip
+    body = json.dumps({"metadata": {"name": "a"}, "spec": wanted}).encode()
+    status, text = secure.post(path, body, "application/json", token="admins-token")  # noqa: S106 - of this test
+    made = json.loads(text)["spec"]
+    groups = ["system:masters", "system:authenticated"]
+    assert (status, made["username"], made["uid"], made["groups"]) == (201, "alice", "1", groups)
+    socket_client = RestClient(secure.stub.config.control_socket)
+    made = socket_client.request("POST", path, body={"metadata": {"name": "b"}, "spec": wanted})["spec"]
+    assert (made["username"], made["groups"]) == ("administrator", groups)
 
 
 def _is_valid(answer: Callable[[], str]) -> bool:

@@ -14,6 +14,26 @@ main()
 import modules.processes.edgecore.process, modules.runtimes.oci.driver
 print(gc.get_threshold()[0] >= 30 * usual, gc.get_stats()[1]["collections"] - looks)
 """
+_NODE: Final = """
+import gc, sys
+from modules.processes.edgecore import cli
+from modules.processes.edgecore.__main__ import main
+def looks():
+    return [generation["collections"] for generation in gc.get_stats()]
+imported = cli._imported
+def run(function):
+    if function != cli.PROCESS:
+        return imported(function)
+    begun = looks()
+    import modules.processes.edgecore.process, modules.runtimes.oci.driver
+    print([now - before for now, before in zip(looks(), begun)])
+    return lambda *_, **__: 0
+cli._imported = run
+sys.argv[1:] = ["run", "--root", sys.argv[1], "--allow-unisolated-root"]
+before = looks()
+main()
+print([now - then for now, then in zip(looks(), before)])
+"""
 _AS_USUAL: Final = """
 import gc
 from modules.processes.common.start_collector import collect_as_usual, collect_new_rarely
@@ -47,6 +67,10 @@ def _printed(code: str, *arguments: str) -> str:
 
 def test_it_runs_rarely_in_a_process_that_starts_and_never_through_older_objects() -> None:
     assert _printed(_COMMAND).splitlines()[-1] == "True 0"
+
+
+def test_it_runs_once_in_an_agent_that_starts_before_the_modules(tmp_path: Path) -> None:
+    assert _printed(_NODE, str(tmp_path)).splitlines()[-2:] == ["[0, 0, 0]", "[1, 0, 0]"]
 
 
 def test_afterwards_it_runs_as_usual_without_the_lasting_objects() -> None:

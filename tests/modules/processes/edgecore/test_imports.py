@@ -33,8 +33,9 @@ LATER: Final = (
     "modules.processes.edgecore.doctor", "modules.processes.edgecore.local",
     "modules.processes.edgecore.other_commands", "modules.processes.edgecore.store_commands",
     "modules.processes.edgecore.trace", "modules.processes.edgecore.trace_commands", "modules.runtimes.docker",
-    "modules.runtimes.oci.metrics", "msgpack", "multiprocessing", "paho", "prometheus_client", "protos.csi",
-    "protos.deviceplugin", "psutil", "rich", "sqlalchemy", "textual", "tomllib", "typing_extensions", "websockets",
+    "modules.runtimes.oci.metrics", "msgpack", "multiprocessing", "paho", "pickle", "prometheus_client", "protos.csi",
+    "protos.deviceplugin", "psutil", "rich", "sqlalchemy", "textual", "textwrap", "tokenize", "tomllib",
+    "typing_extensions", "websockets",
 )  # fmt: skip
 """Loaded by commands, or with the first request, probe, volume, device or module that needs them."""
 STARTED: Final = ("devicetwin", "eventbus", "taskmanager")

@@ -25,6 +25,8 @@ _LEAST: Final = 16 * 1024
 """Bytes that an answer, its head included, must bring in each period of `stall_seconds`, unless it ends. In a minute
 these are 2 kbit/s, as a layer may have on a thin link that others share.
 """
+_LONGEST_REASON: Final = 200
+"""Characters of an error's text, which may be the registry's: http.client quotes a status line of 64 KiB."""
 _MOST_BESIDE: Final = 8 * 1024 * 1024
 """Bytes that may come before a piece of the body, or for a document, which has half as many at most: http.client reads
 responses `100 Continue`, extensions of chunks and trailers without an end.
@@ -223,7 +225,7 @@ def read_bounded(response: http.client.HTTPResponse, most: int) -> bytes:
 
 def unreachable(address: ServerAddress, error: Exception) -> ImageWorkError:
     """Return the error of a connection that failed."""
-    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    reason = getattr(error, "strerror", None) or str(error)[:_LONGEST_REASON] or type(error).__name__
     proxy = proxy_for(address, os.environ)
     hint = "" if proxy is None else f"it was asked through the proxy {proxy.name}: see HTTPS_PROXY and NO_PROXY"
     if isinstance(error, ssl.SSLCertVerificationError):

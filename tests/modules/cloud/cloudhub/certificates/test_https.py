@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
 from http import HTTPStatus
 from pathlib import Path
+from socketserver import ThreadingTCPServer
 from unittest.mock import patch
 
 import pytest
@@ -23,6 +24,7 @@ from modules.cloud.cloudhub.certificates.enrolment import Enrolment, EnrolmentRe
 from modules.cloud.cloudhub.certificates.https import MAX_CONNECTIONS, HttpsServer
 from tests.modules.cloud.cloudhub.certificates.made import NOW, YEAR, Unrefused, chain, csr
 from tests.support.clocks import StandingClock
+from tests.support.failing import Failing
 
 DEADLINE = 60.0
 NODES = {"n1"}
@@ -190,6 +192,16 @@ def test_connections_that_have_ended_take_no_room(server: Server) -> None:
                 while client.recv(100):
                     pass
     assert server.get("/ca.crt")[0] == 200
+
+
+def test_a_connection_for_which_there_is_no_thread_takes_no_room(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(ThreadingTCPServer, "process_request", Failing(0, RuntimeError()).call(lambda *_: None))
+        with socket.create_connection(server.server.address, timeout=DEADLINE) as client, suppress(ConnectionError):
+            assert not client.recv(1)
+    assert len(server.server._server.connections) == 0
 
 
 def test_many_may_come_at_once(server: Server) -> None:

@@ -134,7 +134,7 @@ def test_the_size_of_the_terminal_is_sent_first(serve: Serve) -> None:
 
 def test_a_changed_size_is_sent_once_and_before_keys(serve: Serve) -> None:
     """The kernel may report keys that were typed after the change before the signal is handled."""
-    heard = []
+    heard: list[str | bytes] = []
 
     def behaviour(connection: ServerConnection) -> None:
         heard.extend(connection.recv(60) for _ in range(2))

@@ -143,6 +143,21 @@ def test_a_registry_that_is_not_there_cannot_be_reached(store: ImageStore) -> No
         pull(store, f"{address}/team/app:1")
 
 
+@pytest.mark.parametrize("line", [b"x" * 60_000, b"HTTP/9" + b"x" * 60_000 + b" 200 OK"])
+def test_an_error_quotes_little_of_a_registry(store: ImageStore, registry: TestRegistry, line: bytes) -> None:
+    """It becomes the status of a container, and an Event."""
+
+    def answer(handler: Handler) -> bool:
+        handler.wfile.write(line + b"\r\n\r\n")
+        handler.close_connection = True
+        return True
+
+    registry.fail("/manifests/1", *[answer] * 5)
+    with pytest.raises(RegistryUnavailableError, match="cannot be reached") as found:
+        pull(store, _name(registry))
+    assert len(str(found.value)) < 400
+
+
 def test_a_blob_whose_connection_ends_goes_on_where_it_was(store: ImageStore, registry: TestRegistry) -> None:
     """With a range; also in another pull, after the first has failed."""
     digest, content = _layer(registry)
