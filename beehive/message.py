@@ -6,6 +6,7 @@ and forwarded without parsing; `content_as` decodes it.
 
 import base64
 import binascii
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
@@ -223,8 +224,21 @@ class Message(msgspec.Struct, frozen=True, dict=True):
 
 
 def _is_a(content: Any, kind: Any) -> bool:
-    """Return whether the content needs no decoding; for a generic such as `list[Pod]` it does, because of its items."""
-    return kind is Any or (isinstance(kind, type) and isinstance(content, kind))
+    """Return whether the content needs no decoding; for a generic such as `list[Pod]` all its items are looked at."""
+    origin = getattr(kind, "__origin__", None)
+    if origin is None:
+        return kind is Any or (isinstance(kind, type) and isinstance(content, kind))
+    items = kind.__args__
+    if origin not in (list, dict) or type(content) is not origin or not all(map(_is_immutable, items)):
+        return False
+    return {*map(type, content)} <= {items[0]} and (origin is list or {*map(type, content.values())} <= {items[1]})
+
+
+@lru_cache(256)
+def _is_immutable(kind: Any) -> bool:
+    """Return whether a receiver cannot change a value of a class."""
+    is_frozen = isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind.__struct_config__.frozen
+    return is_frozen or kind in (str, int, float, bool)
 
 
 def _base64_json(text: str) -> bytes | None:

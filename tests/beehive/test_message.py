@@ -108,6 +108,16 @@ def test_items_of_a_decoded_list_are_checked_too() -> None:
         REQUEST.with_content(["text"]).content_as(list[int])
 
 
+def test_items_that_nobody_can_change_are_passed_as_they_are() -> None:
+    """Others are copied: two receivers of a message may change them."""
+    for content, kind in (([Route("edged")], list[Route]), ({"a": 1}, dict[str, int]), ([], list[str])):
+        assert REQUEST.with_content(content).content_as(kind) is content
+    for content, kind in (([{"a": 1}], list[dict[str, int]]), ({"a": [1]}, dict[str, list[int]])):  # type: ignore[assignment]
+        read = REQUEST.with_content(content).content_as(kind)
+        assert read == content
+        assert read is not content
+
+
 @pytest.mark.parametrize(
     ("content", "stored"),
     [

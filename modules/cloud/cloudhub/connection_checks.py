@@ -25,12 +25,12 @@ class CheckedHub(Protocol):
     def end_silent(self, node: str) -> None:
         """End the connection of a node without a keepalive."""
 
-    def send_due(self, node: str) -> None:
-        """Send a node the messages that are due."""
+    def send_overdue(self, node: str) -> None:
+        """Send a node again the messages that it has not acknowledged in time."""
 
 
 class ConnectionChecks:
-    """The checks that find the nodes without a keepalive, and have the messages of the others sent that are due.
+    """The checks that find the nodes without a keepalive, and have unacknowledged messages sent to the others again.
 
     Args:
         hub: cloudhub.
@@ -59,7 +59,7 @@ class ConnectionChecks:
             if self._is_silent(connection):
                 self._hub.call_soon(partial(self._end, node, connection))
             else:
-                self._hub.send_due(node)
+                self._hub.send_overdue(node)
         if self._unchecked:
             self._hub.call_soon(self._check)
 

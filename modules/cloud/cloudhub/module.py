@@ -204,12 +204,12 @@ class CloudHub(Module):
                 self._disconnect(node, "the node was deleted")
             else:
                 self._write(node, message)
-        elif node not in self._sessions:
+        elif (session := self._sessions.get(node)) is None:
             self._drop(_NOT_CONNECTED, message)
         else:
-            offer = self._sessions[node].offer(message)
+            offer = session.offer(message)
             if offer is OfferResult.QUEUED:
-                self.send_due(node)
+                self._send_due(node, session)
             elif offer is OfferResult.ACKNOWLEDGED:
                 self._acknowledged(node, object_version_of(message))
             elif offer in (OfferResult.NO_VERSION, OfferResult.NO_ROOM):
@@ -377,8 +377,9 @@ class CloudHub(Module):
         if not self._acknowledgements:
             self.after(_ACKNOWLEDGEMENT_DELAY, self._report_acknowledged)
         self._acknowledgements.append(Acknowledged(node, obj.key, obj.version, obj.is_delete))
-        if len(self._sessions[node]):
-            self.send_due(node)
+        session = self._sessions[node]
+        if session.waiting:
+            self._send_due(node, session)
 
     def _report_acknowledged(self) -> None:
         if self._acknowledgements:
@@ -386,13 +387,22 @@ class CloudHub(Module):
             event = self.message(ACKNOWLEDGED_RESOURCE, ACKNOWLEDGED, acknowledged, group=Group.RESOURCE)
             self.broadcast(Group.EDGECONTROLLER, event)
 
-    def send_due(self, node: str) -> None:
-        connection = self._connections.get(node)
-        if connection is not None:
-            is_busy = self.slot.inbox.depth() > _BUSY  # acknowledgements probably wait in the inbox
-            again = not (connection.link.is_behind or connection.link.is_held_back or is_busy)
-            for message in self._sessions[node].due(self.clock.monotonic(), again=again):
+    def send_overdue(self, node: str) -> None:
+        """Send a node again what it has not acknowledged (`CheckedHub`). Not while earlier messages still wait for the
+        socket: a slow node would get the same objects repeatedly, and its queue would only grow.
+        """
+        link, session = self._connections[node].link, self._sessions[node]
+        if not session.unacknowledged:  # then nothing waits for the window, either
+            return
+        is_busy = self.slot.inbox.depth() > _BUSY  # acknowledgements probably wait in the inbox
+        if not (link.is_behind or link.is_held_back or is_busy):
+            for message in session.overdue(self.clock.monotonic()):
                 self._write(node, message)
+            self._send_due(node, session)
+
+    def _send_due(self, node: str, session: NodeSession) -> None:
+        for message in session.due(self.clock.monotonic()):
+            self._write(node, message)
 
     def _write(self, node: str, message: Message) -> None:
         connection = self._connections.get(node)

@@ -156,16 +156,10 @@ class NodeSession:
                     self._forget_older(obj)
         return obj
 
-    def due(self, now: float, *, again: bool = True) -> Iterator[Message]:
-        """Yield the messages to send now, oldest first, and count them as sent.
-
-        Args:
-            now: monotonic seconds.
-            again: whether to resend overdue messages. False while earlier messages still wait for the socket: a slow
-                node would get the same objects repeatedly, and its queue would only grow.
-        """
+    def overdue(self, now: float) -> Iterator[Message]:
+        """Yield the messages to send again, oldest first, and count them as sent."""
         overdue = [(key, one) for key, one in self._under_way.items() if now - one.sent_at >= self._resend_after]
-        for key, delivery in overdue if again else ():
+        for key, delivery in overdue:
             if delivery.is_given_up:
                 self._sent.pop(delivery.message.id, None)
                 self._drop(key)
@@ -174,13 +168,18 @@ class NodeSession:
                 delivery.times += 1
                 self._resent()
                 yield delivery.message
+
+    def due(self, now: float) -> list[Message]:
+        """Return the messages to send for the first time now, oldest first, and count them as sent."""
+        due = list[Message]()
         while self._waiting and len(self._under_way) < self._window:
             key = next(iter(self._waiting))
             delivery = self._under_way[key] = self._waiting.pop(key)
             delivery.sent_at = delivery.first_sent_at = now
             delivery.times = 1
             self._sent[delivery.message.header.msg_id] = delivery.object
-            yield delivery.message
+            due.append(delivery.message)
+        return due
 
     def _queue(self, key: str, message: Message, obj: ObjectVersion) -> None:
         if key in self._waiting or key in self._under_way:

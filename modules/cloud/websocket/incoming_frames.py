@@ -68,7 +68,7 @@ class IncomingFrames:
         budget.
         """
         if connection.has_to_pass:
-            self._waiting.add(connection)
+            self._waiting.add(connection, len(connection.unread[0]) + _FRAME_COST)
         unfinished, waiting = connection.unfinished_bytes, connection.unread_bytes
         if unfinished + waiting <= FREE_BYTES and connection not in self._budget.members:
             return True
@@ -104,13 +104,11 @@ class IncomingFrames:
             if connection is None:
                 break
             frame = connection.pass_on()
-            cost_of_frame = len(frame) + _FRAME_COST
-            cost += cost_of_frame
-            self._waiting.charge(connection, cost_of_frame)
+            cost += len(frame) + _FRAME_COST
             self._deliver(connection, frame)
             served[connection] = None
             if connection.unread and connection.has_to_pass:
-                self._waiting.add(connection)
+                self._waiting.add(connection, len(connection.unread[0]) + _FRAME_COST)
         return served
 
     def end(self, connection: WebsocketConnection) -> None:

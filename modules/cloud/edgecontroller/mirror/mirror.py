@@ -73,19 +73,20 @@ class Mirror:
             return
         obj, body = read
         key = tuple.__new__(ObjectKey, (kind.key_name, observed.namespace, observed.name))  # in C
-        is_whole = key.kind not in HAVE_PARTS or self._keeps(key, obj, len(body))
+        known = self.bodies.get(key)
+        is_next = bool(observed.status_of) and known is not None and known.version == observed.status_of
+        is_kept = is_next and known is not None and known.is_whole  # a status does not change where a pod is needed
+        is_whole = is_kept or key.kind not in HAVE_PARTS or self._keeps(key, obj, len(body))
         if not is_whole:
             obj = partial_object(obj)
             body = msgspec.json.encode(obj)
         is_shared = is_whole and observed.shared is not None
-        known = self.bodies.get(key)
         old = None if known is None else known.kept if isinstance(known.kept, dict) else self.find(key)
         was_partial = known is not None and not known.is_whole
         if known is not None and old is not None and known.uid != observed.uid:
             self._remove(key, old, known.version)
             old = None
         now = Mirrored(observed.uid, observed.resource_version, obj if is_shared else body, is_whole)
-        is_next = bool(observed.status_of) and known is not None and known.version == observed.status_of
         if is_next and old is not None and is_shared and not was_partial:
             event = ObjectEvent(EventType.MODIFIED, key, obj, old, is_of_status=True)
             self._record(event, now, body)

@@ -33,7 +33,7 @@ class Hub:
         """Note it."""
         self.ended.append(node)
 
-    def send_due(self, node: str) -> None:
+    def send_overdue(self, node: str) -> None:
         """Note it."""
         self.due.append(node)
 

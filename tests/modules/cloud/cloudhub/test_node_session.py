@@ -23,7 +23,7 @@ def about(name: str, version: int, operation: str = "update", kind: str = "pod",
 
 
 def sent(session: NodeSession, now: float = 0.0) -> list[str]:
-    return [message.id for message in session.due(now)]
+    return [message.id for message in (*session.overdue(now), *session.due(now))]
 
 
 def test_a_message_is_sent_again_with_the_same_id_until_it_is_acknowledged() -> None:
@@ -38,6 +38,17 @@ def test_a_message_is_sent_again_with_the_same_id_until_it_is_acknowledged() -> 
     assert session.oldest_unacknowledged() == 1
     assert session.acknowledge(message.id)
     assert sent(session, 100) == []
+
+
+def test_a_new_message_goes_without_a_look_at_those_that_are_overdue() -> None:
+    """A crowd that is slow to acknowledge costs each new message nothing."""
+    session = NodeSession(RESEND)
+    first, second = about("a", 1), about("b", 1)
+    session.offer(first)
+    sent(session, 1)
+    session.offer(second)
+    assert [message.id for message in session.due(1 + RESEND)] == [second.id]
+    assert [message.id for message in session.overdue(1 + RESEND)] == [first.id]
 
 
 def test_the_age_of_what_is_unacknowledged_is_the_oldests_since_it_was_first_sent() -> None:
@@ -297,7 +308,7 @@ class AnyOrder(RuleBasedStateMachine):
     @rule()
     def transmit(self) -> None:
         self.now += 1
-        self.wire += self.session.due(self.now)
+        self.wire += (*self.session.overdue(self.now), *self.session.due(self.now))
 
     @precondition(lambda self: self.wire)
     @rule(data=st.data(), acknowledged=st.booleans())
@@ -330,7 +341,7 @@ class AnyOrder(RuleBasedStateMachine):
     def teardown(self) -> None:
         for _ in range(20):
             self.now += RESEND
-            for message in list(self.session.due(self.now)):
+            for message in (*self.session.overdue(self.now), *self.session.due(self.now)):
                 self.store(message)
                 self.session.acknowledge(message.id)
         assert self.node == self.newest

@@ -19,6 +19,7 @@ from modules.cloud.storage.object_store import ObjectStore
 from tests.modules.cloud.objects import configmap
 
 _MAP = kind_named("ConfigMap")
+_POD = kind_named("Pod")
 _KEY = ObjectKey("ConfigMap", "default", "settings")
 
 
@@ -302,3 +303,24 @@ def test_a_status_from_the_same_process_shares_the_rest_of_its_pod(managed: list
         for number in range(100):  # more than are at hand
             mirror.observe(_MAP, _observed("7", "u7", f"m{number}"))
             mirror.find(ObjectKey("ConfigMap", "default", f"m{number}"))
+
+
+def test_whether_a_pod_is_kept_whole_is_not_asked_for_each_status() -> None:
+    """Another node would be another change."""
+    asked = list[ObjectKey]()
+
+    def keeps(key: ObjectKey, _obj: JsonObject, _size: int) -> bool:
+        asked.append(key)
+        return True
+
+    mirror = Mirror(keeps)
+    for version, before in (("5", ""), ("6", "5"), ("9", "8")):
+        pod: JsonObject = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "web", "namespace": "default", "uid": "u1", "resourceVersion": version},
+            "spec": {"nodeName": "n1"},
+        }
+        mirror.observe(_POD, ObservedObject("default", "web", "u1", version, b"", pod, before))
+    assert len(asked) == 2, "for the first state, and for one that does not follow the known one"
+    assert [event.is_of_status for event in mirror.drain_events()] == [False, True, False]

@@ -45,17 +45,17 @@ def test_who_comes_waits_for_one_service_of_each_at_most(before: list[tuple[str,
     def serve() -> str | None:
         who = share.pop()
         assert who is not None
-        share.charge(who, waiting[who].pop(0))
+        waiting[who].pop(0)
         if waiting[who]:
-            share.add(who)
+            share.add(who, waiting[who][0])
         return who
 
     for each in waiting:
-        share.add(each)
+        share.add(each, waiting[each][0])
     for _time in range(min(served, len(before))):
         serve()
     waiting["new"] = [1]
-    share.add("new")
+    share.add("new", 1)
     ahead = list(itertools.takewhile(lambda who: who != "new", iter(serve, "nobody")))
     assert all(ahead.count(who) <= 1 for who in ahead)
 
@@ -63,44 +63,36 @@ def test_who_comes_waits_for_one_service_of_each_at_most(before: list[tuple[str,
 def test_turns_are_in_proportion_to_their_cost() -> None:
     share: FairShare[str] = FairShare()
     costs, served = {"heavy": 1000, "light": 10}, {"heavy": 0, "light": 0}
-    for each in costs:
-        share.add(each)
+    for each, cost in costs.items():
+        share.add(each, cost)
     for _ in range(1010):
         who = share.pop()
         assert who is not None
         served[who] += 1
-        share.charge(who, costs[who])
-        share.add(who)
+        share.add(who, costs[who])
     assert 9 <= served["heavy"] <= 11
 
 
 def test_who_was_away_is_owed_nothing() -> None:
     share: FairShare[str] = FairShare()
-
-    def serve(cost: int) -> str | None:
-        who = share.pop()
-        assert who is not None
-        share.charge(who, cost)
-        return who
-
-    share.add("away")
-    assert serve(1) == "away"
-    share.add("busy")
+    share.add("away", 1)
+    assert share.pop() == "away"
+    share.add("busy", 100)
     for _ in range(10):
-        assert serve(100) == "busy"
-        share.add("busy")
-    share.add("away")
+        assert share.pop() == "busy"
+        share.add("busy", 100)
+    share.add("away", 100)
     served = []
     for _ in range(4):
-        served.append(serve(100))
-        share.add(str(served[-1]))
+        served.append(share.pop())
+        share.add(str(served[-1]), 100)
     assert served.count("away") == 2
 
 
 def test_who_has_gone_is_forgotten() -> None:
     share: FairShare[str] = FairShare()
     for who in ("a", "b"):
-        share.add(who)
+        share.add(who, 1)
     share.forget("a")
     assert [share.pop(), share.pop()] == ["b", None]
     assert not share._reached

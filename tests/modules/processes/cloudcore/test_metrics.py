@@ -51,8 +51,8 @@ def made(hive: Hive) -> Counters:
         )
         session.offer(message.with_header(resourceversion="1"))
     now = hive.clock.monotonic()
-    list(session.due(now - 100.0))
-    list(session.due(now - 90.0))
+    session.due(now - 100.0)
+    list(session.overdue(now - 90.0))
     counters.cloudhub.sessions["n1"] = session
     counters.cloudhub.dropped["no node"] += 1
     counters.cloudhub.rejected_frames["no JSON"] += 1
