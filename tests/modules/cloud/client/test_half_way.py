@@ -168,7 +168,7 @@ def test_calls_that_have_ended_leave_nothing() -> None:
             thread.run()
         transport.started.clear()
 
-    assert not left_by_repeating(cycle, client._then, client._made, client._sent, client._effects, client._lanes._calls)
+    assert not left_by_repeating(cycle, client._then, client._made, client._sent, client._effects, client._lanes)
     assert {type(each) for each in ends} == {CallAnswered, CallFailed, CallSuperseded, LaneFull}
 
 
