@@ -196,7 +196,7 @@ class Message(msgspec.Struct, frozen=True, dict=True):
         if type(self.content) is kind:
             return self.content
         if not isinstance(self.content, msgspec.Raw) and _is_a(self.content, kind):
-            return cast("T", self.content)
+            return cast("T", self.content.copy() if hasattr(kind, "__origin__") else self.content)
         raw = self.content if isinstance(self.content, msgspec.Raw) and len(self.content) else self.content_raw()
         text, of_any = bytes(raw).lstrip(), Any
         if text[:1] != b'"' or kind in (str, bytes, of_any):
