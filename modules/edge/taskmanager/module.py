@@ -197,6 +197,8 @@ class TaskManager(Module):
         self._job = job
 
         def stored(result: bytes | CallError | None) -> None:
+            if self._job is not job:  # it waited, and has given way to another
+                return
             if isinstance(result, CallError):
                 self._finish(ActionEnd(f"the job cannot be stored: {result}"[:LONGEST_REASON]))
             elif not job.is_waiting and job.reports:

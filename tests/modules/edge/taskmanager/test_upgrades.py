@@ -152,6 +152,23 @@ def test_a_job_that_waits_still_waits_after_a_restart_and_gives_way_to_another(b
     assert [each["job"] for each in node.reports()] == ["up-2"] * 4
 
 
+def test_a_late_refusal_of_the_store_does_not_end_the_next_job(bee: Harness) -> None:
+    """The first one waits, but its record is not answered."""
+    node = Node(bee, upgrades=FakeUpgrades())
+    node.job(JOB, {**SPEC, "requireConfirmation": True})
+    while node.history[-1]["action"] != "WaitingConfirmation":
+        bee.run_for(0.1)
+    node.is_silent = True
+    bee.run_for(1)
+    node.is_silent = False
+    node.job("nodeupgradejob/up-2", {**SPEC, "requireConfirmation": True})
+    bee.run_for(600)
+    assert [(each["job"], each["action"], each["succ"]) for each in node.reports()] == [
+        (name, action, True) for name in ("up-1", "up-2") for action in FLOW[:2]
+    ]
+    assert node.rows[ROW]["isWaiting"]
+
+
 def test_a_job_that_was_made_again_is_not_the_one_that_waits(bee: Harness) -> None:
     """Of the same name: the owner would confirm one version, and get the one of the deleted job."""
     upgrades = FakeUpgrades()
