@@ -4,7 +4,6 @@ edged is alone on the bus, in virtual time, with a runtime in memory; the runtim
 the counts need no root, and are the same on every machine.
 """
 
-import gc
 import logging
 import sys
 from collections import Counter
@@ -20,6 +19,7 @@ from protos.cri.v1 import api_pb2 as cri
 from tests.counts.calls import Calls, Counted
 from tests.edged.conftest import Bench, pod
 from tests.modules.runtimes.engine.test_engine import Machine, MemorySettings, sandbox_request
+from tests.support.collector import without_collections
 
 _MANY: Final = 20
 _OTHERS: Final = (9, 99)
@@ -174,16 +174,14 @@ def measure(directory: Path) -> Mapping[str, Counted]:
     """Return what each step costs, in an empty directory; without logs and collections of garbage, which pytest, and a
     process with a longer life, have more of.
     """
-    logged, collects = logging.root.manager.disable, gc.isenabled()
+    logged = logging.root.manager.disable
     logging.disable()
-    gc.disable()
     try:
-        return {
-            **dict(_of_edged(directory / "edged")),
-            **dict(_of_the_last(directory / "last")),
-            **dict(_of_engine(directory / "runtime")),
-        }
+        with without_collections():
+            return {
+                **dict(_of_edged(directory / "edged")),
+                **dict(_of_the_last(directory / "last")),
+                **dict(_of_engine(directory / "runtime")),
+            }
     finally:
         logging.disable(logged)
-        if collects:
-            gc.enable()

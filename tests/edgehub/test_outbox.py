@@ -1,6 +1,5 @@
 """What is kept for the cloud on the disk: the file, and the module with it over restarts and failures."""
 
-import gc
 import os
 import sqlite3
 from collections.abc import Iterable
@@ -27,6 +26,7 @@ from edgehub.outbox.store import OpenOutbox, OutboxStore, StoredMessage
 from edgehub.settings import Limit, Limits
 from tests.edgehub.beds import Bed
 from tests.edgehub.messages import message
+from tests.support.collector import without_collections
 
 
 def upload(name: str) -> Message:
@@ -199,12 +199,8 @@ def test_a_file_that_is_put_aside_is_not_kept_open(tmp_path: Path, at: int, dama
     data = bytearray(path.read_bytes())
     data[at : at + len(damage)] = damage
     path.write_bytes(data)
-    gc.disable()
-    try:
-        with closing(open_outbox(path, 5.0)):
-            left = [each for each in Path("/proc/self/fd").iterdir() if ".bad-5" in os.path.realpath(each)]
-    finally:
-        gc.enable()
+    with without_collections(), closing(open_outbox(path, 5.0)):
+        left = [each for each in Path("/proc/self/fd").iterdir() if ".bad-5" in os.path.realpath(each)]
     assert left == []
 
 

@@ -26,6 +26,7 @@ import msgspec
 
 from beehive.alarms import Alarms
 from beehive.module_timers import ModuleTimers
+from tests.support.collector import without_collections
 from tests.support.descriptors import open_descriptors
 
 _PRODUCT: Final = ("beehive.", "edged.", "edgehub.", "metamanager.", "modules.", "tests.")
@@ -135,11 +136,12 @@ class Failing:
                 self.step()
 
         before = sys.getprofile()
-        sys.setprofile(profile)
-        try:
-            yield
-        finally:
-            sys.setprofile(before)
+        with without_collections():
+            sys.setprofile(profile)
+            try:
+                yield
+            finally:
+                sys.setprofile(before)
 
 
 class _Calls:

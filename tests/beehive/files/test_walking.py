@@ -1,6 +1,5 @@
 """Everything in a tree is found, whatever its shape, with little memory and few descriptors."""
 
-import gc
 import shutil
 import tracemalloc
 from pathlib import Path
@@ -11,6 +10,7 @@ from beehive.files import walking
 from beehive.files.removal import remove_tree
 from beehive.files.walking import Walk
 from tests.beehive.files.trees import make_deep, open_below
+from tests.support.collector import without_collections
 from tests.support.descriptors import open_descriptors
 
 
@@ -123,9 +123,6 @@ def test_an_error_within_a_loop_leaves_nothing_open(tmp_path: Path) -> None:
         raise AssertionError(name)
 
     before = open_descriptors()
-    gc.disable()
-    try:
+    with without_collections():
         errors = [stop_at("a"), stop_at("b")]
         assert open_descriptors() <= before, errors
-    finally:
-        gc.enable()

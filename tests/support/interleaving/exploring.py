@@ -2,7 +2,6 @@
 
 import dis
 import functools
-import gc
 import queue
 import random
 import select
@@ -16,6 +15,7 @@ from typing import Any, Final
 import pytest
 
 import beehive.runtime
+from tests.support.collector import without_collections
 from tests.support.interleaving.primitives import REPLACED
 from tests.support.interleaving.scheduling import Interleaving, ScheduledThread
 
@@ -125,10 +125,5 @@ def _replaced(watched: Sequence[ModuleType]) -> Iterator[None]:
                 new = next((new for old, new in REPLACED.items() if old is value), None)
                 if new is not None:
                     patch.setattr(module, name, new)
-        was_enabled = gc.isenabled()
-        gc.disable()
-        try:
+        with without_collections():
             yield
-        finally:
-            if was_enabled:
-                gc.enable()

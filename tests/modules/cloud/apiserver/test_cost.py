@@ -20,6 +20,7 @@ from modules.cloud.client.calls import APPLY, JSON_PATCH, MERGE, STRATEGIC
 from tests.modules.cloud.apiextensions.definition import DEFINITIONS
 from tests.modules.cloud.apiserver.endpoints.serving import MAPS, PODS, Serving
 from tests.modules.cloud.objects import configmap, pod
+from tests.support.collector import without_collections
 
 Json = dict[str, Any]
 
@@ -262,11 +263,12 @@ def _counted(ask: Callable[[], Any]) -> tuple[int, Any]:
         calls += event in ("call", "c_call")
 
     before = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        answer = ask()
-    finally:
-        sys.setprofile(before)
+    with without_collections():
+        sys.setprofile(count)
+        try:
+            answer = ask()
+        finally:
+            sys.setprofile(before)
     return calls, answer
 
 

@@ -1,6 +1,5 @@
 """glibc's malloc serves all threads of the agent from one arena once it was told so, and gives memory back."""
 
-import gc
 import os
 import platform
 import subprocess
@@ -12,6 +11,7 @@ import pytest
 from beehive.testing import Harness
 from modules.processes.common.memory import GROWN, LOOKS, PERIOD, MemoryTrimmer, collect_and_trim, resident_bytes
 from tests.end_to_end.processes import REPOSITORY
+from tests.support.collector import without_collections
 
 _THREADS = 4
 _PROGRAM = f"""
@@ -122,11 +122,8 @@ class _Knot:
 
 
 def test_garbage_is_collected_before_memory_is_given_back() -> None:
-    gc.disable()
-    try:
+    with without_collections():
         knot = weakref.ref(_Knot())
         assert knot() is not None
         collect_and_trim()
         assert knot() is None
-    finally:
-        gc.enable()
