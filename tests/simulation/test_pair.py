@@ -1,9 +1,20 @@
 """Two cloudcores with embedded API servers and one database, full disks below them, and clients that trust watches."""
 
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from modules.cloud.client.calls import ApiResult
 from modules.lab.simulate.draw import FaultProfile, draw_plan
 from modules.lab.simulate.draw_pair import PAIR
+from modules.lab.simulate.paired_cloud import PairedCloud
 from modules.lab.simulate.plan import Fault, FaultKind, Plan, Shape, WorkloadStep
 from modules.lab.simulate.run import run_plan
+from modules.lab.simulate.status_watch import StatusWatch
+from modules.lab.simulate.world import World
 
 STEPS = (
     WorkloadStep(1.0, "keys-0", Shape.SECRET),
@@ -38,3 +49,25 @@ def test_the_profile_draws_faults_of_a_pair() -> None:
     assert (plan.paired, plan.cluster, plan.watchers) == (True, False, True)
     assert {fault.kind for fault in plan.faults} & set(PAIR)
     assert not draw_plan(1).paired
+
+
+def test_a_cloudcore_that_is_killed_loses_its_own_calls_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A user who waits for the other one does not ask again: the first command would undo a later one."""
+    asked: list[tuple[str, Callable[[ApiResult], None]]] = []
+    first, second = (SimpleNamespace(process=name, hive=None) for name in ("first", "second"))
+    servers: list[Any] = [first, second]
+    monkeypatch.setattr(PairedCloud, "serves_calls", True)
+    monkeypatch.setattr(PairedCloud, "_any_server", lambda _: servers.pop(0))
+    monkeypatch.setattr(PairedCloud, "_ask_server", lambda _, process, *__: asked.append((process, __[-1])))
+    with World(1) as world:
+        cloud = PairedCloud(world, tmp_path, StatusWatch(world))
+        cloud._other.server = second  # type: ignore[assignment]
+        for name in ("a", "b"):
+            cloud.set_object("Secret", name, {"metadata": {"name": name}})
+        cloud.second_killed()
+        servers += [first]
+        cloud.reconcile()
+        assert [process for process, _ in asked] == ["first", "second", "first"]
+        for _, answer in asked:
+            answer(ApiResult())
+        assert cloud.settled()

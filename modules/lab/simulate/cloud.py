@@ -368,6 +368,10 @@ class SimulatedCloud:
         databases, self._databases = self._databases, []
         for database in databases:
             database.close()
+        self._lose_calls()
+
+    def _lose_calls(self) -> None:
+        """Forget the users' calls at the cloudcore that has ended: they get no answer."""
         self._asked.clear()
 
     @property

@@ -53,6 +53,8 @@ class PairedCloud(SimulatedCloud):
         self.published = WatchOrder(world).published
         self._other = _SecondServer(self)
         self.second = SecondCloudcore(self, self._other)
+        self._calls: list[_OpenCall] = []
+        """Of users and other writers, without an answer so far."""
 
     @property
     def servers(self) -> list[EmbeddedServer]:
@@ -92,10 +94,10 @@ class PairedCloud(SimulatedCloud):
                 loader.close()
 
     def second_killed(self) -> None:
-        """Note that the second cloudcore was killed, with the requests of users and other writers. The first one may
+        """Note that the second cloudcore was killed, with its requests of users and other writers. The first one may
         not know yet what it has told nodes.
         """
-        self._asked.clear()
+        self._fail_calls(self._other.server)
         self._statuses.writes_lost()
         self.stale_until = self.world.now() + self._statuses.behind
 
@@ -116,12 +118,27 @@ class PairedCloud(SimulatedCloud):
         server = self._any_server()
         assert server is not None  # noqa: S101 - `serves_calls`
 
+        opened = _OpenCall(server, then)
+        self._calls.append(opened)
+
         def answered(answer: ApiResult | BeehiveError) -> None:
             if isinstance(answer, ApiResult) and answer.object is not None and call.verb != "delete":
                 self._check_stored(server, answer.object)
-            then(answer)
+            if opened in self._calls:
+                self._calls.remove(opened)
+                then(answer)
 
         self._ask_server(server.process, server.hive, call, answered)
+
+    def _lose_calls(self) -> None:
+        self._fail_calls(self.server)
+
+    def _fail_calls(self, server: EmbeddedServer | None) -> None:
+        """Answer the calls at an API server that has ended with an error. Those at the other one are still made."""
+        lost = [each for each in self._calls if each.server is server]
+        self._calls = [each for each in self._calls if each.server is not server]
+        for each in lost:
+            each.then(BeehiveError("cannot call an API server", "its process has ended"))
 
     def _check_stored(self, server: EmbeddedServer, obj: JsonObject) -> None:
         key, version = key_of(obj), int(version_of(obj))
@@ -133,6 +150,19 @@ class PairedCloud(SimulatedCloud):
             stored = "nothing" if row is None else f"version {row[0]}"
             text = f"{server.process.identity} has acknowledged version {version} of {key.kind} {key.name}"
             self.world.violated("what is acknowledged is stored", f"{text} ({uid_of(obj)[:8]}); there is {stored}")
+
+
+class _OpenCall:
+    """A call that is under way.
+
+    Args:
+        server: was asked.
+        then: takes the answer.
+    """
+
+    def __init__(self, server: EmbeddedServer, then: Callable[[ApiResult | BeehiveError], None]) -> None:
+        self.server = server
+        self.then = then
 
 
 class _SecondServer:
