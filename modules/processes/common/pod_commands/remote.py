@@ -244,8 +244,13 @@ class StreamSession:
     def _send_size(
         self, size: Callable[[], tuple[int, int]] | None, sent: tuple[int, int] | None
     ) -> tuple[int, int] | None:
-        """Send the terminal's size if it is another one than the last; return the size."""
-        now = size() if size is not None else None
+        """Send the terminal's size if it is another one than the last; return the size. A terminal that is gone has
+        none: its input ends.
+        """
+        try:
+            now = size() if size is not None else None
+        except OSError:
+            return sent
         if now is not None and now != sent:
             self._send_binary(size_message(*now))
         return now

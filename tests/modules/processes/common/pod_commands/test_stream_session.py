@@ -1,5 +1,6 @@
 """A conversation over a WebSocket; with a server of the protocol's fifth version, which containerd 1 lacks."""
 
+import errno
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -156,6 +157,26 @@ def test_a_changed_size_is_sent_once_and_before_keys(serve: Serve) -> None:
         os.close(descriptor)
     small, large = b'\x04{"Width":57,"Height":24}', b'\x04{"Width":91,"Height":24}'
     assert heard == [large, b"\0w", small, b"\0x", b"\0y"]
+
+
+def test_the_input_of_a_terminal_that_is_gone_ends(serve: Serve) -> None:
+    """It has no size any more, which is no failure of the command."""
+    heard: list[str | bytes] = []
+
+    def behaviour(connection: ServerConnection) -> None:
+        heard.append(connection.recv(60))
+        connection.send(SUCCESS)
+
+    def size() -> tuple[int, int]:
+        raise OSError(errno.EIO, "Input/output error")
+
+    reading, keys = os.pipe()
+    os.close(keys)
+    with closing(StreamSession(NodeClient(serve(behaviour)), "/exec/ns/p/app", Output(), reading)) as session:
+        session.open()
+        assert session.run(size=size) == CommandExit(0)
+    os.close(reading)
+    assert heard == [b"\xff\x00"]
 
 
 def test_a_connection_that_ends_early_is_no_success(serve: Serve) -> None:
