@@ -54,6 +54,8 @@ _CANNOT_FAIL: Final = frozenset(
     }
 )  # fmt: skip
 """Their functions that release something, or cannot fail."""
+_THREAD_STARTERS: Final = frozenset({"start_joinable_thread", "start_new_thread"})
+"""Python's functions that start a thread, since 3.13 and before."""
 _SOCKETS: Final = frozenset({"_io", "_socket", "select", "socket", "ssl"})
 """Modules of objects with methods that ask the kernel for something."""
 
@@ -129,7 +131,7 @@ class Failing:
             if event != "c_call" or called.__name__ in _CANNOT_FAIL:
                 return
             if (
-                called.__name__ == "start_new_thread"
+                called.__name__ in _THREAD_STARTERS
                 or called.__module__ in _KERNEL
                 or type(getattr(called, "__self__", None)).__module__ in _SOCKETS
             ):

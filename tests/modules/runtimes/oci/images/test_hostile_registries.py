@@ -594,7 +594,7 @@ def test_answers_must_come_at_a_least_rate(spread: str) -> None:
 def test_an_answer_that_came_fast_must_not_drip_later() -> None:
     """Each minute has to bring its bytes; one that brought many makes up for no other."""
     times, counts = iter([0.0, 61.0, 61.0, 100.0, 122.0]), iter([20_000, 1, 1])
-    raw = SimpleNamespace(readinto=lambda _buffer: next(counts))
+    raw = SimpleNamespace(readinto=lambda _buffer: next(counts), close=lambda: None)
     reader = _PacedReader(cast("Any", raw), 60.0, times.__next__)
     assert [reader.readinto(bytearray(1)) for _ in range(2)] == [20_000, 1]
     with pytest.raises(TimeoutError, match="bytes came in 60 s"):
@@ -603,7 +603,7 @@ def test_an_answer_that_came_fast_must_not_drip_later() -> None:
 
 def test_an_answer_comes_in_no_small_pieces() -> None:
     """Each read of a byte takes as long as one of kilobytes."""
-    raw = SimpleNamespace(readinto=len)
+    raw = SimpleNamespace(readinto=len, close=lambda: None)
     reader = _PacedReader(cast("Any", raw), 60.0, lambda: 0.0)
     for _ in range(3):
         assert reader.readinto(bytearray(64_000)) == 64_000
