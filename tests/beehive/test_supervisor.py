@@ -287,7 +287,9 @@ def test_backoff_stays_below_its_ceiling(base: float, limit: float, seed: int, f
 
 
 def test_a_restart_is_not_begun_after_the_stop(log: Log) -> None:
-    """A module that waits for its restart when the hive stops stays stopped, and its messages become dead letters."""
+    """A module that waits for its restart when the hive stops stays stopped, and its messages become dead letters. A
+    supervisor that did not end in time starts it no more either.
+    """
     bee = Harness()
     bee.expect_failures()
     bee.add(Fragile, log)
@@ -296,7 +298,9 @@ def test_a_restart_is_not_begun_after_the_stop(log: Log) -> None:
     assert bee.hive.readiness()["fragile"].state is State.FAILED
     bee.hive.stop()
     bee.run_for(120)
+    bee.hive.slot("fragile").restart()
     assert log.entries == ["start", "once"]
+    assert bee.hive.restarts() == {"fragile": 0}
     assert bee.hive.dead_letters.counts == {DropReason.STOPPED: 1}
     assert bee.simulation.scheduler.alive() == []
 

@@ -62,6 +62,14 @@ class Flight(msgspec.Struct, frozen=True):
     timer: Timer
 
 
+class Repetition(msgspec.Struct, frozen=True):
+    """A message that the cloud has not taken, and that waits until it is due again."""
+
+    number: int
+    """Number of the last change in the message."""
+    timer: Timer
+
+
 Key = tuple[str, bool]
 
 
@@ -101,6 +109,7 @@ class Uplink:
         """Devices with unsent changes, with the number of attempts so far."""
         self._flights: dict[str, Flight] = {}
         self._flying: set[Key] = set()
+        self._repetitions: dict[Key, Repetition] = {}
 
     @property
     def waiting(self) -> int:
@@ -122,11 +131,14 @@ class Uplink:
         self._drop_flights()
 
     def enqueue(self, device: Device) -> None:
-        """Queue the state and the values of a committed device for the cloud, if they have changed."""
-        if device.state_due:
-            self._enqueue((device.id, True), 0)
-        if device.twins_are_due:
-            self._enqueue((device.id, False), 0)
+        """Queue the state and the values of a committed device for the cloud, if they have changed. What waits for its
+        repetition goes on waiting, unless there is something newer.
+        """
+        for key, is_due in (((device.id, True), device.state_due), ((device.id, False), device.twins_are_due)):
+            repetition = self._repetitions.get(key)
+            if is_due and (repetition is None or repetition.number != device.number):
+                self._end_repetition(key)
+                self._enqueue(key, 0)
         self._pump()
 
     def forget(self, device_id: str) -> None:
@@ -140,6 +152,7 @@ class Uplink:
         for key in ((device_id, False), (device_id, True)):
             self._flying.discard(key)
             self._due.pop(key, None)
+            self._end_repetition(key)
         self._pump()
 
     def handle(self, answer: Message) -> None:
@@ -154,7 +167,10 @@ class Uplink:
         if verdict.later:
             _log.info("the cloud has values of %s with later times: its values are told again", flight.device)
             self._devices.overtaken(flight.device, verdict.later)
-            self._again_soon(key, flight.tries)
+            if flight.tries:
+                self._repeat_later(key, flight)
+            else:
+                self._enqueue(key, 1)
             self._pump()
             return
         if not verdict.taken:
@@ -166,17 +182,20 @@ class Uplink:
             if device is not None:
                 self.enqueue(device)
         else:
-            self._module.after(_patience(flight.tries), lambda: self._again(key, flight.tries + 1))
+            self._repeat_later(key, flight)
         self._pump()
 
-    def _again_soon(self, key: Key, tries: int) -> None:
-        """Let a message be due again: immediately the first time."""
-        if tries:
-            self._module.after(_patience(tries), lambda: self._again(key, tries + 1))
-        else:
-            self._enqueue(key, 1)
+    def _repeat_later(self, key: Key, flight: Flight) -> None:
+        timer = self._module.after(_patience(flight.tries), lambda: self._again(key, flight.tries + 1))
+        self._repetitions[key] = Repetition(flight.number, timer)
+
+    def _end_repetition(self, key: Key) -> None:
+        repetition = self._repetitions.pop(key, None)
+        if repetition is not None:
+            repetition.timer.cancel()
 
     def _again(self, key: Key, tries: int) -> None:
+        self._repetitions.pop(key, None)
         self._enqueue(key, tries)
         self._pump()
 
@@ -212,10 +231,13 @@ class Uplink:
         self._again(key, flight.tries + 1)
 
     def _drop_flights(self) -> None:
-        """Queue all unanswered messages again, before all others."""
-        for flight in reversed(self._flights.values()):
+        """Queue all messages again that are not answered, or not taken, before all others."""
+        unsent = [(flight.device, flight.is_state) for flight in self._flights.values()]
+        unsent += self._repetitions
+        for flight in self._flights.values():
             flight.timer.cancel()
-            key = (flight.device, flight.is_state)
+        for key in reversed(unsent):
+            self._end_repetition(key)
             self._due[key] = 0
             self._due.move_to_end(key, last=False)
         self._flights.clear()

@@ -235,14 +235,17 @@ class DockerDriver(Driver[DockerContainer]):
         try:
             refuse_numbers_as_names(self._docker, container_id, security, image_user, attempt)
         except BaseException:
-            remove_container(self._docker, container_id)
+            self._remove_unstored(container_id)
             raise
         return DockerContainer(container_id, self._state.containers / container_id, request, record)
 
     def abort_create(self, container: DockerContainer) -> None:
         """Remove it from Docker."""
+        self._remove_unstored(container.id)
+
+    def _remove_unstored(self, container_id: ContainerId) -> None:
         with suppress(RequestRefusedError):  # the next start removes containers without a record
-            remove_container(self._docker, container.id)
+            remove_container(self._docker, container_id)
 
     def start(self, container: DockerContainer) -> None:
         """Start it in Docker, and follow its log."""

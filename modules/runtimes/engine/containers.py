@@ -50,8 +50,10 @@ class Containers(Generic[ContainerT]):
             self._journal.flush()
         except BaseException:
             self._registry.remove_container(container.id)
-            discard(self._journal, container.directory)
-            self._driver.abort_create(container)
+            try:
+                discard(self._journal, container.directory)
+            finally:
+                self._driver.abort_create(container)
             raise
         self._announcer.container(cri.CONTAINER_CREATED_EVENT, container)
         return container.id

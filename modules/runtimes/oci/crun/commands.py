@@ -65,8 +65,10 @@ class Command:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.kill()
-        _remove(self.files)
+        try:
+            self.kill()
+        finally:
+            _remove(self.files)
 
     def start(self, streams: tuple[Stream, Stream, Stream], options: Sequence[str] = ()) -> int:
         """Start the command; return a descriptor of the OCI runtime's process, to be closed. Raises OSError."""
@@ -108,8 +110,10 @@ class Command:
         """Kill the command and its child processes, if it has not ended, and wait for its end."""
         if self._child is not None and self._child.poll() is None:
             self._await_pid(self._child)
-            _kill_command(_pid(self.files), self._container, self._directory)
-            self._reap(self._child)
+            try:
+                _kill_command(_pid(self.files), self._container, self._directory)
+            finally:
+                self._reap(self._child)
 
     @property
     def was_started(self) -> bool:

@@ -113,6 +113,30 @@ def test_after_a_new_connection_a_message_is_repeated_as_early_as_the_first(node
         node.link(up=False)
 
 
+def test_however_often_a_device_reports_what_the_cloud_cannot_take_one_message_is_repeated(node: Node) -> None:
+    """The newest; and on a new connection at once."""
+    put(node, "thermo")
+    node.link(up=True)
+    settle_uploads(node)
+    for value in range(4):
+        node.bee.run_for(1.0)
+        report(node, "thermo", value)
+        node.answer({"code": 500}, "error")
+    sent = len(node.uploads)
+    for seconds, more in ((PATIENCE - 2.0, 0), (3.0, 2), (PATIENCE, 2)):
+        node.bee.run_for(seconds)
+        assert len(node.uploads) == sent + more
+        node.answer({"code": 500}, "error")
+    node.link(up=False)
+    node.link(up=True)
+    told = [one.route.resource for one in node.uploads[sent + 2 :]]
+    assert sorted(told[-2:]) == ["device/ns/thermo/state/update", "device/ns/thermo/twin/edge_updated"]
+    settle_uploads(node)
+    sent = len(node.uploads)
+    node.bee.run_for(20 * PATIENCE)
+    assert len(node.uploads) == sent
+
+
 def test_a_message_about_a_device_that_is_gone_gives_its_place_to_another(node: Node) -> None:
     """The cloud answers none: no more leave than may wait for an answer."""
     node.link(up=True)

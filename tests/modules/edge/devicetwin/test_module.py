@@ -15,6 +15,7 @@ from beehive.testing import Harness
 from metamanager.module import MetaManager, MetaSettings
 from modules.edge.devicetwin.module import DeviceTwin, TwinSettings
 from modules.edge.devicetwin.topics import resource_of
+from modules.edge.devicetwin.uplink import PATIENCE
 from tests.modules.edge.devicetwin.recorded import Node
 
 UPDATE = "$hw/events/device/ns/thermo/twin/update"
@@ -180,7 +181,10 @@ def test_values_that_the_cloud_takes_for_old_are_sent_with_later_times(node: Nod
         node.answer(later)
     told = [each["temperature"]["actual"] for each in _uploads(node)]
     assert [each["metadata"]["timestamp"] > ahead for each in told] == [False, True], "not a third time"
-    node.bee.run_for(130.0)
+    for seconds, uploads in ((2 * PATIENCE - 1.0, 2), (2.0, 3), (4 * PATIENCE - 2.0, 3), (2.0, 4)):
+        node.bee.run_for(seconds)
+        assert len(_uploads(node)) == uploads
+        node.answer(later)
     _report(node, _actual("2"))
     while node.answer():
         pass

@@ -13,15 +13,16 @@ from typing import Any, cast
 import pytest
 
 from beehive.simulation import Simulation
-from modules.runtimes.docker import commands, images, log_stream, streams
+from modules.runtimes.docker import commands, driver, images, log_stream, streams
 from modules.runtimes.docker.images import DockerImages
 from modules.runtimes.docker.log_stream import LogFollower, catch_up
 from modules.runtimes.docker.model import DockerContainer
 from modules.runtimes.docker.processes import DockerProcesses
+from modules.runtimes.engine.errors import RequestRefusedError
 from modules.runtimes.engine.records import ContainerId, ContainerRecord
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.docker.test_docker_answers import Connection, _watch
-from tests.support.failing import Attempt, Failing, census, fail_at_each_call
+from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call
 
 _UNEXPECTED = RuntimeError("of this test")
 """An error that no call announces."""
@@ -115,6 +116,31 @@ def test_a_reader_sees_the_end_of_streams_whose_thread_fails(monkeypatch: pytest
     assert os.read(opened.stdout, 1) == os.read(opened.stderr, 1) == b""
     opened.close()
     assert not census().more_than(before)
+
+
+@pytest.mark.parametrize("error", [PlannedError(), _UNEXPECTED])
+def test_a_container_whose_user_cannot_be_checked_is_removed_from_docker(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """The reason is that of the failure, also when Docker does not remove it now."""
+    removed: list[str] = []
+
+    def call(method: str, path: str, attempt: str, *_: object) -> None:
+        removed.append(f"{method} {path}")
+        raise RequestRefusedError(attempt, "of this test")
+
+    for name in ("check", "container_body", "container_name", "sandbox_files", "stop_signal"):
+        monkeypatch.setattr(driver, name, lambda *_: "")
+    monkeypatch.setattr(driver, "refuse_numbers_as_names", Failing(0, error).call(lambda *_: None))
+    docker: Any = object.__new__(driver.DockerDriver)
+    image = SimpleNamespace(id="sha256:1", repo_digests=(), config=None)
+    docker._images = SimpleNamespace(find=lambda *_: image)
+    docker._here, docker._clock = None, Simulation(1).clock
+    docker._maker = SimpleNamespace(create=lambda *_: "c1")
+    docker._docker = SimpleNamespace(call=call)
+    with pytest.raises(type(error)):
+        docker.create(cri.CreateContainerRequest(), SimpleNamespace(directory=Path()))
+    assert removed == ["DELETE /containers/c1"]
 
 
 class _Watcher:

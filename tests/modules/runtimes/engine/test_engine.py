@@ -18,7 +18,7 @@ from beehive.clock import Clock
 from beehive.files.damaged import all_set_aside
 from beehive.simulation import Simulation
 from modules.runtimes.cri_server.methods import CriMethods
-from modules.runtimes.engine import engine, journal, model, state
+from modules.runtimes.engine import containers, engine, journal, model, state
 from modules.runtimes.engine.driver import Driver, EngineParts, OnEnd, WatchingMethod
 from modules.runtimes.engine.engine import Engine
 from modules.runtimes.engine.errors import (
@@ -520,6 +520,26 @@ def test_a_container_that_cannot_be_stored_leaves_nothing(
     while (event := life.events._queue.get(timeout=PATIENCE)) is not None:
         told.append(event.container_id)
     assert set(told) == {made, sandbox}, "nobody has heard of it"
+
+
+@pytest.mark.parametrize("failing", ["discard", "abort_create"])
+def test_a_container_that_can_neither_be_stored_nor_undone_is_undone_as_far_as_possible(
+    failing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither its directory nor what its driver has made waits for the other."""
+    life = Life(1, tmp_path / "state")
+    made = created(life, monkeypatch)
+    driver: Any = life.engine.containers._driver
+    held = set(driver.held)
+    monkeypatch.setattr(journal.Journal, "flush", Failing(0).call(journal.Journal.flush))
+    monkeypatch.setattr(driver if failing == "abort_create" else containers, failing, Failing(0).call(lambda *_: None))
+    sandbox = life.engine.registry.container(made).sandbox_id
+    config = cri.ContainerConfig(metadata=cri.ContainerMetadata(name="y"))
+    with pytest.raises(PlannedError):
+        life.engine.containers.create(cri.CreateContainerRequest(pod_sandbox_id=sandbox, config=config))
+    assert len(list((life.root / "containers").iterdir())) == (2 if failing == "discard" else 1)
+    assert (driver.held == held) == (failing == "discard")
+    life.engine.close()
 
 
 def test_a_pod_is_stopped_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

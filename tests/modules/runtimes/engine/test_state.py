@@ -179,15 +179,19 @@ def test_sandboxes_are_filtered_by_their_state() -> None:
 
 
 def test_remains_of_an_earlier_attempt_keep_no_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What has the hidden name cannot always be emptied; the directory goes all the same."""
+    """What has the hidden name cannot always be emptied; the directory goes all the same, and its journal's frames."""
     (tmp_path / "a").mkdir()
+    journal = Journal(tmp_path, "boot")
+    journal.write(tmp_path / "a" / "record.json", b"")
 
     def refuses(*_: object) -> None:
         raise OSError("directory not empty")
 
     monkeypatch.setattr(Path, "rename", refuses)
-    discard(Journal(tmp_path, "boot"), tmp_path / "a")
+    discard(journal, tmp_path / "a")
     assert not (tmp_path / "a").exists()
+    assert journal._live == {}
+    journal.close()
 
 
 def test_a_link_that_is_set_aside_loses_nothing_elsewhere(tmp_path: Path) -> None:

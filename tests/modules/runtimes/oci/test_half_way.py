@@ -7,14 +7,16 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from modules.runtimes.oci import orphans, streams
 from modules.runtimes.oci.crun.conmon import BUNDLE
 from modules.runtimes.oci.orphans import Orphan, await_orphans
-from tests.support.failing import Attempt, Failing, fail_at_each_call
+from modules.runtimes.oci.sandbox_resources import SandboxResources
+from tests.support.failing import Attempt, Failing, PlannedError, fail_at_each_call
 
 
 class _Command:
@@ -55,6 +57,26 @@ def _terminal(command: Any, stack: ExitStack) -> None:
 
 def _passed_terminal(command: Any, stack: ExitStack) -> None:
     streams._passed_terminal(command, "execute", stack)
+
+
+def test_a_sandbox_keeps_its_namespaces_until_it_is_detached() -> None:
+    """The plug-ins need its network namespace, also when they are called again."""
+    made, failing, done = SimpleNamespace(network=Path("/proc/self/ns/net")), Failing(0), list[str]()
+    namespaces = SimpleNamespace(
+        pinned=lambda _: made if "unpin" not in done else None, unpin=lambda _: done.append("unpin")
+    )
+
+    def detach(_id: str, _directory: Path, netns: Path | None) -> None:
+        assert netns == made.network
+        failing.step()
+        done.append("detach")
+
+    resources = SandboxResources(cast("Any", namespaces), cast("Any", SimpleNamespace(detach=detach)))
+    sandbox: Any = SimpleNamespace(id="s1", directory=Path())
+    with pytest.raises(PlannedError):
+        resources.release(sandbox)
+    resources.release(sandbox)
+    assert done == ["detach", "unpin"]
 
 
 @pytest.mark.parametrize(("opens", "calls"), [(_pipes, 4), (_terminal, 8), (_passed_terminal, 3)])

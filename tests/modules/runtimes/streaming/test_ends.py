@@ -7,18 +7,21 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from beehive import RealClock
+from beehive.simulation import Simulation
 from edged.server.streaming import relay
 from modules.runtimes.streaming import StreamingServer, ending
-from modules.runtimes.streaming.command_session import MOST_BEHIND
+from modules.runtimes.streaming.command_session import MOST_BEHIND, CommandSession
 from modules.runtimes.streaming.link import SocketLink
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.streaming.backend import LocalBackend
 from tests.modules.runtimes.streaming.clients import SECONDS, SocketClient, SpdyClient, connected
+from tests.support.failing import Failing, PlannedError
 
 _OUTPUT = MOST_BEHIND // 2
 """Bytes of a command that ends although nobody reads them, also in base64."""
@@ -54,6 +57,24 @@ def at_the_end(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     for each in ("command_session", "port_session"):
         monkeypatch.setattr(f"modules.runtimes.streaming.{each}.linger", linger)
     return begun
+
+
+def test_a_session_that_fails_closes_its_command() -> None:
+    """A runtime has few places for commands, and each has descriptors."""
+    closed: list[bool] = []
+
+    def close() -> None:
+        closed.append(True)
+
+    process = SimpleNamespace(stdin=None, stdout=None, stderr=None, close=close)
+    process.kill = Failing(0).call(close)
+    link = SimpleNamespace(send=Failing(0, MemoryError()).call(close), fileno=lambda: 0)
+    channels: Any = SimpleNamespace(link=link, complete=True)
+    request: Any = SimpleNamespace(kind="attach", target="c1", tty=False, stdin=False)
+    backend: Any = SimpleNamespace(attach=lambda *_, **__: process)
+    with pytest.raises(PlannedError):
+        CommandSession(channels, request, backend, Simulation(1).clock).run()
+    assert closed == [True]
 
 
 @pytest.fixture(params=["the runtime", "the node"])

@@ -1,6 +1,7 @@
 """What calls to conmon and its containers have left when one fails half-way."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,7 +11,8 @@ from typing import Any, cast
 
 import pytest
 
-from modules.runtimes.oci.crun import runtime_command
+from modules.runtimes.oci.crun import commands, runtime_command
+from modules.runtimes.oci.crun.commands import Command
 from modules.runtimes.oci.crun.conmon import BUNDLE, Conmon, reopen_log
 from modules.runtimes.oci.crun.container_log import make_log
 from modules.runtimes.oci.crun.runtime_command import settle_start, start_waiting
@@ -97,6 +99,35 @@ def test_the_descriptor_of_a_commands_process_is_closed() -> None:
             return Attempt(run)
 
         assert fail_at_each_call(make) == 2
+
+
+@pytest.mark.parametrize("is_killable", [True, False])
+def test_a_command_whose_session_fails_leaves_no_process_and_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_killable: bool
+) -> None:
+    """`cat` stands for crun and its command. Also without descriptors to look at the command's processes."""
+    monkeypatch.setattr(commands, "SECONDS", 0.0)
+    if not is_killable:
+        monkeypatch.setattr(commands, "_kill_command", Failing(0).call(lambda *_: None))
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(argv: list[str], _streams: object) -> "subprocess.Popen[bytes]":
+        started.append(subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL))
+        Path(argv[argv.index("--pid-file") + 1]).write_text(str(started[0].pid))
+        return started[0]
+
+    launcher: Any = SimpleNamespace(expect_move=lambda: None, start=start)
+    runtime: Any = SimpleNamespace(argv=lambda *arguments: ["crun", *arguments])
+    own_group = Path("/proc/self/cgroup").read_text()
+    with pytest.raises(PlannedError), Command(launcher, runtime, own_group, tmp_path, {"args": ["cat"]}) as command:
+        os.close(command.start((0, 1, 2)))
+        raise PlannedError
+    with started[0] as child:
+        if child.returncode is None:
+            child.kill()
+            pytest.fail("it lives, or is not waited for")
+    assert child.returncode == -signal.SIGKILL
+    assert not command.files.exists()
 
 
 def test_a_conmon_that_cannot_be_started_leaves_no_pipe(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from queue import SimpleQueue
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -126,6 +127,29 @@ def test_add_goes_forth_and_del_back(machine: Machine, version: str, in_del: boo
     machine.detach()
     assert len(machine.calls()) == 4
     assert not (machine.sandbox / FILE).exists()
+
+
+def test_rules_are_looked_after_until_the_last_sandbox_is_detached(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then what binds pods to their addresses goes, too."""
+    machine.plugin("first", ADDRESS)
+    machine.configure({"type": "first"})
+    tidied, rules, other = list[bool](), machine.network._rules, machine.sandbox.with_name("other")
+    other.mkdir()
+    default = SimpleNamespace(configuration=None, sender_of=lambda _: None)
+    default.senders = SimpleNamespace(tidy=lambda: tidied.append(rules.is_idle()))
+    monkeypatch.setattr(machine.network, "_default", default)
+    machine.attach()
+    machine.network.attach("other", other, machine.netns, pod())
+    machine.detach()
+    assert (tidied, rules.is_idle()) == ([], False)
+    machine.network.detach("other", other, machine.netns)
+    assert tidied == [True]
+    machine.attach()
+    machine.network.close()
+    rules.begin()
+    assert rules._thread is None, "nothing is looked for after the end"
 
 
 def test_plugins_with_nothing_to_do_are_left_out(machine: Machine) -> None:
