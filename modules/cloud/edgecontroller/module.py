@@ -132,7 +132,7 @@ class EdgeController(TurnModule):
             connections=self._connections,
             states=self._states,
         )
-        self._calls = NodeCalls(cluster, mirror.bodies, self._client, access_control, self._downstream.locations)
+        self._calls = NodeCalls(cluster, mirror.bodies, self._client, access_control, self._downstream)
         self._callers = ApiCallers(self._calls, access_control, self._graph, self._downstream)
         self.failures = Failures()
         self._handled = HandledMessages(self, cluster.counters.node_requests)

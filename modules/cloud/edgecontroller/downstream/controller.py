@@ -228,17 +228,21 @@ class DownstreamController:
         if not self._sent.is_sent_since_deletion(node, uid):
             self._object_syncs.deleted(node, uid)
 
-    def record_response(self, node: str, content: object) -> None:
-        """Record the object in a response as held by the node."""
-        if isinstance(content, dict) and "kind" in content and uid_of(content):
-            key, uid = key_of(content), uid_of(content)
-            self._object_syncs.sending(node, uid, key, number_of(version_of(content)))
+    def record_answer(self, node: str, obj: JsonObject) -> None:
+        """Record an object that a node was answered, and holds: it is sent the deletion, even if the object is deleted
+        before a watch tells of it.
+        """
+        uid = uid_of(obj)
+        sync = self._object_syncs.of(node).get(uid)
+        version = number_of(version_of(obj)) if sync is None or not sync.existed_at else 0
+        if version:  # one that is no number says nothing about a late watch
+            self._object_syncs.sending(node, uid, key_of(obj), version)
 
     def delete_unknown(self, node: str, key: ObjectKey, uid: str) -> None:
         """Send a node the deletion of an object that is not here, unless that was sent, and wait for its
         acknowledgement.
         """
-        if uid not in self._object_syncs.of(node):
+        if uid not in self._object_syncs.of(node) or not self._sent.has(node, uid, None):
             self.send(deletion_of_unknown(node, key, uid))
 
     def send_to_holders(self, key: ObjectKey) -> None:
