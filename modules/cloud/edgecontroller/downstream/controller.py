@@ -230,13 +230,18 @@ class DownstreamController:
 
     def record_answer(self, node: str, obj: JsonObject) -> None:
         """Record an object that a node was answered, and holds: it is sent the deletion, even if the object is deleted
-        before a watch tells of it.
+        before a watch tells of it. What the watch tells after the answer decides, and not its version alone: that may
+        be lower than an earlier one where the API server was restored.
         """
         uid = uid_of(obj)
         sync = self._object_syncs.of(node).get(uid)
         version = number_of(version_of(obj)) if sync is None or not sync.existed_at else 0
-        if version:  # one that is no number says nothing about a late watch
-            self._object_syncs.sending(node, uid, key_of(obj), version)
+        if not version:  # one that is no number says nothing about a late watch
+            return
+        key = key_of(obj)
+        if self._live(key, uid) is None:
+            version = max(version, number_of(self.newest.of(key.kind)) + 1)
+        self._object_syncs.sending(node, uid, key, version)
 
     def delete_unknown(self, node: str, key: ObjectKey, uid: str) -> None:
         """Send a node the deletion of an object that is not here, unless that was sent, and wait for its

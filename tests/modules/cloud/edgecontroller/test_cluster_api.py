@@ -551,6 +551,24 @@ def test_the_end_of_a_pod_that_a_node_has_listed_needs_no_watch_if_the_node_ends
     assert core.down() == ["delete node/n1/default/pod/web"]
 
 
+def test_a_pod_of_a_restored_api_server_is_not_deleted_on_a_node_that_has_listed_it(core: ClusterController) -> None:
+    """Its version is lower than what the watch has told, and the mirror has no such pod, as it was deleted since."""
+    core.server.apply(pod())
+    backup = core.server.objects()
+    uid = core.server.cluster.storage.get(WEB)["metadata"]["uid"]
+    core.server.remove("pod", "web")
+    core.server.apply(pod("other"))
+    core.bee.settle()
+    core.acknowledged(uid, 0, is_delete=True)
+    core.bee.settle()
+    core.server.hold_watches()
+    core.down()
+    core.server.restore(backup)
+    _lists(core)
+    core.bee.run_for(30.0)
+    assert [one for one in core.down() if "web" in one] == []
+
+
 def test_an_answer_about_a_certificate_records_nothing(core: ClusterController) -> None:
     """No watch tells of such requests: the node would be sent the deletion of its own."""
     metadata = {"name": "mine", "uid": "u1", "resourceVersion": "5"}
