@@ -169,6 +169,13 @@ def a_message_that_came_twice_is_not_acknowledged_twice() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def what_a_node_is_answered_is_not_recorded() -> Iterator[None]:
+    """A pod of its list that no watch tells of stays on the node when it is deleted."""
+    with patch.object(DownstreamController, "record_answer", lambda *_args: None):
+        yield
+
+
 OWN: tuple[Plant, ...] = (
     an_older_pod_of_the_list_replaces_a_newer_one,
     what_a_node_has_once_is_not_sent_again,
@@ -181,4 +188,5 @@ OWN: tuple[Plant, ...] = (
     a_refusal_is_taken_for_the_end_of_the_pod,
     an_object_made_anew_takes_the_sync_of_its_namesake,
     a_message_that_came_twice_is_not_acknowledged_twice,
+    what_a_node_is_answered_is_not_recorded,
 )
