@@ -19,9 +19,11 @@ from metamanager.pod_list import ListedPod
 from modules.apimachinery.kinds import ObjectKey
 from modules.apimachinery.types import Pod, PodStatus
 from modules.cloud.cloudhub.node_session import NodeSession
+from modules.cloud.edgecontroller import node_machine
 from modules.cloud.edgecontroller.downstream.controller import DownstreamController
+from modules.cloud.edgecontroller.node_machine import Load, Seen
 from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs
-from modules.cloud.storage.object_sync import ObjectSync
+from modules.cloud.storage.object_sync import NodeState, ObjectSync
 
 Plant = Callable[[], AbstractContextManager[None]]
 
@@ -169,6 +171,33 @@ def a_message_that_came_twice_is_not_acknowledged_twice() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def what_a_node_is_answered_is_not_recorded() -> Iterator[None]:
+    """A pod of its list that no watch tells of stays on the node when it is deleted."""
+    with patch.object(DownstreamController, "record_answer", lambda *_args: None):
+        yield
+
+
+@contextmanager
+def what_a_node_has_is_forgotten_while_the_mirror_has_no_node_of_it() -> Iterator[None]:
+    """Another cloudcore has served the Node that was made again."""
+    load = node_machine._load
+
+    def forgetful(seen: Seen) -> Load:
+        found, present = seen.stored, NodeState(seen.uid, seen.epoch)
+        return replace(load(seen), forgets=found.uid not in ("", present.uid), state=present)
+
+    with patch.object(node_machine, "_load", forgetful):
+        yield
+
+
+@contextmanager
+def an_object_is_sent_although_the_node_has_its_successor() -> Iterator[None]:
+    """Another cloudcore has sent that, and the watch is late."""
+    with patch.object(DownstreamController, "_is_succeeded", lambda *_args: False):
+        yield
+
+
 OWN: tuple[Plant, ...] = (
     an_older_pod_of_the_list_replaces_a_newer_one,
     what_a_node_has_once_is_not_sent_again,
@@ -181,4 +210,7 @@ OWN: tuple[Plant, ...] = (
     a_refusal_is_taken_for_the_end_of_the_pod,
     an_object_made_anew_takes_the_sync_of_its_namesake,
     a_message_that_came_twice_is_not_acknowledged_twice,
+    what_a_node_is_answered_is_not_recorded,
+    what_a_node_has_is_forgotten_while_the_mirror_has_no_node_of_it,
+    an_object_is_sent_although_the_node_has_its_successor,
 )

@@ -120,7 +120,9 @@ class EdgeController(TurnModule):
         access_control = AccessControl(self._graph, Refusals(self.clock) if refusals is None else refusals)
         known = KnownCloudcores() if known is None else known
         self._duties = Duties(lease, database.cloudcore, self, known, self._perform_own)
-        self._states = StoredStates(database, mirror, object_syncs, self._connections.epochs, self._owns)
+        self._states = StoredStates(
+            database, mirror, object_syncs, self._connections.epochs, self._owns, self._downstream.newest
+        )
         self._kept = KeptBodies(mirror.bodies, self._downstream.locations, database, known, self.call_soon)
         self._client = ClusterClient(
             cluster,
@@ -132,7 +134,7 @@ class EdgeController(TurnModule):
             connections=self._connections,
             states=self._states,
         )
-        self._calls = NodeCalls(cluster, mirror.bodies, self._client, access_control, self._downstream.locations)
+        self._calls = NodeCalls(cluster, mirror.bodies, self._client, access_control, self._downstream)
         self._callers = ApiCallers(self._calls, access_control, self._graph, self._downstream)
         self.failures = Failures()
         self._handled = HandledMessages(self, cluster.counters.node_requests)

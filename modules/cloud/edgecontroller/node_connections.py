@@ -8,8 +8,9 @@ from modules.cloud.edgecontroller import node_machine
 from modules.cloud.edgecontroller.downstream.controller import DownstreamController
 from modules.cloud.edgecontroller.node_machine import ForCluster, NodeEffect, NodeEvent, NodeRecord
 from modules.cloud.edgecontroller.state.epochs import Epochs
+from modules.cloud.edgecontroller.state.newest_versions import NewestVersions
 from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs
-from modules.cloud.edgecontroller.state.stored_states import uid_of_node
+from modules.cloud.edgecontroller.state.stored_states import is_newer_node, uid_of_node
 from modules.cloud.messages import Acknowledged, ConnectEvent
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
@@ -22,12 +23,21 @@ _NODE, _POD = kind_named("Node").key_name, kind_named("Pod").key_name
 class _Seen:
     """The facts of a node that the machine reads; each is read once, when it is needed (`node_machine.Seen`)."""
 
-    def __init__(self, node: str, now: float, database: Database, storage: ObjectStore, epochs: Epochs) -> None:
+    def __init__(
+        self,
+        node: str,
+        now: float,
+        database: Database,
+        storage: ObjectStore,
+        epochs: Epochs,
+        newest: NewestVersions,
+    ) -> None:
         self._node = node
         self.now = now
         self._database = database
         self._storage = storage
         self._epochs = epochs
+        self._newest = newest
 
     @property
     def uid(self) -> str:
@@ -38,6 +48,13 @@ class _Seen:
     def stored(self) -> NodeState:
         """The stored state."""
         return self._database.node_state_of(self._node)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the Node of the stored state may be one that the mirror has not been told of yet."""
+        state = self.stored
+        is_present = state.epoch == self._epochs.number
+        return is_present and is_newer_node(self._database, self._newest, self._node, state.uid)
 
     @property
     def epoch(self) -> int:
@@ -187,7 +204,8 @@ class NodeConnections:
 
     def _handle(self, node: str, event: NodeEvent) -> list[ForCluster]:
         """Take an event, carry its effects out, and return those about the API server."""
-        seen = _Seen(node, self._now(), self._database, self._storage, self.epochs)
+        newest = self._downstream.newest
+        seen = _Seen(node, self._now(), self._database, self._storage, self.epochs, newest)
         record, effects = node_machine.step(self._record_of(node), event, seen)
         if record == NodeRecord():
             self._records.pop(node, None)
@@ -250,3 +268,4 @@ class NodeConnections:
         if load.state is not None:
             self._database.put_node_state(node, load.state)
         self._object_syncs.node_connected(node, known)
+        self._downstream.records_loaded(node)

@@ -3,7 +3,8 @@
 A node connects and registers, in either order; its connection is replaced, ends, or is found at another cloudcore; its
 Node object is deleted and made again; the API server's versions go back. ObjectSyncs belong to a Node's uid, and
 acknowledged versions to an epoch: nothing of a Node that was deleted counts for one of the same name, and no version of
-another epoch counts as acknowledged.
+another epoch counts as acknowledged. The mirror may be behind the cloudcore that has served the node before. So stored
+ObjectSyncs are kept until it is certain that their Node was deleted.
 """
 
 from collections.abc import Iterator
@@ -45,6 +46,10 @@ class Seen(Protocol):
     @property
     def stored(self) -> NodeState:
         """The stored state of the node."""
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the Node of the stored state may be one that the mirror has not been told of yet."""
 
     @property
     def epoch(self) -> int:
@@ -162,7 +167,7 @@ class Load(msgspec.Struct, frozen=True):
     """Read the node's ObjectSyncs; from now on it is served."""
 
     forgets: bool
-    """Whether the stored ones belong to another Node object, and are deleted."""
+    """Whether the stored ones belong to an earlier Node object, and are deleted."""
     resets: bool
     """Whether their versions belong to another epoch, and count as not acknowledged."""
     state: NodeState | None
@@ -276,7 +281,10 @@ def _of_node_object(
 ) -> Iterator[NodeEffect]:
     match event:
         case NodeAdded(uid) if record.is_served:
-            if not seen.stored.uid:
+            load = _load(seen)
+            if load.forgets:
+                yield from (load, BeginConnection(), EnsureNode(uid))
+            elif not seen.stored.uid:
                 yield Store(NodeState(uid, seen.epoch))
             yield SendUnacknowledged()  # it may have registered before its earlier Node was seen to be gone
         case NodeDeleted(uid):
@@ -285,6 +293,8 @@ def _of_node_object(
                 yield Forget()
         case DeletionConfirmed(connection, uid) if record.connection == connection != record.registered:
             if not seen.uid:
+                if seen.stored.uid == uid:
+                    yield from (EndWatches(), BeginConnection(), Forget())
                 yield DeleteNode(uid)
 
 
@@ -359,6 +369,11 @@ def _released(record: NodeRecord) -> NodeRecord:
 
 
 def _load(seen: Seen) -> Load:
-    found, present = seen.stored, NodeState(seen.uid, seen.epoch)
-    is_other = found.uid not in ("", present.uid)
-    return Load(is_other, found.epoch != present.epoch, None if found == present else present)
+    """Return how the stored ObjectSyncs are loaded: those of a Node that the mirror lacks are kept, unless the mirror
+    has a newer one.
+    """
+    found, uid = seen.stored, seen.uid
+    is_other = found.uid not in ("", uid)
+    is_kept = is_other and (not uid or seen.is_behind)
+    state = NodeState(found.uid if is_kept else uid, seen.epoch)
+    return Load(is_other and not is_kept, found.epoch != seen.epoch, None if found == state else state)

@@ -11,6 +11,7 @@ import pykka
 from beehive.hive import Hive
 from beehive.message import Message
 from beehive.module_timers import ModuleTimers
+from modules.cloud.client.calls import ApiCall
 
 _PRODUCT: Final = ("beehive.", "edged.", "edgehub.", "metamanager.", "modules.edge.", "modules.cloud.")
 _DOUBLES: Final = ("beehive.simulation.", "beehive.testing", "modules.lab.doubles.container_runtime.")
@@ -68,8 +69,10 @@ def grown(before: Counter[str], fresh: Counter[str]) -> Iterator[str]:
 
 
 def _parts(thing: Any, path: str) -> Iterator[tuple[Any, str]]:
-    """Yield the references of an object, with their paths. What a message has counts where the message is kept."""
-    if isinstance(thing, Message):
+    """Yield the references of an object, with their paths. What a message or a call of the API has counts where the
+    message or the call is kept.
+    """
+    if isinstance(thing, Message | ApiCall):
         return
     if isinstance(thing, dict):
         yield from ((each, path) for each in thing.values())

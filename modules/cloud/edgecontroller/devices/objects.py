@@ -11,6 +11,7 @@ from modules.cloud.edgecontroller.devices.placements import DevicePlacements
 from modules.cloud.edgecontroller.downstream_messages import DownstreamMessage, deletion_of_unknown, object_message
 from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs, number_of
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
+from modules.cloud.storage.object_sync import ObjectSync
 
 
 class DeviceObjects:
@@ -22,12 +23,20 @@ class DeviceObjects:
         lister: the objects.
         object_syncs: the objects that connected nodes were sent.
         send: sends a message to a connected node, and records the object.
+        is_behind: returns whether an object that is missing may only not have been told yet.
     """
 
-    def __init__(self, lister: Lister, object_syncs: ObjectSyncs, send: Callable[[DownstreamMessage], None]) -> None:
+    def __init__(
+        self,
+        lister: Lister,
+        object_syncs: ObjectSyncs,
+        send: Callable[[DownstreamMessage], None],
+        is_behind: Callable[[ObjectSync], bool],
+    ) -> None:
         self._lister = lister
         self._object_syncs = object_syncs
         self._send = send
+        self._is_behind = is_behind
         self._placements = DevicePlacements()
 
     def handle_event(self, event: ObjectEvent) -> None:
@@ -61,7 +70,8 @@ class DeviceObjects:
         known.
         """
         found = self._object_syncs.of(node).items()
-        had = sorted((sync.key, uid) for uid, sync in found if is_sent_to_nodes(sync.key))
+        told = ((uid, sync) for uid, sync in found if is_sent_to_nodes(sync.key) and not self._is_behind(sync))
+        had = sorted((sync.key, uid) for uid, sync in told)
         for key, uid in had:  # in this order, devices come before models
             if not self._placements.is_needed(node, key):
                 self._delete_there(node, key, uid)

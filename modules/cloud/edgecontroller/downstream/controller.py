@@ -19,7 +19,6 @@ from modules.apimachinery.lister import Lister, Revision
 from modules.apimachinery.pod_references import references_of
 from modules.cloud.authorization.node_authorizer import node_of
 from modules.cloud.client.calls import ApiCall
-from modules.cloud.client.reflector.request_state import is_lower
 from modules.cloud.devices import DEVICE, is_sent_to_nodes
 from modules.cloud.devices import KEY_NAMES as DEVICES
 from modules.cloud.edgecontroller.devices.objects import DeviceObjects
@@ -41,6 +40,7 @@ from modules.cloud.edgecontroller.downstream_messages import (
     object_message,
     present_message,
 )
+from modules.cloud.edgecontroller.state.newest_versions import NewestVersions
 from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs, number_of
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 from modules.cloud.storage.object_sync import ObjectSync
@@ -91,35 +91,6 @@ class SentVersions:
         return self.of(node).get(uid) == (_DELETION if live is None else number_of(live.version))
 
 
-class NewestVersions:
-    """The newest version of each kind that was told: an object that is missing was deleted, unless it existed in a
-    newer one. Then the watch is behind.
-    """
-
-    def __init__(self) -> None:
-        self._of_kind: dict[str, str] = {}
-
-    def observe(self, kind: str, version: str) -> None:
-        """Note a change."""
-        if not is_lower(version, self._of_kind.get(kind, "")):
-            self._of_kind[kind] = version
-
-    def listed(self, kind: str, version: str) -> None:
-        """Note a complete list; its version may be lower than one before, after a restore."""
-        self._of_kind[kind] = version
-
-    def of(self, kind: str) -> str:
-        """Return the newest version of a kind that was told; "" before any."""
-        return self._of_kind.get(kind, "")
-
-    def is_behind(self, sync: ObjectSync) -> bool:
-        """Return whether an object that is missing may only not have been told yet: it was answered to a node, or sent
-        by another cloudcore.
-        """
-        newest = self._of_kind.get(sync.key.kind)
-        return newest is not None and sync.existed_at > 0 and is_lower(newest, str(sync.existed_at))
-
-
 class _ServiceOfEndpoints(NamedTuple):
     """The Service of an EndpointSlice or Endpoints."""
 
@@ -162,13 +133,15 @@ class DownstreamController:
         """Whether all Services were here once: nodes get no endpoints before."""
         self.locations = LocationCache()
         """The pods and objects of each node."""
-        self._devices = DeviceObjects(lister, object_syncs, self.send)
-        self.edge_mesh = EdgeMeshServices(lister, object_syncs, self.locations, send, mirrored)
-        self._sent = SentVersions()
         self.newest = NewestVersions()
         """The versions that watches have reported."""
+        self._devices = DeviceObjects(lister, object_syncs, self.send, self.newest.is_behind)
+        self.edge_mesh = EdgeMeshServices(lister, object_syncs, self.locations, send, mirrored)
+        self._sent = SentVersions()
         self._unacknowledged: dict[str, set[str]] = {}
         """By node, the uids that were unacknowledged at the last resending."""
+        self._ahead: defaultdict[str, dict[ObjectKey, str]] = defaultdict(dict)
+        """By node, the uids of the objects that it has and that no watch has told of yet."""
 
     def record_query(self, node: str, resource_type: str, key_of_kind: Callable[[Kind], ObjectKey]) -> None:
         """Record a query for an object that nodes store: the node is sent its changes. The object may be missing yet;
@@ -219,6 +192,7 @@ class DownstreamController:
         self._sent.forget(node)
         self.edge_mesh.forget(node)
         self._unacknowledged.pop(node, None)
+        self._ahead.pop(node, None)
         self.locations.forget_queries(node)
 
     def deletion_acknowledged(self, node: str, uid: str) -> None:
@@ -228,17 +202,35 @@ class DownstreamController:
         if not self._sent.is_sent_since_deletion(node, uid):
             self._object_syncs.deleted(node, uid)
 
-    def record_response(self, node: str, content: object) -> None:
-        """Record the object in a response as held by the node."""
-        if isinstance(content, dict) and "kind" in content and uid_of(content):
-            key, uid = key_of(content), uid_of(content)
-            self._object_syncs.sending(node, uid, key, number_of(version_of(content)))
+    def record_answer(self, node: str, obj: JsonObject) -> None:
+        """Record an object that a node was answered, and holds: it is sent the deletion, even if the object is deleted
+        before a watch tells of it. What the watch tells after the answer decides, and not its version alone: that may
+        be lower than an earlier one where the API server was restored.
+        """
+        uid = uid_of(obj)
+        sync = self._object_syncs.of(node).get(uid)
+        version = number_of(version_of(obj)) if sync is None or not sync.existed_at else 0
+        if not version:  # one that is no number says nothing about a late watch
+            return
+        key = key_of(obj)
+        if self._live(key, uid) is None:
+            version = max(version, number_of(self.newest.of(key.kind)) + 1)
+            self._ahead[node][key] = uid
+        self._object_syncs.sending(node, uid, key, version)
+
+    def records_loaded(self, node: str) -> None:
+        """Note which of a node's objects no watch has told of yet: another cloudcore has sent them."""
+        ahead = self.newest.ahead(self._object_syncs.of(node))
+        if ahead:
+            self._ahead[node] = ahead
+        else:
+            self._ahead.pop(node, None)
 
     def delete_unknown(self, node: str, key: ObjectKey, uid: str) -> None:
         """Send a node the deletion of an object that is not here, unless that was sent, and wait for its
         acknowledgement.
         """
-        if uid not in self._object_syncs.of(node):
+        if uid not in self._object_syncs.of(node) or not self._sent.has(node, uid, None):
             self.send(deletion_of_unknown(node, key, uid))
 
     def send_to_holders(self, key: ObjectKey) -> None:
@@ -372,13 +364,18 @@ class DownstreamController:
 
     def send(self, down: DownstreamMessage) -> None:
         """Send a message to a node, if it is connected here and the version is a number (`number_of`), and records the
-        object in an ObjectSync. Of endpoints it gets its part, and none before all Services are here.
+        object in an ObjectSync. Of endpoints it gets its part, and none before all Services are here. An object whose
+        successor of the same name the node has already is not sent, and not deleted, as an edge deletes by name, except
+        for pods.
         """
         is_deletion = down.operation is Operation.DELETE
         version = 0 if is_deletion else number_of(down.version)
         if not (is_deletion or version) or not self._object_syncs.is_connected(down.node):
             return
         uid = down.uid
+        is_by_name = not is_deletion or down.key.kind != _POD.name
+        if down.node in self._ahead and is_by_name and self._is_succeeded(down.node, down.key, uid):
+            return
         self._object_syncs.sending(down.node, uid, down.key, version)
         if is_deletion:
             self._sent.record_deletion(down.node, uid)
@@ -513,6 +510,18 @@ class DownstreamController:
         live = self._lister.revision_of(key)
         return live if live is not None and live.uid == uid else None
 
+    def _is_succeeded(self, node: str, key: ObjectKey, uid: str) -> bool:
+        """Return whether a node has a newer object of the name, which no watch has told of yet."""
+        ahead = self._ahead[node]
+        successor = ahead.get(key, uid)
+        if successor == uid:
+            return False
+        sync = self._object_syncs.of(node).get(successor)
+        if sync is not None and self.newest.is_behind(sync):
+            return True
+        del ahead[key]
+        return False
+
     def _send_deletion(self, node: str, uid: str, sync: ObjectSync) -> None:
         """Send the deletion of an object, unless a new one has its name: an edge deletes by name, except for pods. The
         record stays until the node has acknowledged the new one, which may be deleted before.
@@ -524,8 +533,7 @@ class DownstreamController:
             if sync.key.kind == _NODE.name or not is_on_its_way:
                 self._object_syncs.deleted(node, uid)
         else:
-            self._sent.record_deletion(node, uid)
-            self._send(self.edge_mesh.in_our_name(deletion_of_unknown(node, sync.key, uid)))
+            self.send(deletion_of_unknown(node, sync.key, uid))
 
     def _send_objects(self, node: str, keys: Iterable[ObjectKey]) -> None:
         """Send a connected node the objects whose present version it has not acknowledged."""

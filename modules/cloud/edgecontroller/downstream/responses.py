@@ -48,19 +48,24 @@ class UpstreamResponse(msgspec.Struct, frozen=True):
     """The header `resourceversion`."""
     resource_type: str = ""
     """The resource type of the response, where it differs from the request's."""
+    held: JsonObject | None = None
+    """The object in it, if the node holds that from then on."""
 
 
-def object_response(obj: JsonObject) -> UpstreamResponse:
+def object_response(obj: JsonObject, *, is_held: bool = True) -> UpstreamResponse:
     """Return the object with its kind, the form of KubeEdge's listers and the API."""
-    return UpstreamResponse(obj, version_of(obj))
+    return UpstreamResponse(obj, version_of(obj), held=obj if is_held else None)
 
 
-def typed_response(obj: JsonObject, *, with_version: bool = True, keep_kind: bool = False) -> UpstreamResponse:
+def typed_response(
+    obj: JsonObject, *, with_version: bool = True, keep_kind: bool = False, is_held: bool = False
+) -> UpstreamResponse:
     """Return an ObjectResp with the object, without `kind` and `apiVersion`, which a Go client drops after a create or
     patch.
     """
     shown = obj if keep_kind else {key: value for key, value in obj.items() if key not in ("kind", "apiVersion")}
-    return UpstreamResponse({"Object": shown, "Err": None}, version_of(obj) if with_version else "")
+    version = version_of(obj) if with_version else ""
+    return UpstreamResponse({"Object": shown, "Err": None}, version, held=obj if is_held else None)
 
 
 def error_response(error: ApiError, kind: str = "", **metadata: Any) -> UpstreamResponse:

@@ -4,12 +4,13 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from modules.apimachinery.kinds import JsonObject, uid_of, version_of
+from modules.apimachinery.kinds import JsonObject, kind_named, uid_of, version_of
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.client.reflector.request_state import is_lower
 
 _MOST: Final = 10_000
 """Pods that are remembered; a watch is behind by few."""
+_PODS: Final = kind_named("Pod")
 _NOT_FOUND: Final = 404
 _CONFLICT: Final = 409
 _OTHER_UID: Final = "UID in precondition"
@@ -63,7 +64,7 @@ def missing_pods(call: ApiCall, node: str, result: ApiResult, known: Iterable[Js
     is_of_all = (
         call.verb == "list" and not call.namespace and call.options == {"fieldSelector": f"spec.nodeName={node}"}
     )
-    if not is_of_all or (call.api_version, call.plural) != ("v1", "pods") or result.object is None:
+    if not is_of_all or (call.api_version, call.plural) != ("v1", _PODS.plural) or result.object is None:
         return
     metadata, items = result.object.get("metadata"), result.object.get("items")
     if not isinstance(metadata, dict) or not isinstance(items, list) or metadata.get("continue"):
@@ -74,6 +75,23 @@ def missing_pods(call: ApiCall, node: str, result: ApiResult, known: Iterable[Js
         is_older = is_lower(version_of(pod), version)
         if is_older and uid_of(pod) not in there and (pod.get("spec") or {}).get("nodeName") == node:
             yield pod
+
+
+def listed_pods(call: ApiCall, node: str, result: ApiResult) -> Iterator[JsonObject]:
+    """Yield the pods of a node in the answer to its list, with their kind: the node keeps them.
+
+    Args:
+        call: the node's call.
+        node: its name.
+        result: the API server's answer.
+    """
+    if call.verb != "list" or (call.api_version, call.plural) != ("v1", _PODS.plural) or result.object is None:
+        return
+    items = result.object.get("items")
+    for item in items if isinstance(items, list) else ():
+        is_object = isinstance(item, dict) and isinstance(item.get("metadata"), dict)
+        if is_object and (item.get("spec") or {}).get("nodeName") == node:
+            yield {**item, "kind": _PODS.name, "apiVersion": _PODS.api_version}
 
 
 def _is_complete(uid: str, answer: JsonObject | None) -> bool:

@@ -7,6 +7,7 @@ import msgspec
 from modules.apimachinery.kinds import ObjectKey, kind_named
 from modules.apimachinery.lister import Lister
 from modules.cloud.edgecontroller.state.epochs import Epochs
+from modules.cloud.edgecontroller.state.newest_versions import NewestVersions
 from modules.cloud.edgecontroller.state.object_sync_import import Imported
 from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs
 from modules.cloud.storage.database.database import Database
@@ -24,6 +25,7 @@ class StoredStates:
         object_syncs: the ObjectSyncs of connected nodes.
         epochs: the epochs of the API server's versions.
         owns: returns whether a duty is this cloudcore's, among all with the same database.
+        newest: the versions that watches have reported.
     """
 
     def __init__(
@@ -33,12 +35,14 @@ class StoredStates:
         object_syncs: ObjectSyncs,
         epochs: Epochs,
         owns: Callable[[str], bool],
+        newest: NewestVersions,
     ) -> None:
         self._database = database
         self._storage = storage
         self._object_syncs = object_syncs
         self._epochs = epochs
         self._owns = owns
+        self._newest = newest
         self._suspects: set[str] | None = None
         """Nodes that had state and no Node object at the last collection; None before the objects are known."""
 
@@ -92,8 +96,8 @@ class StoredStates:
     def collect(self) -> None:
         """Delete the state of nodes whose Node object no longer exists, perhaps deleted while no cloudcore ran.
 
-        It deletes a state only if the Node was missing the last time already, because this cloudcore's mirror may be
-        behind another's. Of several cloudcores, one does it for a node.
+        It deletes a state only if the Node was missing the last time already, and is not one that the mirror has not
+        been told of yet: the mirror may be behind another cloudcore's. Of several cloudcores, one does it for a node.
         """
         if self._suspects is None:
             return
@@ -104,12 +108,22 @@ class StoredStates:
                 continue
             if uid and not found.uid:
                 self._database.put_node_state(node, NodeState(uid, found.epoch))
-            elif node in self._suspects and self._owns(f"node/{node}"):
+            elif node in self._suspects and self._owns(f"node/{node}") and not self._is_behind(node, found):
                 self._database.forget_node(node)
                 self._database.release(node)
             else:
                 suspects.add(node)
         self._suspects = suspects
+
+    def _is_behind(self, node: str, state: NodeState) -> bool:
+        is_present = state.epoch == self._epochs.number
+        return is_present and is_newer_node(self._database, self._newest, node, state.uid)
+
+
+def is_newer_node(database: Database, newest: NewestVersions, node: str, uid: str) -> bool:
+    """Return whether the Node of a stored state of this epoch may only not have been told of yet."""
+    sync = database.object_syncs_of(node).get(uid)
+    return sync is not None and newest.is_behind(sync)
 
 
 def uid_of_node(storage: Lister, node: str) -> str:

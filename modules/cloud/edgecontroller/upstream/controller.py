@@ -216,7 +216,8 @@ class UpstreamController:
     def _send_results(self, message: Message, results: Iterable[UpstreamResult]) -> None:
         for result in results:
             if isinstance(result, UpstreamResponse):
-                self._downstream.record_response(message.subject_on_cloud.node, result.content)
+                if result.held is not None:
+                    self._downstream.record_answer(message.subject_on_cloud.node, result.held)
                 self._sender.send_response(message, result)
             else:
                 self._downstream.send(result)

@@ -17,9 +17,9 @@ from modules.cloud.authorization.node_accounts import MOST_REQUESTS
 from modules.cloud.client.calls import WATCH, Answered, ApiCall, ApiResult, is_write
 from modules.cloud.edgecontroller.cluster.client import ClusterClient
 from modules.cloud.edgecontroller.cluster.remote_cluster import RemoteCluster
-from modules.cloud.edgecontroller.downstream.location_cache import LocationCache
+from modules.cloud.edgecontroller.downstream.controller import DownstreamController
 from modules.cloud.edgecontroller.downstream.node_groups import FILTERED, FindService, NodeGroupFilter
-from modules.cloud.edgecontroller.mirror.ended_pods import ended_uid, missing_pods
+from modules.cloud.edgecontroller.mirror.ended_pods import ended_uid, listed_pods, missing_pods
 from modules.cloud.edgecontroller.mirror.mirrored_bodies import MirroredBodies
 from modules.cloud.edgecontroller.mirror.reflectors import MIRRORED
 from modules.cloud.edgecontroller.upstream import api_requests
@@ -77,7 +77,7 @@ class NodeCalls:
         bodies: its mirrored objects.
         client: of the cluster.
         access_control: checks the writes of nodes; the cluster sees them as cloudcore's.
-        locations: the pods of each node.
+        downstream: knows the pods of each node, and is told of those that a node is answered.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class NodeCalls:
         bodies: MirroredBodies,
         client: ClusterClient,
         access_control: AccessControl,
-        locations: LocationCache,
+        downstream: DownstreamController,
     ) -> None:
         self._groups = NodeGroupFilter(bodies)
         self._kinds = ServedKinds({})
@@ -97,7 +97,7 @@ class NodeCalls:
         self._reflectors = client.reflectors
         self._claims = client.claims
         self._access_control = access_control
-        self._locations = locations
+        self._downstream = downstream
         self._following: dict[str, list[Callable[[], None]]] = {}
         """By object that is read before a write to it, the later writes, which must not overtake that write."""
 
@@ -146,11 +146,14 @@ class NodeCalls:
 
     def _have_read(self, call: ApiCall, node: str, answered: Answered, result: ApiResult) -> None:
         """Take the answer to a node's read. A list of its pods may be newer than the mirror, whose watch is late: a pod
-        that the list lacks must not be sent to the node again.
+        that the list lacks must not be sent to the node again, and the deletion of a pod that it has must be, even if
+        the watch never tells of that pod.
         """
-        known = (self._bodies.find(key) for key in self._locations.pods_of(node))
+        known = (self._bodies.find(key) for key in self._downstream.locations.pods_of(node))
         for pod in list(missing_pods(call, node, result, (pod for pod in known if pod is not None))):
             self._reflectors.handle_end(key_of(pod), uid_of(pod), node)
+        for pod in listed_pods(call, node, result):
+            self._reflectors.observe(partial(self._downstream.record_answer, node, pod))
         if call.verb == "list" and result.object is not None and not self._cluster.knows_all():
             metadata = {**result.object["metadata"], **incomplete(self._cluster.known_since())}
             result = msgspec.structs.replace(result, object={**result.object, "metadata": metadata})

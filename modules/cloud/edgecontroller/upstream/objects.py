@@ -54,7 +54,7 @@ def query_of(kind: Kind) -> UpstreamHandler:
         obj = yield from api_requests.find(request.key(kind))
         if obj is None:
             return [error_response(NotFoundError(kind.singular, request.name, kind.api_group))]
-        return [object_response(obj)]
+        return [object_response(obj, is_held=kind is not _CSR)]
 
     return query
 

@@ -42,7 +42,7 @@ def patch(request: UpstreamRequest) -> Steps[list[UpstreamResult]]:
     key = request.key(_POD)
     body: JsonObject = request.content_as(dict)
     try:
-        return [typed_response((yield api_requests.patch_status(key, body)))]
+        return [typed_response((yield api_requests.patch_status(key, body)), is_held=True)]
     except RefusedError as error:
         is_unknown = error.code in _UNKNOWN
         deletions = (yield from _end_of_unknown(request, key, _uid_in(body))) if is_unknown else []
@@ -106,7 +106,7 @@ def insert(request: UpstreamRequest) -> Steps[list[UpstreamResult]]:
     try:
         pod = request.object(_POD)
         pod["spec"] = {**(pod.get("spec") or {}), "nodeName": request.node}
-        return [typed_response((yield api_requests.create(pod)))]
+        return [typed_response((yield api_requests.create(pod)), is_held=True)]
     except ApiError as error:
         return [error_response(error, "Pod")]
 

@@ -180,6 +180,13 @@ class ClusterServer:
                 watch.tell(type_, obj)
         self._watches = watches
 
+    def expire(self, watches: list[FakeExchange]) -> None:
+        """Ends held watches, as it no longer knows what has changed since they began: all is listed again."""
+        self._log.clear()
+        for watch in watches:
+            watch.data(json.dumps({"type": "ERROR", "object": _GONE}).encode() + b"\n")
+            watch.break_off()
+
     def release(self) -> None:
         """Answers what was held."""
         self.answers.clear()

@@ -11,10 +11,10 @@ from beehive.testing import Harness
 from modules.apimachinery.api_errors import ForbiddenError, InternalError, NotFoundError
 from modules.apimachinery.kinds import JsonObject
 from modules.cloud.client.calls import ApiCall, ApiResult
-from modules.cloud.edgecontroller.downstream.controller import NewestVersions
 from modules.cloud.edgecontroller.downstream.responses import UpstreamResponse
 from modules.cloud.edgecontroller.mirror.ended_pods import EndedPods, ended_uid, missing_pods
 from modules.cloud.edgecontroller.missed_connections import MissedConnections
+from modules.cloud.edgecontroller.state.newest_versions import NewestVersions
 from modules.cloud.edgecontroller.upstream.handlers import refusal_responses
 from modules.cloud.edgecontroller.upstream.status_merge import merged_pod_status
 from modules.cloud.messages import ConnectEvent, NodeConnection

@@ -1,7 +1,7 @@
 """edgecontroller with the API server of a cluster, alone on a hive, in virtual time."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -489,6 +489,103 @@ def test_objects_that_the_watch_has_not_delivered_yet_are_not_deleted_on_a_node(
     core.server.go_on(watches)
     core.bee.run_for(30.0)
     assert "delete node/n1/default/configmap/settings" in core.down()
+
+
+def _lists(core: ClusterController) -> None:
+    result = asked(core, "list", "pods", namespace="", options={"fieldSelector": "spec.nodeName=n1"})
+    assert result.object is not None
+    assert [one["metadata"]["name"] for one in result.object["items"]] == ["web"]
+
+
+def _reports(core: ClusterController) -> None:
+    assert core.answer_to(core.asks("default/podpatch/web", "patch", RUNNING)).content["Err"] is None
+
+
+def _creates(core: ClusterController) -> None:
+    core.server.remove("pod", "web")
+    uid = node_in(core)["metadata"]["uid"]
+    owner = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": uid, "controller": True}
+    annotations = {"kubernetes.io/config.mirror": "hash"}
+    metadata = {"name": "web", "annotations": annotations, "ownerReferences": [owner]}
+    answer = core.answer_to(core.asks("default/pod/web", "insert", {**pod(), "metadata": metadata}))
+    assert answer.content["Err"] is None
+
+
+@pytest.mark.parametrize("answered", [_lists, _reports, _creates])
+def test_the_end_of_a_pod_that_no_watch_has_told_of_is_sent(
+    core: ClusterController, answered: Callable[[ClusterController], None]
+) -> None:
+    """The node has it from an answer. It was made and deleted while the watches were broken."""
+    core.asks("null/node/n1", "insert", node())
+    core.bee.settle()
+    core.acknowledged(node_in(core)["metadata"]["uid"], int(node_in(core)["metadata"]["resourceVersion"]))
+    watches = core.server.hold_watches()
+    core.server.apply(pod())
+    answered(core)
+    core.down()
+    uid = core.server.cluster.storage.get(WEB)["metadata"]["uid"]
+    core.bee.run_for(30.0)
+    assert core.down() == [], "the watches may be late only"
+    core.server.remove("pod", "web")
+    core.server.expire(watches)
+    core.bee.run_for(30.0)
+    deletions = core.unasked()
+    assert {f"{one.route.operation} {one.route.resource}" for one in deletions} == {"delete node/n1/default/pod/web"}
+    assert {one.content["metadata"]["uid"] for one in deletions} == {uid}
+    core.acknowledged(uid, 0, is_delete=True)
+    core.bee.settle()
+    core.bee.forget()
+    core.bee.run_for(30.0)
+    assert core.down() == []
+
+
+def test_the_end_of_a_pod_that_a_node_has_listed_needs_no_watch_if_the_node_ends_it(core: ClusterController) -> None:
+    """The node waits for the deletion, whatever was recorded about the pod."""
+    core.server.hold_watches()
+    core.server.apply(pod())
+    _lists(core)
+    uid = core.server.cluster.storage.get(WEB)["metadata"]["uid"]
+    for _ in range(2):
+        core.asks("default/pod/web", "delete", {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}})
+    core.bee.run_for(3.0)
+    assert core.down() == ["delete node/n1/default/pod/web"]
+
+
+@pytest.mark.parametrize("later", ["other", "web"])
+def test_a_pod_of_a_restored_api_server_is_not_deleted_on_a_node_that_has_listed_it(
+    core: ClusterController, later: str
+) -> None:
+    """Its version is lower than what the watch has told, and the mirror has no such pod, as it was deleted since. A pod
+    that has had its name since is not sent.
+    """
+    core.server.apply(pod())
+    backup = core.server.objects()
+    uid = core.server.cluster.storage.get(WEB)["metadata"]["uid"]
+    core.server.remove("pod", "web")
+    core.server.apply(pod(later))
+    core.bee.settle()
+    core.acknowledged(uid, 0, is_delete=True)
+    core.bee.settle()
+    core.server.hold_watches()
+    core.down()
+    core.server.restore(backup)
+    _lists(core)
+    core.bee.run_for(30.0)
+    assert [one for one in core.down() if "web" in one] == []
+
+
+def test_an_answer_about_a_certificate_records_nothing(core: ClusterController) -> None:
+    """No watch tells of such requests: the node would be sent the deletion of its own."""
+    metadata = {"name": "mine", "uid": "u1", "resourceVersion": "5"}
+    spec = {"username": "system:node:n1"}
+    found = {
+        "kind": "CertificateSigningRequest", "apiVersion": "certificates.k8s.io/v1", "metadata": metadata, "spec": spec,
+    }  # fmt: skip
+    core.server.answers["certificatesigningrequests"] = lambda exchange: exchange.answer(200, found)
+    answer = core.answer_to(core.asks("null/certificatesigningrequest/mine", "query"))
+    assert answer.content["metadata"]["uid"] == "u1"
+    core.bee.run_for(30.0)
+    assert core.down() == []
 
 
 def test_a_list_tells_of_a_deletion_before_the_watch(core: ClusterController) -> None:

@@ -7,6 +7,7 @@ import pytest
 from beehive import Message
 from beehive.names import ModuleName, Operation
 from beehive.testing import Harness
+from modules.apimachinery.kinds import ObjectKey, key_of, uid_of, version_of
 from modules.cloud.api_messages import Verb
 from modules.cloud.devicecontroller.definitions import definitions
 from modules.cloud.devicecontroller.module import DeviceController
@@ -14,6 +15,7 @@ from modules.cloud.devices import API_VERSION, DEVICE
 from modules.cloud.edgecontroller.module import EdgeController
 from modules.cloud.messages import ConnectEvent
 from modules.cloud.refusals import Refusals
+from modules.cloud.storage.object_sync import ObjectSync
 from modules.cloud.storage.watch_history import WatchQuery, WatchStart
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer
 from tests.modules.cloud.test_device_forms import OLD_DEVICE, OLD_MODEL
@@ -102,6 +104,25 @@ def test_nothing_is_deleted_before_the_devices_are_listed(bee: Harness) -> None:
             "delete node/n1/default/device/thermo",
             "delete node/n1/default/devicemodel/thermo-model",
         ]
+
+
+def test_a_device_that_the_watch_has_not_told_of_yet_is_not_deleted(bee: Harness) -> None:
+    """Another cloudcore has sent it to the node, which has connected here since."""
+    core = ClusterController(bee, server_with(bee, model(), device()))
+    assert len(sent(core)) == 2
+    watches = core.server.hold_watches()
+    core.server.apply(new(device("added")))
+    added = core.server.cluster.storage.get(ObjectKey(DEVICE.key_name, "default", "added"))
+    core.database.begin()
+    sync = ObjectSync(key_of(added), int(version_of(added)))
+    core.database.put_object_sync("n1", uid_of(added), sync)
+    core.database.commit(1)
+    core.connected()
+    bee.run_for(30)
+    assert [each for each in sent(core) if each.startswith("delete")] == []
+    core.server.go_on(watches)
+    core.server.remove("devices", "added")
+    assert sent(core) == ["delete node/n1/default/device/added"]
 
 
 def test_a_cluster_without_devices_is_served_and_asked_again(bee: Harness, caplog: pytest.LogCaptureFixture) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.client.calls import STRATEGIC
-from modules.cloud.edgecontroller.downstream.controller import NewestVersions
+from modules.cloud.edgecontroller.state.newest_versions import NewestVersions
 from modules.cloud.storage.object_sync import ObjectSync
 from tests.modules.cloud.edgecontroller.controller import USES, WEB, Controller
 from tests.modules.cloud.objects import configmap, pod, secret

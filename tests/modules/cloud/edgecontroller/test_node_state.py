@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from beehive.testing import Harness
-from modules.apimachinery.kinds import ObjectKey, uid_of, version_of
+from modules.apimachinery.kinds import ObjectKey, key_of, uid_of, version_of
 from modules.cloud.edgecontroller.state.epochs import Epochs
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.object_sync import Epoch, NodeState, ObjectSync
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer
-from tests.modules.cloud.edgecontroller.controller import WEB
+from tests.modules.cloud.edgecontroller.controller import USES, WEB
 from tests.modules.cloud.objects import configmap, in_memory, node, pod
 
 N1 = {"kind": "Node", "apiVersion": "v1", **node()}
@@ -288,6 +288,98 @@ def test_a_pod_that_came_and_went_while_the_watch_was_behind_is_deleted(site: Si
         core.server.go_on(watches)
         core.bee.run_for(30.0)
         assert "delete node/n1/default/pod/later" in core.down()
+
+
+def sent_elsewhere(core: ClusterController, *objects: Any) -> None:
+    """Another cloudcore has sent n1 objects, which n1 has acknowledged."""
+    core.database.begin()
+    for each in objects:
+        sync = ObjectSync(key_of(each), int(version_of(each)))
+        core.database.put_object_sync("n1", uid_of(each), sync)
+    core.database.commit(1)
+
+
+def test_an_object_whose_successor_a_node_has_is_neither_sent_nor_deleted(site: Site) -> None:
+    """The watch has told neither that it was deleted nor that there is another one of its name (simulation, state,
+    seed 31151).
+    """
+    key = ObjectKey("ConfigMap", "default", "settings")
+    with site.core() as core:
+        core.server.apply(configmap(a="1"), pod("reader", **USES))
+        core.bee.settle()
+        watches = core.server.hold_watches()
+        core.server.apply(configmap(a="2"))
+        former = site.live(key)
+        core.server.remove("configmap", "settings")
+        core.server.apply(configmap(a="3"))
+        sent_elsewhere(core, former, site.live(key))
+        core.connected()
+        core.bee.run_for(30.0)
+        (watch,) = (one for one in watches if one.call.plural == "configmaps")
+        watch.tell("MODIFIED", former)
+        core.bee.run_for(30.0)
+        last = {**former["metadata"], "resourceVersion": str(int(version_of(former)) + 1)}
+        watch.tell("DELETED", {**former, "metadata": last})
+        core.bee.run_for(30.0)
+        assert not [each for each in core.down() if "configmap" in each]
+        core.server.go_on(watches)
+        core.bee.run_for(30.0)
+        assert not [each for each in core.down() if "configmap" in each], "it has the present one"
+        assert [sync.key for sync in stored(core)[0].values()].count(key) == 1
+        core.server.remove("configmap", "settings")
+        core.bee.settle()
+        assert core.down() == ["delete node/n1/default/configmap/settings"]
+
+
+def test_a_pod_whose_successor_a_node_has_is_deleted_there(site: Site) -> None:
+    """Nodes delete pods by uid."""
+    with site.core() as core:
+        former, watches = site.live(), core.server.hold_watches()
+        core.server.remove("pod", "web")
+        core.server.apply(pod())
+        sent_elsewhere(core, site.live())
+        core.connected()
+        (watch,) = (one for one in watches if one.call.plural == "pods")
+        last = {**former["metadata"], "resourceVersion": str(int(version_of(site.live())) - 1)}
+        watch.tell("DELETED", {**former, "metadata": last})
+        core.bee.settle()
+        (deletion,) = [each for each in core.unasked() if "/pod/" in each.route.resource]
+        assert (deletion.route.operation, deletion.content["metadata"]["uid"]) == ("delete", uid_of(former))
+
+
+@pytest.mark.parametrize("has_former", [False, True])
+def test_what_a_node_has_stays_known_while_the_mirror_has_not_been_told_of_its_node_object(
+    site: Site, *, has_former: bool
+) -> None:
+    """Its Node was made again, and it has got all from another cloudcore; a watch that has told at most the deletion of
+    the former one is not believed, at no look of this cloudcore either.
+    """
+    with site.core() as core:
+        if not has_former:
+            core.server.remove("node", "n1")
+            core.bee.settle()
+        watches = core.server.hold_watches()
+        core.server.hold("nodes")
+        if has_former:
+            core.server.remove("node", "n1")
+        core.server.apply(N1)
+        present = site.live(ObjectKey("Node", "", "n1"))
+        core.database.begin()
+        core.database.put_node_state("n1", NodeState(uid_of(present), 0))
+        core.database.commit(1)
+        sent_elsewhere(core, present, site.live())
+        core.bee.run_for(1300.0)
+        core.connected()
+        assert [each for each in core.down() if INSERT in each or DELETED in each] == []
+        core.server.release()
+        core.server.go_on(watches)
+        core.bee.run_for(30.0)
+        assert core.down() == []
+        syncs, states = stored(core)
+        assert states == {"n1": NodeState(uid_of(present), 0)}
+        assert {uid: sync.version for uid, sync in syncs.items()} == {
+            uid_of(each): int(version_of(each)) for each in (present, site.live())
+        }
 
 
 def test_an_equal_version_of_another_epoch_is_not_held(site: Site) -> None:

@@ -177,7 +177,7 @@ def test_without_a_right_or_the_definition_nodes_are_served_all_the_same(
 def test_a_list_without_end_ends(server: tuple[Harness, ClusterServer], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(object_sync_import, "_MAX_PAGES", 3)
     bee, cluster = server
-    edge = KubeEdge(cluster, *[object_sync(f"n1.u{number}") for number in range(9)])
+    edge = KubeEdge(cluster, *[object_sync(f"n1.u{number}", version="1") for number in range(9)])
     core = ClusterController(bee, cluster)
     bee.run_for(1.0)
     assert "insert node/n1/default/pod/web" in core.down()
