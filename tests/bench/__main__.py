@@ -23,6 +23,7 @@ from tests.bench import (
     devices,
     full,
     growth,
+    growth_node,
     ingest,
     link,
     mesh,
@@ -117,6 +118,7 @@ SECTIONS: Final = (
     Section("crowd", "a thousand nodes on one cloudcore", lambda _rounds: crowd.measure()),
     Section("crowd-20", "a thousand nodes with 20 pods each", lambda _rounds: crowd.measure(pods=20)),
     Section("growth", "what one more costs cloudcore; floor: the same among few", lambda _rounds: growth.measure()),
+    Section("growth-node", "what one more pod costs edged; floor: the same among few", lambda _: growth_node.measure()),
     Section("cloud", "cloudcore at a cluster; floor: the same write's answer", lambda _rounds: cloud.measure()),
     Section("devices", "devices and MQTT; floor: paho-mqtt alone", devices.measure, devices.missing),
     Section("embedded", "node on the process runtime; floor: the same CRI calls made bare", node.embedded),
@@ -146,8 +148,8 @@ SECTIONS: Final = (
 )
 
 ON_REQUEST: Final = (
-    "cloud", "crowd-20", "devices", "growth", "slow-disk", "slow-processor", "full-embedded", "full-oci",
-    "full-containerd", "page-day",
+    "cloud", "crowd-20", "devices", "growth", "growth-node", "slow-disk", "slow-processor", "full-embedded",
+    "full-oci", "full-containerd", "page-day",
 )  # fmt: skip
 """Sections that take minutes and run only when `--only` names them."""
 

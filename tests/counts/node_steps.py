@@ -45,7 +45,7 @@ class _Files:
             self.numbers[_NAMES[function.__name__]] += 1
 
 
-class _EdgedCalls(Calls):
+class EdgedCalls(Calls):
     """Counts the calls of edged, and its files."""
 
     def __init__(self, simulation: Simulation) -> None:
@@ -91,7 +91,7 @@ def _counted_here() -> Iterator[Counted]:
 
 def _of_edged(directory: Path) -> Iterator[tuple[str, Counted]]:
     bench = Bench(directory)
-    calls = _EdgedCalls(bench.bee.simulation)
+    calls = EdgedCalls(bench.bee.simulation)
     bench.start()
     for count, words in ((1, ""), (1, "on its own"), (_MANY, f"of {_MANY} at once")):
         pods = [pod(f"{words[:2]}{count}-{number}") for number in range(count)]
@@ -120,7 +120,7 @@ def _of_edged(directory: Path) -> Iterator[tuple[str, Counted]]:
 
 def _of_the_last(directory: Path) -> Iterator[tuple[str, Counted]]:
     bench = Bench(directory)
-    calls = _EdgedCalls(bench.bee.simulation)
+    calls = EdgedCalls(bench.bee.simulation)
     bench.start()
     there = 0
     for others in _OTHERS:

@@ -27,7 +27,6 @@ from modules.runtimes.streaming import AttachedContainer, StreamProcess
 from protos.cri.v1 import api_pb2 as cri
 
 _ATTACH: Final = "attach"
-_CONSOLE: Final = "console"
 _CONSOLE_MILLISECONDS: Final = 60_000
 _MESSAGE_BYTES: Final = 64 * 1024
 
@@ -141,7 +140,7 @@ def _terminal(command: Command, attempt: str, stack: contextlib.ExitStack) -> _O
         directory = os.open(command.files, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         handed_on.callback(os.close, directory)
         # a unix address holds 107 bytes only
-        address = f"/proc/{os.getpid()}/fd/{directory}/{_CONSOLE}"
+        address = f"/proc/{os.getpid()}/fd/{directory}/{command.console}"
         listener.bind(address)
         listener.listen(1)
         options = ["--tty", "--console-socket", address]

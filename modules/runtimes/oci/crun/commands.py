@@ -1,15 +1,16 @@
 """Commands in a container: `crun exec` as a child of edgecore, which lasts as long as the command.
 
-Each command has a directory with the process id that crun writes. Killing crun leaves the command alive, so the command
-itself is killed, with all its descendants; a command of an edgecore that was killed is found by its file.
+Each command has files of one name, of which one has the process id that crun writes. Killing crun leaves the command
+alive, so the command itself is killed, with all its descendants; a command of an edgecore that was killed is found by
+its file.
 """
 
 import contextlib
 import json
 import os
+import secrets
 import signal
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Self
@@ -25,7 +26,8 @@ from modules.runtimes.shim.protocol import Pid
 
 _COMMANDS: Final = "commands"
 _PID: Final = "pid"
-_PROCESS: Final = "process.json"
+_PROCESS: Final = "json"
+_CONSOLE: Final = "console"
 _PID_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 0.005
 
@@ -55,32 +57,39 @@ class Command:
         self._container = container
         self._directory = directory
         self._process = process
+        self._name = secrets.token_hex(8)
         self._child: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
         self._launcher.expect_move()
-        above = self._directory / _COMMANDS
-        above.mkdir(mode=0o700, exist_ok=True)
-        self.files = Path(tempfile.mkdtemp(dir=above))
+        self.files = self._directory / _COMMANDS
+        """The directory of the files of all commands in the container."""
+        self.files.mkdir(mode=0o700, exist_ok=True)
         return self
 
     def __exit__(self, *_: object) -> None:
         try:
             self.kill()
         finally:
-            _remove(self.files)
+            for kind in (_PROCESS, _PID, _CONSOLE):
+                with contextlib.suppress(OSError):  # a file that stays is removed with the container
+                    self._file(kind).unlink(missing_ok=True)
 
     def start(self, streams: tuple[Stream, Stream, Stream], options: Sequence[str] = ()) -> int:
         """Start the command; return a descriptor of the OCI runtime's process, to be closed. Raises OSError."""
-        process = self.files / _PROCESS
         content = dict(self._process)
         score = content.pop("oomScoreAdj", None)
-        process.write_text(json.dumps(content))
-        pid_file = str(self.files / _PID)
-        argv = self._runtime.argv("exec", "--process", str(process), "--pid-file", pid_file, *options, self._container)
+        self._file(_PROCESS).write_text(json.dumps(content))
+        files = ("--process", str(self._file(_PROCESS)), "--pid-file", str(self._file(_PID)))
+        argv = self._runtime.argv("exec", *files, *options, self._container)
         begin = [] if score is None else [*_WITH_SCORE, str(score)]
         self._child = self._launcher.start([*begin, *argv], streams)
         return os.pidfd_open(self._child.pid)
+
+    @property
+    def console(self) -> str:
+        """The name of its console's socket in `files`."""
+        return self._file(_CONSOLE).name
 
     @property
     def program(self) -> str:
@@ -111,14 +120,23 @@ class Command:
         if self._child is not None and self._child.poll() is None:
             self._await_pid(self._child)
             try:
-                _kill_command(_pid(self.files), self._container, self._directory)
+                _kill_command(self._pid(), self._container, self._directory)
             finally:
                 self._reap(self._child)
 
     @property
     def was_started(self) -> bool:
         """Whether the command runs or has run."""
-        return _pid(self.files) is not None
+        return self._pid() is not None
+
+    def _file(self, kind: str) -> Path:
+        return self.files / f"{self._name}.{kind}"
+
+    def _pid(self) -> int | None:
+        """Return the process id; None as long as it has not been written, or cannot be read."""
+        with contextlib.suppress(OSError):
+            return read_pid(self._file(_PID))
+        return None
 
     def _await_pid(self, child: subprocess.Popen[bytes]) -> None:
         """Wait until the process id is written: the command may run before that."""
@@ -143,27 +161,11 @@ def kill_commands(directory: Path, container: str) -> None:
 
     Raises OSError for a shortage of the process or machine: then none is forgotten.
     """
-    for files in list_directory(directory / _COMMANDS):
-        _kill_command(read_pid(files / _PID), container, directory)
-        _remove(files)
-
-
-def _pid(files: Path) -> int | None:
-    """Return the process id of a command; None as long as it has not been written, or cannot be read."""
-    with contextlib.suppress(OSError):
-        return read_pid(files / _PID)
-    return None
-
-
-def _remove(files: Path) -> None:
-    """Remove the files of a command: its two usual files, and the whole tree if there are others."""
-    with contextlib.suppress(OSError):  # files that stay are removed with the container
-        try:
-            for name in (_PROCESS, _PID):
-                (files / name).unlink(missing_ok=True)
-            files.rmdir()
-        except OSError:
-            remove_tree(files)
+    for file in list_directory(directory / _COMMANDS):
+        is_old = file.is_dir()  # earlier versions of edgecore made a directory for each command
+        _kill_command(read_pid(file / _PID if is_old else file), container, directory)
+        with contextlib.suppress(OSError):  # a file that stays is removed with the container
+            remove_tree(file)
 
 
 def _kill_command(pid: int | None, container: str, directory: Path) -> None:

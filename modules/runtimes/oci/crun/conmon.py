@@ -81,7 +81,11 @@ class Conmon:
             try:
                 argv = self._argv(container, directory, log, standard)
                 process = self._launcher.start(
-                    argv, passed=[asked], environment={"_OCI_SYNCPIPE": str(asked)}, directory=directory / BUNDLE
+                    argv,
+                    passed=[asked],
+                    environment={"_OCI_SYNCPIPE": str(asked)},
+                    directory=directory / BUNDLE,
+                    creates=True,
                 )
             except OSError as error:
                 raise CommandFailedError(str(error)) from error

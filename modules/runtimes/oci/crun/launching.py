@@ -1,8 +1,9 @@
 """Starts the programs that make containers, with a view of the control groups that they accept.
 
-crun refuses a machine with control groups v1 and v2 side by side ("hybrid") if v2 has a controller there. Then the
-program starts in a mount namespace of its own without the v2 mount; the machine's mounts stay as they are. That is done
-for each program and not once for edgecore, because a program must see all mounts of the moment when it starts.
+crun creates no container on a machine with control groups v1 and v2 side by side ("hybrid") if v2 has a controller
+there (`libcrun_cgroup_enter` in its `cgroup.c`); its other commands do not ask. Then the program that creates one
+starts in a mount namespace of its own without the v2 mount; the machine's mounts stay as they are. That is done for
+each container and not once for edgecore, because a program must see all mounts of the moment when it starts.
 """
 
 import subprocess
@@ -35,7 +36,8 @@ class Launcher:
     """The launcher of programs as children of this process.
 
     Args:
-        hides_unified: whether programs must not see control groups v2 beside v1, see `must_hide_unified`.
+        hides_unified: whether programs that create containers must not see control groups v2 beside v1, see
+            `must_hide_unified`.
         moves: prepares the kernel for processes that programs move between control groups; None for no preparation.
     """
 
@@ -55,6 +57,8 @@ class Launcher:
         passed: Sequence[int] = (),
         environment: Mapping[str, str] | None = None,
         directory: Path | None = None,
+        *,
+        creates: bool = False,
     ) -> subprocess.Popen[bytes]:
         """Start a program. Raises OSError.
 
@@ -64,6 +68,7 @@ class Launcher:
             passed: further descriptors that it inherits.
             environment: all its variables; PATH alone by default.
             directory: its working directory; `/` by default.
+            creates: whether it creates a container.
         """
 
         def begin() -> subprocess.Popen[bytes]:
@@ -79,7 +84,7 @@ class Launcher:
                 start_new_session=True,
             )
 
-        return _without_unified(begin) if self._hides_unified else begin()
+        return _without_unified(begin) if creates and self._hides_unified else begin()
 
     def run(self, argv: Sequence[str], stdin: bytes = b"", seconds: float = SECONDS) -> Finished:
         """Run a program to its end. Raises OSError, and subprocess.TimeoutExpired after killing it."""

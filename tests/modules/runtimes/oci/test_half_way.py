@@ -25,6 +25,7 @@ class _Command:
     def __init__(self, files: Path) -> None:
         self.files = files
         self.program = "sh"
+        self.console = "console"
 
     def start(self, _streams: object, options: Sequence[str] = ()) -> int:
         """Start it, and return a descriptor that tells its end."""
@@ -89,7 +90,7 @@ def test_a_command_whose_streams_fail_leaves_no_descriptor(
         kept = ExitStack()
 
         def run() -> None:
-            (tmp_path / streams._CONSOLE).unlink(missing_ok=True)
+            (tmp_path / "console").unlink(missing_ok=True)
             with ExitStack() as stack, failing.kernel_calls():
                 opens(_Command(tmp_path), stack)
                 kept.push(stack.pop_all())

@@ -51,7 +51,9 @@ def _main(propagation: str, directory: Path) -> None:
     before = _mounted_here(directory)
     launcher = Launcher(hides_unified=must_hide_unified())
     program = launcher.start(
-        ["sh", "-c", _SCRIPT, "sh", str(directory)], (subprocess.PIPE, subprocess.PIPE, subprocess.DEVNULL)
+        ["sh", "-c", _SCRIPT, "sh", str(directory)],
+        (subprocess.PIPE, subprocess.PIPE, subprocess.DEVNULL),
+        creates=True,
     )
     assert program.stdin is not None and program.stdout is not None
     assert program.stdout.readline() == b"mounted\n"

@@ -127,7 +127,7 @@ def test_a_command_whose_session_fails_leaves_no_process_and_no_file(
             child.kill()
             pytest.fail("it lives, or is not waited for")
     assert child.returncode == -signal.SIGKILL
-    assert not command.files.exists()
+    assert not list(command.files.iterdir())
 
 
 def test_a_conmon_that_cannot_be_started_leaves_no_pipe(tmp_path: Path) -> None:

@@ -64,8 +64,9 @@ def test_a_stranger_is_no_conmon(container: Path, stranger: subprocess.Popen[byt
 
 
 def test_a_stranger_is_no_command_of_a_container(container: Path, stranger: subprocess.Popen[bytes]) -> None:
-    """Only its file goes."""
-    (container / "commands/1/pid").write_text(str(stranger.pid))
+    """Only its files go, also those of earlier versions of edgecore, which had a directory for each command."""
+    for name in ("1/pid", "2.pid", "2.json"):
+        (container / "commands" / name).write_text(str(stranger.pid))
     kill_commands(container, _ID)
     assert list((container / "commands").iterdir()) == []
     assert stranger.poll() is None
