@@ -3,7 +3,6 @@ protection of volumes and claims in use, `root-ca-cert-publisher` and the defaul
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Final
 
 from modules.apimachinery.graceful_deletion import finalizers_of
@@ -12,9 +11,9 @@ from modules.cloud.apiserver.admission.api_access import ROOT_CERTIFICATE
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.reconciler import Attempt, Reconciler
 from modules.cloud.apiserver.volume_protection import FINALIZERS, released
-from modules.cloud.storage.object_storage import EventType, ObjectEvent, Storage
+from modules.cloud.storage.object_storage import EventType, ObjectEvent
 
-_NODE: Final = kind_named("Node")
+_NODE, _POD = kind_named("Node"), kind_named("Pod")
 
 _NAMESPACE, _CONFIG_MAP = kind_named("Namespace"), kind_named("ConfigMap")
 _DESCRIPTION: Final = (
@@ -27,34 +26,37 @@ _ACCOUNT = kind_named("ServiceAccount")
 _DEFAULT: Final = "default"
 
 
-def orphaned_pods(storage: Storage) -> Sequence[ObjectKey]:
-    """Return the pods that are being deleted from nodes that do not exist: no node will ever report their end."""
-    nodes = {node["metadata"]["name"] for node in storage.list(_NODE)}
-    return [
-        key
-        for node in storage.nodes_of_pods() - nodes - {""}
-        for key in storage.pods_of(node)
-        if is_being_deleted(storage.get(key)) and not finalizers_of(storage.get(key))
-    ]
-
-
-def remove_orphans(cluster: Cluster) -> None:
-    """Remove the orphaned pods."""
-    for key in orphaned_pods(cluster.storage):
-        cluster.delete(key, grace=0)
-
-
 class OrphanedPods(Reconciler):
-    """The reconciler that removes orphaned pods. All cloudcores of a database do this, and the first one does it.
+    """The reconciler that removes pods that are being deleted from nodes that do not exist: no node will ever report
+    their end. All cloudcores of a database do this, and the first one does it.
 
     Args:
         cluster: the objects.
     """
 
     name = "pod-garbage-collector-controller"
+    kinds = (_POD.key_name,)
+    is_of_statuses = False
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
+        self._storage = cluster.storage
+        self._ending: set[ObjectKey] = set()
+        """The pods that are being deleted, and others until the next look."""
+
+    def load(self) -> None:
+        """Have all pods looked at, once."""
+        self._ending = {key for node in self._storage.nodes_of_pods() for key in self._storage.pods_of(node)}
+
+    def handle_event(self, event: ObjectEvent) -> None:
+        """Note a pod that is being deleted."""
+        if is_being_deleted(event.new):
+            self._ending.add(event.key)
+
+    def roll_back(self, event: ObjectEvent) -> None:
+        """Have the pod looked at."""
+        if event.key.kind == _POD.key_name:
+            self._ending.add(event.key)
 
     def reconcile(self, attempt: Attempt, *, is_turn: bool) -> bool:  # noqa: ARG002 - a node may come back
         """Do nothing: orphans are removed some seconds later."""
@@ -62,7 +64,22 @@ class OrphanedPods(Reconciler):
 
     def overdue(self) -> Callable[[], None] | None:
         """Return the removal of orphaned pods, if there are any."""
-        return partial(remove_orphans, self._cluster) if orphaned_pods(self._cluster.storage) else None
+        return self.remove if self.orphans() else None
+
+    def orphans(self) -> Sequence[ObjectKey]:
+        """Return the orphaned pods in order."""
+        pods = {key: pod for key in self._ending if (pod := self._storage.find(key)) and is_being_deleted(pod)}
+        self._ending = set(pods)
+        return sorted(key for key, pod in pods.items() if self._is_lost(pod))
+
+    def _is_lost(self, pod: JsonObject) -> bool:
+        node = str(pod.get("spec", {}).get("nodeName") or "")
+        return bool(node) and not finalizers_of(pod) and self._storage.find(key_for(_NODE, "", node)) is None
+
+    def remove(self) -> None:
+        """Remove the orphaned pods."""
+        for key in self.orphans():
+            self._cluster.delete(key, grace=0)
 
 
 def release_volumes(cluster: Cluster) -> None:
