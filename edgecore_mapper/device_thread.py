@@ -78,7 +78,7 @@ class DeviceThread:
         self._due = {name: 0.0 for name, one in spec.properties.items() if one.is_reported}
         self._told: dict[str, tuple[str, float]] = {}
         self._state = ""
-        self._tells_all = threading.Event()
+        self._reports_all = threading.Event()
         self._problem = ""
         self._forbidden: dict[str, str] = {}
         """The desired values that are not written, by property: each is in the log once."""
@@ -122,9 +122,9 @@ class DeviceThread:
         self._spec = spec
         self._wake.set()
 
-    def tell_all(self) -> None:
+    def report_all(self) -> None:
         """Read and report all values and the state again: edgecore may not have what was reported before."""
-        self._tells_all.set()
+        self._reports_all.set()
         self._wake.set()
 
     def stop(self) -> None:
@@ -193,8 +193,8 @@ class DeviceThread:
             self._wake.wait(max(0.0, min(following, now + IDLE) - self._clock.monotonic()))
 
     def _forget_reports(self) -> None:
-        if self._tells_all.is_set():
-            self._tells_all.clear()
+        if self._reports_all.is_set():
+            self._reports_all.clear()
             self._told.clear()
             self._state = ""
             self._due = dict.fromkeys(self._due, 0.0)

@@ -135,7 +135,7 @@ class MappedDevices:
             for key in self._devices.keys() - newer - {_id(one) for one in devices}:
                 self.remove(key)
             for _, _, thread in self._devices.values() if tells_all else ():
-                thread.tell_all()
+                thread.report_all()
             for device in devices:
                 try:
                     if _id(device) not in newer:

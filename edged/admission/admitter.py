@@ -50,7 +50,7 @@ class PodAdmitter:
         demand, room = demand_of(record.pod), self._pods.taken_room
         refused = None if node_info is None else refusal(record.pod, demand, room, node_info)
         if refused is None:
-            room.take(record.ref.uid, demand)
+            room.put(record.ref.uid, demand)
         return refused
 
     def fault(self, pod: Pod) -> KillOptions | None:
@@ -62,7 +62,7 @@ class PodAdmitter:
             return replace(invalid, rejected=False)
         room, uid = self._pods.taken_room, ref_of(pod).uid
         if uid in room:
-            room.take(uid, demand_of(pod))
+            room.put(uid, demand_of(pod))
         return None
 
     def node_info_for(self, pod: Pod) -> NodeInfo | None:

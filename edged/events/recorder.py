@@ -20,7 +20,7 @@ class EventRecorder:
     Args:
         clock: for the time of an occurrence.
         node: name of this node.
-        take: called with each occurrence, on any thread.
+        report: called with each occurrence, on any thread.
         keep: called with each occurrence, and with each step of a pod that is no Event, on any thread.
     """
 
@@ -28,11 +28,11 @@ class EventRecorder:
         self,
         clock: Clock,
         node: str,
-        take: Callable[[Occurrence], None],
+        report: Callable[[Occurrence], None],
         keep: Callable[[Occurrence], None] = lambda _occurrence: None,
     ) -> None:
         self._clock = clock
-        self._take = take
+        self._report = report
         self._keep = keep
         self._node = ObjectReference(kind="Node", name=node, uid=node)
 
@@ -70,7 +70,7 @@ class EventRecorder:
     def _record(self, about: ObjectReference, event_type: EventType, reason: str, message: str) -> None:
         occurrence = self._occurrence(about, event_type, reason, message)
         self._keep(occurrence)
-        self._take(occurrence)
+        self._report(occurrence)
 
     def _occurrence(self, about: ObjectReference, event_type: EventType, reason: str, message: str) -> Occurrence:
         return Occurrence(about, event_type, reason, shortened(message), Nanoseconds(self._clock.now_ns()))

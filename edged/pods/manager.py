@@ -295,7 +295,7 @@ class PodManager:
         record = self._records.pop(uid, None)
         if record is None:
             return
-        self.taken_room.leave(uid)
+        self.taken_room.remove(uid)
         self._static.pop(uid, None)
         named = self._named[record.ref.namespace, record.ref.name]
         del named[uid]

@@ -40,13 +40,13 @@ class TakenRoom:
     def __contains__(self, uid: PodUid) -> bool:
         return uid in self._demands
 
-    def take(self, uid: PodUid, demand: Demand) -> None:
+    def put(self, uid: PodUid, demand: Demand) -> None:
         """Count a pod, or the new state of a counted one."""
-        self.leave(uid)
+        self.remove(uid)
         self._demands[uid] = demand
         self._count(demand, 1)
 
-    def leave(self, uid: PodUid) -> None:
+    def remove(self, uid: PodUid) -> None:
         """Count a pod no longer, if it is counted."""
         demand = self._demands.pop(uid, None)
         if demand is not None:

@@ -448,7 +448,7 @@ class SyncLoop:
                 _log.log(level, "pod %s: %s; again in %.0f s", record.ref, error, seconds)
                 self._workers.add_after(uid, queue, seconds)
             case machine.Kill(grace_period):
-                self._of_pods.pods.taken_room.leave(uid)
+                self._of_pods.pods.taken_room.remove(uid)
                 self._of_pods.lifecycle.terminate_pod(uid, grace_period)
             case machine.Hold(held, is_stored):
                 self._of_pods.pods.hold(held, is_stored=is_stored)
@@ -480,7 +480,7 @@ class SyncLoop:
         if self._of_pods.status_generator.regenerate(pod, working=working):
             self._set_deadline(pod)
         if is_terminal(pod.pod):
-            self._of_pods.pods.taken_room.leave(pod.ref.uid)
+            self._of_pods.pods.taken_room.remove(pod.ref.uid)
 
     def _record_end(self, pod: PodRecord, event: KillPod) -> None:
         options = event.options

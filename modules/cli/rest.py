@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from http.client import HTTPConnection, HTTPResponse
 
+    from modules.apimachinery.kinds import Kind
+
     Query = Sequence[tuple[str, str]]
 
 JSON: Final = "application/json"
@@ -185,6 +187,13 @@ def _line(answer: HTTPResponse, connection: socket.socket, ends: float | None) -
 def path_of(*parts: str) -> str:
     """Return an encoded path; empty parts are left out."""
     return "".join(f"/{quote(part, safe='')}" for part in parts if part)
+
+
+def object_path(kind: Kind, namespace: str = "", name: str = "") -> str:
+    """Return the encoded path of the objects of a kind, or of one of them."""
+    root = ("apis", *kind.api_version.split("/")) if kind.api_group else ("api", kind.api_version)
+    inside = ("namespaces", namespace) if kind.namespaced and namespace else ()
+    return path_of(*root, *inside, kind.plural, name)
 
 
 def target_of(path: str, query: Query) -> str:

@@ -6,11 +6,12 @@ from http import HTTPStatus
 from typing import Final
 
 from beehive.clock import Clock
+from modules.apimachinery.kinds import Kind
 from modules.apimachinery.printing.fields import JsonObject, text_at
 from modules.cli.errors import StatusError
-from modules.cli.rest import path_of
+from modules.cli.rest import object_path
 from modules.cloud.device_forms import converted_device, converted_model
-from modules.cloud.devices import API_VERSION, DEVICE, DEVICE_MODEL, DEVICE_STATUS
+from modules.cloud.devices import DEVICE, DEVICE_MODEL, DEVICE_STATUS
 from modules.insight.fleet.devices import DeviceFacts, Devices, DeviceStory, device_facts, device_story, devices
 from modules.insight.fleet.rows import NodeRow
 from modules.page.feeds import ApiClient
@@ -66,29 +67,29 @@ class DeviceReader:
         Raises:
             KubectlError: there is no such Device, or no server answers.
         """
-        device = converted_device(self._client.get(_path(DEVICE.plural, namespace, name))).object
-        model = self._object(DEVICE_MODEL.plural, namespace, text_at(device, "spec.deviceModelRef.name"))
-        status = self._object(DEVICE_STATUS.plural, namespace, name)
+        device = converted_device(self._client.get(object_path(DEVICE, namespace, name))).object
+        model = self._object(DEVICE_MODEL, namespace, text_at(device, "spec.deviceModelRef.name"))
+        status = self._object(DEVICE_STATUS, namespace, name)
         facts = device_facts(device, converted_model(model).object, status)
         return device_story(
             device, converted_model(model).object, status, _known(nodes, [facts], sight), self._clock.now()
         )
 
-    def _object(self, plural: str, namespace: str, name: str) -> JsonObject:
+    def _object(self, kind: Kind, namespace: str, name: str) -> JsonObject:
         """Return an object, by default an empty one."""
         try:
-            return self._client.get(_path(plural, namespace, name)) if name else {}
+            return self._client.get(object_path(kind, namespace, name)) if name else {}
         except StatusError as refused:
             if refused.code != HTTPStatus.NOT_FOUND:
                 raise
             return {}
 
     def _read(self) -> None:
-        found = [converted_device(each).object for each in self._objects(DEVICE.plural)]
-        models = {_key(each): converted_model(each).object for each in self._objects(DEVICE_MODEL.plural)}
+        found = [converted_device(each).object for each in self._objects(DEVICE)]
+        models = {_key(each): converted_model(each).object for each in self._objects(DEVICE_MODEL)}
         waiting = {_key(each): each for each in found[:MOST]}
         facts, statuses = [], 0
-        for status in self._objects(DEVICE_STATUS.plural):
+        for status in self._objects(DEVICE_STATUS):
             statuses += 1
             device = waiting.pop(_key(status), None)
             if device is not None:
@@ -97,19 +98,14 @@ class DeviceReader:
         facts += [_facts(device, models, {}) for device in waiting.values() if is_whole]
         self._facts, self._is_cut = facts, len(found) > MOST or (bool(waiting) and not is_whole)
 
-    def _objects(self, plural: str) -> Iterator[JsonObject]:
+    def _objects(self, kind: Kind) -> Iterator[JsonObject]:
         """Return the objects of a kind, `MOST` + 1 at most; none if the server lacks the kind."""
-        return listed(self._client, _path(plural), _PART, MOST + 1, (HTTPStatus.NOT_FOUND,))
+        return listed(self._client, object_path(kind), _PART, MOST + 1, (HTTPStatus.NOT_FOUND,))
 
 
 def _known(nodes: Sequence[NodeRow], devices: Iterable[DeviceFacts], sight: Sight) -> Sequence[NodeRow]:
     """Return the nodes of devices, without a state for a user who may not see nodes."""
     return nodes if sight.has_nodes else [NodeRow(name, "") for name in {each.node for each in devices}]
-
-
-def _path(plural: str, namespace: str = "", name: str = "") -> str:
-    group, _, version = API_VERSION.partition("/")
-    return path_of("apis", group, version, *(("namespaces", namespace) if namespace else ()), plural, name)
 
 
 def _key(obj: JsonObject) -> tuple[str, str]:

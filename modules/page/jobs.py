@@ -6,7 +6,7 @@ from typing import Final
 
 from beehive.clock import Clock
 from modules.apimachinery.node_job_kinds import JobKind
-from modules.cli.rest import path_of
+from modules.cli.rest import object_path
 from modules.cloud.jobs import JOBS
 from modules.insight.fleet.jobs import JobRow, JobStory, job_row, job_story
 from modules.page.feeds import ApiClient
@@ -46,7 +46,7 @@ class JobReader:
         with self._lock:
             began = self._clock.monotonic()
             if began >= self._good_until:
-                lists = ((kind, listed(self._client, _path(kind), _PART, MOST)) for kind in JobKind)
+                lists = ((kind, listed(self._client, object_path(JOBS[kind]), _PART, MOST)) for kind in JobKind)
                 self._rows = [job_row(kind, job, here) for kind, found in lists for job in found]
                 ended = self._clock.monotonic()
                 self._good_until = ended + max(_PERIOD, _SHARE * (ended - began))
@@ -58,9 +58,4 @@ class JobReader:
         Raises:
             KubectlError: there is no such job, or no server answers.
         """
-        return job_story(kind, self._client.get(_path(kind, name)), here, query)
-
-
-def _path(kind: JobKind, name: str = "") -> str:
-    group, _, version = JOBS[kind].api_version.partition("/")
-    return path_of("apis", group, version, JOBS[kind].plural, name)
+        return job_story(kind, self._client.get(object_path(JOBS[kind], name=name)), here, query)

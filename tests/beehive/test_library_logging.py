@@ -11,9 +11,9 @@ from websockets.sync.client import connect
 
 from beehive.log_lines import is_ours_or_warning
 from modules.cloud.storage.database.engine import make_engine, url_of
-from modules.processes.cloudcore.control_client import Apply, ControlClient
 from modules.processes.edgecore.logs import set_up
 from tests.end_to_end.processes import Process, wait_until
+from tests.support.control_client import Apply, ControlClient
 from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
 

@@ -35,10 +35,10 @@ from typing import Any, Final
 from beehive.message import Message
 from modules.lab.load.joining import contexts_of
 from modules.lab.load.stand_in import Address, StandIn
-from modules.processes.cloudcore.control_client import Apply, ControlClient
 from tests.bench.rows import Goal, Row, Unit
 from tests.end_to_end.processes import Process, wait_until
 from tests.end_to_end.test_cluster import CloudOfCluster
+from tests.support.control_client import Apply, ControlClient
 from tests.support.postgresql import PrivatePostgresql
 
 NODES: Final = 1_000

@@ -23,9 +23,9 @@ from typing import Any, Final
 from websockets.exceptions import ConnectionClosed
 
 from modules.cloud.authorization.node_accounts import MIRROR
-from modules.processes.cloudcore.control_client import ControlClient, Get
 from tests.bench.crowd import Cloud, Node, memory_of
 from tests.bench.rows import Row, Unit
+from tests.support.control_client import ControlClient, Get
 
 HOSTILE: Final = 200
 OTHERS: Final = 800

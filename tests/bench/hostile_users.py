@@ -22,10 +22,10 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles
-from modules.processes.cloudcore.control_client import Apply, ControlClient
 from tests.bench.crowd import memory_of
 from tests.bench.rows import Goal, Row, Unit, heads, written
 from tests.end_to_end.processes import Process, wait_until
+from tests.support.control_client import Apply, ControlClient
 from tests.support.ports import free_port
 
 CONNECTIONS: Final = 16

@@ -24,11 +24,11 @@ from beehive.clock import RealClock
 from beehive.http.request import Request
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles
 from modules.page.server import PageServer
-from modules.processes.cloudcore.control_client import Apply, ControlClient
 from tests.bench.rows import Goal, Row, Unit, written
 from tests.end_to_end.processes import Process, wait_until
 from tests.modules.page.fleet_of_2000 import NODES, LargeFleet, api_of
 from tests.support.browser import browser, why_none
+from tests.support.control_client import Apply, ControlClient
 from tests.support.ports import free_port
 
 PODS: Final = 20

@@ -21,9 +21,9 @@ from edgehub.outbox.sqlite import open_outbox
 from metamanager.client import AsyncMetaClient
 from metamanager.module import MetaManager, MetaSettings
 from modules.cloud.messages import HANDLED, HANDLED_RESOURCE
-from modules.processes.cloudcore.control_client import Apply
 from tests.end_to_end.processes import wait_until
 from tests.modules.processes.cloudcore.stubs import Stub
+from tests.support.control_client import Apply
 
 PODS: Final = 5
 TIMEOUT: Final = 120.0

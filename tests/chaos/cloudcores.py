@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles
-from modules.processes.cloudcore.control_client import ControlClient
 from modules.processes.cloudcore.errors import ControlError
 from tests.end_to_end.processes import REPOSITORY, Process, wait_until
+from tests.support.control_client import ControlClient
 from tests.support.ports import free_port
 
 _MODULE: Final = "modules.processes.cloudcore"

@@ -15,12 +15,12 @@ import yaml
 
 from beehive.clock import RealClock
 from modules.apimachinery.kinds import JsonObject
-from modules.processes.cloudcore.control_client import Apply, CommandItem, ControlClient, Delete, Get
 from modules.processes.cloudcore.errors import ControlError
 from tests.chaos.agents import VERSION, Agent
 from tests.chaos.cloudcores import Cloudcore, Cloudcores, OneCluster
 from tests.chaos.shared_servers import SharedServer, api_server, database_server
 from tests.end_to_end.processes import REPOSITORY, wait_until
+from tests.support.control_client import Apply, CommandItem, ControlClient, Delete, Get
 from tests.support.directories import short_directory
 from tests.support.postgresql import PrivatePostgresql
 

@@ -15,7 +15,6 @@ import msgspec
 
 from beehive.clock import RealClock
 from modules.apimachinery.kinds import JsonObject
-from modules.processes.cloudcore.control_client import Apply, ControlClient, Delete, Get
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.kubelet import CrashLoopBackOff
 from modules.processes.edgecore.config.writing import render
@@ -30,6 +29,7 @@ from tests.end_to_end.processes import (
     wait_until,
 )
 from tests.end_to_end.runtimes import RuntimeUnderTest
+from tests.support.control_client import Apply, ControlClient, Delete, Get
 from tests.support.directories import SHORT, new_directory
 from tests.support.leftovers import remove_cgroups, unmount_under
 from tests.support.patience import PATIENCE

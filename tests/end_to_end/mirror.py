@@ -2,11 +2,13 @@
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
-from beehive.errors import BeehiveError
-from modules.apimachinery.kinds import JsonObject
-from modules.processes.cloudcore.control_client import ControlClient, Get
+from beehive.decoding import decode_json
+from modules.apimachinery.kinds import JsonObject, kind_called
+from modules.cli.errors import KubectlError
+from modules.cli.rest import RestClient, object_path
 from tests.support.patience import PATIENCE
 
 Predicate = Callable[[JsonObject], bool]
@@ -74,12 +76,10 @@ class Mirror:
             self._history = {name: [obj] for name, obj in self._objects.items()}
 
     def _follow(self, socket: Path) -> None:
-        try:
-            for change, item in ControlClient(socket).watch(Get(self._kind, namespace=None)):
-                if item.object is not None:
-                    self._take(change, item.object)
-        except (BeehiveError, OSError):
-            return  # the cloud is gone; what it said last stays
+        with suppress(KubectlError):  # the cloud is gone; what it said last stays
+            for line in RestClient(socket).lines(object_path(kind_called(self._kind)), (("watch", "true"),)):
+                event = decode_json(line)
+                self._take(event["type"], event["object"])
 
     def _take(self, change: str, obj: JsonObject) -> None:
         name = obj["metadata"]["name"]

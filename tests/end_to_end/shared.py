@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from modules.processes.cloudcore.control_client import Delete, Get
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.processes import wait_until
 from tests.end_to_end.runtimes import RuntimeUnderTest
+from tests.support.control_client import Delete, Get
 
 _KINDS: Final = ("Pod", "ConfigMap", "Secret", "Event")
 """Kinds of what the tests make that share a machine."""

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from modules.apimachinery.kinds import JsonObject
-from modules.processes.cloudcore.control_client import Get
 from tests.end_to_end.machine import Machine
 from tests.end_to_end.pods import container, phase, pod, state_of
+from tests.support.control_client import Get
 from tests.support.images import busybox_image
 from tests.support.registry import Registry
 

@@ -14,7 +14,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from modules.apimachinery.node_jobs import ANOTHER_CHANGE
 from modules.processes.cloudcore.cli import main
-from modules.processes.cloudcore.control_client import Get
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.config.editing import with_setting
 from modules.processes.edgecore.upgrade.updater import Phase
@@ -23,6 +22,7 @@ from tests.end_to_end.processes import run_program, wait_until
 from tests.end_to_end.test_upgrade import InstalledNode
 from tests.modules.processes.cloudcore.jobs import JobAuthors
 from tests.modules.processes.edgecore.upgrade.releases import DOES_NOT_START, GOOD, KEY, make_bundle
+from tests.support.control_client import Get
 from tests.support.directories import new_directory
 
 Json = dict[str, Any]

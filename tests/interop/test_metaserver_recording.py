@@ -32,7 +32,6 @@ from modules.edge.metaserver.resources import TOKENS
 from modules.edge.metaserver.watch_agent import WatchAgent
 from modules.edge.metaserver.watch_cache import WatchCache
 from modules.edge.metaserver.watch_cache_store import watch_cache_opener
-from modules.processes.cloudcore.control_client import Apply, ControlClient, Delete
 from modules.processes.common.version import KUBELET_VERSION
 from tests.end_to_end.processes import wait_until
 from tests.interop.forms import form_of
@@ -40,6 +39,7 @@ from tests.interop.test_traces_cloud import World
 from tests.interop.traces import KUBEEDGE, is_message, lines_of
 from tests.modules.cloud.objects import namespace
 from tests.modules.processes.cloudcore.stubs import Stub
+from tests.support.control_client import Apply, ControlClient, Delete
 from tests.support.kubectl import Kubectl, Reply
 
 Json = dict[str, Any]

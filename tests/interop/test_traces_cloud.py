@@ -19,12 +19,12 @@ from websockets.sync.client import ClientConnection, connect
 from beehive import Message, RealClock, decode, encode
 from beehive.decoding import convert
 from modules.processes.cloudcore.config import CloudCoreConfig
-from modules.processes.cloudcore.control_client import Apply, ControlClient, Delete
 from modules.processes.cloudcore.process import CloudCore
 from tests.interop.entries import Json, entries, step_of
 from tests.interop.forms import form_of
 from tests.modules.cloud.objects import namespace
 from tests.modules.processes.cloudcore.clusters import Cluster
+from tests.support.control_client import Apply, ControlClient, Delete
 
 DEADLINE = 60.0
 CLOCK = RealClock()

@@ -16,10 +16,10 @@ import pytest
 
 from beehive import Message
 from beehive.decoding import convert
-from modules.processes.cloudcore.control_client import Apply, Get
 from tests.modules.cloud.objects import node, pod
 from tests.modules.processes.cloudcore.stubs import Edge, Stub
 from tests.modules.traces import Step, recordings, steps_of
+from tests.support.control_client import Apply, Get
 
 _NODES = {"2019": "lab-2019", "today": "lab-edge"}
 """The node of each recording: the cloud refuses its messages from another node."""

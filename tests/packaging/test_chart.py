@@ -15,10 +15,10 @@ import pytest
 import yaml
 
 from modules.apimachinery.kinds import KINDS
-from modules.processes.cloudcore.control_client import Apply
 from tests.modules.processes.cloudcore.deployment import ONE, REPLICAS, manifests
 from tests.modules.processes.cloudcore.stubs import Stub
 from tests.packaging.chart import NAME, VALUES, chart, pack
+from tests.support.control_client import Apply
 from tests.support.patience import PATIENCE
 
 _GIVEN: Final = {**VALUES, "image": "registry.example/cloudcore@sha256:00", "dnsName": "cloud.example"}

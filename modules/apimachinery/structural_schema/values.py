@@ -2,7 +2,7 @@
 
 A schema can make much of a little: a list's items have a default of thousands of values, and a value has a thousand
 alternatives. So values that defaults add are counted, and the steps of a validation, up to bounds beyond which a
-request is refused (413), and as steps of the request (`computed.take_steps`).
+request is refused (413), and as steps of the request (`computed.charge_steps`).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -235,7 +235,7 @@ class Steps:
         for name in _LONG:
             if schema.get(name):
                 steps += len(schema[name]) // _NAMES_IN_STEP
-        self.take(steps)
+        self.charge_steps(steps)
 
     def pattern(self, text: str) -> Pattern:
         """Return a compiled pattern, and count its states once; of one that cannot be used, as many as it could have.
@@ -252,7 +252,7 @@ class Steps:
             self._states_left += STATES - found.states
         return self._patterns[text]
 
-    def take(self, steps: int) -> None:
+    def charge_steps(self, steps: int) -> None:
         """Count steps. Raise TooLargeError if there are too many."""
         self._left -= steps
         if self._left < 0 and self._whole is not None:  # only now, as it takes a while
@@ -311,7 +311,7 @@ def _text_faults(value: str, schema: Schema, path: str, steps: Steps) -> Iterato
         yield Cause(path, f"Too long: may not be more than {schema['maxLength']} bytes", "FieldValueTooLong")
     elif "pattern" in schema:
         try:
-            fits = steps.pattern(schema["pattern"]).search(value, steps.take)
+            fits = steps.pattern(schema["pattern"]).search(value, steps.charge_steps)
         except PatternError as error:
             yield invalid(path, value, str(error))
         else:

@@ -120,7 +120,7 @@ class ApiServer(Module):
         poll_for_changes(self, self._database, self._poll_database)
         self.every(PERIOD, self._reconcile_overdue)
         self._database.room.fill()
-        self.every(full_disk.FULL_SECONDS, self._look_for_room)
+        self.every(full_disk.FULL_SECONDS, self._use_new_room)
         self.every(COMPACTION_SECONDS, self._cluster.storage.compact)
         if self._manifests is not None:
             self.every(_MANIFESTS_PERIOD, partial(self._transact, self._sync_manifests))
@@ -329,12 +329,12 @@ class ApiServer(Module):
         self._transactions.attempt(partial(make_system_objects, self._cluster, self._namespaces))
         self._transactions.attempt(self._cluster.address_services)
         apply_definitions(self._cluster, self._definitions, self._transactions.attempt)
-        self._transactions.after_commit(self._note_prepared)
+        self._transactions.after_commit(self._set_prepared)
 
-    def _note_prepared(self) -> None:
+    def _set_prepared(self) -> None:
         self._is_prepared = True
 
-    def _look_for_room(self) -> None:
+    def _use_new_room(self) -> None:
         """Make the reserve of a disk that was full, and what there was no room for at the start."""
         self._disk.make_reserve()
         if not (self._is_prepared or self._disk.is_full):

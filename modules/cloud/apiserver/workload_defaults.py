@@ -18,8 +18,17 @@ _MOST_FAILURES: Final = 2**31 - 1
 
 def with_workload_defaults(obj: JsonObject) -> JsonObject:
     """Return a copy of a workload with its defaults."""
-    obj = copied(obj)
-    _COMPLETE[obj["kind"]](obj)
+    obj, kind = copied(obj), obj["kind"]
+    spec: JsonObject = obj if kind == "PodTemplate" else obj.setdefault("spec", {})
+    complete = _DEPENDENT.get(kind)
+    if complete is not None:
+        complete(obj, spec)
+    for name, value in _DEFAULTS[kind].items():
+        spec.setdefault(name, value)
+    owner = (spec.get("jobTemplate") or {}).get("spec") or {} if kind == "CronJob" else spec
+    template = owner.get("template")
+    if isinstance(template, dict) and isinstance(template.get("spec"), dict):
+        complete_template_spec(template["spec"])
     return obj
 
 
@@ -50,59 +59,38 @@ def with_job_selector(job: JsonObject, uid: str) -> JsonObject:
     }
 
 
-def _deployment(obj: JsonObject) -> None:
-    spec = _spec_of(obj)
-    spec.setdefault("replicas", 1)
+def _deployment(_obj: JsonObject, spec: JsonObject) -> None:
     strategy = spec.setdefault("strategy", {})
     if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
         rolling = strategy.setdefault("rollingUpdate", {})
         rolling.setdefault("maxUnavailable", "25%")
         rolling.setdefault("maxSurge", "25%")
-    spec.setdefault("revisionHistoryLimit", 10)
-    spec.setdefault("progressDeadlineSeconds", 600)
-    _template(spec)
 
 
-def _replica_set(obj: JsonObject) -> None:
-    spec = _spec_of(obj)
-    spec.setdefault("replicas", 1)
-    _template(spec)
-
-
-def _replication_controller(obj: JsonObject) -> None:
-    spec = _spec_of(obj)
-    spec.setdefault("replicas", 1)
+def _replication_controller(obj: JsonObject, spec: JsonObject) -> None:
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
     if labels:
         if not spec.get("selector"):
             spec["selector"] = dict(labels)
         if not obj["metadata"].get("labels"):
             obj["metadata"]["labels"] = dict(labels)
-    _template(spec)
 
 
-def _daemon_set(obj: JsonObject) -> None:
-    spec = _spec_of(obj)
+def _daemon_set(_obj: JsonObject, spec: JsonObject) -> None:
     strategy = spec.setdefault("updateStrategy", {})
     if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
         rolling = strategy.setdefault("rollingUpdate", {})
         rolling.setdefault("maxSurge", 0)
         rolling.setdefault("maxUnavailable", 1)
-    spec.setdefault("revisionHistoryLimit", 10)
-    _template(spec)
 
 
-def _stateful_set(obj: JsonObject) -> None:
-    spec = _spec_of(obj)
-    spec.setdefault("replicas", 1)
-    spec.setdefault("podManagementPolicy", "OrderedReady")
+def _stateful_set(_obj: JsonObject, spec: JsonObject) -> None:
     strategy = spec.setdefault("updateStrategy", {})
     if "type" not in strategy:
         strategy["type"] = "RollingUpdate"
         strategy.setdefault("rollingUpdate", {})
     if strategy["type"] == "RollingUpdate" and "rollingUpdate" in strategy:
         strategy["rollingUpdate"].setdefault("partition", 0)
-    spec.setdefault("revisionHistoryLimit", 10)
     kept = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
     for moment in ("whenDeleted", "whenScaled"):
         kept.setdefault(moment, "Retain")
@@ -110,18 +98,12 @@ def _stateful_set(obj: JsonObject) -> None:
         claim |= {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
         claim.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
         claim.setdefault("status", {}).setdefault("phase", "Pending")
-    _template(spec)
 
 
-def _job(obj: JsonObject) -> None:
-    spec = _spec_of(obj)
+def _job(obj: JsonObject, spec: JsonObject) -> None:
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
-    spec.setdefault("parallelism", 1)
     spec.setdefault("backoffLimit", _MOST_FAILURES if "backoffLimitPerIndex" in spec else 6)
-    spec.setdefault("completionMode", "NonIndexed")
-    spec.setdefault("suspend", False)
-    spec.setdefault("manualSelector", False)
     spec.setdefault("podReplacementPolicy", "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed")
     for rule in (spec.get("podFailurePolicy") or {}).get("rules") or ():
         for pattern in rule.get("onPodConditions") or ():
@@ -129,40 +111,29 @@ def _job(obj: JsonObject) -> None:
     labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
     if labels and not obj["metadata"].get("labels"):
         obj["metadata"]["labels"] = labels  # one map, as in Go: what is added for its pods, the Job has, too
-    _template(spec)
 
 
-def _cron_job(obj: JsonObject) -> None:
-    spec = _spec_of(obj)
-    spec.setdefault("concurrencyPolicy", "Allow")
-    spec.setdefault("suspend", False)
-    spec.setdefault("successfulJobsHistoryLimit", 3)
-    spec.setdefault("failedJobsHistoryLimit", 1)
-    _template((spec.get("jobTemplate") or {}).get("spec") or {})
-
-
-def _spec_of(obj: JsonObject) -> JsonObject:
-    spec: JsonObject = obj.setdefault("spec", {})
-    return spec
-
-
-def _template(spec: JsonObject) -> None:
-    """Complete the pods' template in a workload's spec, or in a PodTemplate."""
-    template = spec.get("template")
-    if isinstance(template, dict) and isinstance(template.get("spec"), dict):
-        complete_template_spec(template["spec"])
-
-
-_COMPLETE: Final[Mapping[str, Callable[[JsonObject], None]]] = {
+_DEFAULTS: Final[Mapping[str, JsonObject]] = {
+    "Deployment": {"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600},
+    "ReplicaSet": {"replicas": 1},
+    "ReplicationController": {"replicas": 1},
+    "PodTemplate": {},
+    "DaemonSet": {"revisionHistoryLimit": 10},
+    "StatefulSet": {"replicas": 1, "podManagementPolicy": "OrderedReady", "revisionHistoryLimit": 10},
+    "Job": {"parallelism": 1, "completionMode": "NonIndexed", "suspend": False, "manualSelector": False},
+    "CronJob": {
+        "concurrencyPolicy": "Allow", "suspend": False, "successfulJobsHistoryLimit": 3, "failedJobsHistoryLimit": 1,
+    },
+}  # fmt: skip
+"""By kind, the fields of the spec that have one default."""
+_DEPENDENT: Final[Mapping[str, Callable[[JsonObject, JsonObject], None]]] = {
     "Deployment": _deployment,
-    "ReplicaSet": _replica_set,
     "ReplicationController": _replication_controller,
-    "PodTemplate": _template,
     "DaemonSet": _daemon_set,
     "StatefulSet": _stateful_set,
     "Job": _job,
-    "CronJob": _cron_job,
 }
+"""By kind, what sets the defaults that depend on other fields, in an object and its spec."""
 
-WORKLOADS: Final = frozenset(_COMPLETE)
+WORKLOADS: Final = frozenset(_DEFAULTS)
 """The kinds that make pods, by way of others or themselves."""

@@ -44,8 +44,8 @@ from modules.cloud.controllers.job_status import (
     finish_time,
     finished,
     indexes_text,
-    is_true,
     read_indexes,
+    true_condition,
 )
 from modules.cloud.controllers.plan import (
     NORMAL,
@@ -182,7 +182,7 @@ class _Pass:
 
     def _find_failed_indexes(self) -> None:
         """Find the indexes that have failed for good, and the pods that tell how often others have."""
-        is_deciding = not (is_true(self._job, FAILURE_TARGET) or is_true(self._job, SUCCESS_CRITERIA))
+        is_deciding = not (true_condition(self._job, FAILURE_TARGET) or true_condition(self._job, SUCCESS_CRITERIA))
         if not self._is_per_index or not is_deciding:
             return
         bound = int(self._spec.get("completions") or 0)
@@ -267,9 +267,9 @@ class _Pass:
 
     def _decide_failure(self) -> bool:
         """Return whether the Job has failed, and set why."""
-        if is_true(self._job, FAILURE_TARGET) is not None:
+        if true_condition(self._job, FAILURE_TARGET) is not None:
             return True
-        if is_true(self._job, SUCCESS_CRITERIA) is not None:
+        if true_condition(self._job, SUCCESS_CRITERIA) is not None:
             return False
         for pod in self._pods:
             if is_tracked(pod) and has_failed(pod, self._job) and (verdict := verdict_of(self._job, pod)).fails_job:
@@ -308,7 +308,7 @@ class _Pass:
 
     def _is_enough(self) -> bool:
         """Return whether enough pods have succeeded, and set it."""
-        if is_true(self._job, SUCCESS_CRITERIA) is not None:
+        if true_condition(self._job, SUCCESS_CRITERIA) is not None:
             return True
         why = success_of(self._job, self._indexes) if self._is_indexed else ""
         if why:
@@ -328,7 +328,7 @@ class _Pass:
         if self._active or self._terminating or any(self._status["uncountedTerminatedPods"].values()):
             return
         interim = FAILURE_TARGET if kind == FAILED else SUCCESS_CRITERIA
-        cause = is_true(self._job, interim)
+        cause = true_condition(self._job, interim)
         if cause is None:  # the cause is written first, so that nothing else is decided after a restart
             return
         self._set(kind, "True", str(cause.get("reason")), str(cause.get("message")))
@@ -340,12 +340,12 @@ class _Pass:
 
     def _suspend(self) -> None:
         self._release(self._active)
-        if is_true(self._job, SUSPENDED) is None:
+        if true_condition(self._job, SUSPENDED) is None:
             self._set(SUSPENDED, "True", "JobSuspended", "Job suspended")
             self._note = EventNote(NORMAL, "Suspended", "Job suspended")
 
     def _resume(self) -> None:
-        if is_true(self._job, SUSPENDED) is not None:
+        if true_condition(self._job, SUSPENDED) is not None:
             self._set(SUSPENDED, "False", "JobResumed", "Job resumed")
             self._status["startTime"] = format_rfc3339(self._now)
             self._note = EventNote(NORMAL, "Resumed", "Job resumed")

@@ -18,7 +18,7 @@ SUSPENDED: Final = "Suspended"
 def finished(job: JsonObject) -> JsonObject | None:
     """Return the condition that ended a Job, or None."""
     for kind in (COMPLETE, FAILED):
-        found = is_true(job, kind)
+        found = true_condition(job, kind)
         if found is not None:
             return found
     return None
@@ -29,7 +29,7 @@ def is_finished(job: JsonObject) -> bool:
     return finished(job) is not None
 
 
-def is_true(job: JsonObject, kind: str) -> JsonObject | None:
+def true_condition(job: JsonObject, kind: str) -> JsonObject | None:
     """Return a condition of a Job if it is True, or None."""
     found = conditions.found((job.get("status") or {}).get("conditions") or (), kind)
     return found if found is not None and found.get("status") == "True" else None

@@ -392,7 +392,7 @@ class CloudTaskManager(Module):
         with suppress(ValueError):  # the status says it
             waves = _waves_of(job)
         for note in notes_of(job.kind, job.name, before, job.status, waves):
-            ask(self, event_call(job.object, note, self.clock), _told, _SECONDS)
+            ask(self, event_call(job.object, note, self.clock), _log_unstored_event, _SECONDS)
 
     def _read_again(self, job: _Job) -> None:
         """Read a job that somebody else has changed."""
@@ -432,7 +432,7 @@ def _waves_of(job: _Job) -> Waves | None:
     return Waves.of(job.object["metadata"].get("annotations") or {})
 
 
-def _told(result: ApiResult) -> None:
+def _log_unstored_event(result: ApiResult) -> None:
     """Note an Event that is not stored: the status of the job has it all the same."""
     if result.object is None:
         _log.debug("an Event of a job is not stored: %s", (result.refusal or {}).get("message", ""))

@@ -62,7 +62,7 @@ def state_result(device: Device, event_id: str, now: int, end: str = topics.STAT
     return _publication(topics.device_topic(device.id, end), state_json(device, event_id, now))
 
 
-def changes(before: Device, after: Device, event_id: str, voice: MessageStamp) -> Iterable[Publication]:
+def changes(before: Device, after: Device, event_id: str, stamp: MessageStamp) -> Iterable[Publication]:
     """Yield the messages to applications about changed properties: the document, and the delta of all properties that
     differ.
     """
@@ -71,12 +71,12 @@ def changes(before: Device, after: Device, event_id: str, voice: MessageStamp) -
     if changed:
         pairs = {name: {"last": _json(before, name), "current": _json(after, name)} for name in changed}
         topic = topics.device_topic(after.id, topics.TWIN_DOCUMENT)
-        yield _publication(topic, {"event_id": event_id, "timestamp": voice.now, "twin": pairs})
+        yield _publication(topic, {"event_id": event_id, "timestamp": stamp.now, "twin": pairs})
     if names:
-        yield from delta(after, voice)
+        yield from delta(after, stamp)
 
 
-def delta(device: Device, voice: MessageStamp) -> Iterable[Publication]:
+def delta(device: Device, stamp: MessageStamp) -> Iterable[Publication]:
     """Yield the message to applications about the properties whose expected value differs from the actual one, if there
     are any.
     """
@@ -89,7 +89,7 @@ def delta(device: Device, voice: MessageStamp) -> Iterable[Publication]:
             for name, one in sorted(device.twins.items())
             if one.is_live and one.expected and one.expected.value
         }
-        said = {"event_id": voice.new_id(), "timestamp": voice.now, "twin": expecting, "delta": differing}
+        said = {"event_id": stamp.new_id(), "timestamp": stamp.now, "twin": expecting, "delta": differing}
         yield _publication(topics.device_topic(device.id, topics.TWIN_DELTA), said)
 
 

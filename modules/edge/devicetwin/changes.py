@@ -51,7 +51,7 @@ class Change(NamedTuple):
     """For the log."""
 
 
-def update_twins(device: Device, request: TwinsRequest, models: Models, voice: MessageStamp, rules: Rules) -> Change:
+def update_twins(device: Device, request: TwinsRequest, models: Models, stamp: MessageStamp, rules: Rules) -> Change:
     """Return a device after an application or a mapper has reported values or requested new ones: all of them apply, or
     none.
 
@@ -59,7 +59,7 @@ def update_twins(device: Device, request: TwinsRequest, models: Models, voice: M
         TwinRefused: a value is not allowed.
     """
     _check_names(device, request, models)
-    at = _at(device, voice, rules)._replace(by=request.by)
+    at = _at(device, stamp, rules)._replace(by=request.by)
     topic = topics.device_topic(device.id, topics.TWIN_RESULT)
     try:
         changed = {
@@ -69,15 +69,15 @@ def update_twins(device: Device, request: TwinsRequest, models: Models, voice: M
         after = _with_twins(device, changed, at)
     except TwinRefused as refused:
         raise TwinRefused(refused.code, refused.reason, request.event_id) from None
-    result = answers.update_result(after, request.event_id, voice.now, request.twins, device.twins)
-    news = answers.changes(device, after, request.event_id, voice)
-    failed = answers.error(topic, request.event_id, voice.now, FAILED, NOT_STORED)
+    result = answers.update_result(after, request.event_id, stamp.now, request.twins, device.twins)
+    news = answers.changes(device, after, request.event_id, stamp)
+    failed = answers.error(topic, request.event_id, stamp.now, FAILED, NOT_STORED)
     return Change(after, (result, *news), failed)
 
 
-def give_back(device: Device, names: Iterable[str], voice: MessageStamp, rules: Rules) -> Device:
+def give_back(device: Device, names: Iterable[str], stamp: MessageStamp, rules: Rules) -> Device:
     """Return a device after the node has returned control of desired values to the cloud."""
-    at = _at(device, voice, rules)
+    at = _at(device, stamp, rules)
     stored = {name: device.twins.get(name) for name in names}
     return _with_twins(device, {name: twins.give_back(one, at) for name, one in stored.items() if one is not None}, at)
 
@@ -87,13 +87,13 @@ def sync_twins(
     asked: Mapping[str, TwinRequest | None],
     models: Models,
     event_id: str,
-    voice: MessageStamp,
+    stamp: MessageStamp,
     rules: Rules,
 ) -> Change:
     """Return a device after the cloud has sent values with versions. An expected value that the model forbids is
     skipped, with a note.
     """
-    at, notes = _at(device, voice, rules), list[str]()
+    at, notes = _at(device, stamp, rules), list[str]()
     changed = {}
     for name, one in asked.items():
         fault = _fault(models, name, one.expected or "") if one is not None else ""
@@ -105,10 +105,10 @@ def sync_twins(
         after = _with_twins(device, changed, at)
     except TwinRefused as refused:
         return Change(device, notes=(f"{device.id}: values of the cloud are not taken: {refused.reason}",))
-    return Change(after, tuple(answers.changes(device, after, event_id, voice)), notes=tuple(notes))
+    return Change(after, tuple(answers.changes(device, after, event_id, stamp)), notes=tuple(notes))
 
 
-def apply_object(device: Device, read: DeviceObject, models: Models, voice: MessageStamp, rules: Rules) -> Change:
+def apply_object(device: Device, read: DeviceObject, models: Models, stamp: MessageStamp, rules: Rules) -> Change:
     """Return a device after its Device object or its model was stored: the object's description, and its desired values
     as expected values.
 
@@ -120,7 +120,7 @@ def apply_object(device: Device, read: DeviceObject, models: Models, voice: Mess
     )
     if rules.like_kubeedge:
         return Change(after)
-    at, notes = _at(device, voice, rules), list[str]()
+    at, notes = _at(device, stamp, rules), list[str]()
     changed = _withdrawn(device, models, at, notes)
     stored = {**device.twins, **changed}
     desired: dict[str, str | None] = {name: None for name, one in stored.items() if one.desired is not None}
@@ -136,10 +136,10 @@ def apply_object(device: Device, read: DeviceObject, models: Models, voice: Mess
         after = _with_twins(after, changed, at)
     except TwinRefused as refused:
         notes.append(f"{device.id}: the desired values are not taken: {refused.reason}")
-    return Change(after, tuple(answers.changes(device, after, voice.new_id(), voice)), notes=tuple(notes))
+    return Change(after, tuple(answers.changes(device, after, stamp.new_id(), stamp)), notes=tuple(notes))
 
 
-def set_state(device: Device, state: str, event_id: str, voice: MessageStamp, rules: Rules) -> Change:
+def set_state(device: Device, state: str, event_id: str, stamp: MessageStamp, rules: Rules) -> Change:
     """Return a device after a mapper or an application has reported its state.
 
     Raises:
@@ -150,36 +150,36 @@ def set_state(device: Device, state: str, event_id: str, voice: MessageStamp, ru
         raise TwinRefused(BAD_REQUEST, allowed, event_id)
     seen = "" if rules.like_kubeedge else device.last_online
     if state.lower() in ONLINE:
-        seen = datetime.fromtimestamp(voice.now // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        seen = datetime.fromtimestamp(stamp.now // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     number = device.number + 1
     after = replace(device, state=state, last_online=seen, number=number, state_due=number)
     topic = topics.device_topic(device.id, topics.STATE_RESULT)
-    failed = answers.error(topic, event_id, voice.now, FAILED, NOT_STORED)
-    return Change(after, (answers.state_result(after, event_id, voice.now),), failed)
+    failed = answers.error(topic, event_id, stamp.now, FAILED, NOT_STORED)
+    return Change(after, (answers.state_result(after, event_id, stamp.now),), failed)
 
 
-def set_attributes(device: Device, given: Mapping[str, Attribute], event_id: str, voice: MessageStamp) -> Change:
+def set_attributes(device: Device, given: Mapping[str, Attribute], event_id: str, stamp: MessageStamp) -> Change:
     """Return a device after the cloud has sent attributes; all other attributes stay unchanged."""
     attributes = {**device.attributes, **given}
     if len(attributes) > MAX_PROPERTIES:
         return Change(device, notes=(f"{device.id}: more than {MAX_PROPERTIES} attributes are not taken",))
     after = replace(device, attributes=attributes)
-    return Change(after, (answers.attributes(after, event_id, voice.now),) if after != device else ())
+    return Change(after, (answers.attributes(after, event_id, stamp.now),) if after != device else ())
 
 
-def add(asked: DeviceRequest, models: Models, event_id: str, node: str, voice: MessageStamp) -> Change:
+def add(asked: DeviceRequest, models: Models, event_id: str, node: str, stamp: MessageStamp) -> Change:
     """Return a new device, as the membership describes it."""
     name = asked.name or asked.id.rpartition("/")[2]
     device = Device(asked.id, name, asked.description, asked.state, attributes=dict(asked.attributes))
-    change = sync_twins(device, asked.twins, models, event_id, voice, Rules())
-    return change._replace(publications=(answers.membership(node, event_id, voice.now, [change.device], []),))
+    change = sync_twins(device, asked.twins, models, event_id, stamp, Rules())
+    return change._replace(publications=(answers.membership(node, event_id, stamp.now, [change.device], []),))
 
 
-def join(device: Device, asked: DeviceRequest, models: Models, event_id: str, voice: MessageStamp) -> Change:
+def join(device: Device, asked: DeviceRequest, models: Models, event_id: str, stamp: MessageStamp) -> Change:
     """Return a known device after the membership has named it again."""
     described = replace(device, description=asked.description or device.description)
-    first = set_attributes(described, asked.attributes, event_id, voice) if asked.attributes else Change(described)
-    second = sync_twins(first.device, asked.twins, models, event_id, voice, Rules())
+    first = set_attributes(described, asked.attributes, event_id, stamp) if asked.attributes else Change(described)
+    second = sync_twins(first.device, asked.twins, models, event_id, stamp, Rules())
     return second._replace(publications=first.publications + second.publications, notes=first.notes + second.notes)
 
 
@@ -224,8 +224,8 @@ def _withdrawn(device: Device, models: Models, at: At, notes: list[str]) -> dict
     return changed
 
 
-def _at(device: Device, voice: MessageStamp, rules: Rules) -> At:
-    return At(voice.now, device.number + 1, 0 if rules.like_kubeedge else rules.heartbeat)
+def _at(device: Device, stamp: MessageStamp, rules: Rules) -> At:
+    return At(stamp.now, device.number + 1, 0 if rules.like_kubeedge else rules.heartbeat)
 
 
 def _with_twins(device: Device, changed: Mapping[str, Twin | None], at: At) -> Device:

@@ -61,7 +61,7 @@ class Members:
         found = self._objects.get(device_id)
         return frozenset(found.desired) if found is not None else frozenset()
 
-    def load(self, stored: Stored, voice: MessageStamp) -> Notes:
+    def load(self, stored: Stored, stamp: MessageStamp) -> Notes:
         """Load the stored devices and objects, and apply objects that arrived while the module was not running to their
         devices.
         """
@@ -71,29 +71,29 @@ class Members:
         notes: Notes = ()
         for device in stored.devices:
             if device.has_object and device.id not in there:
-                self._remove(device, "", voice)
+                self._remove(device, "", stamp)
         for one in stored.objects:
-            notes += self._put_object(one, voice)
+            notes += self._put_object(one, stamp)
         return notes
 
-    def handle(self, asked: MembershipRequest, voice: MessageStamp) -> Notes:
+    def handle(self, asked: MembershipRequest, stamp: MessageStamp) -> Notes:
         """Take the cloud's message about the membership."""
         notes: Notes = ()
         for one in (*asked.added, *(asked.devices or ())):
-            notes += self._add(one, asked.event_id, voice)
+            notes += self._add(one, asked.event_id, stamp)
         for one in asked.removed:
             if one.id not in self._objects:
-                self._remove_known(one.id, asked.event_id, voice)
+                self._remove_known(one.id, asked.event_id, stamp)
         if asked.devices is not None:
             named = {one.id for one in asked.devices}
             for device_id in self._unstored.keys() - named - self._objects.keys():
                 self._unstored[device_id] = None
             for device in list(self._slots.all()):
                 if device.id not in named and not device.has_object:
-                    self._remove(device, asked.event_id, voice)
+                    self._remove(device, asked.event_id, stamp)
         return notes
 
-    def repeat(self, voice: MessageStamp) -> Notes:
+    def repeat(self, stamp: MessageStamp) -> Notes:
         """Repeat the changes that the store has refused: the cloud sends an object only once when metamanager has
         stored it.
         """
@@ -101,25 +101,25 @@ class Members:
         for device_id, added in sorted(self._unstored.items(), key=lambda item: item[0]):
             found = self._objects.get(device_id)
             if found is not None:
-                notes += self._put_object(found, voice, device_id)
+                notes += self._put_object(found, stamp, device_id)
             elif added is not None:
-                notes += self._add(added, "", voice)
+                notes += self._add(added, "", stamp)
             else:
-                self._remove_known(device_id, "", voice)
+                self._remove_known(device_id, "", stamp)
         return notes
 
-    def handle_object(self, message: Message, voice: MessageStamp) -> Notes:
+    def handle_object(self, message: Message, stamp: MessageStamp) -> Notes:
         """Take a Device or DeviceModel that metamanager has stored, or whose deletion it has stored."""
         resource = message.subject
         key = f"{resource.namespace}/{resource.name}"
         if message.route.operation == Operation.DELETE:
-            return self._delete_object(resource.type, key, voice)
+            return self._delete_object(resource.type, key, stamp)
         try:
             if resource.type == ResourceType.DEVICE_MODEL:
                 self._models[key] = read_model(message.content_bytes())
-                return self._review(key, voice)
+                return self._review(key, stamp)
             if resource.type == ResourceType.DEVICE:
-                return self._put_object(read_device(message.content_bytes()), voice, key)
+                return self._put_object(read_device(message.content_bytes()), stamp, key)
         except UNREADABLE as error:
             return (f"{message.route.resource} cannot be read and is not used: {error}",)
         return ()
@@ -132,54 +132,54 @@ class Members:
         )
         return not _may_delete(found, _uid(message))
 
-    def _delete_object(self, kind: str, key: str, voice: MessageStamp) -> Notes:
+    def _delete_object(self, kind: str, key: str, stamp: MessageStamp) -> Notes:
         if kind == ResourceType.DEVICE_MODEL:
             self._models.pop(key, None)
         elif kind == ResourceType.DEVICE:
             self._objects.pop(key, None)
-            self._remove_known(key, "", voice)
+            self._remove_known(key, "", stamp)
         return ()
 
-    def _review(self, model: str, voice: MessageStamp) -> Notes:
+    def _review(self, model: str, stamp: MessageStamp) -> Notes:
         """Apply the objects of a model's devices again: the model may allow other desired values than before."""
         users = [(key, one) for key, one in self._objects.items() if one.model == model]
-        return tuple(note for key, one in users for note in self._put_object(one, voice, key))
+        return tuple(note for key, one in users for note in self._put_object(one, stamp, key))
 
-    def _put_object(self, read: DeviceObject, voice: MessageStamp, key: str = "") -> Notes:
+    def _put_object(self, read: DeviceObject, stamp: MessageStamp, key: str = "") -> Notes:
         device_id = key or read.id
         self._objects[device_id] = read
         device = self._slots.get(device_id)
         if device is not None and not _is_same(device.uid, read.metadata.uid):
-            self._remove(device, "", voice)  # it was deleted without a message to this node
+            self._remove(device, "", stamp)  # it was deleted without a message to this node
             device = None
         if device is None:
-            notes = self._add(DeviceRequest(device_id, read.metadata.name, read.description), "", voice)
+            notes = self._add(DeviceRequest(device_id, read.metadata.name, read.description), "", stamp)
             device = self._slots.get(device_id)
             if device is None:
                 return notes
-        change = changes.apply_object(device, read, self.models_of(device_id), voice, self._rules)
+        change = changes.apply_object(device, read, self.models_of(device_id), stamp, self._rules)
         return self._commit(change)
 
-    def _add(self, asked: DeviceRequest, event_id: str, voice: MessageStamp) -> Notes:
+    def _add(self, asked: DeviceRequest, event_id: str, stamp: MessageStamp) -> Notes:
         if not is_device_id(asked.id):
             return (f"a device with the id {asked.id[:200]!r} is not taken: namespace/name is wanted",)
         device = self._slots.get(asked.id)
-        event_id = event_id or voice.new_id()
+        event_id = event_id or stamp.new_id()
         if device is not None:
-            return self._commit(changes.join(device, asked, self.models_of(asked.id), event_id, voice), asked)
+            return self._commit(changes.join(device, asked, self.models_of(asked.id), event_id, stamp), asked)
         if len(self._slots) >= MAX_DEVICES:
             return (f"the device {asked.id} is not taken: a node has at most {MAX_DEVICES}",)
-        return self._commit(changes.add(asked, self.models_of(asked.id), event_id, self._node, voice), asked)
+        return self._commit(changes.add(asked, self.models_of(asked.id), event_id, self._node, stamp), asked)
 
-    def _remove_known(self, device_id: str, event_id: str, voice: MessageStamp) -> None:
+    def _remove_known(self, device_id: str, event_id: str, stamp: MessageStamp) -> None:
         """Remove a device, if there is one, and repeat no addition of it."""
         self._unstored.pop(device_id, None)
         device = self._slots.get(device_id)
         if device is not None:
-            self._remove(device, event_id, voice)
+            self._remove(device, event_id, stamp)
 
-    def _remove(self, device: Device, event_id: str, voice: MessageStamp) -> None:
-        said = answers.membership(self._node, event_id or voice.new_id(), voice.now, [], [device])
+    def _remove(self, device: Device, event_id: str, stamp: MessageStamp) -> None:
+        said = answers.membership(self._node, event_id or stamp.new_id(), stamp.now, [], [device])
         self._slots.remove(device.id, (said,), self._ends(device.id, None))
 
     def _commit(self, change: Change, added: DeviceRequest | None = None) -> Notes:

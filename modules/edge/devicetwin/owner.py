@@ -50,7 +50,7 @@ def set_desired(
     wanted: Mapping[str, str | None],
     models: Models,
     named: Collection[str],
-    voice: MessageStamp,
+    stamp: MessageStamp,
     rules: Rules,
 ) -> Change:
     """Return a device after the node's owner has set desired values: all of them apply, or none.
@@ -60,7 +60,7 @@ def set_desired(
         wanted: value of each property; None returns it to the cloud's control.
         models: properties of the device's model; empty without one.
         named: properties of the Device object.
-        voice: the time of the change.
+        stamp: the time of the change.
         rules: of changes.
 
     Raises:
@@ -69,11 +69,13 @@ def set_desired(
     for name in wanted:
         _check_known(device, name, models, named)
     before = device
-    given = {name: TwinRequest(expected=value) for name, value in wanted.items() if value is not None}
+    given: dict[str, TwinRequest | None] = {
+        name: TwinRequest(expected=value) for name, value in wanted.items() if value is not None
+    }
     if given:
-        device = changes.update_twins(device, TwinsRequest("", dict(given), OWNER), models, voice, rules).device
-    device = changes.give_back(device, [name for name, value in wanted.items() if value is None], voice, rules)
-    return Change(device, tuple(answers.changes(before, device, voice.new_id(), voice)))
+        device = changes.update_twins(device, TwinsRequest("", given, OWNER), models, stamp, rules).device
+    device = changes.give_back(device, [name for name, value in wanted.items() if value is None], stamp, rules)
+    return Change(device, tuple(answers.changes(before, device, stamp.new_id(), stamp)))
 
 
 def _check_known(device: Device, name: str, models: Models, named: Collection[str]) -> None:

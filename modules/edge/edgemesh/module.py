@@ -192,7 +192,7 @@ class EdgeMesh(Module):
     @handles(ResourceType.SERVICE)
     def handle_service(self, message: Message) -> None:
         """Take a Service, or its deletion."""
-        self._note(message)
+        self._remember(message)
         if message.route.operation == Operation.DELETE:
             self._enqueue(self._state.delete_service(_key(message)))
         elif (service := self._decoded(Service, message)) is not None:
@@ -201,7 +201,7 @@ class EdgeMesh(Module):
     @handles(ResourceType.ENDPOINTSLICE)
     def handle_slice(self, message: Message) -> None:
         """Take an EndpointSlice, or its deletion."""
-        self._note(message)
+        self._remember(message)
         if message.route.operation == Operation.DELETE:
             key = _key(message)
             self._enqueue(self._state.delete_slice(key.namespace, key.name))
@@ -211,7 +211,7 @@ class EdgeMesh(Module):
     @handles(ResourceType.ENDPOINTS)
     def handle_endpoints(self, message: Message) -> None:
         """Take Endpoints, or their deletion."""
-        self._note(message)
+        self._remember(message)
         if message.route.operation == Operation.DELETE:
             self._enqueue(self._state.delete_endpoints(_key(message)))
         elif (endpoints := self._decoded(Endpoints, message)) is not None:
@@ -220,21 +220,21 @@ class EdgeMesh(Module):
     @handles(ResourceType.SERVICELIST)
     def handle_service_list(self, message: Message) -> None:
         """Take all Services, as a cloud of 2019 sends them."""
-        self._note(message)
+        self._remember(message)
         services, is_whole = self._items(message, Service)
         self._enqueue(self._state.put_service_list(services, is_whole=is_whole))
 
     @handles(ResourceType.ENDPOINTSLIST)
     def handle_endpoints_list(self, message: Message) -> None:
         """Take all Endpoints, as a cloud of 2019 sends them."""
-        self._note(message)
+        self._remember(message)
         endpoints, is_whole = self._items(message, Endpoints)
         self._enqueue(self._state.put_endpoints_list(endpoints, is_whole=is_whole))
 
     @handles(ResourceType.PODLIST)
     def handle_pod_list(self, message: Message) -> None:
         """Take the pods behind a Service, as a cloud of 2019 sends them."""
-        self._note(message)
+        self._remember(message)
         pods, is_whole = self._items(message, Pod)
         if is_whole:
             self._enqueue(self._state.put_pod_list(_key(message), tuple(pods)))
@@ -242,7 +242,7 @@ class EdgeMesh(Module):
     @handles(ResourceType.NODE)
     def handle_node(self, message: Message) -> None:
         """Take the labels of a node."""
-        self._note(message)
+        self._remember(message)
         if message.route.operation != Operation.DELETE and (node := self._decoded(Node, message)) is not None:
             self._update_nodes([node])
 
@@ -291,7 +291,7 @@ class EdgeMesh(Module):
         for target in FOLLOWED_COLLECTIONS:
             self.send(ModuleName.METASERVER, self.message(FOLLOW_RESOURCE, FOLLOW, target))
 
-    def _note(self, message: Message) -> None:
+    def _remember(self, message: Message) -> None:
         if self._reads:
             self._meanwhile.pop(message.route.resource, None)
             self._meanwhile[message.route.resource] = message

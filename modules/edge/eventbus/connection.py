@@ -67,7 +67,7 @@ class SessionLink:
 
     def received(self, messages: list[Received]) -> None:
         """See `SessionEvents`."""
-        self._soon(lambda: self._connection.take(self, messages))
+        self._soon(lambda: self._connection.handle(self, messages))
 
     def published(self, numbers: list[int]) -> None:
         """See `SessionEvents`."""
@@ -81,8 +81,8 @@ class SessionLink:
         self._connection.module.call_soon(lambda: report() if self.is_current else None)
 
 
-Take = Callable[[SessionLink, list[Received]], None]
-"""Handles messages of applications, and answers the link's session when they are stored."""
+Handler = Callable[[SessionLink, list[Received]], None]
+"""A handler of the messages of applications, which answers the link's session when they are stored."""
 
 
 class BrokerConnection:
@@ -96,7 +96,7 @@ class BrokerConnection:
         name: of the broker, in the metrics and the log.
         settings: of the broker.
         topics: which each session subscribes to.
-        take: receives the messages of applications.
+        handle: called with the messages of applications.
         counters: of eventbus.
     """
 
@@ -106,14 +106,14 @@ class BrokerConnection:
         name: str,
         settings: BrokerSettings,
         topics: Callable[[], Iterable[str]],
-        take: Take,
+        handle: Handler,
         counters: EventBusCounters,
     ) -> None:
         self.module = module
         self.name = name
         self._settings = settings
         self._topics = topics
-        self.take = take
+        self.handle = handle
         self._counters = counters
         self._backoff = Backoff(FIRST_DELAY, LONGEST_DELAY)
         self._is_up = self._has_given_up = False

@@ -144,7 +144,7 @@ class SimulatedExchange:
         try:
             call()
         except Exception:  # noqa: BLE001 - a listener's failure must not end what else the server's thread does
-            _log.exception("what listens to %s %s failed", self.request.method, self.request.path.partition("?")[0])
+            _log.exception("the listener of %s %s failed", self.request.method, self.request.path.partition("?")[0])
             self._finish()
 
     def _finish(self) -> None:

@@ -94,11 +94,9 @@ def reached(client: ControlClient, found: WriteList, now: float) -> list[ChangeR
 
 
 def _pods(client: ControlClient, namespaces: set[str]) -> list[FleetPodRow]:
-    from modules.insight.fleet.rows import pod_row  # noqa: PLC0415
-    from modules.processes.cloudcore.control_client import Get  # noqa: PLC0415 - the command line is quick
+    from modules.insight.fleet.rows import pod_row  # noqa: PLC0415 - the command line is quick
 
-    items = [item for namespace in sorted(namespaces) for item in client.run(Get("Pod", namespace=namespace))]
-    return [pod_row(item.object) for item in items if item.object is not None]
+    return [pod_row(pod) for namespace in sorted(namespaces) for pod in client.objects("Pod", namespace)]
 
 
 def _nodes(client: ControlClient, now: float) -> tuple[set[str], set[str]]:
@@ -107,11 +105,10 @@ def _nodes(client: ControlClient, now: float) -> tuple[set[str], set[str]]:
     from modules.insight.fleet.facts import LinkKnowledge, linked_row  # noqa: PLC0415
     from modules.insight.fleet.rows import PodCount  # noqa: PLC0415
     from modules.insight.fleet.states import AWAY, NEVER  # noqa: PLC0415
-    from modules.processes.cloudcore.control_client import Get  # noqa: PLC0415
 
     connected = {each.node for each in client.nodes()} | client.cloudcores().elsewhere().keys()
     newest = {each.node: [each] for each in client.links(LinkQuery(newest_only=True))}
-    nodes = {str(item.object["metadata"]["name"]): item.object for item in client.run(Get("Node")) if item.object}
+    nodes = {str(node["metadata"]["name"]): node for node in client.objects("Node")}
     rows = [
         linked_row(name, node, LinkKnowledge(sessions=newest.get(name, [])), PodCount(), now)
         for name, node in nodes.items()

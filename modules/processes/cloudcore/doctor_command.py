@@ -82,8 +82,9 @@ def gathered(socket: Path, database: str, tls: Path) -> CloudFacts:
     from modules.page.devices import DeviceReader  # noqa: PLC0415
     from modules.page.jobs import JobReader  # noqa: PLC0415
     from modules.page.workloads import read_lacks  # noqa: PLC0415
-    from modules.processes.cloudcore.control_client import ControlClient, Get  # noqa: PLC0415
+    from modules.processes.cloudcore.control_client import ControlClient  # noqa: PLC0415
     from modules.processes.cloudcore.doctor_checks import CloudFacts  # noqa: PLC0415
+    from modules.processes.cloudcore.errors import RefusedError  # noqa: PLC0415
     from modules.processes.cloudcore.starting import running  # noqa: PLC0415
 
     process, clock = running(socket), RealClock()
@@ -96,19 +97,18 @@ def gathered(socket: Path, database: str, tls: Path) -> CloudFacts:
     client = ControlClient(socket)
     facts = msgspec.structs.replace(facts, audit=client.audit())
     status, body = client.request("GET", "/readyz")
-    nodes, pods = (list(client.run(Get(kind, namespace=None))) for kind in ("Node", "Pod"))
     unready = "" if status == 200 else body.decode(errors="replace").strip()
-    unanswered = next((item.error for item in (*nodes, *pods) if item.error), "")
-    if unanswered:
-        return msgspec.structs.replace(facts, unready=unready, unanswered=unanswered)
-    definitions = [item.object for item in client.run(Get("CustomResourceDefinition", namespace=None))]
+    try:
+        nodes, pods, definitions = map(client.objects, ("Node", "Pod", "CustomResourceDefinition"))
+    except RefusedError as error:
+        return msgspec.structs.replace(facts, unready=unready, unanswered=error.hint)
     found, cloudcores, api = client.connections(), client.cloudcores(), RestClient(socket)
     return msgspec.structs.replace(
         facts,
         unready=unready,
-        nodes=[item.object for item in nodes if item.object is not None],
-        pods=[item.object for item in pods if item.object is not None],
-        unevaluated=[each["metadata"]["name"] for each in definitions if each is not None and has_validations(each)],
+        nodes=nodes,
+        pods=pods,
+        unevaluated=[each["metadata"]["name"] for each in definitions if has_validations(each)],
         devices=DeviceReader(api, clock).facts()[0],
         lacks=read_lacks(api),
         jobs=jobs_of(

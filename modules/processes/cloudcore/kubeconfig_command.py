@@ -6,7 +6,6 @@ import base64
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from beehive.printable import printable
 from modules.apimachinery.printing.ages import utc
 from modules.apimachinery.printing.tables import aligned
 from modules.apimachinery.printing.terminal import print_error, print_lines
@@ -110,7 +109,7 @@ def table(issued: Sequence[IssuedKubeconfig]) -> list[str]:
     """Return the lines of the table of issued certificates."""
     rows = [(each.serial, each.user, utc(each.issued_at), utc(each.expires_at)) for each in issued]
     heading = ("SERIAL", "USER", "ISSUED", "EXPIRES")
-    return aligned([heading, *([printable(cell) for cell in row] for row in rows)]) if rows else ["None was issued."]
+    return aligned([heading, *rows]) if rows else ["None was issued."]
 
 
 def kubeconfig(server: str, user: str, authority: bytes, certificate: bytes, key: bytes) -> dict[str, Any]:

@@ -57,7 +57,8 @@ def run(chosen: argparse.Namespace) -> int:
     """Run `cloudcore nodes`."""
     from modules.apimachinery.selectors import parse_label_selector  # noqa: PLC0415
     from modules.cloud.messages import LinkQuery  # noqa: PLC0415 - the command line is quick
-    from modules.processes.cloudcore.control_client import ControlClient, Get  # noqa: PLC0415
+    from modules.processes.cloudcore.control_client import ControlClient  # noqa: PLC0415
+    from modules.processes.cloudcore.errors import RefusedError  # noqa: PLC0415
 
     try:
         selector = parse_label_selector(chosen.selector)
@@ -70,10 +71,13 @@ def run(chosen: argparse.Namespace) -> int:
         print_table(chosen.output, history(sessions, time.time()), sessions)
         return ExitCode.OK
     found = client.connections()
-    listed = list(client.run(Get("Node")))
-    nodes, unread = [item.object for item in listed if item.object is not None], [each.error for each in listed]
+    nodes: list[JsonObject] = []
+    why = ""
+    try:
+        nodes = client.objects("Node")
+    except RefusedError as error:
+        why = error.hint
     newest, elsewhere = client.links(LinkQuery(newest_only=True)), client.cloudcores().elsewhere()
-    why = next(filter(None, unread), "")
     connections, refused = found.nodes, found.refused
     if not selector.selects_all:
         nodes = [node for node in nodes if selector.selects(node)]

@@ -269,7 +269,7 @@ def _job(client: ControlClient, name: str) -> tuple[JobKind, JsonObject]:
     from modules.apimachinery.node_job_kinds import JobKind  # noqa: PLC0415 - as above
 
     for kind in JobKind:
-        code, body = client.request("GET", f"{_path(kind)}/{_quoted(name)}")
+        code, body = client.request("GET", _path(kind, name))
         if code == 200:
             return kind, decode_json(body)
     raise ControlError("there is no such job of nodes", name, "`cloudcore upgrade status` shows them")
@@ -280,19 +280,14 @@ def _listed(client: ControlClient, kind: JobKind) -> list[JsonObject]:
     return found
 
 
-def _path(kind: JobKind) -> str:
-    from modules.cloud.jobs import JOBS  # noqa: PLC0415 - as above
+def _path(kind: JobKind, name: str = "") -> str:
+    from modules.cli.rest import object_path  # noqa: PLC0415 - as above
+    from modules.cloud.jobs import JOBS  # noqa: PLC0415
 
-    return f"/apis/{JOBS[kind].api_version}/{JOBS[kind].plural}"
+    return object_path(JOBS[kind], name=name)
 
 
 def _type_of(kind: JobKind) -> JsonObject:
     from modules.cloud.jobs import JOBS  # noqa: PLC0415 - as above
 
     return {"apiVersion": JOBS[kind].api_version, "kind": kind.value}
-
-
-def _quoted(name: str) -> str:
-    from urllib.parse import quote  # noqa: PLC0415 - as above
-
-    return quote(name, safe="")

@@ -53,8 +53,7 @@ def print_table(form: str, table: Table, content: object = None) -> None:
 
 def lines_of(table: Table) -> list[str]:
     """Return the lines of a table for people."""
-    lines = aligned([list(table.headings), *([printable(cell) for cell in row] for row in table.rows)])
-    return [*(lines if table.rows else [table.empty]), *table.remarks]
+    return [*(aligned([table.headings, *table.rows]) if table.rows else [table.empty]), *table.remarks]
 
 
 def objects_of(table: Table) -> list[dict[str, str]]:

@@ -26,17 +26,20 @@ from typing import Final, Self, TextIO
 import msgspec
 
 from beehive.clock import RealClock
+from beehive.decoding import decode_json
 from beehive.errors import BeehiveError
 from beehive.files.removal import remove_tree
 from beehive.goarch import goarch
 from beehive.node_namespaces import is_machine_root
 from edged.cgroups.opening import machine_hierarchies
 from edged.volumes import KernelMounts, VolumeError, points_below
-from modules.apimachinery.kinds import JsonObject
-from modules.cli.rest import RestClient
+from modules.apimachinery.kinds import JsonObject, kind_named
+from modules.cli.errors import StatusError, UnreachableError
+from modules.cli.rest import APPLY_PATCH, RestClient, object_path
+from modules.cloud.apiserver.manifests import items_of
 from modules.page.api import About, fleet_api
 from modules.page.server import PageServer
-from modules.processes.cloudcore.control_client import Apply, ControlClient, Get
+from modules.processes.cloudcore.control_client import ControlClient
 from modules.processes.cloudcore.page_command import ControlLinks
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.version import VERSION
@@ -297,11 +300,16 @@ class DemoCluster:
 
         Raises:
             DemoError: an object was refused.
-            ControlError: the cloud does not answer.
+            UnreachableError: the cloud does not answer.
         """
-        for item in ControlClient(self.socket).run(Apply(objects)):
-            if item.error:
-                raise DemoError("apply an example", item.error)
+        client, query = RestClient(self.socket), (("fieldManager", "cloudcore"), ("force", "true"))
+        for obj in items_of(objects):
+            meta = obj["metadata"]
+            path = object_path(kind_named(obj["kind"]), meta.get("namespace") or "default", meta["name"])
+            try:
+                client.request("PATCH", path, query, obj, APPLY_PATCH)
+            except StatusError as error:
+                raise DemoError("apply an example", str(error)) from error
 
     def watch(self) -> None:
         """Make every further change of a pod or workload an event.
@@ -378,12 +386,10 @@ class DemoCluster:
         )
 
     def _follow(self, kind: str) -> None:
-        try:
-            for change, item in ControlClient(self.socket).watch(Get(kind, namespace=None)):
-                if item.object is not None:
-                    self._events.put(ExampleChanged(kind, item.object, deleted=change == "DELETED"))
-        except (BeehiveError, OSError):
-            return  # the connection ends with cloudcore, which `failure` reports
+        with suppress(UnreachableError):  # the connection ends with cloudcore, which `failure` reports
+            for line in RestClient(self.socket).lines(object_path(kind_named(kind)), (("watch", "true"),)):
+                change = decode_json(line)
+                self._events.put(ExampleChanged(kind, change["object"], deleted=change["type"] == "DELETED"))
 
     def _ask(self, socket: Path, name: ObjectName, file: Path | None) -> None:
         is_answered = False

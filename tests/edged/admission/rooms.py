@@ -9,5 +9,5 @@ def taken_by(*pods: Pod) -> TakenRoom:
     """The room that some pods take."""
     room = TakenRoom()
     for number, pod in enumerate(pods):
-        room.take(PodUid(str(number)), demand_of(pod))
+        room.put(PodUid(str(number)), demand_of(pod))
     return room

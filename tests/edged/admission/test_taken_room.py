@@ -31,12 +31,12 @@ def test_the_sums_are_those_of_the_pods_that_are_there() -> None:
     for _ in range(400):
         uid = PodUid(str(random.randrange(20)))
         if random.random() < 0.5:
-            room.leave(uid)
+            room.remove(uid)
             there.pop(uid, None)
         else:
             cpu, ports = random.choice(("", "0", "100m", "2")), random.sample(range(80, 90), 2)
             there[uid] = from_value(Pod, asking(uid, cpu, *ports))
-            room.take(uid, demand_of(there[uid]))
+            room.put(uid, demand_of(there[uid]))
         whole = taken_by(*there.values())
         assert (room.used, room.ports) == (whole.used, whole.ports)
 

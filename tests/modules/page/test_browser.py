@@ -17,13 +17,13 @@ from modules.cli.rest import MERGE_PATCH, RestClient
 from modules.page.api import About, fleet_api
 from modules.page.picture import Links
 from modules.page.server import PageServer
-from modules.processes.cloudcore.control_client import Apply
 from modules.processes.cloudcore.page_command import ControlLinks
 from tests.modules.page.hostile_texts import hostile_texts
 from tests.modules.processes.cloudcore.devices import People, reports, twins
 from tests.modules.processes.cloudcore.jobs import JobAuthors
 from tests.modules.processes.cloudcore.stubs import Edge, Stub
 from tests.support.browser import Browser, browser, why_none
+from tests.support.control_client import Apply
 
 pytestmark = pytest.mark.skipif(bool(why_none()), reason=why_none() or "-")
 

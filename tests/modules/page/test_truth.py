@@ -13,10 +13,10 @@ from beehive.http.request import Request
 from modules.cli.rest import MERGE_PATCH, RestClient
 from modules.page.api import About, FleetApi, fleet_api
 from modules.processes.cloudcore.cli import main
-from modules.processes.cloudcore.control_client import Apply
 from tests.end_to_end.processes import wait_until
 from tests.modules.page.test_browser import PromptLinks
 from tests.modules.processes.cloudcore.stubs import Stub
+from tests.support.control_client import Apply
 
 BEFORE = "2025-01-15T07:58:20Z"
 RUNS = {"running": {"startedAt": BEFORE}}

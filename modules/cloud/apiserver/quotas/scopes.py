@@ -37,11 +37,11 @@ def _fits(pod: JsonObject, requirement: JsonObject) -> bool:
     if scope == "PriorityClass":
         return _has_class(pod, str(requirement.get("operator")), requirement.get("values") or ())
     if scope in _OPPOSITES:
-        return not _is(pod, _OPPOSITES[scope])
-    return _is(pod, scope)
+        return not _has_scope(pod, _OPPOSITES[scope])
+    return _has_scope(pod, scope)
 
 
-def _is(pod: JsonObject, scope: str) -> bool:
+def _has_scope(pod: JsonObject, scope: str) -> bool:
     spec = pod.get("spec") or {}
     match scope:
         case "Terminating":

@@ -161,5 +161,5 @@ class HttpExchange:
         try:
             call()
         except Exception:  # noqa: BLE001 - a listener's failure must not end the other requests
-            _log.exception("what listens to %s %s failed", self.request.method, self.request.path.partition("?")[0])
+            _log.exception("the listener of %s %s failed", self.request.method, self.request.path.partition("?")[0])
             self.cancel()

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from time import time
 from typing import Final
 
-from beehive.printable import printable
 from modules.apimachinery.printing.ages import age_of
 from modules.apimachinery.printing.fields import JsonObject, map_at, objects_at, text_at
 from modules.apimachinery.printing.pods import pod_ready, pod_restarts_and_when, pod_status
+from modules.apimachinery.printing.tables import aligned
 from modules.apimachinery.printing.terminal import print_json, print_lines, print_yaml
 from modules.cli.rest import path_of
 from modules.processes.common.exit_codes import ExitCode
@@ -66,7 +66,7 @@ def _print(found: Sequence[JsonObject], chosen: argparse.Namespace) -> None:
             wide = form == "wide"
             rows = [row(each, time(), wide=wide) for each in found]
             head = [] if chosen.no_headers else [_HEAD + _WIDE if wide else _HEAD]
-            print_lines(table([*head, *rows]))
+            print_lines(aligned([*head, *rows]))
 
 
 def row(pod: JsonObject, now: float, *, wide: bool = False) -> tuple[str, ...]:
@@ -93,10 +93,3 @@ def _owner(pod: JsonObject) -> str:
 
 def _images(pod: JsonObject) -> str:
     return ",".join(text_at(each, "image") for each in objects_at(pod, "spec.containers")) or _NONE
-
-
-def table(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    """Pad cells to the widths of their columns."""
-    rows = [tuple(map(printable, cells)) for cells in rows]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["   ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip() for cells in rows]

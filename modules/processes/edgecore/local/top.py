@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from edged.stats.model import Summary
 from modules.apimachinery.printing.fields import text_at
+from modules.apimachinery.printing.tables import aligned
 from modules.apimachinery.printing.terminal import print_lines
 from modules.apimachinery.types import decode, parse_time
 from modules.apimachinery.types.quantity import parse_quantity
@@ -16,7 +17,6 @@ from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.common.pod_commands.target import pod_target
 from modules.processes.edgecore.local.node import node_of, print_remark, report_errors, rest_client
-from modules.processes.edgecore.local.pods import table
 
 if TYPE_CHECKING:
     import argparse
@@ -87,7 +87,7 @@ def _pod_table(usage: Sequence[Usage], chosen: argparse.Namespace) -> list[str]:
         rows.append((*blank, "________", "________", "________"))
         rows.append((*blank, "", _cores(sums[0]), _bytes(sums[1])))
     lines = rows if chosen.no_headers else [head, *rows]
-    return table(lines if chosen.all_namespaces else [cells[1:] for cells in lines])
+    return aligned(lines if chosen.all_namespaces else [cells[1:] for cells in lines])
 
 
 def _top_node(chosen: argparse.Namespace, names: Sequence[str]) -> int:
@@ -101,7 +101,7 @@ def _top_node(chosen: argparse.Namespace, names: Sequence[str]) -> int:
     cpu, memory = cores(first.node.cpu, second.node.cpu), _working_set(second.node.memory)
     row = (name, _cores(cpu), _share(cpu, allocatable["cpu"]), _bytes(memory), _share(memory, allocatable["memory"]))
     head = ("NAME", "CPU(cores)", "CPU(%)", "MEMORY(bytes)", "MEMORY(%)")
-    print_lines(table([row] if chosen.no_headers else [head, row]))
+    print_lines(aligned([row] if chosen.no_headers else [head, row]))
     return ExitCode.OK
 
 

@@ -17,6 +17,7 @@ from edged.images.progress import PulledLayer, PullProgress, megabytes, progress
 from edged.pods.labels import POD_NAME, POD_NAMESPACE
 from modules.apimachinery.attempts import AttemptError
 from modules.apimachinery.image_names import listed_name
+from modules.apimachinery.printing.tables import aligned
 from modules.apimachinery.printing.terminal import print_lines
 from modules.processes.edgecore.reporting import reporting_errors
 from modules.processes.edgecore.runtime_commands.connection import config_of, connected
@@ -259,6 +260,4 @@ def _print(images: list[cri.Image]) -> None:
         for image in images
         for name in (list(image.repo_tags) or list(image.repo_digests) or ["<none>"])
     ]
-    width = max((len(name) for name, *_ in rows), default=5)
-    lines = [f"{name:<{width}}  {key:<{_ID_LETTERS}}  {size:>12}" for name, key, size in sorted(rows)]
-    print_lines([f"{'IMAGE':<{width}}  {'ID':<{_ID_LETTERS}}  {'BYTES':>12}", *lines])
+    print_lines(aligned([("IMAGE", "ID", "BYTES"), *sorted(rows)]))

@@ -17,8 +17,8 @@ from edged.cri.endpoint import socket_path
 from edged.errors import EdgedError
 from edged.pods.labels import POD_NAME, POD_NAMESPACE
 from modules.apimachinery.printing.ages import human_duration
+from modules.apimachinery.printing.tables import aligned
 from modules.apimachinery.printing.terminal import print_error, print_json, print_lines, print_yaml
-from modules.processes.edgecore.local.pods import table
 from modules.processes.edgecore.reporting import reporting_errors
 from modules.processes.edgecore.runtime_commands.connection import config_of, connected
 from modules.processes.edgecore.runtime_commands.documents import information_of, plain, without_values
@@ -82,7 +82,7 @@ def containers(chosen: argparse.Namespace) -> None:
             )
         case form:
             rows = [row(each, time.time(), wide=form == "wide") for each in found]
-            print_lines(table([_HEAD + _WIDE if form == "wide" else _HEAD, *rows]))
+            print_lines(aligned([_HEAD + _WIDE if form == "wide" else _HEAD, *rows]))
 
 
 def short(identity: str) -> str:

@@ -6,7 +6,7 @@ from functools import wraps
 from time import gmtime, strftime
 
 from beehive.errors import BeehiveError
-from beehive.printable import printable
+from modules.apimachinery.printing.tables import aligned
 from modules.apimachinery.printing.terminal import print_error, print_lines
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.config import ConfigError
@@ -33,11 +33,7 @@ def database_command(function: Callable[[argparse.Namespace], None]) -> Callable
 
 def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print rows under their heads, in columns."""
-    lines = [heads, *([printable(cell) for cell in row] for row in rows)]
-    widths = [max(len(line[place]) for line in lines) for place in range(len(heads))]
-    for line in lines:
-        padded = "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        print_lines([padded.rstrip()])
+    print_lines(aligned([heads, *rows]))
 
 
 def seconds_of(milliseconds: int) -> str:

@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from beehive.printable import printable
 from modules.apimachinery.printing.columns import columns_of
 from modules.apimachinery.printing.event_order import event_order
 from modules.apimachinery.printing.fields import JsonObject, objects_at, text_at
+from modules.apimachinery.printing.tables import aligned
 from modules.kubectl.describers.common import Related
 from modules.kubectl.describers.pod import describe_pod
 
@@ -62,8 +62,5 @@ def events_table(events: list[JsonObject], now: float) -> str:
     columns = [column for column in columns_of("Event") if not column.wide]
     rows = [tuple(column.title.upper() for column in columns)]
     in_order = sorted(events, key=event_order)
-    rows += [tuple(printable(str(column.cell(event, now))) for column in columns) for event in in_order]
-    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
+    rows += [tuple(str(column.cell(event, now)) for column in columns) for event in in_order]
+    return "\n".join(aligned(rows))

@@ -8,9 +8,10 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from modules.apimachinery.printing.tables import aligned
 from modules.apimachinery.printing.terminal import print_error, print_json, print_lines, print_text, print_yaml
 from modules.processes.common.doctor.check_result import CheckResult, Level, lines
-from modules.processes.edgecore.local.pods import row, table
+from modules.processes.edgecore.local.pods import row
 
 EVIL = "\x1b[2J\x1b[31;1mred\x1b[8mhidden\r\n\x9b5m\u202e\x7f"
 
@@ -55,7 +56,7 @@ def test_json_and_yaml_say_the_same_as_before(value: Any) -> None:
 
 def test_a_pod_and_a_verdict_stay_one_line_each() -> None:
     pod = {"metadata": {"name": EVIL, "namespace": "d"}, "status": {"reason": EVIL}}
-    assert all(line.isprintable() for line in table([("NAME",) * 7, row(pod, 0.0)]))
+    assert all(line.isprintable() for line in aligned([("NAME",) * 7, row(pod, 0.0)]))
     assert len(lines([CheckResult("check", Level.OK, "text", "")], terminal=True)) == 1
 
 

@@ -242,7 +242,7 @@ def test_a_listener_that_fails_ends_its_request_only(api: Api, caplog: pytest.Lo
     api.service.subscriptions.publish(_OBJECT)
     assert api.service.ended.get(timeout=TIMEOUT) == "watch"
     assert api.start().response()[0] == 200
-    assert "what listens to GET /watch failed" in caplog.text
+    assert "the listener of GET /watch failed" in caplog.text
     assert "secret" not in caplog.text
 
 

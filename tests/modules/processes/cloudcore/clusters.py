@@ -7,8 +7,8 @@ from typing import Any, Final
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles
 from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.processes.cloudcore.config import TlsConfig
-from modules.processes.cloudcore.control_client import Apply, Get
 from tests.modules.processes.cloudcore.stubs import Stub
+from tests.support.control_client import Apply, Get
 from tests.support.kubeconfigs import write_kubeconfig, write_token_file
 from tests.support.ports import free_port
 

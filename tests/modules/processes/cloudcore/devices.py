@@ -4,10 +4,10 @@ import json
 from typing import Any
 
 from beehive.message import Message
-from modules.processes.cloudcore.control_client import Apply, ControlClient
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.objects import namespace
 from tests.modules.processes.cloudcore.stubs import CLOCK, Edge
+from tests.support.control_client import Apply, ControlClient
 
 GROUP = "/apis/devices.kubeedge.io/v1beta1"
 Json = dict[str, Any]

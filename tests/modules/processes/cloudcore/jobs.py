@@ -5,9 +5,9 @@ from typing import Any
 
 from beehive.message import Message
 from modules.apimachinery.node_jobs import API_VERSION
-from modules.processes.cloudcore.control_client import ControlClient
 from tests.end_to_end.processes import wait_until
 from tests.modules.processes.cloudcore.stubs import CLOCK, Edge
+from tests.support.control_client import ControlClient
 
 Json = dict[str, Any]
 EDGE = {"node-role.kubernetes.io/edge": ""}

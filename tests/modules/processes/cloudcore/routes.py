@@ -6,10 +6,10 @@ import ssl
 from contextlib import closing
 from typing import Any
 
-from modules.processes.cloudcore.control_client import Apply, ControlClient
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.objects import namespace
 from tests.modules.cloud.router.rules import endpoint
+from tests.support.control_client import Apply, ControlClient
 from tests.support.patience import PATIENCE
 
 GROUP = "/apis/rules.kubeedge.io/v1"

@@ -16,8 +16,8 @@ from modules.cloud.storage.database import IN_MEMORY
 from modules.cloud.storage.database.engine import make_engine, url_of
 from modules.cloud.storage.database.tables import object_syncs
 from modules.processes.cloudcore.config import CloudCoreConfig
-from modules.processes.cloudcore.control_client import ControlClient
 from modules.processes.cloudcore.process import CloudCore
+from tests.support.control_client import ControlClient
 
 DEADLINE = 60.0
 CLOCK = RealClock()

@@ -16,13 +16,13 @@ import pytest
 
 from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.config import AuditLogConfig, TlsConfig
-from modules.processes.cloudcore.control_client import Apply
 from modules.processes.cloudcore.control_service import AuditState
 from modules.processes.common.exit_codes import ExitCode
 from tests.end_to_end.processes import Process, wait_until
 from tests.end_to_end.test_backup import call
 from tests.modules.processes.cloudcore.stubs import DEADLINE, Stub
 from tests.modules.processes.cloudcore.test_secure_port import Secure
+from tests.support.control_client import Apply
 
 _TOKENS = 'admins-token,alice,1,"system:masters"\nplain-token,bob,2\n'
 _CONF = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "conf-"}, "data": {"a": "s3cret"}}

@@ -11,11 +11,11 @@ from modules.insight.fleet.changes import ChangeRow
 from modules.processes.cloudcore import control_client
 from modules.processes.cloudcore.changes_command import table
 from modules.processes.cloudcore.cli import main
-from modules.processes.cloudcore.control_client import Apply
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.tables import lines_of
 from tests.end_to_end.processes import wait_until
 from tests.modules.processes.cloudcore.stubs import Stub
+from tests.support.control_client import Apply
 
 
 def cells(line: str) -> list[str]:

@@ -12,12 +12,12 @@ import pytest
 from beehive.message import Message
 from modules.apimachinery.application import Target, Verb, application, message_of
 from modules.processes.cloudcore.cli import main
-from modules.processes.cloudcore.control_client import Apply, Delete, Get
 from modules.processes.common.exit_codes import ExitCode
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.objects import configmap, node, pod, secret, service
 from tests.modules.processes.cloudcore.clusters import Cluster
 from tests.modules.processes.cloudcore.stubs import CLOCK, Edge, acknowledged
+from tests.support.control_client import Apply, Delete, Get
 
 USES: dict[str, Any] = {"volumes": [{"name": "v", "configMap": {"name": "settings"}}]}
 

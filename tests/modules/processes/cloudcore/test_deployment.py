@@ -14,10 +14,10 @@ from modules.apimachinery.kinds import KINDS
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, open_authority
 from modules.cloud.devicecontroller.definitions import definitions
 from modules.lab.site.commands import parser_of
-from modules.processes.cloudcore.control_client import Apply
 from tests.modules.processes.cloudcore.deployment import DEPLOY, ONE, REPLICAS, device_definitions, manifests, of_kind
 from tests.modules.processes.cloudcore.stubs import CLOCK, Stub
 from tests.packaging.changes import released
+from tests.support.control_client import Apply
 from tests.support.patience import PATIENCE
 
 _OF_LIST: Final = re.compile(r"list\[(.*)\]")

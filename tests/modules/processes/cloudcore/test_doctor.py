@@ -11,7 +11,6 @@ from modules.cloud.messages import Cloudcores, LinkSession, NodeConnection
 from modules.insight.fleet.lacks import Lack
 from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.config import TlsConfig
-from modules.processes.cloudcore.control_client import Apply
 from modules.processes.cloudcore.control_service import AuditState
 from modules.processes.cloudcore.doctor_checks import CloudFacts, DatabaseServer, check_cloud
 from modules.processes.common.doctor.check_result import CheckResult, Level
@@ -19,6 +18,7 @@ from modules.processes.common.exit_codes import ExitCode
 from tests.modules.cloud.apiextensions.definition import definition
 from tests.modules.cloud.objects import pod
 from tests.modules.processes.cloudcore.stubs import Stub
+from tests.support.control_client import Apply
 from tests.support.postgresql import PrivatePostgresql, needs_postgresql
 
 NOW = 1795139667.0

@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from modules.processes.cloudcore.control_client import Apply
 from modules.processes.cloudcore.process import CloudCore
 from tests.modules.cloud.objects import node, pod
 from tests.modules.processes.cloudcore.stubs import DEADLINE, Edge, Stub, acknowledged, edge_at
 from tests.modules.processes.cloudcore.test_cli import Running
+from tests.support.control_client import Apply
 
 pytestmark = pytest.mark.timeout(600)
 

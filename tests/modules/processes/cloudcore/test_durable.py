@@ -10,10 +10,10 @@ import pytest
 from websockets.exceptions import WebSocketException
 
 from beehive.errors import BeehiveError
-from modules.processes.cloudcore.control_client import Apply, ControlClient, Delete, Get
 from tests.end_to_end.processes import Process, wait_until
 from tests.modules.cloud.objects import configmap, node, pod
 from tests.modules.processes.cloudcore.stubs import Edge, Stub, edge_at
+from tests.support.control_client import Apply, ControlClient, Delete, Get
 from tests.support.ports import free_port
 
 USES: dict[str, Any] = {"volumes": [{"name": "v", "configMap": {"name": "settings"}}]}

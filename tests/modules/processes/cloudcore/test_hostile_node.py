@@ -11,10 +11,10 @@ from beehive.names import ModuleName
 from modules.apimachinery.application import Target, Verb, application, message_of
 from modules.apimachinery.kinds import JsonObject
 from modules.processes.cloudcore.config import TlsConfig
-from modules.processes.cloudcore.control_client import Apply, Get
 from tests.modules.cloud.objects import configmap, namespace, node, pod, secret
 from tests.modules.processes.cloudcore.stubs import CLOCK, Edge, Stub
 from tests.modules.processes.cloudcore.test_tls import Joining
+from tests.support.control_client import Apply, Get
 
 
 class Battlefield:

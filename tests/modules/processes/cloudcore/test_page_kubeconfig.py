@@ -16,13 +16,13 @@ from modules.cli.errors import StatusError, UnreachableError
 from modules.page.api import FleetApi
 from modules.page.server import PageServer
 from modules.processes.cloudcore.cli import main
-from modules.processes.cloudcore.control_client import Apply
 from modules.processes.cloudcore.page_command import cluster_api, cluster_of
 from tests.end_to_end.processes import wait_until
 from tests.modules.processes.cloudcore.test_page_port import ALICE, BOB, DEVICES, NODES, PODS, granted
 from tests.modules.processes.cloudcore.test_page_port import secure as secure  # noqa: PLC0414 - a fixture
 from tests.modules.processes.cloudcore.test_secure_port import Secure
 from tests.support.browser import browser, why_none
+from tests.support.control_client import Apply
 from tests.support.kubeconfigs import TOKEN, write_kubeconfig
 
 

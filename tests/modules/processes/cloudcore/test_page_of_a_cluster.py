@@ -12,7 +12,6 @@ from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles
 from modules.page.service import HEADERS
 from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.config import TlsConfig
-from modules.processes.cloudcore.control_client import Apply, Delete
 from modules.processes.cloudcore.in_process_client import Credentials
 from modules.processes.cloudcore.page_cluster_users import ClusterUsers
 from modules.processes.cloudcore.page_command import cluster_of
@@ -31,6 +30,7 @@ from tests.modules.processes.cloudcore.test_page_port import (
 )
 from tests.modules.processes.cloudcore.test_secure_port import Secure
 from tests.support.clocks import StandingClock
+from tests.support.control_client import Apply, Delete
 from tests.support.kubeconfigs import TOKEN, write_kubeconfig
 
 

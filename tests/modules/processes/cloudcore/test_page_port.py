@@ -23,7 +23,6 @@ from modules.page.service import HEADERS
 from modules.page.shells import KEY_PROTOCOL
 from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.config import CloudStreamConfig, TlsConfig
-from modules.processes.cloudcore.control_client import Apply
 from modules.processes.cloudcore.page_port import hosts_of
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.cloudstream.edges import Edge, edge_at
@@ -31,6 +30,7 @@ from tests.modules.processes.cloudcore.devices import People, device, model
 from tests.modules.processes.cloudcore.stubs import DEADLINE, Stub
 from tests.modules.processes.cloudcore.test_secure_port import Secure
 from tests.support.browser import browser, why_none
+from tests.support.control_client import Apply
 
 TOKENS = 'admins-token,alice,1,"system:masters"\nplain-token,bob,2\nviewer-token,vera,3\n'
 TOKENS += "".join(f"{name}-token,{name},{name}\n" for name in ("nora", "dora", "ines"))

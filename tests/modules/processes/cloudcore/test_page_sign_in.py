@@ -15,13 +15,13 @@ import pytest
 
 from modules.cloud.authentication.jws import to_base64url
 from modules.processes.cloudcore.config import TlsConfig
-from modules.processes.cloudcore.control_client import Apply
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.authentication.oidc.provider import CLIENT, Provider, claims, signed
 from tests.modules.processes.cloudcore.stubs import CLOCK, Stub
 from tests.modules.processes.cloudcore.test_page_port import NODES, Answer, Visitor, granted
 from tests.modules.processes.cloudcore.test_secure_port import Secure
 from tests.support.browser import browser, why_none
+from tests.support.control_client import Apply
 from tests.support.http_application import Heard, Reply
 
 SITE = "/realms/edge"

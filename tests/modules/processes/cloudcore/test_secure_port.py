@@ -32,12 +32,12 @@ from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, 
 from modules.processes.cloudcore.api_listeners import ApiListener
 from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.config import TlsConfig
-from modules.processes.cloudcore.control_client import Apply, Get
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.apiextensions.definition import DEFINITIONS, DEVICES, definition
 from tests.modules.cloud.cloudhub.certificates.made import OPENSSL_LAG, csr, new_key
 from tests.modules.cloud.objects import SIGNING_REQUEST, pod, secret
 from tests.modules.processes.cloudcore.stubs import CLOCK, DEADLINE, Stub
+from tests.support.control_client import Apply, Get
 
 _CURL = shutil.which("curl")
 _KUBECTL = shutil.which("kubectl")

@@ -10,12 +10,12 @@ import pytest
 from modules.apimachinery.kinds import JsonObject
 from modules.cloud.coordination.lease_settings import NAMESPACE, LeaseSettings
 from modules.processes.cloudcore.cli import main
-from modules.processes.cloudcore.control_client import Get
 from modules.processes.common.exit_codes import ExitCode
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.objects import node
 from tests.modules.processes.cloudcore.clusters import Cluster
 from tests.modules.processes.cloudcore.stubs import Stub
+from tests.support.control_client import Get
 
 QUICK = LeaseSettings(period=0.5)
 """So that who starts first knows of the other, and the other way round, before a minute has passed."""

@@ -11,11 +11,11 @@ from websockets.exceptions import ConnectionClosed
 
 from modules.cloud.storage.database.engine import make_engine, url_of
 from modules.cloud.storage.database.tables import tables
-from modules.processes.cloudcore.control_client import Apply, Delete, Get
 from modules.processes.cloudcore.errors import ControlError
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.objects import configmap, node, pod
 from tests.modules.processes.cloudcore.stubs import Edge, Stub, acknowledged
+from tests.support.control_client import Apply, Delete, Get
 from tests.support.postgresql import PrivatePostgresql, needs_postgresql
 
 Clouds = tuple[Stub, Stub]

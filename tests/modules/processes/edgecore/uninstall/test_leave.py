@@ -11,7 +11,6 @@ import pytest
 
 from modules.cli.rest import MERGE_PATCH, RestClient
 from modules.processes.cloudcore.config import TlsConfig
-from modules.processes.cloudcore.control_client import Apply, Get
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.cli import main
 from modules.processes.edgecore.config import EdgeCoreConfig
@@ -21,6 +20,7 @@ from modules.processes.edgecore.uninstall import leave as module
 from modules.processes.edgecore.upgrade.updater import NodeHandle
 from tests.modules.processes.cloudcore.stubs import Stub
 from tests.modules.processes.cloudcore.test_secure_port import Secure
+from tests.support.control_client import Apply, Get
 from tests.support.kubeconfigs import write_kubeconfig, write_token_file
 
 pytestmark = pytest.mark.timeout(600)
