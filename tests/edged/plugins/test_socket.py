@@ -55,7 +55,7 @@ def test_a_plugin_that_is_slow_to_answer_a_connection_is_waited_for(directory: P
     clock.close()
 
 
-_SECRET = "s3cret"
+_QUOTED = "s3cret"
 
 
 class Refusal(grpc.RpcError):  # type: ignore[misc]
@@ -65,22 +65,22 @@ class Refusal(grpc.RpcError):  # type: ignore[misc]
         return grpc.StatusCode.INTERNAL
 
     def details(self) -> str:
-        return f"cannot log in with {_SECRET}"
+        return f"cannot log in with {_QUOTED}"
 
 
 def test_an_error_of_a_plugin_has_the_secret_nowhere(directory: Path) -> None:
     """Neither in its text nor in a cause, which a traceback would show."""
     plugin = PluginSocket(directory / "d.sock")
-    refuse = Mock(side_effect=Refusal(_SECRET))
+    refuse = Mock(side_effect=Refusal(_QUOTED))
     with (
         patch.object(plugin, "_channel", Mock(unary_unary=lambda *_, **__: refuse)),
         pytest.raises(PluginCallError) as raised,
     ):
         plugin.call(
-            "csi.v1.Node/NodeGetInfo", csi.NodeGetInfoRequest(), csi.NodeGetInfoResponse, SECONDS, secrets=[_SECRET]
+            "csi.v1.Node/NodeGetInfo", csi.NodeGetInfoRequest(), csi.NodeGetInfoResponse, SECONDS, secrets=[_QUOTED]
         )
     plugin.close()
-    assert _SECRET not in "".join(traceback.format_exception(raised.value))
+    assert _QUOTED not in "".join(traceback.format_exception(raised.value))
     assert raised.value.code == "INTERNAL"
     assert refuse.call_args.kwargs == {"timeout": SECONDS}
 
