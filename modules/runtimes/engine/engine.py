@@ -268,12 +268,14 @@ class Sandboxes(Generic[ContainerT]):
         if sandbox is None or sandbox.is_released:
             return
         was_ready, is_made = sandbox.mark_stopped(), not sandbox.is_being_made
-        for container in self._registry.containers(sandbox.id):
-            self._containers.settle_and_kill(container)
-        self._driver.stop_sandbox(sandbox)
-        sandbox.is_released = is_made
-        if was_ready:
-            self._announcer.sandbox(cri.CONTAINER_STOPPED_EVENT, sandbox)
+        try:
+            for container in self._registry.containers(sandbox.id):
+                self._containers.settle_and_kill(container)
+            self._driver.stop_sandbox(sandbox)
+            sandbox.is_released = is_made
+        finally:
+            if was_ready:  # and is no longer, whatever is left of it
+                self._announcer.sandbox(cri.CONTAINER_STOPPED_EVENT, sandbox)
 
     def remove(self, sandbox_id: str) -> None:
         """Stop the sandbox, remove its containers, and forget it.

@@ -26,6 +26,7 @@ from modules.runtimes.shim.shim import Shim, write_json
 
 _DESCRIPTOR_LIMIT = 3
 _SHIM_FAILED_EXIT_CODE = 255
+_BUILT = "built"
 
 
 def serve(descriptor: int) -> None:
@@ -93,13 +94,17 @@ def _candidates() -> tuple[Namespacing, ...]:
 
 
 def _try_out(namespacing: Namespacing, scratch: str) -> str:
-    """Build a root as for a container, in a process of its own; return why that failed, or an empty text."""
+    """Build a root as for a container, in a process of its own; return why that failed, or an empty text. A process
+    that says nothing, as it was killed, has not succeeded.
+    """
+    unknown = f"a {namespacing} namespace: the attempt has ended early"
     read_end, write_end = os.pipe2(os.O_CLOEXEC)
     if os.fork() == 0:
-        reason = ""
+        reason = unknown
         try:
             roots.leave_host_mounts(namespacing)
             roots.build([["scaffold", "/", scratch], ["readonly", scratch], ["enter", scratch]])
+            reason = _BUILT
         except OSError as error:
             reason = f"a {namespacing} namespace: {error.strerror} ({error.filename})"
         finally:
@@ -107,4 +112,5 @@ def _try_out(namespacing: Namespacing, scratch: str) -> str:
             os._exit(0)
     os.close(write_end)
     with os.fdopen(read_end) as answer:
-        return answer.read()
+        reason = answer.read() or unknown
+    return "" if reason == _BUILT else reason

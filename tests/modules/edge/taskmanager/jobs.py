@@ -101,6 +101,7 @@ class Node:
         upgrades: its installation.
         configuration: its configuration.
         keys: settings that a job may change.
+        is_silent: whether the store does not answer, until a test says so.
     """
 
     def __init__(
@@ -114,6 +115,7 @@ class Node:
         upgrades: FakeUpgrades | None = None,
         configuration: FakeConfiguration | None = None,
         keys: tuple[str, ...] = (),
+        is_silent: bool = False,
     ) -> None:
         self.bee = bee
         self.machine = FakeMachine()
@@ -121,8 +123,7 @@ class Node:
         self.rows: dict[str, Any] = {} if row is None else {ROW: row}
         self.history: list[Any] = []
         """Each state of the job's row; None where it was deleted."""
-        self.is_silent = False
-        """Whether the store does not answer."""
+        self.is_silent = is_silent
         bee.answer(ModuleName.METAMANAGER, self._store)
         opener = self.runtime.connect if runs_containers else None
         settings = TaskManagerSettings(node, allowed, keys)

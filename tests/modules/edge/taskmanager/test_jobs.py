@@ -192,17 +192,25 @@ def test_one_job_runs_at_a_time(bee: Harness) -> None:
     assert node.ends()[-1] == ("Pull", True, "")
 
 
-def test_a_job_goes_on_after_a_restart(bee: Harness) -> None:
-    """With the action that had begun; one that comes meanwhile is told so."""
+@pytest.mark.parametrize("is_silent", [False, True])
+def test_a_job_goes_on_after_a_restart(bee: Harness, *, is_silent: bool) -> None:
+    """With the action that had begun; one that comes before the store tells of it waits, and is told so."""
     row = {
         "resource": f"{API_VERSION}/imageprepulljob/a/node/n1", "spec": pull(IMAGE), "action": "Pull",
         "reports": [{"action": "Check", "succ": True}],
     }  # fmt: skip
-    node = Node(bee, row=row)
+    node = Node(bee, row=row, is_silent=is_silent)
+    bee.run_for(100 if is_silent else 0)
     node.job("imageprepulljob/b", pull(OTHER))
     bee.run_for(1)
+    node.is_silent = False
+    bee.run_for(100 if is_silent else 0)
     found = [(each["job"], each["action"], each["succ"], each["reason"]) for each in node.reports()]
-    assert found == [("a", "Pull", True, ""), ("b", "Check", True, ""), ("b", "Pull", True, "")]
+    pulled = ("a", "Pull", True, "")
+    if is_silent:
+        assert found == [("b", "Check", False, "busy with a"), pulled]
+    else:
+        assert found == [pulled, ("b", "Check", True, ""), ("b", "Pull", True, "")]
     assert ROW not in node.rows
 
 

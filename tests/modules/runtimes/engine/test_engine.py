@@ -360,7 +360,9 @@ def test_a_sandbox_that_is_removed_while_it_is_made_is_listed_until_its_network_
 def test_a_sandbox_is_released_once_but_again_after_a_failure_and_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A client stops each sandbox before it removes it, also one that it has stopped before."""
+    """A client stops each sandbox before it removes it, also one that it has stopped before. It hears of its end once,
+    also if the first attempt fails.
+    """
     life, asked = Life(1, tmp_path / "state"), list[str]()
     life.machine.meanwhile = lambda _sandbox: None
 
@@ -377,6 +379,10 @@ def test_a_sandbox_is_released_once_but_again_after_a_failure_and_a_restart(
         life.engine.sandboxes.stop(made)
     assert asked == ["run", "stop", "stop"]
     life.engine.close()
+    told = []
+    while (event := life.events._queue.get(timeout=PATIENCE)) is not None:
+        told.append(event.container_event_type)
+    assert told == [cri.CONTAINER_CREATED_EVENT, cri.CONTAINER_STARTED_EVENT, cri.CONTAINER_STOPPED_EVENT]
     life.begin()
     life.engine.sandboxes.stop(made)
     life.engine.sandboxes.remove(made)

@@ -13,7 +13,7 @@ import pytest
 from modules.runtimes.engine import journal as journal_module
 from modules.runtimes.engine.journal import NAME, Journal
 from tests.support.descriptors import open_descriptors
-from tests.support.failing import Attempt, Failing, fail_at_each_call
+from tests.support.failing import Attempt, Failing, census, fail_at_each_call
 from tests.support.patience import PATIENCE
 
 
@@ -149,6 +149,7 @@ def test_whichever_call_of_writing_it_anew_fails_later_frames_are_kept(tmp_path:
     """In the file that has the name by then; and a flush that passes has made that name durable."""
     for at in range(20):
         (root := tmp_path / str(at)).mkdir()
+        before = census()
         journal, failing = Journal(root, "first"), Failing(at)
         journal.add(_directory(root), {"one": b"1" * 100})
         journal._limit = journal._size - 1 if is_large else 0
@@ -161,6 +162,8 @@ def test_whichever_call_of_writing_it_anew_fails_later_frames_are_kept(tmp_path:
         journal.add(_directory(root), {"two": b"2"})
         synced = _synced_by(journal.flush)
         journal.close()
+        failing.forget()
+        assert not census().more_than(before)
         assert has_passed or root in synced
         assert _restored(root, "second") == {"a/one": b"1" * 100, "a/two": b"2"}, at
         if not failing.has_failed:

@@ -87,14 +87,14 @@ def test_what_cannot_be_watched_is_closed_and_forgotten(
 
     def make(failing: Failing) -> Attempt:
         monkeypatch.setattr(watcher, "_epoll", failing.calls_of(select.epoll(), "register"))
-        ending = Ending()
-        ending.end()
 
         def run() -> None:
+            ending = Ending()
+            ending.end()
             watcher.add(ending)
             watcher.settle()
 
-        return Attempt(run, (watcher,), is_repeatable=False)
+        return Attempt(run, (watcher,))
 
     assert fail_at_each_call(make) == 1
 

@@ -1,9 +1,11 @@
 """What is left of shims whose start fails half-way."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,6 +17,7 @@ from modules.runtimes.process import shim_manager
 from modules.runtimes.process.shim_client import ShimClient
 from modules.runtimes.process.shim_manager import ShimManager, _kill_if_marked
 from modules.runtimes.process.shim_spawner import ShimSpawner
+from modules.runtimes.shim import roots, spawner
 from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call
 
 
@@ -68,6 +71,23 @@ def test_a_spawner_that_cannot_be_started_leaves_no_socket(tmp_path: Path, monke
     assert not census().more_than(before)
     assert caught.value is not None, "what the error holds is not collected before"
     spawner.stop()
+
+
+@pytest.mark.parametrize("end", [lambda _: os.kill(os.getpid(), signal.SIGKILL), Failing(0, MemoryError()).call(print)])
+def test_mounts_that_could_not_be_tried_out_do_not_count_as_possible(
+    monkeypatch: pytest.MonkeyPatch, end: Callable[[str], None]
+) -> None:
+    """As when there is no memory for the attempt: each pod would fail later."""
+    forked, fork = list[int](), os.fork
+
+    def forks() -> int:
+        forked.append(fork())
+        return forked[-1]
+
+    monkeypatch.setattr(os, "fork", forks)
+    monkeypatch.setattr(roots, "leave_host_mounts", end)
+    assert spawner._try_out("user", "/nowhere") == "a user namespace: the attempt has ended early"
+    os.waitpid(forked[0], 0)
 
 
 def test_a_spawner_that_is_stopped_before_its_probe_was_asked_for_leaves_no_socket(tmp_path: Path) -> None:
