@@ -2,12 +2,14 @@
 
 import socket
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from beehive.clock import Clock
 
 
-class Attempt(NamedTuple):
+class Attempt(msgspec.Struct, frozen=True):
     """One address of a host, and the time for it."""
 
     family: int

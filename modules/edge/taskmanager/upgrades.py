@@ -5,7 +5,9 @@ version and nothing else. Neither an image nor a digest in it is read, and no jo
 """
 
 import re
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
+
+import msgspec
 
 from beehive import Module
 from modules.apimachinery.node_jobs import UpgradeSpec
@@ -17,7 +19,7 @@ NOT_INSTALLED: Final = "this edgecore is in no directory of versions: `edgecore 
 INTERRUPTED: Final = "the upgrade was interrupted before the switch"
 
 
-class UpgradeState(NamedTuple):
+class UpgradeState(msgspec.Struct, frozen=True):
     """The versions of a node."""
 
     current: str

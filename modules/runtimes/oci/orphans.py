@@ -11,7 +11,9 @@ import select
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from beehive.files.reading import read_to_end
 
@@ -28,7 +30,7 @@ _LONGEST: Final = 16 * 1024 * 1024
 """Bytes read of a command line or an environment. The kernel bounds both by the stack's limit, mostly 2 MB."""
 
 
-class Orphan(NamedTuple):
+class Orphan(msgspec.Struct, frozen=True):
     """A process. `done` returns whether its critical work is finished; None if only its end shows that."""
 
     pid: int

@@ -1,7 +1,9 @@
 """SELinux labels of a container. Where the kernel has no SELinux they are left out, as containerd and CRI-O do."""
 
 import re
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from modules.runtimes.engine.errors import BadRequestError
 from modules.runtimes.oci.spec.machine import Machine
@@ -17,7 +19,7 @@ _PART: Final = re.compile(r"[A-Za-z0-9_.-]{1,255}")
 _RANGE: Final = re.compile(r"[A-Za-z0-9_.:,-]{1,1024}")
 
 
-class SelinuxLabels(NamedTuple):
+class SelinuxLabels(msgspec.Struct, frozen=True):
     """Labels of a container; empty for the runtime's own."""
 
     process: str = ""
