@@ -3,11 +3,11 @@
 import base64
 import hashlib
 import os
-import re
 from urllib.parse import urlsplit
 
 import msgspec
 
+from beehive.patterns import pattern
 from edgehub.deflate import OFFER, Agreement, agreement
 from edgehub.errors import SettingsError, UpgradeError
 
@@ -24,8 +24,8 @@ _BAD_REQUEST = 400
 _LABEL = 63
 """Characters of a part of a name."""
 _PORTS = {"ws": 80, "wss": 443}
-_PRINTABLE = re.compile(r"[!-~]+")
-_VALUE = re.compile(r"[ -~]*")
+_PRINTABLE = pattern(r"[!-~]+")
+_VALUE = pattern(r"[ -~]*")
 
 
 class Target(msgspec.Struct, frozen=True):

@@ -10,11 +10,12 @@ from typing import Final, Protocol
 import msgspec
 
 from beehive import Module
+from beehive.patterns import pattern
 from modules.apimachinery.node_jobs import UpgradeSpec
 from modules.edge.taskmanager.actions import ActionEnd, Done
 from modules.edge.taskmanager.programs import EVERY, ProgramEnd, run_program
 
-_VERSION: Final = re.compile(r"v?([0-9][0-9A-Za-z.+]{0,60})", re.ASCII)
+_VERSION: Final = pattern(r"v?([0-9][0-9A-Za-z.+]{0,60})", re.ASCII)
 NOT_INSTALLED: Final = "this edgecore is in no directory of versions: `edgecore upgrade` makes one, on the node"
 INTERRUPTED: Final = "the upgrade was interrupted before the switch"
 
