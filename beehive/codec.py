@@ -22,6 +22,7 @@ from beehive.decoding import decode_json, json_decoder
 from beehive.errors import ContentError, FrameError
 from beehive.message import Header, Message, Route
 from beehive.nesting import check_nesting, read_json
+from beehive.patterns import pattern
 
 T = TypeVar("T")
 
@@ -43,7 +44,7 @@ _encoder = msgspec.json.Encoder()
 _value_at = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_no_constant).raw_decode
 _pairs = json.JSONDecoder(object_pairs_hook=list, parse_int=str, parse_float=str, parse_constant=_no_constant).decode
 _space = re.compile(r"[ \t\n\r]*").match
-_lone_surrogate = re.compile("[\ud800-\udfff]")
+_lone_surrogate = pattern("[\ud800-\udfff]")
 
 _HEADER_TYPES: dict[str, type[Any]] = {
     "msg_id": str,
@@ -58,7 +59,7 @@ _UTF8_BYTES = 4
 """Bytes that a character has at most."""
 _INT64 = range(-(2**63), 2**63)
 _MALFORMED = (msgspec.DecodeError, UnicodeError)
-_NOT_UTF8 = re.compile("[\udc80-\udcff]")
+_NOT_UTF8 = pattern("[\udc80-\udcff]")
 """Python's characters for the bytes 128 to 255 that are not UTF-8 (`surrogateescape`)."""
 LONGEST_TEXT: Final = 1024
 """Bytes that a text of header or route may have. KubeEdge's longest resource is `node/NODE/NAMESPACE/TYPE/NAME`, with

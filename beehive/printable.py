@@ -10,16 +10,19 @@ the variation selectors, which emoji and names in Japanese have.
 import re
 from typing import Final
 
+from beehive.patterns import pattern
+
 CLIPPED: Final = 200
 """Characters that one value from outside may have in a log line or an error."""
 
-UNSAFE = re.compile(
+_CHARACTERS: Final = (
     "[\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164"
     "\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e00ff"
     "\U000e01f0-\U000e0fff]"
 )
 """The page has the same list (`words.js`)."""
-_UNSAFE_IN_LINES = re.compile(UNSAFE.pattern.replace("\x00-\x1f", "\x00-\x08\x0b-\x1f"))
+UNSAFE = pattern(_CHARACTERS)
+_UNSAFE_IN_LINES = pattern(_CHARACTERS.replace("\x00-\x1f", "\x00-\x08\x0b-\x1f"))
 
 
 def printable(text: str) -> str:

@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
+import msgspec
+
 from beehive import Message, Operation, ResourceType
 
 
@@ -42,7 +44,7 @@ class Traffic(NamedTuple):
     """Type of the resource; `other` for types that KubeEdge does not name."""
 
 
-class LinkState(NamedTuple):
+class LinkState(msgspec.Struct, frozen=True):
     """The link as it is now. Replaced as a whole, so that any thread may read it."""
 
     connected_at: float | None = None

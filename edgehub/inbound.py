@@ -8,6 +8,7 @@ import msgspec
 
 from beehive import BeehiveError, FrameError, Group, Hive, Message, ModuleName, Operation, Source, decode
 from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED, CONNECTION_RESOURCE
+from beehive.patterns import pattern
 from edgehub.counters import LinkCounters, Rejection
 from edgehub.dispatch import PUBLISH, Step, decide, late_object
 from edgehub.errors import LinkError
@@ -24,9 +25,9 @@ LINK_EVENT_GROUPS = (
 edgestream, which opens no tunnel before the node is registered there.
 """
 
-_MESSAGE_ID = re.compile(rb'"msg_id"\s*:\s*"([!-~]{1,64}?)"')
-_PARENT_ID = re.compile(rb'"parent_msg_id"\s*:\s*"([!-~]{1,64}?)"')
-_RESOURCE = re.compile(rb'"resource"\s*:\s*"([ -~]{1,512}?)"')
+_MESSAGE_ID = pattern(rb'"msg_id"\s*:\s*"([!-~]{1,64}?)"')
+_PARENT_ID = pattern(rb'"parent_msg_id"\s*:\s*"([!-~]{1,64}?)"')
+_RESOURCE = pattern(rb'"resource"\s*:\s*"([ -~]{1,512}?)"')
 
 
 class LinkHooks(msgspec.Struct, frozen=True):

@@ -83,7 +83,7 @@ def _certified(make_link: LinkFactory, certificates: CertificateManager) -> Link
 def _context(certificates: CertificateSettings) -> ContextFactory:
     """Return a factory that reads the files for each connection, so that the next one uses a renewed certificate."""
 
-    def make() -> ssl.SSLContext:
+    def make() -> "ssl.SSLContext":
         paths = certificates.paths
         return client_context(paths.authority, paths.certificate, paths.key)
 

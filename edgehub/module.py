@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Iterator
 from types import TracebackType
 
+import msgspec
 from pykka import ActorRef
 
 from beehive import (
@@ -238,7 +239,7 @@ class EdgeHub(Module):
     def _dial(self) -> None:
         self._redial, self._proven = None, False
         self._network.dialled()
-        self._counters.link = self._counters.link._replace(next_try=None)
+        self._counters.link = msgspec.structs.replace(self._counters.link, next_try=None)
         self._link = self._make_link()
         self._runner.tell(self._link)
 

@@ -8,7 +8,7 @@ from beehive.sockets.tls import default_client_context
 
 def client_context(
     authority: Path | None = None, certificate: Path | None = None, key: Path | None = None
-) -> ssl.SSLContext:
+) -> "ssl.SSLContext":
     """Return the context of a connection that verifies the cloud's certificate and name and presents the node's.
 
     Args:

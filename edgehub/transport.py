@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 
 from beehive import Clock
-from beehive.sockets.dialling import attempts
+from beehive.sockets.dialling import attempts, host_bytes
 from beehive.sockets.tls import default_client_context
 from edgehub.certificates.diagnosis import explain
 from edgehub.errors import ClosedHereError, DialError, LinkError
@@ -24,7 +24,7 @@ _QUEUED = struct.Struct("=i")
 _INFO = struct.Struct("=56xI60xQ")
 """From `struct tcp_info` (linux/tcp.h): tcpi_last_ack_recv, in milliseconds, and tcpi_bytes_acked, since Linux 4.1."""
 
-ContextFactory = Callable[[], ssl.SSLContext]
+ContextFactory = Callable[[], "ssl.SSLContext"]
 """Returns the TLS context for one connection; called for each, so that the next one uses a renewed certificate."""
 
 
@@ -113,7 +113,7 @@ class Transport:
         connection = self._connected()
         if not events or events.get(connection.fileno(), 0) & ~select.POLLOUT:
             return True
-        return isinstance(connection, ssl.SSLSocket) and connection.pending() > 0
+        return self._target.secure and isinstance(connection, ssl.SSLSocket) and connection.pending() > 0
 
     def receive(self, size: int) -> bytes | None:
         """Read at most `size` bytes; empty at the end of the stream, None when nothing has arrived."""
@@ -188,7 +188,7 @@ class Transport:
         try:
             context = self._make_context() if self._make_context else default_client_context()
             connection = self._socket = context.wrap_socket(
-                self._connected(), server_hostname=self._target.host, do_handshake_on_connect=False
+                self._connected(), server_hostname=host_bytes(self._target.host), do_handshake_on_connect=False
             )
             while True:
                 try:

@@ -3,11 +3,11 @@
 import base64
 import hashlib
 import os
-import re
 from urllib.parse import urlsplit
 
 import msgspec
 
+from beehive.patterns import pattern
 from edgehub.deflate import OFFER, Agreement, agreement
 from edgehub.errors import SettingsError, UpgradeError
 
@@ -21,9 +21,11 @@ _TLS_ALERT = b"\x15\x03"
 """Beginning of a TLS server's alert for a request without TLS."""
 _GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _BAD_REQUEST = 400
+_LABEL = 63
+"""Characters of a part of a name."""
 _PORTS = {"ws": 80, "wss": 443}
-_PRINTABLE = re.compile(r"[!-~]+")
-_VALUE = re.compile(r"[ -~]*")
+_PRINTABLE = pattern(r"[!-~]+")
+_VALUE = pattern(r"[ -~]*")
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -44,7 +46,7 @@ class Target(msgspec.Struct, frozen=True):
         try:
             parts = urlsplit(url)
             host, port = parts.hostname, parts.port
-            (host or "").encode("idna")
+            _check_labels(host or "")
         except ValueError as error:
             raise SettingsError("cannot read the URL of the cloud", url, str(error)) from error
         if parts.scheme not in _PORTS or not host or parts.username or not _PRINTABLE.fullmatch(url):
@@ -56,6 +58,13 @@ class Target(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
+
+
+def _check_labels(host: str) -> None:
+    """Raise ValueError for a name with a part that is empty or longer than DNS has them (RFC 1035, section 2.3.4)."""
+    *others, last = host.split(".")
+    if len(last) > _LABEL or not all(0 < len(label) <= _LABEL for label in others):
+        raise ValueError(f"a part of the name is empty or has more than {_LABEL} characters")
 
 
 class Upgrade:

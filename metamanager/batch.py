@@ -2,6 +2,8 @@
 
 from typing import Protocol
 
+import msgspec
+
 from beehive.trace_context import NO_CAUSE, Cause, current_cause, own_context, resumed
 from metamanager.errors import StoreError, StoreWriteError
 from metamanager.replies import Outcome, Reply
@@ -78,7 +80,7 @@ class Batch:
     def _mark_lost(self, outcome: Outcome, *, for_good: bool) -> Outcome:
         if outcome.retry is None or for_good:
             return Outcome(outcome.failure_replies())
-        return outcome._replace(lost=True)
+        return msgspec.structs.replace(outcome, lost=True)
 
     def _retry_deletions(self) -> None:
         """Repeat the lost deletions, which free room on the disk."""

@@ -1,7 +1,7 @@
 """The messages that metamanager sends in reply to a message."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -75,7 +75,7 @@ def refusal(request: Message, text: str, clock: Clock) -> Reply:
     return to_cloud(error)
 
 
-class Outcome(NamedTuple):
+class Outcome(msgspec.Struct, frozen=True):
     """The result of handling one message."""
 
     replies: Sequence[Reply]

@@ -7,6 +7,7 @@ import msgspec
 
 from beehive import Form, Message, Resource, ResourceType
 from beehive.decoding import decode_json
+from beehive.patterns import pattern
 from beehive.whole_numbers import whole_number
 
 SENT_IN_PART: Final = (ResourceType.ENDPOINTS, ResourceType.ENDPOINTSLICE)
@@ -153,7 +154,7 @@ class _EventTime(msgspec.Struct, frozen=True, rename="camel"):
     last_timestamp: str | None = None
 
 
-_NUMBER_OF_EVENT: Final = re.compile(r".*\.([0-9a-f]{1,16})", re.DOTALL)
+_NUMBER_OF_EVENT: Final = pattern(r".*\.([0-9a-f]{1,16})", re.DOTALL)
 """The end of an event's name: client-go takes the time in nanoseconds."""
 
 

@@ -23,7 +23,9 @@ differences from KubeEdge:
 from collections.abc import Callable, Mapping
 from enum import Enum, IntEnum, auto
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from beehive import DeliveryMode, Group, ModuleName, Operation, ResourceType
 from beehive.cache import cached_for_short_texts
@@ -83,7 +85,7 @@ class Step(IntEnum):
     UNSUPPORTED = auto()
 
 
-class Destination(NamedTuple):
+class Destination(msgspec.Struct, frozen=True):
     """The receiver of a message that is forwarded, and the form in which it gets it."""
 
     mode: DeliveryMode
@@ -109,7 +111,7 @@ DESTINATIONS: Final[Mapping[Step, Destination]] = {
 """Where the steps that forward a message send it. They are omitted for one with an older state than the stored one."""
 
 
-class Plan(NamedTuple):
+class Plan(msgspec.Struct, frozen=True):
     """Change and steps for one message."""
 
     change: Change
@@ -232,7 +234,7 @@ def _for_mesh(kind: str, planned: Plan) -> Plan:
     if kind not in _OF_MESH or Step.TO_EDGED not in planned.steps:
         return planned
     after = planned.steps.index(Step.TO_EDGED) + 1
-    return planned._replace(steps=(*planned.steps[:after], Step.TO_MESH, *planned.steps[after:]))
+    return msgspec.structs.replace(planned, steps=(*planned.steps[:after], Step.TO_MESH, *planned.steps[after:]))
 
 
 def _of_the_store_itself(operation: str, source: str) -> Plan:

@@ -8,7 +8,9 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-_NUMBER: Final = re.compile(r".*\.([0-9]{1,18})", re.DOTALL)
+from beehive.patterns import pattern
+
+_NUMBER: Final = pattern(r".*\.([0-9]{1,18})", re.DOTALL)
 
 
 def number_of(name: str) -> int:

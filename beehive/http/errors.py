@@ -9,8 +9,9 @@ import re
 from typing import Final
 
 from beehive.errors import BeehiveError
+from beehive.patterns import pattern
 
-_QUOTED: Final = re.compile(r":? (?:bytearray\()?b['\"].*", re.DOTALL)
+_QUOTED: Final = pattern(r":? (?:bytearray\()?b['\"].*", re.DOTALL)
 
 
 class HttpError(BeehiveError):

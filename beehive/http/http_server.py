@@ -90,7 +90,7 @@ class HttpServer(ConnectionServer):
         clock: Clock,
         *,
         max_body: int = 0,
-        context: ssl.SSLContext | None = None,
+        context: "ssl.SSLContext | None" = None,
         idle_seconds: float = 0.0,
         refusal: Callable[[HttpStatusError], Response] = lambda error: text(error.status, f"{error}\n"),
         max_connections: int = MAX_CONNECTIONS,

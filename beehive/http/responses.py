@@ -2,14 +2,14 @@
 
 import socket
 from collections.abc import Callable, Generator, Iterator
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import msgspec
 
 from beehive.http.request import Request
 
 
-class Response(NamedTuple):
+class Response(msgspec.Struct, frozen=True):
     """A whole response."""
 
     status: int
@@ -33,7 +33,7 @@ class Peer(Protocol):
         """
 
 
-class StreamHead(NamedTuple):
+class StreamHead(msgspec.Struct, frozen=True):
     """The head of a response in pieces."""
 
     status: int

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -19,7 +19,7 @@ class HttpService(Protocol):
         """Return the reply. An HttpStatusError becomes the response."""
 
 
-class Admitted(NamedTuple):
+class Admitted(msgspec.Struct, frozen=True):
     """A request that may be made, as far as its head tells."""
 
     serve: Handler
@@ -87,7 +87,7 @@ class Router:
             if request.method in route.methods:
                 return route.handler(request)
         allowed = ", ".join(sorted({method for route in matching for method in route.methods}))
-        return text(405, f"only {allowed} is served here\n")._replace(headers=(("Allow", allowed),))
+        return msgspec.structs.replace(text(405, f"only {allowed} is served here\n"), headers=(("Allow", allowed),))
 
     def _not_found(self) -> Response:
         known = ", ".join(sorted({route.pattern for route in self._routes}))

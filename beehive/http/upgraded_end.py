@@ -5,7 +5,9 @@ all, and kubectl takes the end of SPDY without a status for the command's succes
 on reads the heads of its frames, and resets it if the last one is missing.
 """
 
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
+
+import msgspec
 
 _MOST_HEAD: Final = 64 * 1024
 """Bytes of an answer's head."""
@@ -14,7 +16,7 @@ _MOST_STREAMS: Final = 10_000
 _SWITCHED: Final = b"101"
 
 
-class _Frame(NamedTuple):
+class _Frame(msgspec.Struct, frozen=True):
     head: int
     """Bytes of its head."""
     content: int

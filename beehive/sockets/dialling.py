@@ -2,12 +2,14 @@
 
 import socket
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from beehive.clock import Clock
 
 
-class Attempt(NamedTuple):
+class Attempt(msgspec.Struct, frozen=True):
     """One address of a host, and the time for it."""
 
     family: int
@@ -31,11 +33,18 @@ def attempts(host: str, port: int, clock: Clock, seconds: float) -> Iterator[Att
         OSError: the name has no address.
     """
     until = clock.monotonic() + seconds
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    found = socket.getaddrinfo(host_bytes(host), port, type=socket.SOCK_STREAM)
     return (
         Attempt(family, kind, protocol, address, (until - clock.monotonic()) / (len(found) - index))
         for index, (family, kind, protocol, _, address) in enumerate(found)
     )
+
+
+def host_bytes(host: str) -> str | bytes:
+    """Return a host as the resolver and TLS take it: bytes if it is ASCII. For each text Python loads its codec of
+    international names and Unicode's table (0.4 MB).
+    """
+    return host.encode() if host.isascii() else host
 
 
 def connect(host: str, port: int, clock: Clock, seconds: float) -> socket.socket:

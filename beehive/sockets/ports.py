@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from beehive.errors import BeehiveError
 from beehive.printable import printable
@@ -20,7 +22,7 @@ _LISTENING: Final = {"tcp": "0A", "udp": "07"}
 _PROC: Final = Path("/proc")
 
 
-class ListeningSocket(NamedTuple):
+class ListeningSocket(msgspec.Struct, frozen=True):
     """A socket that takes what any client sends to a port."""
 
     address: IPv4Address | IPv6Address

@@ -10,7 +10,7 @@ DER: Final = "der"
 """The item with the whole certificate, which `getpeercert` leaves out."""
 
 
-def default_client_context(cafile: str | None = None, cadata: bytes | None = None) -> ssl.SSLContext:
+def default_client_context(cafile: str | None = None, cadata: bytes | None = None) -> "ssl.SSLContext":
     """Return `ssl.create_default_context` with VERIFY_X509_PARTIAL_CHAIN and without VERIFY_X509_STRICT, which
     Python 3.13 both added to it.
 
@@ -29,7 +29,7 @@ def default_client_context(cafile: str | None = None, cadata: bytes | None = Non
     return context
 
 
-def peer_certificate(connection: ssl.SSLSocket | ssl.SSLObject) -> Mapping[str, Any] | None:
+def peer_certificate(connection: "ssl.SSLSocket | ssl.SSLObject") -> Mapping[str, Any] | None:
     """Return the peer's verified certificate in the form of `ssl.SSLSocket.getpeercert`, and as DER in the item `der`;
     None without one.
 

@@ -24,6 +24,7 @@ import msgspec
 from beehive.decoding import decode_json, json_decoder
 from beehive.names import Operation
 from beehive.nesting import read_json
+from beehive.patterns import pattern
 from beehive.resource import Side, type_of
 from beehive.trace.secret_marks import MARK, SecretMarks
 from beehive.trace.secrets import KnownSecrets
@@ -60,7 +61,7 @@ _SECRET_TYPES: Final = frozenset({"secret", "serviceaccounttoken"})
 """Resource types whose contents are secret in any form."""
 _CONTENT: Final = b'"content"'
 _QUOTE: Final = rb'\\*"'
-_SUSPECT: Final = re.compile(
+_SUSPECT: Final = pattern(
     b'"(?:ReqBody%(q)s|kind%(q)s\\s*:\\s*%(q)sSecret(?:List)?%(q)s|\\.?dockerconfig'
     b"|\\w*(?:token|password)%(q)s\\s*:\\s*%(q)s|auths%(q)s\\s*:"
     b"|[\\w-]*(?:authorization|cookie)%(q)s\\s*:\\s*\\[)" % {b"q": _QUOTE},

@@ -7,6 +7,7 @@ Values of secrets that the process knows are replaced wherever they are, see `be
 import re
 from typing import Final
 
+from beehive.patterns import pattern
 from beehive.trace.redact import Redactor
 
 CUT: Final = "(left out)"
@@ -19,7 +20,7 @@ _FORMS: Final = (
     ),
     re.compile(r"\beyJ[\w-]{8,4096}\.[\w-]{2,8192}\.[\w-]{0,2048}"),
 )
-_NAMED: Final = re.compile(
+_NAMED: Final = pattern(
     r"((?:passw(?:or)?d|token|api_?key)[\"']?\s{0,4}[=:]\s{0,4}[\"']?)[^\s\"',;&(]{1,400}", re.IGNORECASE
 )
 

@@ -12,6 +12,7 @@ from urllib.parse import quote_from_bytes, quote_plus
 import msgspec
 
 from beehive.decoding import decode_json
+from beehive.patterns import pattern
 from beehive.trace.substring_search import SubstringMatch, SubstringSearch
 
 _log = logging.getLogger(__name__)
@@ -29,7 +30,7 @@ CAPACITY: Final = 8192
 BYTES: Final = 16 * 1024 * 1024
 """Bytes that the values may have together."""
 
-_LOWER: Final = re.compile("%[0-9A-F]{2}")
+_LOWER: Final = pattern("%[0-9A-F]{2}")
 """Texts that URLs may have in small letters, too."""
 
 _EXPIRED: Final = 3600.0

@@ -4,13 +4,14 @@ Machines differ: cgroup v2 alone; v1 with a mount for each controller or for sev
 controllers that v1 lacks (hybrid). A pod's cgroup has the same path in all of them.
 """
 
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
-_ESCAPED = re.compile(r"\\([0-7]{3})")
+from beehive.patterns import pattern
+
+_ESCAPED = pattern(r"\\([0-7]{3})")
 
 
 class Hierarchy(msgspec.Struct, frozen=True):

@@ -17,9 +17,9 @@ decisions are made by the class. A plain `CriError` is a failure of unknown caus
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, ClassVar
 
+from beehive.patterns import pattern
 from edged.errors import EdgedError
 from protos.status import StatusCode
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 _MAX_DETAILS = 2048
 _REDACTED = "<redacted>"
-_CREDENTIALS_IN_URL = re.compile(r"(?<=://)[^/\s@\"']+(?=@)")
-_TOKEN_PARAMETER = re.compile(r"(?i)((?:access_token|refresh_token|token|password|signature)=)[^&\s\"']+")
-_NAME_TAKEN = re.compile(r"^failed to reserve .* is reserved for ")
-_AUTHORIZATION = re.compile(r"(?i)\b(basic|bearer)\s+[a-z0-9._~+/=-]{8,}")
+_CREDENTIALS_IN_URL = pattern(r"(?<=://)[^/\s@\"']+(?=@)")
+_TOKEN_PARAMETER = pattern(r"(?i)((?:access_token|refresh_token|token|password|signature)=)[^&\s\"']+")
+_NAME_TAKEN = pattern(r"^failed to reserve .* is reserved for ")
+_AUTHORIZATION = pattern(r"(?i)\b(basic|bearer)\s+[a-z0-9._~+/=-]{8,}")
 _PULL = "PullImage"
 _PULL_HINTS = {
     StatusCode.UNAVAILABLE: "is the registry's name right, and does this node reach it?",
@@ -42,7 +42,7 @@ _PULL_HINTS = {
     StatusCode.INVALID_ARGUMENT: "is the image's name right, and its registry one?",
 }
 """For a failed pull: the runtime reports the registry's answer."""
-_NO_RUNTIME = re.compile(
+_NO_RUNTIME = pattern(
     r"(?i)failed to connect to all addresses|socket closed|backends failing|stream removed|endpoint closing|GOAWAY"
 )
 """Texts of gRPC's own for a runtime that does not run, or has stopped; with the same status code as a lost registry."""

@@ -1,9 +1,9 @@
 """The rules of device plug-ins: which ones may register, and which resources of a container are devices."""
 
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from beehive.patterns import pattern
 from edged.errors import RegistrationError
 from modules.apimachinery.types import Container, parse_quantity
 
@@ -17,8 +17,8 @@ _NOT_SOCKETS = frozenset({"", ".", "..", SOCKET, CHECKPOINT})
 _LONGEST_PATH = 107
 _LONGEST_PREFIX, _LONGEST_NAME = 253, 63
 _REGISTER = "register a device plug-in"
-_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
-_DOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_NAME = pattern(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+_DOMAIN = pattern(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 
 def is_extended_resource(name: str) -> bool:

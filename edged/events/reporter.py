@@ -3,7 +3,7 @@
 import logging
 from collections import OrderedDict
 from collections.abc import Hashable
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -75,7 +75,7 @@ class _Group(msgspec.Struct):
     messages: dict[str, None] = {}
 
 
-class _Record(NamedTuple):
+class _Record(msgspec.Struct, frozen=True):
     """An event as last recorded."""
 
     name: str
@@ -117,7 +117,7 @@ class EventCorrelator:
         known = self._records.get(key)
         seen = format_time(occurrence.at)
         if known is not None:
-            record = known._replace(times=known.times + 1)
+            record = msgspec.structs.replace(known, times=known.times + 1)
         else:
             record = _Record(self._name(occurrence), seen, 1)
         self._records.put(key, record)

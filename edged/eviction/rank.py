@@ -1,7 +1,9 @@
 """The order in which pods are evicted (kubelet's rank functions, eviction/helpers.go). Pure."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from edged.eviction_api.signals import Signal
 from edged.eviction_api.usage import DiskConsumption, PodUsage
@@ -12,7 +14,7 @@ Usages = Mapping[str, PodUsage]
 """The usage of pods, by uid."""
 
 
-class _Candidate(NamedTuple):
+class _Candidate(msgspec.Struct, frozen=True):
     pod: Pod
     used: int | None
     """Of the resource that is short; None if unknown."""

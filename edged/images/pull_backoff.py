@@ -1,13 +1,13 @@
 """The back-off of image pulls (kubelet's imageBackOff): each pod waits longer after each failed pull of an image."""
 
-from typing import NamedTuple
+import msgspec
 
 from edged.pods.backoff import BackOffs, image_key
 from edged.pods.model import PodUid
 from modules.apimachinery.types import Nanoseconds
 
 
-class PullFailure(NamedTuple):
+class PullFailure(msgspec.Struct, frozen=True):
     """The last failed pull of an image for a pod."""
 
     at: Nanoseconds

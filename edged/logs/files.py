@@ -8,7 +8,6 @@ hides lines that were just written.
 import errno
 import logging
 import os
-import re
 from collections.abc import Iterator
 from io import BufferedReader
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import msgspec
 
 from beehive.files.linkless import open_without_links
+from beehive.patterns import pattern
 from edged.logs.lines import LONGEST_HEAD, is_whole
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ BLOCK: Final = 64 * 1024
 
 LogFile: TypeAlias = "BufferedReader | PackedFile"
 
-_ROTATED: Final = re.compile(r"\.\d{8}-\d{6}(\.gz)?")
+_ROTATED: Final = pattern(r"\.\d{8}-\d{6}(\.gz)?")
 
 
 def open_all(path: Path) -> list[LogFile]:

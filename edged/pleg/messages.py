@@ -1,7 +1,5 @@
 """The messages to the PLEG, and its events for edged."""
 
-from typing import NamedTuple
-
 import msgspec
 
 from edged.cri.errors import CriError
@@ -9,7 +7,7 @@ from edged.pleg.reader import PodSnapshot
 from edged.pods.model import PodFacts, PodUid
 
 
-class PodInspection(NamedTuple):
+class PodInspection(msgspec.Struct, frozen=True):
     """The facts of one pod at one time."""
 
     facts: PodFacts
@@ -19,7 +17,7 @@ class PodInspection(NamedTuple):
     """
 
 
-class Relisted(NamedTuple):
+class Relisted(msgspec.Struct, frozen=True):
     """A relist: the pods that changed, and all pods that the runtime has."""
 
     changed: tuple[PodInspection, ...]

@@ -5,7 +5,7 @@ import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -30,7 +30,7 @@ _DEEPEST = 32
 """Levels of directories that are scanned: a socket's path holds hardly more, and a plug-in may make any number."""
 
 
-class Plugin(NamedTuple):
+class Plugin(msgspec.Struct, frozen=True):
     """A plug-in, as it describes itself."""
 
     name: str
@@ -49,7 +49,7 @@ class PluginHandler(Protocol):
         """Deregister a plug-in whose socket was removed."""
 
 
-class _Known(NamedTuple):
+class _Known(msgspec.Struct, frozen=True):
     """A socket found in the directory. `stamp` changes when a plug-in makes its socket again."""
 
     stamp: tuple[int, int]
@@ -128,7 +128,7 @@ class PluginWatcher(Actor):
             socket.close()
         delay = min(_LONGEST_DELAY, _FIRST_DELAY * 2 ** min(known.failures, 30))
         _log.warning("plug-in at %s is not registered: %s; again in %.0f s", path, reason, delay)
-        return known._replace(failures=known.failures + 1, again_at=self.clock.monotonic() + delay)
+        return msgspec.structs.replace(known, failures=known.failures + 1, again_at=self.clock.monotonic() + delay)
 
     def _try(self, socket: PluginSocket, path: Path, known: _Known) -> _Known:
         info = socket.call(f"{_SERVICE}/GetInfo", registration.InfoRequest(), registration.PluginInfo, CALL_SECONDS)
@@ -141,7 +141,7 @@ class PluginWatcher(Actor):
             raise
         _log.info("plug-in %s (%s) is registered", plugin.name, info.type)
         self._notify(socket, "")
-        return known._replace(kind=info.type, plugin=plugin)
+        return msgspec.structs.replace(known, kind=info.type, plugin=plugin)
 
     def _check(self, kind: str, plugin: Plugin) -> None:
         if kind not in self._handlers:

@@ -1,7 +1,8 @@
 """The room of the node that its pods take: sums that each change of a pod keeps."""
 
 from fractions import Fraction
-from typing import NamedTuple
+
+import msgspec
 
 from edged.pods.model import PodUid
 from modules.apimachinery.pods.demand import Amounts, pod_requests
@@ -9,7 +10,7 @@ from modules.apimachinery.pods.general_predicates import PODS, Port, TakenPorts,
 from modules.apimachinery.types import Pod
 
 
-class Demand(NamedTuple):
+class Demand(msgspec.Struct, frozen=True):
     """The room that a pod takes."""
 
     requests: Amounts

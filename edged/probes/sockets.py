@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urljoin, urlsplit
 
+import msgspec
+
 from beehive import Clock
 from beehive.files.descriptors import SHORTAGES
 from beehive.http.errors import HttpError
@@ -234,7 +236,7 @@ def redirected(target: HttpTarget, head: "ResponseHead") -> HttpTarget | None:
     if split.scheme not in _PORTS or split.hostname != target.host.lower():
         return None
     path = split.path + (f"?{split.query}" if split.query else "")
-    return target._replace(scheme=split.scheme, port=port, path=path)
+    return msgspec.structs.replace(target, scheme=split.scheme, port=port, path=path)
 
 
 def _authority(target: HttpTarget) -> str:

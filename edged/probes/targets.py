@@ -1,7 +1,5 @@
 """Targets of probes and lifecycle hooks: ports looked up, hosts filled in, variables expanded. Pure."""
 
-from typing import NamedTuple
-
 import msgspec
 
 from beehive.whole_numbers import whole_number
@@ -24,7 +22,7 @@ class ExecTarget(msgspec.Struct, frozen=True):
     command: tuple[str, ...]
 
 
-class HttpTarget(NamedTuple):
+class HttpTarget(msgspec.Struct, frozen=True):
     """A GET request. `Host` and `Connection` are added to `headers` when it is sent."""
 
     scheme: str

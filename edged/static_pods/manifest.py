@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from beehive.patterns import pattern
 from edged.admission.validation import validate_pod
 from edged.errors import ManifestError
 from edged.pods.decode import check_pod
@@ -20,7 +21,7 @@ LARGEST = 1024 * 1024
 MOST_VALUES = 20_000
 """Largest number of strings, numbers, lists and mappings in a file; a large pod has a thousand."""
 
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
+_NAME = pattern(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
 _UNFORESEEN = (ValueError, TypeError, AttributeError, LookupError)
 """Errors that PyYAML lets through: a date without a month 0, `!!bool maybe`, `!!timestamp never`."""
 _LISTS = ("containers", "volumes", "tolerations")

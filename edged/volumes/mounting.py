@@ -8,10 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
+from beehive.patterns import pattern
 from edged.errors import VolumeError
 
 _TABLE = Path("/proc/self/mountinfo")
-_ESCAPED = re.compile(rb"\\([0-7]{3})")
+_ESCAPED = pattern(rb"\\([0-7]{3})")
 """/proc's escapes of blanks and backslashes in a path."""
 
 _BIND, _REC = 0x1000, 0x4000

@@ -13,13 +13,14 @@ from typing import Final
 import msgspec
 
 from beehive.decoding import decode_json
+from beehive.patterns import pattern
 from edgehub.certificates.certificate import format_time
 from edgehub.errors import AuthorityError, TokenError
 
 LONGEST: Final = 4096
 """Largest token in characters."""
 
-_FORM: Final = re.compile(r"([0-9a-fA-F]{64})\.([\w-]+\.[\w-]+\.[\w-]+)", re.ASCII)
+_FORM: Final = pattern(r"([0-9a-fA-F]{64})\.([\w-]+\.[\w-]+\.[\w-]+)", re.ASCII)
 HOW_TO_GET_ONE: Final = "`cloudcore token`, or `keadm gettoken`, prints one"
 
 

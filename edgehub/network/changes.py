@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import Final
 
+import msgspec
+
 from edgehub.network.messages import Address, DefaultRoute, InterfaceState, Notification
 
 _ANOTHER: Final = "another "
@@ -42,7 +44,7 @@ class NetworkChanges:
             self._routed.clear()
         if isinstance(news, InterfaceState):
             return self._link(news)
-        known = news._replace(there=True)
+        known = msgspec.structs.replace(news, there=True)
         if news.there and known in self._there:
             return ""
         (self._there.add if news.there else self._there.discard)(known)

@@ -3,7 +3,7 @@
 import struct
 import sys
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -37,7 +37,7 @@ class InterfaceState(msgspec.Struct, frozen=True):
     name: str = ""
 
 
-class Address(NamedTuple):
+class Address(msgspec.Struct, frozen=True):
     """An address of wider than link scope."""
 
     device: int
@@ -45,7 +45,7 @@ class Address(NamedTuple):
     there: bool
 
 
-class DefaultRoute(NamedTuple):
+class DefaultRoute(msgspec.Struct, frozen=True):
     """A default route of the main table."""
 
     key: tuple[int, bytes, bytes, bytes]

@@ -2,13 +2,15 @@
 
 import calendar
 import re
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+import msgspec
 
 _SHOWN: Final = 64
 """Characters of a text in a refusal."""
 
 
-class _Part(NamedTuple):
+class _Part(msgspec.Struct, frozen=True):
     """A part of a time's layout: as the layout has it, the texts that fit, and the range of its number."""
 
     element: str

@@ -5,7 +5,7 @@ node, and the order of a job's actions (KubeEdge's `pkg/nodetask`).
 import re
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final
 
 import msgspec
 
@@ -37,7 +37,7 @@ class Action(StrEnum):
     ROLL_BACK = "RollBack"
 
 
-class Next(NamedTuple):
+class Next(msgspec.Struct, frozen=True):
     """The actions that follow an action; None ends the job."""
 
     succeeded: Action | None = None
@@ -67,7 +67,7 @@ _RESOURCE: Final = re.compile(rf"{re.escape(API_VERSION)}/([a-z]{{1,32}})/({_NAM
 _BY_TOKEN: Final = {kind.lower(): kind for kind in JobKind}
 
 
-class JobAddress(NamedTuple):
+class JobAddress(msgspec.Struct, frozen=True):
     """A job on a node."""
 
     kind: JobKind

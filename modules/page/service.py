@@ -219,7 +219,9 @@ def _is_visit(request: Request) -> bool:
 def guarded(response: Response) -> Response:
     """Return the response with the headers that every answer has, and a policy of its own if it has one."""
     own = {name for name, _ in response.headers}
-    return response._replace(headers=(*response.headers, *(each for each in HEADERS if each[0] not in own)))
+    return msgspec.structs.replace(
+        response, headers=(*response.headers, *(each for each in HEADERS if each[0] not in own))
+    )
 
 
 class PageService(AdmittingService):
@@ -290,7 +292,7 @@ class PageService(AdmittingService):
         document, nonce = self._files[_SHELL][1], secrets.token_urlsafe(16)
         policy = POLICY.replace("style-src 'self'", f"style-src 'self' 'nonce-{nonce}'")
         body = document.body.replace(_NONCE, nonce.encode())
-        return document._replace(body=body, headers=((_POLICY_HEADER, policy),))
+        return msgspec.structs.replace(document, body=body, headers=((_POLICY_HEADER, policy),))
 
     def _shell(self, request: Request, where: ShellTarget) -> Reply:
         """Return a shell. The guard has checked host and origin; no other site's script has the key."""

@@ -18,6 +18,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
+import msgspec
+
 from beehive.clock import Clock, RealClock
 from beehive.files.removal import remove_tree
 from modules.runtimes.cri_server.runtime_server import CriServer
@@ -86,8 +88,8 @@ def settings_of(directory: Path, clock: Clock, kind: str) -> OciSettings:
     """The settings of a runtime of one of the `KINDS` whose files are all in one directory."""
     programs = find_programs()
     if kind == RUNC:
-        programs = programs._replace(runtime=_found(RUNC))
-    programs = programs._replace(runtime=_holdable(directory, programs.runtime))
+        programs = msgspec.structs.replace(programs, runtime=_found(RUNC))
+    programs = msgspec.structs.replace(programs, runtime=_holdable(directory, programs.runtime))
     if kind == ROOTLESS:
         return rootless_settings(programs, clock, (), directory / "certs.d", directory / "archives", keep_blobs=False)
     for plugin in _PLUGINS:

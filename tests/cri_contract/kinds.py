@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import msgspec
 import pytest
 
 from beehive.clock import RealClock
@@ -40,7 +41,7 @@ def _with_runc() -> Programs:
     runc = shutil.which("runc")
     if runc is None:
         pytest.skip("runc is not installed")
-    return find_programs()._replace(runtime=Path(runc))
+    return msgspec.structs.replace(find_programs(), runtime=Path(runc))
 
 
 @contextmanager

@@ -120,6 +120,7 @@ def test_an_endless_answer_is_given_up() -> None:
         ("ws://127.0.0.1:10000/p/n/events", Target(False, "127.0.0.1", 10000, "/p/n/events")),  # noqa: FBT003
         ("wss://cloud/p", Target(True, "cloud", 443, "/p")),  # noqa: FBT003
         ("ws://cloud", Target(False, "cloud", 80, "/")),  # noqa: FBT003
+        (f"ws://{'a' * 63}.example./", Target(False, f"{'a' * 63}.example.", 80, "/")),  # noqa: FBT003
         ("ws://[::1]:10000/x?y=1", Target(False, "::1", 10000, "/x?y=1")),  # noqa: FBT003
     ],
 )
@@ -137,7 +138,7 @@ def test_an_address_of_version_six_keeps_its_brackets() -> None:
     "url",
     [
         "", "cloud:10000", "http://cloud/", "ws:///x", "ws://cloud:port/", "ws://u:p@cloud/", "ws://cloud/\r\nX: y",
-        "ws://cloud..example/", f"ws://{'a' * 64}.example/",
+        "ws://cloud..example/", f"ws://{'a' * 64}.example/", f"ws://cloud.{'a' * 64}/", "ws://wölke/",
     ],
 )  # fmt: skip
 def test_other_urls_are_refused_before_anything_is_dialled(url: str) -> None:

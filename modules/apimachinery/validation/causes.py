@@ -1,7 +1,7 @@
 """The causes of a refusal 422, in the words of apimachinery's `field.Error`."""
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -11,7 +11,7 @@ _MOST_SHOWN: Final = 25
 """Supported values in a message."""
 
 
-class Cause(NamedTuple):
+class Cause(msgspec.Struct, frozen=True):
     """One rule that an object breaks."""
 
     field: str
@@ -37,7 +37,7 @@ class Causes(list[Cause]):
     def append(self, cause: Cause) -> None:
         """Keep one more cause, or count it. The path of an object as a whole is "", so a field may begin with a dot."""
         if len(self) < self.MOST:
-            super().append(cause._replace(field=cause.field.removeprefix(".")))
+            super().append(msgspec.structs.replace(cause, field=cause.field.removeprefix(".")))
         else:
             self.more += 1
 

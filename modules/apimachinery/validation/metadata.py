@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+import msgspec
+
 from beehive.http.request import MAX_PART
 from modules.apimachinery.kinds import LAST_APPLIED
 from modules.apimachinery.limits import ANNOTATION_BYTES
@@ -150,7 +152,7 @@ def _generate_name(prefix: str, name: Rule, found: Causes) -> None:
     begin, faults = f"{prefix[:-2]}a" if prefix.endswith("-") and len(prefix) > 1 else prefix, Causes()
     name(begin, "metadata.generateName", faults)
     for fault in faults:
-        found.append(fault._replace(message=fault.message.replace(shown(begin), shown(prefix), 1)))
+        found.append(msgspec.structs.replace(fault, message=fault.message.replace(shown(begin), shown(prefix), 1)))
 
 
 def deletion_faults(metadata: Mapping[str, Any], live: Mapping[str, Any]) -> Causes:

@@ -9,7 +9,9 @@ linear in its value.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+import msgspec
 
 from modules.apimachinery.ip_addresses import read_address
 from modules.apimachinery.types.quantity import QuantityError, parse_quantity
@@ -30,7 +32,7 @@ Rule = Callable[[Any, str, Causes], None]
 _QUANTITY: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 
 
-class Row(NamedTuple):
+class Row(msgspec.Struct, frozen=True):
     """A rule with how it treats an absent value. Without one, absent means null, "", 0, false and empty (Go's zero)."""
 
     rule: Rule | None
@@ -59,22 +61,22 @@ def anything(value: Any, path: str, found: Causes) -> None:
 
 def needed(rule: Rule | Row = anything, why: str = "") -> Row:
     """Return a row for a value that must be there."""
-    return row(rule)._replace(is_needed=True, why=why)
+    return msgspec.structs.replace(row(rule), is_needed=True, why=why)
 
 
 def pointer(rule: Rule | Row) -> Row:
     """Return a row for a field that is a pointer in Go: 0 and "" are values of it, too."""
-    return row(rule)._replace(is_pointer=True)
+    return msgspec.structs.replace(row(rule), is_pointer=True)
 
 
 def or_zero(rule: Rule | Row, zero: Any = 0) -> Row:
     """Return a row that checks `zero` where there is no value."""
-    return row(rule)._replace(has_zero=True, zero=zero)
+    return msgspec.structs.replace(row(rule), has_zero=True, zero=zero)
 
 
 def on_nodes(rule: Rule | Row, there: Rule | Row | None = None) -> Row:
     """Return a row that edged, too, applies to pods: the same, or another rule."""
-    return row(rule)._replace(for_nodes=row(there or rule))
+    return msgspec.structs.replace(row(rule), for_nodes=row(there or rule))
 
 
 def only_on_nodes(rule: Rule | Row) -> Row:
@@ -195,7 +197,7 @@ def _part_for_nodes(whole: Row) -> Row | None:
     chosen = whole.for_nodes or whole
     part = _inner_part(chosen.rule)
     if part is not None:
-        return chosen._replace(rule=part) if whole.for_nodes else row(part)
+        return msgspec.structs.replace(chosen, rule=part) if whole.for_nodes else row(part)
     return whole.for_nodes
 
 

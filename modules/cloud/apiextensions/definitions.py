@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
+import msgspec
+
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.kinds import JsonObject, kind_named
 from modules.apimachinery.served_resources import BUILT_IN, REVIEWS
@@ -79,7 +81,7 @@ def _at_their_places(causes: Iterable[Cause], obj: JsonObject) -> Iterator[Cause
             field = field.replace(before, after, 1) if field.startswith(before) else field
         if ".additionalPrinterColumns[" in field:
             field = field.replace(".jsonPath", ".JSONPath")
-        yield cause._replace(field=field)
+        yield msgspec.structs.replace(cause, field=field)
 
 
 def with_status(obj: JsonObject, live: JsonObject | None, others: Iterable[JsonObject], now: str) -> JsonObject:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -39,7 +39,7 @@ class Rules(msgspec.Struct, frozen=True):
     """Whether values, times and repetitions are handled as in KubeEdge."""
 
 
-class Change(NamedTuple):
+class Change(msgspec.Struct, frozen=True):
     """A device after a message."""
 
     device: Device
@@ -59,7 +59,7 @@ def update_twins(device: Device, request: TwinsRequest, models: Models, stamp: M
         TwinRefused: a value is not allowed.
     """
     _check_names(device, request, models)
-    at = _at(device, stamp, rules)._replace(by=request.by)
+    at = msgspec.structs.replace(_at(device, stamp, rules), by=request.by)
     topic = topics.device_topic(device.id, topics.TWIN_RESULT)
     try:
         changed = {
@@ -99,7 +99,7 @@ def sync_twins(
         fault = _fault(models, name, one.expected or "") if one is not None else ""
         if fault:
             notes.append(_rejected(device, name, fault))
-        taken = one._replace(expected=None) if one is not None and fault else one
+        taken = msgspec.structs.replace(one, expected=None) if one is not None and fault else one
         changed[name] = twins.sync(device.twins.get(name), taken, at)
     try:
         after = _with_twins(device, changed, at)
@@ -172,7 +172,9 @@ def add(asked: DeviceRequest, models: Models, event_id: str, node: str, stamp: M
     name = asked.name or asked.id.rpartition("/")[2]
     device = Device(asked.id, name, asked.description, asked.state, attributes=dict(asked.attributes))
     change = sync_twins(device, asked.twins, models, event_id, stamp, Rules())
-    return change._replace(publications=(answers.membership(node, event_id, stamp.now, [change.device], []),))
+    return msgspec.structs.replace(
+        change, publications=(answers.membership(node, event_id, stamp.now, [change.device], []),)
+    )
 
 
 def join(device: Device, asked: DeviceRequest, models: Models, event_id: str, stamp: MessageStamp) -> Change:
@@ -180,7 +182,9 @@ def join(device: Device, asked: DeviceRequest, models: Models, event_id: str, st
     described = replace(device, description=asked.description or device.description)
     first = set_attributes(described, asked.attributes, event_id, stamp) if asked.attributes else Change(described)
     second = sync_twins(first.device, asked.twins, models, event_id, stamp, Rules())
-    return second._replace(publications=first.publications + second.publications, notes=first.notes + second.notes)
+    return msgspec.structs.replace(
+        second, publications=first.publications + second.publications, notes=first.notes + second.notes
+    )
 
 
 def _check_names(device: Device, request: TwinsRequest, models: Models) -> None:

@@ -27,7 +27,7 @@ class Version(NamedTuple):
     edge: int
 
 
-class TwinRequest(NamedTuple):
+class TwinRequest(msgspec.Struct, frozen=True):
     """The part of a message about one property."""
 
     expected: str | None = None

@@ -6,8 +6,8 @@ desired value in the Device object counts as the cloud's change of the expected 
 """
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from modules.apimachinery.device_properties import ModelProperty, twin_type, type_fault
@@ -18,7 +18,7 @@ from modules.edge.devicetwin.state import APPLICATION, CLOUD, DELETED, Side, Twi
 from modules.edge.devicetwin.values import check_desired, check_kind, check_reported, check_type
 
 
-class At(NamedTuple):
+class At(msgspec.Struct, frozen=True):
     """The time of a change, its number among the device's changes, and its rules."""
 
     now: int

@@ -1,10 +1,10 @@
 """Checks of a property's value: its size, its type, and the limits of the device's model. Pure."""
 
-import re
 from typing import Any, Final
 
 import msgspec
 
+from beehive.patterns import pattern
 from modules.apimachinery import device_properties
 from modules.apimachinery.device_properties import MAX_VALUE, NO_TYPE, ModelProperty
 from modules.edge.devicetwin.errors import BAD_KEY, BAD_REQUEST, BAD_VALUE, TOO_LARGE, TwinRefused
@@ -17,8 +17,8 @@ MAX_DEVICE: Final = 256 * 1024
 
 TYPES: Final = ("string", "int", "integer", "float", "double", "boolean", "bytes")
 
-_KEY: Final = re.compile(r"[a-zA-Z0-9\-_.,:/@#]{1,128}")
-_PLAIN: Final = re.compile(r"[a-zA-Z0-9\-_.,:/@#]{0,512}")
+_KEY: Final = pattern(r"[a-zA-Z0-9\-_.,:/@#]{1,128}")
+_PLAIN: Final = pattern(r"[a-zA-Z0-9\-_.,:/@#]{0,512}")
 
 
 def text_of(value: Any) -> str:

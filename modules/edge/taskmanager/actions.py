@@ -1,10 +1,11 @@
 """How actions of jobs end."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+
+import msgspec
 
 
-class ActionEnd(NamedTuple):
+class ActionEnd(msgspec.Struct, frozen=True):
     """End of an action."""
 
     reason: str = ""

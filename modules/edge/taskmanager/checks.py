@@ -1,7 +1,9 @@
 """The action Check: whether processors, memory and disks have room (KubeEdge's limits)."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
+
+import msgspec
 
 SAMPLE_SECONDS: Final = 0.1
 """Time over which the processors' use is measured."""
@@ -9,7 +11,7 @@ MOST_USED: Final = 0.8
 """Share of processors, memory or a disk above which a check fails."""
 
 
-class MachineReading(NamedTuple):
+class MachineReading(msgspec.Struct, frozen=True):
     """Used parts of a machine, at one time."""
 
     at: float

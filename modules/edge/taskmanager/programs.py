@@ -1,7 +1,9 @@
 """Programs that carry out actions of jobs, and outlive the edgecore that starts them."""
 
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from beehive import Module
 from modules.apimachinery.node_jobs import LONGEST_REASON
@@ -11,7 +13,7 @@ EVERY: Final = 2.0
 """Seconds between two checks of a program, or of its work."""
 
 
-class ProgramEnd(NamedTuple):
+class ProgramEnd(msgspec.Struct, frozen=True):
     """End of a program."""
 
     status: int

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -30,7 +30,7 @@ OpenRuntime = Callable[[], ContainerRuntime]
 """Connects to the container runtime."""
 
 
-class PullOutcome(NamedTuple):
+class PullOutcome(msgspec.Struct, frozen=True):
     """End of a job's pulls."""
 
     reason: str

@@ -4,15 +4,16 @@ KubeEdge's cloud writes them into the job's status (its `edge/pkg/taskmanager/v1
 without a status, or ends by its time-out.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
+from beehive.patterns import pattern
+
 REASON: Final = "this node takes no jobs of v1alpha1: use v1alpha2 (KubeEdge's feature gate disableNodeTaskV1alpha2)"
 _NAME: Final = r"[A-Za-z0-9._-]{1,253}"
-_TASK: Final = re.compile(rf"(?:task|upgrade|prepull)/(?P<task>{_NAME})/node/(?P<node>{_NAME})")
+_TASK: Final = pattern(rf"(?:task|upgrade|prepull)/(?P<task>{_NAME})/node/(?P<node>{_NAME})")
 _OPERATIONS: Final = ("upgrade", "prepull")
 _EVENTS: Final = {"Checking": "Check", "BackingUp": "Backup", "Upgrading": "Upgrade", "Pulling": "Pull"}
 """The event that ends a state; another state's is `Init`."""

@@ -5,7 +5,9 @@ well as before. The settings that say what a cloud may do here are no job's, wha
 """
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
+
+import msgspec
 
 from beehive import Module
 from modules.apimachinery.node_jobs import ConfigSpec
@@ -20,7 +22,7 @@ _SHOWN: Final = 100
 """Characters of a key in a message."""
 
 
-class SettingsState(NamedTuple):
+class SettingsState(msgspec.Struct, frozen=True):
     """The node's configuration, and its last change."""
 
     is_set: bool

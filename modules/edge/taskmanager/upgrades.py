@@ -5,19 +5,22 @@ version and nothing else. Neither an image nor a digest in it is read, and no jo
 """
 
 import re
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
+
+import msgspec
 
 from beehive import Module
+from beehive.patterns import pattern
 from modules.apimachinery.node_jobs import UpgradeSpec
 from modules.edge.taskmanager.actions import ActionEnd, Done
 from modules.edge.taskmanager.programs import EVERY, ProgramEnd, run_program
 
-_VERSION: Final = re.compile(r"v?([0-9][0-9A-Za-z.+]{0,60})", re.ASCII)
+_VERSION: Final = pattern(r"v?([0-9][0-9A-Za-z.+]{0,60})", re.ASCII)
 NOT_INSTALLED: Final = "this edgecore is in no directory of versions: `edgecore upgrade` makes one, on the node"
 INTERRUPTED: Final = "the upgrade was interrupted before the switch"
 
 
-class UpgradeState(NamedTuple):
+class UpgradeState(msgspec.Struct, frozen=True):
     """The versions of a node."""
 
     current: str

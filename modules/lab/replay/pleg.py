@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import ClassVar, Final, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from beehive.decoding import decode_json
@@ -165,13 +166,13 @@ def _begun_earlier(event: PlegEvent) -> PlegEvent:
         case PodInspection():
             return _earlier(event)
         case Relisted(changed=changed):
-            return event._replace(changed=tuple(_earlier(one) for one in changed))
+            return msgspec.structs.replace(event, changed=tuple(_earlier(one) for one in changed))
         case _:
             return event
 
 
 def _earlier(inspection: PodInspection) -> PodInspection:
-    return inspection._replace(at=inspection.at - _MOMENT)
+    return msgspec.structs.replace(inspection, at=inspection.at - _MOMENT)
 
 
 def recorded_pleg(recorded: RecordedInspections, *, are_turns_known: bool = False) -> type[Pleg]:

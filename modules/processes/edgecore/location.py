@@ -13,7 +13,9 @@
 import argparse
 import os
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from modules.processes.common.state_directory import state_directory
 from modules.processes.edgecore.config import ConfigError, LoadResult, Problem, load
@@ -31,7 +33,7 @@ RULE: Final = (
 """The rule without options, for `--help`."""
 
 
-class NodeLocation(NamedTuple):
+class NodeLocation(msgspec.Struct, frozen=True):
     """The place of a node's configuration."""
 
     file: Path | None

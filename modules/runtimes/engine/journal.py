@@ -18,7 +18,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 from zlib import crc32
 
 import msgspec
@@ -54,7 +54,7 @@ class Frame(msgspec.Struct, array_like=True, frozen=True):
     content: bytes = b""
 
 
-class _Place(NamedTuple):
+class _Place(msgspec.Struct, frozen=True):
     """The place of a frame in the journal."""
 
     offset: int

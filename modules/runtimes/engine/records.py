@@ -7,7 +7,7 @@ Each record has one writer: the requests and `record.json` are edgecore's, `run.
 import signal
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, NewType
+from typing import NewType
 
 import msgspec
 
@@ -22,7 +22,7 @@ UNKNOWN_EXIT_CODE = 255
 """Exit code of a container whose end was not observed, as containerd reports it."""
 
 
-class PodAddresses(NamedTuple):
+class PodAddresses(msgspec.Struct, frozen=True):
     """Addresses of a pod: the one for clients that know only one, and the others."""
 
     ip: str

@@ -13,7 +13,7 @@ import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -65,7 +65,7 @@ IMAGES: Final = "images"
 """The images' directory, in the state directory."""
 
 
-class OciSettings(NamedTuple):
+class OciSettings(msgspec.Struct, frozen=True):
     """The settings that differ between machines."""
 
     programs: Programs

@@ -8,13 +8,12 @@ import threading
 from pathlib import Path
 from typing import Final, Self
 
+from beehive.patterns import pattern
 from modules.runtimes.shim.out_of_memory import ran_out_of_memory
 from modules.runtimes.shim.procfs import read_stat
 
 _UNCATCHABLE: Final = (signal.SIGKILL, signal.SIGSTOP)
-_STATUS: Final = re.compile(
-    rb"\nNSpid:[^\n]*?(\d+)\n(?:.*\n)?SigBlk:\t(\w+)\nSigIgn:\t(\w+)\nSigCgt:\t(\w+)\n", re.DOTALL
-)
+_STATUS: Final = pattern(rb"\nNSpid:[^\n]*?(\d+)\n(?:.*\n)?SigBlk:\t(\w+)\nSigIgn:\t(\w+)\nSigCgt:\t(\w+)\n", re.DOTALL)
 """Of /proc/PID/status: the innermost process id, and masks of signals: a blocked signal waits for the process, an
 ignored or caught one was decided on. The first line has the program's name, without newlines.
 """

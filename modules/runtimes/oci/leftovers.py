@@ -3,9 +3,9 @@
 import errno
 import logging
 import os
-import re
 from pathlib import Path
 
+from beehive.patterns import pattern
 from modules.runtimes.oci.orphans import await_orphans, processes_with
 from modules.runtimes.shim import kernel
 
@@ -13,7 +13,7 @@ _log = logging.getLogger(__name__)
 
 _PLUGIN_VARIABLE = "CNI_NETNS"
 """A plug-in that attaches a sandbox has its network namespace in it."""
-_ESCAPED = re.compile(rb"\\([0-3][0-7]{2})")
+_ESCAPED = pattern(rb"\\([0-3][0-7]{2})")
 
 
 def unmount_unknown(containers: Path, known: set[str]) -> None:

@@ -11,7 +11,9 @@ import select
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from beehive.files.reading import read_to_end
 
@@ -28,7 +30,7 @@ _LONGEST: Final = 16 * 1024 * 1024
 """Bytes read of a command line or an environment. The kernel bounds both by the stack's limit, mostly 2 MB."""
 
 
-class Orphan(NamedTuple):
+class Orphan(msgspec.Struct, frozen=True):
     """A process. `done` returns whether its critical work is finished; None if only its end shows that."""
 
     pid: int
@@ -54,8 +56,8 @@ def commands_with(root: str, container: str = "") -> list[Orphan]:
 def processes_with(variable: str, beginning: str) -> Iterator[Orphan]:
     """Yield the processes that have an environment variable with a value that begins like this."""
     prefix = b"\0" + os.fsencode(f"{variable}={beginning}")
-    for pid, text in _command_lines():
-        if prefix in b"\0" + _read(pid, "environ"):
+    for pid in _processes():
+        if prefix in b"\0" + _read(pid, "environ") and (text := _read(pid, "cmdline")):
             yield Orphan(pid, _words(text))
 
 
@@ -98,14 +100,14 @@ def _pid_written(arguments: tuple[bytes, ...]) -> Callable[[], bool] | None:
 
 
 def _command_lines() -> Iterator[tuple[int, bytes]]:
-    """Yield the processes that have a command line, with it. Kernel threads have none.
+    """Yield the processes that have a command line, with it. Kernel threads have none."""
+    return ((pid, text) for pid in _processes() if (text := _read(pid, "cmdline")))
 
-    A node's start reads those of the whole machine, so they are read without a `Path` for each, and as they are.
-    """
+
+def _processes() -> Iterator[int]:
+    """Yield the ids of all processes. A node's start looks at each, so it makes no `Path` for them."""
     with os.scandir(_PROC) as entries:
-        for entry in entries:
-            if entry.name.isdecimal() and (text := _read(int(entry.name), "cmdline")):
-                yield int(entry.name), text
+        yield from (int(entry.name) for entry in entries if entry.name.isdecimal())
 
 
 def _arguments(pid: int) -> tuple[bytes, ...]:

@@ -2,7 +2,9 @@
 
 import shutil
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from modules.runtimes.engine.errors import ContainerRuntimeError
 
@@ -18,7 +20,7 @@ class ProgramMissingError(ContainerRuntimeError):
     """A program that the runtime cannot do without is not installed."""
 
 
-class Programs(NamedTuple):
+class Programs(msgspec.Struct, frozen=True):
     """Paths of the programs."""
 
     runtime: Path

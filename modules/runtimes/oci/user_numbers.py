@@ -3,10 +3,12 @@
 import re
 from typing import Final
 
+from beehive.patterns import pattern
+
 LARGEST_ID: Final = (1 << 32) - 2
 """The last user and group of Linux; the next one means "unchanged"."""
 
-_NUMBER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_NUMBER: Final = pattern(r"[+-]?[0-9]+", re.ASCII)
 _MOST_DIGITS: Final = 10
 
 

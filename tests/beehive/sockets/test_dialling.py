@@ -1,6 +1,7 @@
 """Connections to a host of several addresses, as one with IPv6 that leads nowhere."""
 
 import socket
+from collections.abc import Callable
 
 import pytest
 
@@ -39,6 +40,25 @@ def test_the_look_up_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(socket, "getaddrinfo", slow)
     assert next(attempts("cloud", 443, clock, 6.0)).seconds == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize("host", ["cloud.example", "192.0.2.1", "fe80::1%lo"])
+def test_a_host_in_ascii_needs_no_codec_of_international_names(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    asked: list[str | bytes] = []
+    monkeypatch.setattr(socket, "getaddrinfo", recording(asked))
+    assert list(attempts(host, 443, StandingClock(), 6.0)) == []
+    assert list(attempts(f"ö{host}", 443, StandingClock(), 6.0)) == []
+    assert asked == [host.encode(), f"ö{host}"]
+
+
+def recording(asked: list[str | bytes]) -> Callable[..., list[object]]:
+    """Return a resolver that notes the hosts and finds no address."""
+
+    def resolver(host: str | bytes, *_: object, **__: object) -> list[object]:
+        asked.append(host)
+        return []
+
+    return resolver
 
 
 def test_after_one_that_refuses_and_one_that_is_silent_the_next_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """The path, the headers and the redirects of probes."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +19,9 @@ def lines(target: HttpTarget) -> list[str]:
 
 def test_a_request() -> None:
     """Headers that a GET without a body cannot have are left out, as Go does."""
-    target = TARGET._replace(headers=(("X", " 1 "), ("Connection", "keep-alive"), ("Content-Length", "5")))
+    target = msgspec.structs.replace(
+        TARGET, headers=(("X", " 1 "), ("Connection", "keep-alive"), ("Content-Length", "5"))
+    )
     expected = ["GET /a?b=c HTTP/1.1", "Host: 10.0.0.9:8080", "X: 1", "Connection: close", "", ""]
     assert lines(target) == expected
 
@@ -48,7 +51,7 @@ def test_a_path_as_it_is_sent(path: str, sent: str) -> None:
 @given(st.text(), st.text())
 def test_nothing_in_a_path_breaks_the_line(path: str, rest: str) -> None:
     path = (path + rest).encode("utf-8", "replace").decode()
-    assert len(lines(TARGET._replace(path=path))) == len(lines(TARGET))
+    assert len(lines(msgspec.structs.replace(TARGET, path=path))) == len(lines(TARGET))
 
 
 @pytest.mark.parametrize(
@@ -57,10 +60,10 @@ def test_nothing_in_a_path_breaks_the_line(path: str, rest: str) -> None:
         (200, "/b", None),
         (304, "/b", None),
         (302, "", None),
-        (302, "/b?c#d", TARGET._replace(path="/b?c")),
-        (301, "b", TARGET._replace(path="/b")),
-        (308, "https://10.0.0.9/b", TARGET._replace(scheme="https", port=443, path="/b")),
-        (302, "http://10.0.0.9:81", TARGET._replace(port=81, path="")),
+        (302, "/b?c#d", msgspec.structs.replace(TARGET, path="/b?c")),
+        (301, "b", msgspec.structs.replace(TARGET, path="/b")),
+        (308, "https://10.0.0.9/b", msgspec.structs.replace(TARGET, scheme="https", port=443, path="/b")),
+        (302, "http://10.0.0.9:81", msgspec.structs.replace(TARGET, port=81, path="")),
         (302, "http://elsewhere:8080/", None),
         (302, "ftp://10.0.0.9/", None),
         (302, "http://10.0.0.9:x/", None),
@@ -71,5 +74,7 @@ def test_redirects_are_followed_on_the_same_host_only(status: int, location: str
 
 
 def test_a_host_is_the_same_in_capitals() -> None:
-    target = TARGET._replace(host="Web.Local")
-    assert redirected(target, ResponseHead(302, {"location": "http://WEB.local:8080/x"})) == target._replace(path="/x")
+    target = msgspec.structs.replace(TARGET, host="Web.Local")
+    assert redirected(target, ResponseHead(302, {"location": "http://WEB.local:8080/x"})) == msgspec.structs.replace(
+        target, path="/x"
+    )

@@ -1,5 +1,7 @@
 """The audit log of addresses whose clients are all administrators."""
 
+import msgspec
+
 from beehive.http.request import Request
 from beehive.http.responses import Reply
 from beehive.http.router import Admitted, AdmittingService, HttpService, admit
@@ -29,5 +31,5 @@ class AdministratorAudit(AdmittingService):
         record.user, record.asked = _USER, attributes_of(request)
         decided = admit(self._service, request)
         if isinstance(decided, Admitted):
-            return decided._replace(serve=lambda whole: record.run(lambda: decided.serve(whole)))
+            return msgspec.structs.replace(decided, serve=lambda whole: record.run(lambda: decided.serve(whole)))
         return record.run(lambda: decided)

@@ -179,8 +179,8 @@ class AccessService(AdmittingService):
             raise
         if not isinstance(decided, Admitted):
             return record.run(lambda: decided)
-        return decided._replace(
-            serve=lambda whole: record.run(lambda: _answer_of(record, lambda: decided.serve(whole)))
+        return msgspec.structs.replace(
+            decided, serve=lambda whole: record.run(lambda: _answer_of(record, lambda: decided.serve(whole)))
         )
 
     def _decided(self, request: Request, record: AuditRecord) -> Admitted:
@@ -195,7 +195,7 @@ class AccessService(AdmittingService):
             return Admitted(self._administrators.serve, REVIEW_BYTES)
         user = user or ANONYMOUS
         admitted = self._admitted(user, request, asked)
-        return admitted._replace(serve=partial(self._seated, admitted.serve, user, asked))
+        return msgspec.structs.replace(admitted, serve=partial(self._seated, admitted.serve, user, asked))
 
     def _seated(self, serve: Handler, user: User, asked: AccessRequest, request: Request) -> Reply:
         """Return the reply of a handler, once the request has a seat."""

@@ -25,4 +25,4 @@ def indented(reply: Reply) -> Reply:
     """Return an answer in indented JSON; one in another form, in pieces or of many MiB is returned unchanged."""
     if not isinstance(reply, Response) or reply.content_type != _JSON or len(reply.body) > _MOST_BYTES:
         return reply
-    return reply._replace(body=msgspec.json.format(reply.body, indent=2))
+    return msgspec.structs.replace(reply, body=msgspec.json.format(reply.body, indent=2))

@@ -435,7 +435,7 @@ def _with_warning(reply: Reply, warning: str) -> Reply:
     """Return a reply with a warning more; a stream has it in its head."""
     header = _warning_header(warning)
     if isinstance(reply, Response):
-        return reply._replace(headers=(*reply.headers, header))
+        return msgspec.structs.replace(reply, headers=(*reply.headers, header))
     if isinstance(reply, Stream) and reply.begin is None:
         head = StreamHead(HTTPStatus.OK, (("Content-Type", reply.content_type), header))
         return msgspec.structs.replace(reply, begin=lambda _peer: head)

@@ -56,7 +56,7 @@ def in_yaml(reply: Reply, *, is_watch: bool) -> Reply:
         reply = Response(HTTPStatus.OK, _JSON, _begun(reply.steps(lambda: None)))
     if len(reply.body) > MOST_BYTES:
         raise ApiStatusError(406, f"the answer is too long for YAML: accept {_JSON}, or ask for parts with `limit`")
-    return reply._replace(content_type=_YAML, body=yaml_of(decode_json(reply.body)))
+    return msgspec.structs.replace(reply, content_type=_YAML, body=yaml_of(decode_json(reply.body)))
 
 
 def _begun(pieces: Iterator[bytes | float]) -> bytes:

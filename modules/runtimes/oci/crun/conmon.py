@@ -10,7 +10,8 @@ import os
 import select
 import subprocess
 from pathlib import Path
-from typing import NamedTuple
+
+import msgspec
 
 from beehive.files.descriptors import raise_shortage
 from beehive.nesting import read_json
@@ -29,7 +30,7 @@ _MOST_CELLS = 1000
 """Columns or lines of a terminal that conmon accepts."""
 
 
-class Parent(NamedTuple):
+class Parent(msgspec.Struct, frozen=True):
     """A created container: `pid` of its first process, and `conmon` of its parent, with a descriptor of the latter."""
 
     pid: int
@@ -37,7 +38,7 @@ class Parent(NamedTuple):
     pidfd: int
 
 
-class Ended(NamedTuple):
+class Ended(msgspec.Struct, frozen=True):
     """The end of a container's first process; `at_ns` in nanoseconds since the epoch."""
 
     code: int
@@ -45,7 +46,7 @@ class Ended(NamedTuple):
     out_of_memory: bool
 
 
-class Standard(NamedTuple):
+class Standard(msgspec.Struct, frozen=True):
     """The standard streams of a container's first process."""
 
     terminal: bool = False

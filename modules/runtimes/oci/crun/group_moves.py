@@ -12,7 +12,9 @@ import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 _log = logging.getLogger(__name__)
 
@@ -22,7 +24,7 @@ _ALONE: Final = "pids"
 """A hierarchy of version 1 that is never mounted together with another."""
 
 
-class _Members(NamedTuple):
+class _Members(msgspec.Struct, frozen=True):
     """The file of a control group for numbers: of a thread (version 1), or of a process."""
 
     path: Path

@@ -10,7 +10,9 @@ import subprocess
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, NamedTuple, TypeAlias
+from typing import IO, TypeAlias
+
+import msgspec
 
 from modules.runtimes.oci.crun.group_moves import GroupMoves
 from modules.runtimes.shim import kernel
@@ -24,7 +26,7 @@ SECONDS = 60.0
 """Seconds that one of the programs may take; on a busy machine crun has been seen to take 0.3 s."""
 
 
-class Finished(NamedTuple):
+class Finished(msgspec.Struct, frozen=True):
     """A program that has ended."""
 
     code: int

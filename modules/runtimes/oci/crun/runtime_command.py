@@ -17,7 +17,6 @@ import errno
 import fcntl
 import json
 import os
-import re
 import struct
 import subprocess
 import termios
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from beehive.nesting import read_json
+from beehive.patterns import pattern
 from modules.runtimes.oci.crun.launching import Finished, Launcher
 from modules.runtimes.oci.crun.read_only_program import ReadOnlyProgram
 from modules.runtimes.oci.members import kill_members, shares_processes
@@ -33,7 +33,7 @@ from modules.runtimes.oci.orphans import await_orphans, commands_with
 
 _LONGEST_MESSAGE = 2048
 """Characters kept of a program's message."""
-_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_COLOURS = pattern(r"\x1b\[[0-9;]*m")
 """crun colours its output to a terminal."""
 
 _WAITING: Final = "exec.fifo"

@@ -15,7 +15,9 @@ import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from beehive.files.removal import remove_tree
 from modules.runtimes.oci.images.worker.attributes import MARKS, set_attributes
@@ -83,7 +85,7 @@ def copy_tree(source: int, target: Path, budget: CopyBudget) -> None:
         _set_attributes(source, directory, os.fstat(source))
 
 
-class _Place(NamedTuple):
+class _Place(msgspec.Struct, frozen=True):
     """A path, whose beginning all entries of a directory share: an image may have very many very long paths."""
 
     parent: str

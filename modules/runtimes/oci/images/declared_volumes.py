@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import msgspec
+
 from beehive.files.removal import remove_tree
 from beehive.files.walking import Walk
 from modules.runtimes.oci.images.copied_roots import CopyBudget, copy_tree
@@ -35,7 +37,7 @@ class VolumeLimits(NamedTuple):
     bytes: int = 4 * GIB
 
 
-class ImageRoot(NamedTuple):
+class ImageRoot(msgspec.Struct, frozen=True):
     """The root file system of a container that has not run.
 
     Args:

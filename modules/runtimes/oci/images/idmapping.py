@@ -9,7 +9,9 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from modules.runtimes.oci.images.kernel import unmount_lazily
 
@@ -26,7 +28,7 @@ _PREFIX: Final = "mapped-"
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-class MappedRoot(NamedTuple):
+class MappedRoot(msgspec.Struct, frozen=True):
     """The owner of a container's files.
 
     Args:

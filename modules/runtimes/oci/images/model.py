@@ -1,7 +1,6 @@
 """Images as the store keeps them."""
 
-from typing import NamedTuple
-
+import msgspec
 from msgspec import Struct
 
 
@@ -80,7 +79,7 @@ class LayerUsage(Struct, frozen=True):
     inodes: int
 
 
-class StorageUsage(NamedTuple):
+class StorageUsage(msgspec.Struct, frozen=True):
     """The disk usage of an image or a container's writable layer."""
 
     bytes: int = 0

@@ -15,6 +15,7 @@ from beehive.files.descriptors import is_mounted
 from beehive.files.removal import remove_tree
 from beehive.files.walking import Walk
 from beehive.node_namespaces import namespaces_id
+from beehive.patterns import pattern
 from modules.runtimes.oci.images.copied_roots import copy_layers
 from modules.runtimes.oci.images.declared_volumes import DECLARED
 from modules.runtimes.oci.images.errors import RunFailedError
@@ -28,7 +29,7 @@ _log = logging.getLogger(__name__)
 _OPTIONS_LIMIT: Final = 4095
 """Bytes of options that mount(2) takes: a page with its end."""
 _DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_PLAIN: Final = re.compile(r"[\w/.-]+", re.ASCII)
+_PLAIN: Final = pattern(r"[\w/.-]+", re.ASCII)
 """Paths that need no escape in the options."""
 _SECTOR: Final = 512
 _PASSING: Final = (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC)

@@ -1,10 +1,10 @@
 """A pod's requests to its network, for the plug-ins that declare the capability (CNI conventions)."""
 
-import re
 from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
 from typing import Any, Final
 
+from beehive.patterns import pattern
 from modules.runtimes.engine.errors import BadRequestError
 from modules.runtimes.oci.network.configuration import Plugin
 from protos.cri.v1 import api_pb2 as cri
@@ -23,7 +23,7 @@ is told of a port of it.
 _OPTIONAL: Final = {"portmap": PORT_MAPPINGS, "bandwidth": _BANDWIDTH}
 """Plug-ins that only hand on the result when a pod does not ask for their capability."""
 
-_QUANTITY: Final = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)(m|[kMGTPE]|[KMGTPE]i|[eE][0-9]{1,2})?")
+_QUANTITY: Final = pattern(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)(m|[kMGTPE]|[KMGTPE]i|[eE][0-9]{1,2})?")
 _SUFFIXES: Final = {"m": 1e-3, "": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18} | {
     f"{letter}i": float(1024**power) for power, letter in enumerate("KMGTPE", 1)
 }

@@ -1,7 +1,6 @@
 """Reads the CNI configuration of the machine: one network, a list of plug-ins (CNI specification §1)."""
 
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -10,6 +9,7 @@ import msgspec
 
 from beehive.decoding import convert, decode_json
 from beehive.files.reading import read_file
+from beehive.patterns import pattern
 from modules.runtimes.oci.network.errors import NetworkConfigurationError
 
 VERSIONS: Final[tuple[str, ...]] = ("0.1.0", "0.2.0", "0.3.0", "0.3.1", "0.4.0", "1.0.0", "1.1.0")
@@ -20,7 +20,7 @@ MOST_BYTES: Final = 256 * 1024
 
 _ENDINGS: Final = (".conflist", ".conf", ".json")
 _MOST_PLUGINS: Final = 32
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
+_NAME: Final = pattern(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}")
 
 Plugin = dict[str, Any]
 """The configuration of one plug-in, with its `type`."""

@@ -6,7 +6,9 @@ some milliseconds, whatever the number of rules that are looked for.
 
 import subprocess
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from modules.runtimes.oci.network.errors import PodNetworkError
 
@@ -24,7 +26,7 @@ _REFUSALS: Final = ("-j DROP", "-j REJECT")
 _DOCKERS: Final = "DOCKER-USER"
 
 
-class Rule(NamedTuple):
+class Rule(msgspec.Struct, frozen=True):
     """A rule of edgecore's.
 
     Args:

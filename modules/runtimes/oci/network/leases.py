@@ -7,7 +7,9 @@ range is used up.
 import ipaddress
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from beehive.files.reading import read_file
 from modules.runtimes.oci.network.configuration import NetworkConfiguration
@@ -17,7 +19,7 @@ _MOST_BYTES: Final = 4096
 _MOST_LEASES: Final = 65_536
 
 
-class AddressLease(NamedTuple):
+class AddressLease(msgspec.Struct, frozen=True):
     """An address in use."""
 
     container_id: str

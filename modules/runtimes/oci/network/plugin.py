@@ -16,7 +16,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple
+from typing import IO, Any, Final
 
 import msgspec
 
@@ -74,7 +74,7 @@ class _PluginError(msgspec.Struct):
     details: str = ""
 
 
-class _Outcome(NamedTuple):
+class _Outcome(msgspec.Struct, frozen=True):
     exit_code: int
     output: bytes
     complaint: bytes

@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+import msgspec
 
 from beehive import Clock
 from beehive.printable import printable
@@ -50,7 +52,7 @@ NOT_READY: Final = "NetworkPluginNotReady"
 _BOOT_TIME: Final = b"btime "
 
 
-class NetworkStatus(NamedTuple):
+class NetworkStatus(msgspec.Struct, frozen=True):
     """The condition NetworkReady."""
 
     ready: bool

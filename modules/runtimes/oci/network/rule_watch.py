@@ -11,7 +11,9 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from beehive import Clock
 from beehive.clock import Timer
@@ -30,7 +32,7 @@ _log = logging.getLogger(__name__)
 _THREAD: Final = "pod-network-rules"
 
 
-class AttachedSandbox(NamedTuple):
+class AttachedSandbox(msgspec.Struct, frozen=True):
     """A sandbox that is attached to the network."""
 
     directory: Path
@@ -39,7 +41,7 @@ class AttachedSandbox(NamedTuple):
     """Returns its network namespace, or None."""
 
 
-class _Watched(NamedTuple):
+class _Watched(msgspec.Struct, frozen=True):
     sandbox: AttachedSandbox
     is_own: bool
     sender: Sender | None
@@ -167,7 +169,7 @@ class RuleWatch:
             for sandbox_id, each in repeated.items():
                 if self._watched.get(sandbox_id) is each and not _is_complete(each.ports, read):
                     _log.warning("firewall rules for host ports of sandbox %s are not iptables' own", sandbox_id)
-                    self._watched[sandbox_id] = each._replace(ports=HostPorts(sandbox_id, {}))
+                    self._watched[sandbox_id] = msgspec.structs.replace(each, ports=HostPorts(sandbox_id, {}))
 
 
 class _Once:

@@ -13,7 +13,7 @@ import logging
 import socket
 import threading
 from collections.abc import Collection, Iterable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
@@ -53,7 +53,7 @@ _LISTENER_REPORTS: Final = (b"\x83", b"\x84", b"\x8f")
 _UNSUPPORTED: Final = (errno.EAFNOSUPPORT, errno.EOPNOTSUPP, errno.EPROTONOSUPPORT)
 
 
-class Sender(NamedTuple):
+class Sender(msgspec.Struct, frozen=True):
     """A pod on the bridge."""
 
     link: str

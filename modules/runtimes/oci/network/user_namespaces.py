@@ -11,7 +11,9 @@ import signal
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from modules.runtimes.oci.network.kernel import bind_file
 
@@ -26,14 +28,14 @@ _MILLISECONDS: Final = 30_000
 _DEFAULT_SIGNALS: Final = (signal.SIGPIPE, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-class IdRange(NamedTuple):
+class IdRange(msgspec.Struct, frozen=True):
     """Users or groups from 0 in a pod are those from `host` on the machine."""
 
     host: int
     length: int
 
 
-class UserMapping(NamedTuple):
+class UserMapping(msgspec.Struct, frozen=True):
     """Users and groups of a pod's user namespace."""
 
     users: IdRange

@@ -1,9 +1,9 @@
 """The AppArmor profile of a container."""
 
-import re
 from pathlib import Path
 from typing import Final
 
+from beehive.patterns import pattern
 from modules.runtimes.engine.errors import BadRequestError, WrongStateError
 from modules.runtimes.oci.spec.machine import Machine
 from protos.cri.v1 import api_pb2 as cri
@@ -11,7 +11,7 @@ from protos.cri.v1 import api_pb2 as cri
 DEFAULT_PROFILES: Final = ("edgecore-default", "cri-containerd.apparmor.d", "docker-default")
 """Profiles for RuntimeDefault: the first loaded one."""
 _LARGEST: Final = 4 << 20
-_NAME: Final = re.compile(r"[^\s\0]{1,255}")
+_NAME: Final = pattern(r"[^\s\0]{1,255}")
 
 
 def container_apparmor(attempt: str, security: cri.LinuxContainerSecurityContext, machine: Machine) -> str:

@@ -1,9 +1,9 @@
 """Everything that is known to fail is refused when a sandbox or container is made, before anything runs."""
 
-import re
 from pathlib import PurePosixPath
 from typing import Final
 
+from beehive.patterns import pattern
 from modules.runtimes.engine.errors import BadRequestError
 from modules.runtimes.oci.spec.apparmor import container_apparmor
 from modules.runtimes.oci.spec.capabilities import check_capabilities
@@ -24,7 +24,7 @@ from modules.runtimes.oci.spec.users import check_user
 from modules.runtimes.oci.spec.without_root import check_container_without_root
 from protos.cri.v1 import api_pb2 as cri
 
-_HOSTNAME: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,62}[A-Za-z0-9_])?")
+_HOSTNAME: Final = pattern(r"[A-Za-z0-9_]([A-Za-z0-9_.-]{0,62}[A-Za-z0-9_])?")
 _MOST: Final = 4096
 """Masked or read-only paths."""
 

@@ -1,11 +1,11 @@
 """Mounts that can never be made, found before anything is."""
 
 import os
-import re
 from enum import Flag, auto
 from pathlib import Path
 from typing import Final
 
+from beehive.patterns import pattern
 from modules.runtimes.engine.errors import BadRequestError, NotProvidedError, WrongStateError
 from modules.runtimes.oci.spec.machine import Machine
 from modules.runtimes.oci.spec.paths import checked_path
@@ -18,7 +18,7 @@ RECURSIVE_READ_ONLY: Final = (5, 12)
 _MOST: Final = 4096
 """Mounts of a container: crun needs 0.1 ms for each."""
 
-_ESCAPED: Final = re.compile(r"\\([0-7]{3})")
+_ESCAPED: Final = pattern(r"\\([0-7]{3})")
 
 
 def check_mounts(attempt: str, config: cri.ContainerConfig, machine: Machine) -> None:

@@ -1,9 +1,9 @@
 """Limits of a container and its place among the control groups."""
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
+from beehive.patterns import pattern
 from modules.runtimes.engine.errors import BadRequestError, WrongStateError
 from modules.runtimes.oci.spec.machine import CgroupLayout, Machine
 from modules.runtimes.oci.spec.model import Json
@@ -12,10 +12,10 @@ from protos.cri.v1 import api_pb2 as cri
 
 _PREFIX: Final = "edgecore"
 """Prefix of a container's scope among systemd's units, and the parent of containers without a pod's group."""
-_SLICE: Final = re.compile(r"[A-Za-z0-9_:.\\-]+\.slice")
-_HUGE_PAGE: Final = re.compile(r"[1-9][0-9]{0,8}[KMG]B")
-_PROCESSORS: Final = re.compile(r"[0-9]{1,6}(-[0-9]{1,6})?(,[0-9]{1,6}(-[0-9]{1,6})?)*")
-_UNIFIED: Final = re.compile(r"[a-z0-9_]{1,64}(\.[A-Za-z0-9_]{1,64}){1,4}")
+_SLICE: Final = pattern(r"[A-Za-z0-9_:.\\-]+\.slice")
+_HUGE_PAGE: Final = pattern(r"[1-9][0-9]{0,8}[KMG]B")
+_PROCESSORS: Final = pattern(r"[0-9]{1,6}(-[0-9]{1,6})?(,[0-9]{1,6}(-[0-9]{1,6})?)*")
+_UNIFIED: Final = pattern(r"[a-z0-9_]{1,64}(\.[A-Za-z0-9_]{1,64}){1,4}")
 _LARGEST: Final = (1 << 63) - 1
 _SHARES: Final = (2, 1 << 18)
 _PERIODS: Final = (1_000, 1_000_000)

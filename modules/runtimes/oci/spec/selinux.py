@@ -1,8 +1,10 @@
 """SELinux labels of a container. Where the kernel has no SELinux they are left out, as containerd and CRI-O do."""
 
-import re
-from typing import Final, NamedTuple
+from typing import Final
 
+import msgspec
+
+from beehive.patterns import pattern
 from modules.runtimes.engine.errors import BadRequestError
 from modules.runtimes.oci.spec.machine import Machine
 from protos.cri.v1 import api_pb2 as cri
@@ -13,11 +15,11 @@ _TYPE: Final = "container_t"
 _LEVEL: Final = "s0"
 _FILES: Final = "system_u:object_r:container_file_t"
 """User, role and type of a container's files (container-selinux's policy)."""
-_PART: Final = re.compile(r"[A-Za-z0-9_.-]{1,255}")
-_RANGE: Final = re.compile(r"[A-Za-z0-9_.:,-]{1,1024}")
+_PART: Final = pattern(r"[A-Za-z0-9_.-]{1,255}")
+_RANGE: Final = pattern(r"[A-Za-z0-9_.:,-]{1,1024}")
 
 
-class SelinuxLabels(NamedTuple):
+class SelinuxLabels(msgspec.Struct, frozen=True):
     """Labels of a container; empty for the runtime's own."""
 
     process: str = ""

@@ -1,13 +1,13 @@
 """Kernel parameters of a pod: only parameters that its own namespaces have."""
 
-import re
 from typing import Final
 
+from beehive.patterns import pattern
 from modules.runtimes.engine.errors import BadRequestError
 from protos.cri.v1 import api_pb2 as cri
 
-_NAME: Final = re.compile(r"[a-z0-9_-]{1,64}([./][A-Za-z0-9_@:-]{1,64}){1,12}")
-_OF_IPC: Final = re.compile(r"kernel\.shm\w*|kernel\.msg\w*|kernel\.sem\w*|fs\.mqueue\.\w+")
+_NAME: Final = pattern(r"[a-z0-9_-]{1,64}([./][A-Za-z0-9_@:-]{1,64}){1,12}")
+_OF_IPC: Final = pattern(r"kernel\.shm\w*|kernel\.msg\w*|kernel\.sem\w*|fs\.mqueue\.\w+")
 _LONGEST: Final = 4096
 _MOST: Final = 1024
 

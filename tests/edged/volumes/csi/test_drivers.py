@@ -7,6 +7,7 @@ from typing import Any
 from unittest.mock import patch
 
 import grpc
+import msgspec
 import pytest
 
 from beehive import Operation
@@ -66,7 +67,7 @@ def test_a_driver_is_known_with_its_name_of_the_node(registered: Registered, dri
     assert registered.drivers.labels() == {f"topology.{NAME}/node": "here"}
     known = {"a": "b", NODE_ID_ANNOTATION: f'{{"{NAME}":"{NAME}-node-7"}}'}
     assert registered.drivers.annotations({"a": "b"}) == known
-    registered.drivers.deregister(plugin(driver)._replace(endpoint=Path("/another")))
+    registered.drivers.deregister(msgspec.structs.replace(plugin(driver), endpoint=Path("/another")))
     assert registered.drivers.names() == [NAME], "it has registered under another socket meanwhile"
     registered.drivers.deregister(plugin(driver))
     assert (registered.drivers.names(), registered.drivers.annotations(known), registered.changes) == (

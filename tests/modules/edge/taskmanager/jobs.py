@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import grpc
+import msgspec
 
 from beehive import Message, ModuleName
 from beehive.names import OK, Operation
@@ -36,7 +37,7 @@ class FakeMachine:
     def read(self) -> MachineReading:
         """Return the next reading."""
         self.reads += 1
-        return self.used._replace(at=self.reads * 1.0, busy=self.reads * self.busy)
+        return msgspec.structs.replace(self.used, at=self.reads * 1.0, busy=self.reads * self.busy)
 
 
 class FakeUpgrades:

@@ -34,7 +34,7 @@ LATER: Final = (
     "modules.processes.edgecore.other_commands", "modules.processes.edgecore.store_commands",
     "modules.processes.edgecore.trace", "modules.processes.edgecore.trace_commands", "modules.runtimes.docker",
     "modules.runtimes.oci.metrics", "msgpack", "multiprocessing", "paho", "pickle", "prometheus_client", "protos.csi",
-    "protos.deviceplugin", "psutil", "rich", "sqlalchemy", "textual", "textwrap", "tokenize", "tomllib",
+    "protos.deviceplugin", "psutil", "rich", "sqlalchemy", "ssl", "textual", "textwrap", "tokenize", "tomllib",
     "typing_extensions", "websockets",
 )  # fmt: skip
 """Loaded by commands, or with the first request, probe, volume, device or module that needs them."""
@@ -68,6 +68,13 @@ def test_a_runtime_outside_edgecore_loads_grpc_without_asyncio() -> None:
     loaded = _loaded_with("edged.cri.channel")
     assert "grpc" in loaded
     assert [name for name in loaded if name.partition(".")[0] in ("asyncio", "inspect") or name == "grpc.aio"] == []
+
+
+def test_a_link_with_tls_loads_ssl_when_it_is_dialled() -> None:
+    code = f"{START}import edgehub.transport\nfrom edgehub.tls import client_context\nprint('_ssl' in sys.modules)\n"
+    code += "print(client_context().minimum_version.name, '_ssl' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert run.stdout.split() == ["False", "TLSv1_2", "True"]
 
 
 def _loaded_with(module: str) -> list[str]:

@@ -3,6 +3,7 @@
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from modules.edge.taskmanager.programs import ProgramEnd
@@ -113,7 +114,7 @@ def test_the_report_of_a_change_that_went_back(commands: LocalSettingsCommands, 
     staged(installation, Phase.PROBATION)
     assert commands.state({HEARTBEAT: "21"}) == SettingsState(is_set=False, is_under_way=True)
     staged(installation, Phase.ROLLED_BACK)
-    assert commands.state({HEARTBEAT: "21"}) == UNSET._replace(report="it did not start")
+    assert commands.state({HEARTBEAT: "21"}) == msgspec.structs.replace(UNSET, report="it did not start")
 
 
 def test_what_is_staged_and_never_begun_is_not_under_way_for_ever(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from edged.cri import CriError
@@ -43,7 +44,7 @@ class _Node(OciNode):
     def _settings(self) -> OciSettings:
         runner = PluginRunner(self.clock, _LONGER_THAN_ANY_TEST)
         network = PodNetwork(self.directory / "net.d", [self.directory / "bin"], self.clock, runner=runner)
-        return settings_of(self.state, self.clock)._replace(network=network)
+        return msgspec.structs.replace(settings_of(self.state, self.clock), network=network)
 
     def start_again(self) -> None:
         """Start a runtime on the same directory."""

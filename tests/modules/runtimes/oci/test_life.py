@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+import msgspec
 import pytest
 
 from modules.runtimes.oci import processes
@@ -201,7 +202,7 @@ def test_out_of_memory_that_conmon_was_not_told(node: OciNode, monkeypatch: pyte
 
     def untold(directory: Path) -> Ended | None:
         found = ended(directory)
-        return None if found is None else found._replace(out_of_memory=False)
+        return None if found is None else msgspec.structs.replace(found, out_of_memory=False)
 
     monkeypatch.setattr("modules.runtimes.oci.crun.conmon.ended", untold)
     config = cri.ContainerConfig()

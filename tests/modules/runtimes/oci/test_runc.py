@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import grpc
+import msgspec
 import pytest
 
 from modules.runtimes.cri_server.runtime_server import CriServer
@@ -24,7 +25,9 @@ class _RuncNode(OciNode):
         settings = settings_of(self.state, self.clock)
         runc = shutil.which("runc")
         assert runc is not None
-        return settings._replace(programs=settings.programs._replace(runtime=Path(runc)))
+        return msgspec.structs.replace(
+            settings, programs=msgspec.structs.replace(settings.programs, runtime=Path(runc))
+        )
 
     def new_runtime(self) -> CriServer:
         return CriServer(self.state, self.socket, self.clock, self._settings())

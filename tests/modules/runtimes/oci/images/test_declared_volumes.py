@@ -6,6 +6,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from modules.runtimes.oci.images import DECLARED, ImageRoot, ImageStore, MappedRoot, RootFilesystems, copied_roots
@@ -67,7 +68,7 @@ def test_links_stay_inside_the_image(container: Path, root: ImageRoot, path: str
 
 def test_a_path_that_the_image_lacks(container: Path, root: ImageRoot) -> None:
     """An empty directory of the pod's root."""
-    mapped = root._replace(root=MappedRoot(Path("/proc/self/ns/user"), 100_000, 200_000))
+    mapped = msgspec.structs.replace(root, root=MappedRoot(Path("/proc/self/ns/user"), 100_000, 200_000))
     found = make_declared_volumes(container, mapped, ["/no/such"])["/no/such"]
     status = found.stat()
     assert (stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid) == (0o755, 100_000, 200_000)
@@ -125,7 +126,7 @@ def test_a_full_disk(container: Path, root: ImageRoot, monkeypatch: pytest.Monke
 
 def test_labels(container: Path, root: ImageRoot) -> None:
     """With SELinux, all files have the container's label; no link is followed."""
-    found = make_declared_volumes(container, root._replace(label=_LABEL), ["/data"])["/data"]
+    found = make_declared_volumes(container, msgspec.structs.replace(root, label=_LABEL), ["/data"])["/data"]
     for path in (found, found / "file", found / "below", found / "out"):
         assert os.getxattr(path, "security.selinux", follow_symlinks=False) == _LABEL.encode()
     with pytest.raises(OSError, match="No data available"):

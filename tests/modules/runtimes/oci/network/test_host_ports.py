@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from ipaddress import ip_address
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from beehive.clock import RealClock
@@ -39,7 +40,7 @@ def test_who_listens_on_a_host_port(host_ip: str, listening: str, used: bool) ->
     """A socket of `::` takes connections of IPv4 as well."""
     one = ListeningSocket(ip_address(listening), 80, "1")
     mapping = {"hostPort": 80, "containerPort": 8080, "protocol": "tcp", "hostIP": host_ip}
-    assert used_by(mapping, [one._replace(port=81), one]) == (one if used else None)
+    assert used_by(mapping, [msgspec.structs.replace(one, port=81), one]) == (one if used else None)
 
 
 @pytest.fixture
