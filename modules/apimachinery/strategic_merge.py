@@ -19,7 +19,6 @@ linear in the object and the patch, but for sorting, as nodes choose the length 
 """
 
 from collections.abc import Hashable
-from itertools import repeat
 from operator import methodcaller
 from typing import Any, Final, NamedTuple
 
@@ -35,6 +34,8 @@ _DELETE_VALUES: Final = "$deleteFromPrimitiveList"
 _DELETE: Final = "delete"
 _PLAIN: Final = frozenset({str, int, float, bool})
 """Types of most values: a patch's value takes the place of the old one, whatever that is."""
+_COMPARABLE: Final = {str, type(None)}
+"""Types of values that are the same if they are equal, unlike `true` and 1."""
 _LONGEST: Final = 200
 """Characters of a value in an error."""
 
@@ -225,7 +226,10 @@ def _merged_list(old: list[Any], new: list[Any], field: MergeField) -> _Elements
     merged = [each for each in old if not removed or key not in each or _identity(each[key]) not in removed]
     keys, given = _keys_of(merged, key), _keys_of(elements, key)
     if keys == given and len({*keys}) == len(keys):  # as the conditions of most statuses
-        merged = [*map(merge_strategic, merged, elements, repeat(field.schema))]
+        merged = [
+            each if _changes_nothing(part, each) else merge_strategic(each, part, field.schema)
+            for each, part in zip(merged, elements, strict=True)
+        ]
         return _Elements(merged, merged[: len(old)])
     places = _first_places(keys)
     kept = merged[:]
@@ -236,6 +240,13 @@ def _merged_list(old: list[Any], new: list[Any], field: MergeField) -> _Elements
         else:
             merged.append(_stored(each))
     return _Elements(_arranged(_Elements(merged, kept), elements, key), merged[: len(old)])
+
+
+def _changes_nothing(part: JsonObject, old: JsonObject) -> bool:
+    """Return whether it is certain that a patch's element leaves an element as it is: then nobody has to look at it."""
+    values = part.values()
+    is_same = [*map(old.get, part)] == [*values] and {*map(type, values)} <= _COMPARABLE
+    return is_same and "$" not in "".join(part) and None not in old.values()
 
 
 def _removed(new: list[JsonObject], merge_key: str) -> tuple[set[Hashable], bool]:

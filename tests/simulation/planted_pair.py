@@ -29,9 +29,9 @@ def a_change_of_the_other_cloudcore_is_skipped() -> Iterator[None]:
     """The first of several changes is not told."""
     begin = Database.begin
 
-    def without_first(self: Database, *args: Any) -> RemoteChanges:
+    def without_first(self: Database, *args: Any) -> RemoteChanges | None:
         found = begin(self, *args)
-        return found._replace(changes=found.changes[1:]) if len(found.changes) > 1 else found
+        return found if found is None or len(found.changes) < 2 else found._replace(changes=found.changes[1:])
 
     with patch.object(Database, "begin", without_first):
         yield
@@ -44,7 +44,7 @@ def changes_of_the_other_cloudcore_are_not_taken_over() -> Iterator[None]:
     def begin(self: Transactions) -> None:
         if not self._database.in_transaction:
             pulled = self._database.begin(self._reader)
-            if pulled.complete:
+            if pulled is not None and pulled.complete:
                 self._adopt(pulled)
             self._begun_at = self._storage.version
 

@@ -82,8 +82,10 @@ def _merged(patch: JsonObject, live: JsonObject) -> JsonObject:
     Raises:
         ApiError: it may not be stored.
     """
-    merged = merge_strategic(live[_STATUS], patch, _schema())
-    changed = without_empty_members({**live, **decoded(_POD, {_STATUS: merged})}, live)
+    before = live[_STATUS]
+    merged = merge_strategic(before, patch, _schema())
+    stored = [each for some in before.values() if type(some) is list for each in some if type(each) is dict]
+    changed = without_empty_members({**live, **decoded(_POD, {_STATUS: merged}, stored)}, live)
     validate_schema(changed, live)
     changed = with_changed_status(changed, live)
     validate_status(changed, live)

@@ -72,7 +72,7 @@ _BUSY = 256
 """Depth of the inbox above which no message is sent again."""
 _NOT_CONNECTED = "the node is not connected"
 _TOO_MANY_WAIT = "too many of its messages wait for the controllers"
-_ACKNOWLEDGEMENT_DELAY = 0.05
+_ACKNOWLEDGEMENT_DELAY = 0.1
 """Seconds to collect acknowledgements, so that many nodes share a transaction."""
 
 

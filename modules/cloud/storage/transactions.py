@@ -88,7 +88,7 @@ class Transactions:
         pulled = self._database.begin(self._reader)
         if self._is_working:
             self._pulled = pulled
-        else:
+        elif pulled is not None:
             self._adopt(pulled)
         self._begun_at = self._storage.version
 

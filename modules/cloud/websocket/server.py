@@ -246,13 +246,14 @@ class WebsocketServer:
                 self._accept()
             else:
                 ready.append((key.data, happened))
-        for connection, happened in in_order(ready, self._clock.monotonic):
+        for connection, happened in in_order(ready, self._clock.monotonic) if ready else ():
             is_served = connection.is_open and connection.link in self._connections
             (self._attempt if is_served else self._serve)(connection, happened)
         if self._is_recheck_due:
             self._end_refused()
-        self._serve_signalled()
-        served = self._incoming.dispatch()
+        if self._signalled:
+            self._serve_signalled()
+        served = self._incoming.dispatch() if self._incoming.waiting else {}
         received, self._received = self._received, {}
         for connection in (*(received | served), *self._incoming.resumable()):
             self._update(connection)

@@ -200,6 +200,39 @@ def test_recorded_patches_give_the_recorded_status(path: Path) -> None:
     assert compared or not patches or path.stem.startswith("13")
 
 
+READY = {"type": "Ready", "status": "True", "reason": "Started"}
+
+
+@pytest.mark.parametrize(
+    ("old", "part", "is_same"),
+    [
+        pytest.param(READY, READY, True, id="all of it"),
+        pytest.param(READY, {"type": "Ready", "status": "True", "lastProbeTime": None}, True, id="a part, and a null"),
+        pytest.param(READY, {"type": "Ready", "status": "False"}, False, id="another text"),
+        pytest.param(READY, {"type": "Ready", "reason": None}, False, id="a null for a text"),
+        pytest.param({"type": "Ready", "status": True}, {"type": "Ready", "status": 1}, False, id="1 for true"),
+        pytest.param({"type": "Ready", "status": None}, {"type": "Ready", "status": None}, False, id="a stored null"),
+    ],
+)
+def test_an_element_that_a_patch_leaves_as_it_is_stays_the_same_object(
+    old: dict[str, Any], part: dict[str, Any], *, is_same: bool
+) -> None:
+    """So that what follows need not look at it again; otherwise its values have the types of the patch's."""
+    given: dict[str, Any] = {**old}
+    (merged,) = merge_strategic({"conditions": [given]}, {"conditions": [{**part}]}, POD.field("status").schema)[
+        "conditions"
+    ]
+    assert (merged is given) == is_same
+    wanted = without_null_members({**old, **part})
+    assert json.dumps(merged, sort_keys=True) == json.dumps(wanted, sort_keys=True)
+
+
+def test_a_directive_of_an_element_is_read_when_its_texts_are_the_same() -> None:
+    given = {"conditions": [READY]}
+    with pytest.raises(BadRequestError):
+        merge_strategic(given, {"conditions": [{**READY, "$retainKeys": None}]}, POD.field("status").schema)
+
+
 def test_a_json_merge_patch_stores_no_null_below_a_list() -> None:
     """A null element stays; a custom resource has no schema that would drop the others."""
     patch = {"new": [{"a": None, "b": [{"c": None}]}, None, [{"d": None, "e": 1}]], "gone": None, "x": {"y": None}}

@@ -1,6 +1,7 @@
 """The JSON types of an object's fields, checked with the words of Go's decoder for another type (400)."""
 
 import re
+from collections.abc import Iterable
 from functools import cache, lru_cache
 from operator import is_
 from typing import Any, Final, NamedTuple
@@ -69,16 +70,21 @@ _AS_GIVEN: Final = frozenset(("V1ControllerRevision.data", "V1ManagedFieldsEntry
 _WIDTHS: Final = {"int32": 31, "int64": 63}
 
 
-def decoded(kind: Kind, obj: JsonObject) -> JsonObject:
+def decoded(kind: Kind, obj: JsonObject, stored: Iterable[Any] = ()) -> JsonObject:
     """Return an object as Go's decoder reads it, after checking the types of its fields. Null members are left out,
     a null in a list or a map is the zero value of its type, and quantities are canonical. It is the same object if
     nothing of it changes.
+
+    Args:
+        kind: its kind.
+        obj: the object.
+        stored: structs of the stored object; those in a list of the object are taken as they are.
 
     Raises:
         DecodingError: a field has another type, or a time, a quantity or base64 cannot be read.
     """
     of = known_fields().kinds.get(kind.key_name)
-    return obj if of is None else _decoded(kind, of, obj)
+    return obj if of is None else _decoded(kind, of, obj, stored)
 
 
 def decoded_custom(kind: Kind, obj: JsonObject) -> JsonObject:
@@ -123,8 +129,8 @@ def with_read_embedded(kind: Kind, schema: JsonObject, obj: JsonObject) -> JsonO
     return found
 
 
-def _decoded(kind: Kind, of: str, value: Any) -> JsonObject:
-    decoder = _Decoder()
+def _decoded(kind: Kind, of: str, value: Any, stored: Iterable[Any] = ()) -> JsonObject:
+    decoder = _Decoder(stored)
     try:
         found: JsonObject = decoder.struct(of, value, "", "")
     except _UnreadableError as error:
@@ -224,10 +230,15 @@ class _UnreadableError(Exception):
 
 
 class _Decoder:
-    """A decoder of an object by its types. Of faults that do not end the decoding, the first one counts."""
+    """A decoder of an object by its types. Of faults that do not end the decoding, the first one counts.
 
-    def __init__(self) -> None:
+    Args:
+        stored: structs that were read before.
+    """
+
+    def __init__(self, stored: Iterable[Any] = ()) -> None:
         self.fault: _Fault | None = None
+        self._stored = set(map(id, stored))
         self._types = _go_types()
 
     def struct(self, of: str, value: Any, path: str, owner: str) -> Any:
@@ -276,7 +287,10 @@ class _Decoder:
                 return value
             return self._refuse(value, owner, path, f"[]{_go_name(of)}")
         read = self.struct if of in self._types else self._value
-        found = [self._zero(of) if each is None else read(of, each, path, owner) for each in value]
+        found = [
+            each if id(each) in self._stored else self._zero(of) if each is None else read(of, each, path, owner)
+            for each in value
+        ]
         return value if all(map(is_, found, value)) else found
 
     def _map(self, of: str, value: Any, path: str, owner: str) -> Any:

@@ -208,8 +208,8 @@ class Database:
         """Work for a user from now on, in the place of the one before: a module that is started again has another."""
         self._user = user
 
-    def begin(self, reader: ObjectReader | None = None) -> RemoteChanges:
-        """Begin a transaction, and return the changes of other cloudcores since the last one.
+    def begin(self, reader: ObjectReader | None = None) -> RemoteChanges | None:
+        """Begin a transaction, and return the changes of other cloudcores since the last one; None if there are none.
 
         Args:
             reader: takes the objects that are read; None: all are taken as they are stored.
@@ -221,7 +221,7 @@ class Database:
         if not self.outlives_process and self._seen > 0:  # nobody else can have changed it
             self.in_transaction = True
             self.meter.begun()
-            return RemoteChanges([], self._seen)
+            return None
         self._has_turn = self._turn.acquire(timeout=_TURN_SECONDS)
         self.meter.begun()
         if not self._has_turn:
@@ -234,7 +234,7 @@ class Database:
             if schema != SCHEMA_VERSION:  # a newer cloudcore has been started beside this one
                 raise DatabaseError("begin a transaction", self.where, other_schema(schema))
             if revision == self._seen:
-                return RemoteChanges([], self._seen)
+                return None
             complete = compacted > self._seen or self._seen <= 0
             pulled = self._changes(connection, revision, reader or WHOLE, complete=complete)
         except self._beginning.errors as error:

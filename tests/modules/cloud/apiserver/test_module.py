@@ -574,7 +574,9 @@ def test_a_database_that_a_node_has_filled_starts_without_the_surplus(bee: Harne
     assert [each["metadata"]["name"] for each in listed["items"]] == ["mirror-0"]
     server.database.close()
     after = Database(str(tmp_path / "cloud.db"), "c")
-    assert [key.name for key, _ in after.begin().objects if key.kind == "Pod"] == ["mirror-0"]
+    pulled = after.begin()
+    assert pulled is not None
+    assert [key.name for key, _ in pulled.objects if key.kind == "Pod"] == ["mirror-0"]
     after.close()
 
 

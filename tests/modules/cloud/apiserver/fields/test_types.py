@@ -199,3 +199,11 @@ def test_an_update_that_writes_no_quantity_in_another_way_decodes_no_stored_obje
         assert with_stored_quantities(new, live) is new
     other = limits(cpu="501m", memory="1Gi5")
     assert with_stored_quantities(other, live) is other
+
+
+def test_structs_of_the_stored_object_are_not_read_again() -> None:
+    stored = {"type": "Ready", "lastProbeTime": "as an earlier version took it"}
+    obj = {"status": {"conditions": [stored]}}
+    assert decoded(kind_named("Pod"), obj, [stored]) is obj
+    with pytest.raises(BadRequestError):
+        decoded(kind_named("Pod"), {"status": {"conditions": [{**stored}]}}, [stored])
