@@ -150,7 +150,11 @@ def _decision(request: JsonObject, _: float) -> str:
 
 
 def _modes(path: str) -> Cell:
-    return lambda obj, _: ",".join(_MODES.get(str(mode), str(mode)) for mode in list_at(obj, path))
+    return lambda obj, _: ",".join(short for mode, short in _MODES.items() if mode in list_at(obj, path))
+
+
+def _with_volume(cell: Cell) -> Cell:
+    return lambda claim, now: cell(claim, now) if text_at(claim, "spec.volumeName") else ""
 
 
 def _claim_of(volume: JsonObject, _: float) -> str:
@@ -364,8 +368,8 @@ _COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         _NAME,
         Column("Status", _claim_status),
         Column("Volume", _at("spec.volumeName")),
-        Column("Capacity", _at("status.capacity.storage")),
-        Column("Access Modes", _modes("status.accessModes")),
+        Column("Capacity", _with_volume(_at("status.capacity.storage", "0"))),
+        Column("Access Modes", _with_volume(_modes("status.accessModes"))),
         Column("StorageClass", _at("spec.storageClassName")),
         Column("VolumeAttributesClass", _at("spec.volumeAttributesClassName", "<unset>")),
         _AGE,

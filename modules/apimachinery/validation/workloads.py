@@ -239,7 +239,14 @@ replication_controller = Fields(
     }
 )
 pod_template = Fields({"template": or_zero(_TEMPLATE, {})})
-controller_revision = Fields({"data": needed(why="data is mandatory"), "revision": non_negative})
+
+
+def _json_object(value: Any, path: str, found: Causes) -> None:
+    if not isinstance(value, dict):
+        found.append(required(path, "data must be a valid JSON object"))
+
+
+controller_revision = Fields({"data": needed(pointer(_json_object), "data is mandatory"), "revision": non_negative})
 daemon_set = Fields(
     {
         "spec": needed(

@@ -15,6 +15,8 @@ from modules.cloud.apiserver.event_registry import event_about
 
 _BOUND = "Bound"
 _LOST = "Lost"
+_OF_VOLUME = ("accessModes", "capacity")
+"""What the status of a bound claim has from its volume."""
 _FILESYSTEM = "Filesystem"
 """The mode of a volume that names none."""
 CLAIM, VOLUME = "PersistentVolumeClaim", "PersistentVolume"
@@ -67,23 +69,32 @@ def _reason_unbound(claim: JsonObject, find: Callable[[ObjectKey], JsonObject | 
 
 
 def changed_phases(claims: Iterable[JsonObject], volumes: Iterable[JsonObject]) -> list[JsonObject]:
-    """Return the claims and volumes that have another phase now: a volume is Available until it is bound, and Released
-    when its claim is gone; a bound claim whose volume is gone is Lost, and one that its volume names is Bound, whatever
-    somebody has written.
+    """Return the claims and volumes that have another status now: a volume is Available until it is bound, and Released
+    when its claim is gone; a bound claim whose volume is gone is Lost, and one that its volume names is Bound, with the
+    volume's modes and capacity, whatever somebody has written.
     """
     uids = {(str(each["metadata"].get("namespace")), each["metadata"]["name"]): uid_of(each) for each in claims}
-    names = {each["metadata"]["name"] for each in volumes}
-    found = [(volume, _phase_of(volume, uids)) for volume in volumes]
-    lost = [each for each in claims if _is_bound(each) and str(_spec(each).get("volumeName")) not in names]
-    found += [(claim, _LOST) for claim in lost]
-    owners = {each["metadata"]["name"]: _owner(each).get("uid") for each in volumes}
-    bound = [each for each in claims if owners.get(str(_spec(each).get("volumeName")), "") == uid_of(each)]
-    found += [(claim, _BOUND) for claim in bound]
-    return [
-        {**obj, "status": {**_status(obj), "phase": phase}}
-        for obj, phase in found
-        if _status(obj).get("phase") != phase
-    ]
+    by_name = {each["metadata"]["name"]: each for each in volumes}
+    found = [(each, {**_status(each), "phase": _phase_of(each, uids)}) for each in volumes]
+    for claim in claims:
+        volume = by_name.get(str(_spec(claim).get("volumeName")))
+        if volume is None and _is_bound(claim):
+            found.append((claim, _with(claim, _LOST)))
+        elif volume is not None and _owner(volume).get("uid", "") == uid_of(claim):
+            found.append((claim, _bound_status(claim, volume)))
+    return [{**obj, "status": status} for obj, status in found if _status(obj) != status]
+
+
+def _with(claim: JsonObject, phase: str, **found: Any) -> dict[str, Any]:
+    """Return the status of a claim with a phase, and with these modes and capacity alone."""
+    kept = {name: value for name, value in _status(claim).items() if name not in _OF_VOLUME}
+    return {**kept, "phase": phase, **{name: value for name, value in found.items() if value}}
+
+
+def _bound_status(claim: JsonObject, volume: JsonObject) -> dict[str, Any]:
+    """Return the status of a bound claim; a capacity that a resize has noted stays."""
+    capacity = _status(claim).get("capacity") or _spec(volume).get("capacity")
+    return _with(claim, _BOUND, accessModes=_spec(volume).get("accessModes"), capacity=capacity)
 
 
 def _phase_of(volume: JsonObject, uids: Mapping[tuple[str, str], str]) -> str:
@@ -136,12 +147,11 @@ def _bound(claim: JsonObject, volume: JsonObject) -> list[JsonObject]:
         "name": meta["name"],
         "uid": uid_of(claim),
     }
-    claim_status = {**_status(claim), "phase": _BOUND}
     claim_spec = {**_spec(claim), "volumeName": volume["metadata"]["name"]}
     volume_status = {**_status(volume), "phase": _BOUND}
     return [
         {**volume, "spec": {**_spec(volume), "claimRef": reference}, "status": volume_status},
-        {**claim, "spec": claim_spec, "status": claim_status},
+        {**claim, "spec": claim_spec, "status": _bound_status(claim, volume)},
     ]
 
 

@@ -366,4 +366,4 @@ def _key_name(made: JsonObject) -> str:
 
 
 def _filled(note: EventNote, place: str, text: str) -> EventNote:
-    return EventNote(note.type, note.reason, note.message.replace(place, text))
+    return msgspec.structs.replace(note, message=note.message.replace(place, text))

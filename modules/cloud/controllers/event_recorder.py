@@ -24,13 +24,14 @@ class EventRecorder:
         self._clock = clock
         self._latest: dict[tuple[str, str, str], JsonObject] = {}
 
-    def call(self, about: JsonObject, note: EventNote) -> ApiCall:
-        """Return the call that stores an Event about an object, or counts it again."""
+    def call(self, reconciled: JsonObject, note: EventNote) -> ApiCall:
+        """Return the call that stores an Event of an object's controller, or counts it again."""
         message, moment = note.message[:_LONGEST], format_rfc3339(self._clock.now())
+        about = note.about or reconciled
         what = (uid_of(about), note.reason, message)
         known = self._latest.pop(what, None)
         if known is None:
-            event = self._made(about, note, message, moment)
+            event = self._made(key_of(reconciled).kind, about, note, message, moment)
         else:
             event = {**known, "lastTimestamp": moment, "count": known["count"] + 1}
         self._latest[what] = event
@@ -46,9 +47,9 @@ class EventRecorder:
             body=event,
         )
 
-    def _made(self, about: JsonObject, note: EventNote, message: str, moment: str) -> JsonObject:
+    def _made(self, kind: str, about: JsonObject, note: EventNote, message: str, moment: str) -> JsonObject:
         key = key_of(about)
-        component = f"{key.kind.lower().removesuffix('controller')}-controller"
+        component = f"{kind.lower().removesuffix('controller')}-controller"
         return {
             "kind": "Event",
             "apiVersion": "v1",

@@ -28,6 +28,7 @@ from modules.cloud.controllers.conditions import with_condition, without
 from modules.cloud.controllers.plan import (
     NORMAL,
     NOTHING,
+    WARNING,
     EventNote,
     PlannedWrite,
     ReconcilePlan,
@@ -207,10 +208,12 @@ def _disruption(reason: str, message: str, now: float) -> JsonObject:
 
 def _evicted(pod: JsonObject) -> EventNote:
     words = f"Marking for deletion Pod {pod['metadata']['namespace']}/{pod['metadata']['name']}"
-    return EventNote(NORMAL, "TaintManagerEviction", words)
+    return EventNote(NORMAL, "TaintManagerEviction", words, pod)
 
 
 def _not_ready(pod: JsonObject, moment: str) -> PlannedWrite | None:
     status = pod["status"]
     marked = {**condition_of(pod, "Ready"), "status": "False", "lastTransitionTime": moment}
-    return update_status(pod, {**status, "conditions": [*without(status["conditions"], "Ready"), marked]})
+    conditions = [*without(status["conditions"], "Ready"), marked]
+    told = EventNote(WARNING, "NodeNotReady", "Node is not ready", pod)
+    return update_status(pod, {**status, "conditions": conditions}, done=told)

@@ -13,13 +13,15 @@ WARNING: Final = "Warning"
 
 
 class EventNote(msgspec.Struct, frozen=True):
-    """An Event about the object that is reconciled."""
+    """An Event."""
 
     type: str
     """Normal or Warning."""
     reason: str
     message: str
     """`{name}` is the name of the written object, `{why}` the message of a refusal."""
+    about: JsonObject | None = None
+    """The object that it is about; None is the one that is reconciled."""
 
 
 class DeletedObject(NamedTuple):

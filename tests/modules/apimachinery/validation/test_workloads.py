@@ -326,3 +326,21 @@ def test_policies_of_a_job_that_are_refused(spec: JsonObject, field: str, words:
     assert [one for one in told if one[0] == f"spec.{field}" and words in one[1]], told
     cron = workload("CronJob", schedule="* * * * *", jobTemplate={"spec": {"template": _NEVER, **spec}})
     assert [one for one in causes_of(cron) if one[0] == f"spec.jobTemplate.spec.{field}" and words in one[1]]
+
+
+_NO_OBJECTS: tuple[Any, ...] = ([], "x", "", 0, False)
+
+
+@pytest.mark.parametrize("data", ({}, {"kind": "Foo"}))
+def test_a_revision_holds_any_json_object(data: JsonObject) -> None:
+    assert causes_of({"kind": "ControllerRevision", "metadata": {"name": "r"}, "revision": 1, "data": data}) == []
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [(None, "data is mandatory"), *((data, "data must be a valid JSON object") for data in _NO_OBJECTS)],
+)
+def test_a_revision_holds_nothing_but_an_object(data: Any, why: str) -> None:
+    """As kube-apiserver 1.32.13 answers."""
+    refused = {"kind": "ControllerRevision", "metadata": {"name": "r"}, "revision": 1, "data": data}
+    assert causes_of(refused) == [("data", f"Required value: {why}")]

@@ -123,6 +123,23 @@ def test_a_bound_claim_whose_volume_is_gone_is_lost(phase: str, *, lost: bool) -
     assert [each["status"] for each in changed_phases([held], [])] == ([{"phase": "Lost"}] if lost else [])
 
 
+def test_a_bound_claim_has_its_volumes_modes_and_capacity() -> None:
+    """As kube-controller-manager 1.32.13 writes it, which leaves a capacity that is gone for a resize."""
+    modes = ["ReadWriteOnce", "ReadOnlyMany"]
+    held = volume("a", capacity={"storage": "2Gi"}, accessModes=modes)
+    held, asks = bind_volumes([claim()], [held])
+    status = {"phase": "Bound", "accessModes": modes, "capacity": {"storage": "2Gi"}}
+    assert asks["status"] == status
+    assert changed_phases([asks], [held]) == []
+    for other, left in (
+        ({"phase": "Pending"}, status),
+        ({"phase": "Bound", "accessModes": ["ReadWriteMany"]}, status),
+        ({"phase": "Bound", "capacity": {"storage": "3Gi"}}, {**status, "capacity": {"storage": "3Gi"}}),
+    ):
+        assert [each["status"] for each in changed_phases([{**asks, "status": other}], [held])] == [left]
+    assert [each["status"] for each in changed_phases([asks], [])] == [{"phase": "Lost"}]
+
+
 @pytest.mark.parametrize(
     "odd", [7, [[]], {"claimRef": [7]}, {"claimRef": {"uid": "u", "name": []}}, {"volumeName": []}]
 )

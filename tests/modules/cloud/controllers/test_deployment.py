@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of
+from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of, uid_of
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.apiserver import pod_defaults
 from modules.cloud.apiserver.kind_defaults import with_defaults
@@ -832,6 +832,9 @@ def test_a_tainted_node_is_emptied_and_its_pods_are_made_elsewhere() -> None:
         each["reason"] for pod in ending for each in pod["status"]["conditions"] if each["type"] == "DisruptionTarget"
     }
     assert why == {"DeletionByTaintManager"}
+    told = [event["involvedObject"] for event in site.all("Event") if event["reason"] == "TaintManagerEviction"]
+    assert {each["uid"] for each in told} == {uid_of(pod) for pod in ending}
+    assert {(each["kind"], each["namespace"]) for each in told} == {("Pod", "default")}
     site.come_back("n1")
     site.run_for(10)
     assert {node_of(pod) for pod in site.all("Pod")} == {"n2"}

@@ -229,6 +229,8 @@ def test_a_node_that_is_silent_for_two_minutes_keeps_its_endpoints_and_one_for_s
     assert condition["status"] == "False"
     assert condition["lastTransitionTime"] == format_rfc3339(site.clock.now() - 60)
     assert site.get("Pod", "p000")["status"]["phase"] == "Running", "silence is not death"
+    told = [event["involvedObject"]["name"] for event in site.all("Event") if event["message"] == "Node is not ready"]
+    assert told == ["p000"]
     heard(site, "True")
     site.report(pod, "Running", ready=True, podIP="10.1.0.1", podIPs=[{"ip": "10.1.0.1"}])
     site.run_for(5)
