@@ -1,11 +1,12 @@
-"""What one more costs cloudcore when there are many: nodes, pods of a node, Services, watches, pods of a list, history.
+"""What one more costs cloudcore when there are many: nodes, pods of a node, Services, watches, pods of a list, history,
+and another cloudcore's nodes, which are measured in calls of Python functions.
 
-Each row is the processor time for one more, beside that for one more where there are few, its floor: what is linear in
-all keeps its price. One process has cloudcore, in virtual time and with real sockets and an SQLite file, and the nodes,
-whose time does not count; other load on the machine hardly does.
+Each other row is the processor time for one more, beside that for one more where there are few, its floor: what is
+linear in all keeps its price. One process has cloudcore, in virtual time and with real sockets and an SQLite file, and
+the nodes, whose time does not count; other load on the machine hardly does.
 
     python -m tests.bench --only growth
-    python -m tests.bench.growth [nodes | pods | services | pods-list | watches | history]…
+    python -m tests.bench.growth [nodes | cloudcores | pods | services | pods-list | watches | history]…
 """
 
 import resource
@@ -41,6 +42,7 @@ from tests.bench.rows import Goal, Row, Unit, written
 from tests.counts.cloud import CountedCloud, CountedNode
 
 NODES: Final = (100, 1_000, 2_000, 5_000)
+SHARED: Final = (100, 500)
 PODS: Final = (31, 121, 241, 511)
 SERVICES: Final = (100, 1_000, 2_000)
 LISTED: Final = (2_000, 20_000)
@@ -54,6 +56,10 @@ _PODS: Final = 15
 _PARTS: Final = 20
 """Transactions of a journal."""
 _TIMES: Final = 3
+_PERIOD: Final = 5.0
+"""Seconds in which the API server looks at all nodes once. All of them are not 40, after which nodes are silent."""
+_LOOK: Final = 0.5
+"""Seconds in which a cloudcore reads the changes of others."""
 _THOUSAND: Final = 1000
 _PAGE: Final = 500
 """Objects of a part of a list, as kubectl asks."""
@@ -94,6 +100,8 @@ class _Fleet:
     def __init__(self, bee: Harness, directory: Path) -> None:
         self._cloud = CountedCloud(bee, directory, is_counted=False)
         self._bee = bee
+        self.file = self._cloud.file
+        """The database."""
         self.nodes: list[CountedNode] = []
         self._reports = 0
 
@@ -183,6 +191,39 @@ def nodes() -> list[Row]:
             registered[size] = fleet.grow(size)
             reported[size] = min(fleet.report() for _ in range(_TIMES))
     return _rows("a node with its pod registers", registered) + _rows("a pod's status of a node", reported)
+
+
+def cloudcores() -> list[Row]:
+    """Measure what a cloudcore has to do for the nodes of another one, on the same database."""
+    registered, reported, rested = dict[int, float](), dict[int, float](), dict[int, float]()
+    with _fleet() as fleet, Harness(2) as bee, TemporaryDirectory(prefix=".bench-", dir=fleet.file.parent) as own:
+        other = CountedCloud(bee, Path(own), database=fleet.file)
+
+        def calls() -> float:
+            with other.calls.counted() as counted:
+                bee.run_for(_PERIOD)
+            return counted.numbers["calls"]
+
+        for size in SHARED:
+            while len(fleet.nodes) < size - _BATCH:
+                fleet.grow(len(fleet.nodes) + _BATCH)
+                bee.run_for(_LOOK)
+            fleet.grow(size)
+            registering = calls()
+            fleet.report()
+            reporting, resting = calls(), calls()
+            registered[size], reported[size] = (registering - resting) / _BATCH, (reporting - resting) / _BATCH
+            rested[size] = resting / size
+        other.close()
+    few, many = SHARED
+    return [
+        Row(f"{what}, of {many}: calls", found[many], Unit.COUNT, found[few], goals=_LINEAR)
+        for what, found in (
+            ("another cloudcore's node registers", registered),
+            ("a pod's status of another cloudcore's node", reported),
+            (f"another cloudcore's node in {_PERIOD:g} s", rested),
+        )
+    ]
 
 
 def pods() -> list[Row]:
@@ -339,6 +380,7 @@ def _session(number: int) -> LinkSession:
 
 PARTS: Final[dict[str, Callable[[], list[Row]]]] = {
     "nodes": nodes,
+    "cloudcores": cloudcores,
     "pods": pods,
     "services": services,
     "pods-list": pods_list,

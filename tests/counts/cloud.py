@@ -53,15 +53,17 @@ class CountedCloud:
         bee: an empty harness.
         directory: an empty one.
         is_counted: whether calls are counted, which takes more time than they do.
+        database: an SQLite file that it shares with another cloudcore; None: one of its own.
     """
 
-    def __init__(self, bee: Harness, directory: Path, *, is_counted: bool = True) -> None:
+    def __init__(self, bee: Harness, directory: Path, *, is_counted: bool = True, database: Path | None = None) -> None:
         self.bee = bee
         if is_counted:
             self.calls = Calls(bee.simulation, commits=Database._make_durable)
         self.path = str(directory / "nodes")
         """Of the socket for nodes."""
-        config = CloudCoreConfig(control_socket=directory / "control", database=str(directory / "cloud.db"))
+        self.file = database or directory / "cloud.db"
+        config = CloudCoreConfig(control_socket=directory / "control", database=str(self.file))
         hive, clock = bee.hive, bee.clock
         refusals, known = Refusals(clock), KnownCloudcores("cloud")
         identities, counters = known_identities(hive), Counters(refusals, known)
@@ -70,10 +72,10 @@ class CountedCloud:
             hive, config, known, counters, turn=turn, room=room, authority=None, service=None,
             refuses=identities.refuses_token,
         )  # fmt: skip
-        database = Database(config.database_url, "cloud", stores_objects=False, turn=turn, room=room)
-        self._databases = server.database, database
+        claims = Database(config.database_url, "cloud", stores_objects=False, turn=turn, room=room)
+        self._databases = server.database, claims
         hive.add(IdentitiesModule, identities, server.cluster.connect, config.lease.namespace)
-        hive.add(EdgeController, server.cluster, database, refusals, None, known, NodeWatches())
+        hive.add(EdgeController, server.cluster, claims, refusals, None, known, NodeWatches())
         hive.add(Journal, lambda: JournalDatabase(config.database_url, turn), "cloud")
         settings = CloudHubSettings() if is_counted else CloudHubSettings(keepalive_interval=_SILENCE)
         hive.add(CloudHub, settings, self._make_server, {}, refusals)
