@@ -1,21 +1,27 @@
 """The API server tells the change journal of each committed write, and of nothing else."""
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from beehive.simulation import Simulation
 from beehive.testing import Harness
+from modules.apimachinery.kinds import key_of
 from modules.cloud.api_messages import MODULE, RESOURCE, SOURCE, Verb
 from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.committed_changes import CommittedChanges
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.apiserver.module import ApiServer
+from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.client.calls import MERGE, ApiCall
 from modules.cloud.journal.database import JournalDatabase
 from modules.cloud.journal.module import Journal
 from modules.cloud.object_writes import JOURNAL, WRITES, WRITES_RESOURCE, ObjectWrite, WriteList, WriteQuery
 from modules.cloud.refusals import Refusals
 from modules.cloud.storage.database.turns import Turns
+from modules.cloud.storage.object_storage import EventType, ObjectEvent
 from tests.modules.cloud.objects import configmap, in_memory, node, pod
 
 
@@ -45,6 +51,20 @@ def cloud() -> Iterator[Cloud]:
     """Start both."""
     with Harness() as bee:
         yield Cloud(bee)
+
+
+@pytest.mark.parametrize("is_adopting", [False, True])
+def test_each_write_is_told_by_the_cloudcore_that_has_made_it(*, is_adopting: bool) -> None:
+    """And by no other, whose author it is not."""
+    module: Any = SimpleNamespace(clock=Simulation(1).clock)
+    nothing: Any = None
+    changes = CommittedChanges(module, nothing, nothing, RbacIndex())
+    changes.writes.is_started = True
+    new = {**configmap("conf"), "apiVersion": "v1", "kind": "ConfigMap"}
+    new["metadata"] = {**new["metadata"], "resourceVersion": "1"}
+    transactions: Any = SimpleNamespace(is_adopting=is_adopting, after_commit=lambda act, _if_full: act())
+    changes.handle_event(ObjectEvent(EventType.ADDED, key_of(new), new), transactions)
+    assert len(changes.writes.drain()) == (not is_adopting)
 
 
 def test_who_wrote_what_and_no_value(cloud: Cloud) -> None:
