@@ -94,8 +94,8 @@ def test_services_are_listed_and_one_is_shown_with_its_endpoints(
         assert main(["services", *words, *where]) == ExitCode.OK
         out = capsys.readouterr().out
         assert "nothing carries connections on this node" in out
-        assert "192.0.2.2  8080   n2    web-1  ready      used" in out
-        assert "192.0.2.3  8080   n2    -      not ready  it is not ready" in out
+        assert "192.0.2.2   8080    n2     web-1   ready       used" in out
+        assert "192.0.2.3   8080    n2     -       not ready   it is not ready" in out
     assert main(["services", "web", "-o", "json", *where]) == ExitCode.OK
     assert [each["used"] for each in json.loads(capsys.readouterr().out)["endpoints"]] == [True, False]
     assert main(["services", "-n", "other", "-o", "json", *where]) == ExitCode.OK
