@@ -7,8 +7,8 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from edged.eviction.decide import EvictionDecision, EvictionState, any_met, judge, observe
-from edged.eviction_api.signals import PRESSURES, Observation, Pressure, Signal
+from edged.eviction.decide import EvictionState, judge, observe
+from edged.eviction_api.signals import PRESSURES, Observation, Signal
 from edged.eviction_api.thresholds import (
     DEFAULT_HARD,
     EvictionSettings,
@@ -110,84 +110,14 @@ def test_both_figures_have_kubelets_form(signal: Signal, least: str, there: Obse
     assert sentence(threshold, {signal: there}) == f"Threshold quantity: {told}. "
 
 
-class Node:
-    """A node with thresholds for memory and pids."""
-
-    def __init__(self, *, soft: str = "", grace: float = 60.0, reclaim: str = "", transition: float = 300.0) -> None:
-        signal = "memory.available"
-        thresholds = parse_thresholds(
-            {signal: "100Mi", "pid.available": "100"},
-            {signal: soft} if soft else {},
-            {signal: grace} if soft else {},
-            {signal: reclaim} if reclaim else {},
-        )
-        self.settings = EvictionSettings(thresholds=thresholds, transition=transition)
-        self.state = EvictionState()
-
-    def look(self, now: float, memory: int = 500, pids: int = 1000) -> EvictionDecision:
-        """With so many MiB and processes left."""
-        there = {Signal.MEMORY: Observation(memory * MIB, 1 << 30), Signal.PIDS: Observation(pids, 32768)}
-        decision = judge(self.state, self.settings, there, now)
-        self.state = decision.state
-        return decision
-
-
-def test_enough_of_everything_is_no_pressure() -> None:
-    assert Node().look(0.0)[1:] == (frozenset(), ())
-
-
-def test_a_hard_threshold_is_due_immediately_and_only_while_it_is_met() -> None:
-    node = Node()
-    low = node.look(0.0, memory=99)
-    assert [t.signal for t in low.due] == [Signal.MEMORY]
-    assert low.pressures == {Pressure.MEMORY}
-    assert node.look(10.0, memory=100).due == ()
-
-
-def test_a_condition_holds_for_its_time_after_it_was_last_seen() -> None:
-    node = Node(transition=300.0)
-    node.look(0.0, memory=10)
-    node.look(10.0, memory=10)
-    assert node.look(309.0).pressures == {Pressure.MEMORY}
-    assert node.look(310.0).pressures == frozenset()
-    assert Node(transition=0.0).look(0.0, memory=10).pressures == {Pressure.MEMORY}
-
-
-def test_a_soft_threshold_is_a_condition_immediately_and_due_after_its_grace_period() -> None:
-    node = Node(soft="300Mi", grace=60.0)
-    assert node.look(0.0, memory=200)[1:] == (frozenset({Pressure.MEMORY}), ())
-    assert node.look(59.0, memory=200).due == ()
-    assert [t.hard for t in node.look(60.0, memory=200).due] == [False]
-
-
-def test_a_grace_period_restarts_when_there_was_enough_in_between() -> None:
-    node = Node(soft="300Mi", grace=60.0)
-    node.look(0.0, memory=200)
-    node.look(30.0, memory=400)
-    node.look(40.0, memory=200)
-    assert node.look(70.0, memory=200).due == ()
-    assert node.look(100.0, memory=200).due != ()
-
-
 def test_a_met_threshold_stays_met_until_the_minimum_reclaim_is_available() -> None:
-    node = Node(reclaim="50Mi")
-    assert node.look(0.0, memory=149).due == (), "it has not been met yet"
-    assert node.look(10.0, memory=99).due != ()
-    assert node.look(20.0, memory=149).due != ()
-    assert node.look(30.0, memory=150).due == ()
-    assert node.look(40.0, memory=149).due == ()
-
-
-def test_memory_is_the_most_urgent() -> None:
-    node = Node()
-    node.settings = replace(node.settings, thresholds=node.settings.thresholds[::-1])
-    assert [t.signal for t in node.look(0.0, memory=1, pids=1).due] == [Signal.MEMORY, Signal.PIDS]
-
-
-def test_a_signal_without_an_observation_meets_no_threshold() -> None:
-    thresholds = parse_thresholds(DEFAULT_HARD)
-    assert not any_met(thresholds, {})
-    assert judge(EvictionState(), EvictionSettings(thresholds=thresholds), {}, 0.0).due == ()
+    """The other rules of a decision are those of the whole history, below."""
+    thresholds = parse_thresholds({HARD: "100Mi"}, minimum_reclaim={HARD: "50Mi"})
+    settings, state = EvictionSettings(thresholds=thresholds), EvictionState()
+    for now, (memory, is_due) in enumerate([(149, False), (99, True), (149, True), (150, False), (149, False)]):
+        decision = judge(state, settings, {Signal.MEMORY: Observation(memory * MIB, 1 << 30)}, float(now))
+        state = decision.state
+        assert bool(decision.due) == is_due, (now, memory)
 
 
 @pytest.mark.parametrize("seed", range(30))
