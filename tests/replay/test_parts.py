@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beehive import Message, Module, Operation, RealClock, encode
+from beehive import Message, Module, ModuleName, Operation, RealClock, encode
 from beehive.simulation import Simulation
 from beehive.trace import CriCall, CriEvent, Delivered, Note, NoteKind, Record, RecordedMessage, TimerFired, TraceHeader
 from beehive.trace.entries import EntrySink
@@ -442,3 +442,20 @@ def test_a_call_without_a_record_was_under_way_at_the_end_if_nothing_followed_it
     """A pull is not its pod's alone, and goes on when the pod is deleted."""
     player = Replay(Recorded(TraceHeader(FORMAT, "edgecore", "n", 0.0), tuple(later)), tmp_path, NODE)
     assert player._was_under_way(call, RunOutputs(NODE, frozenset())) is is_under_way
+
+
+HOOK: Final = _made(2.0, "exec_sync", '{"container_id":"c","command":["true"]}')
+
+
+@pytest.mark.parametrize(
+    ("ended", "made", "is_interrupted"),
+    [(3.0, [], True), (1.0, [], False), (None, [], False), (3.0, [HOOK], False)],
+    ids=["before its thread ran", "another hook, after it", "no end", "made once"],
+)
+def test_a_hook_whose_pod_was_deleted_before_its_thread_ran_made_no_call(
+    ended: float | None, made: list[Record], tmp_path: Path, *, is_interrupted: bool
+) -> None:
+    if ended is not None:
+        made = [*made, Note(ended, 0, 0, 0, NoteKind.TURN, ModuleName.EDGED, "PostStartHookEnded c")]
+    player = Replay(Recorded(TraceHeader(FORMAT, "edgecore", "n", 0.0), tuple(made)), tmp_path, NODE)
+    assert player._was_interrupted(HOOK) is is_interrupted

@@ -107,8 +107,9 @@ class Working(Actor):
 
 
 def test_an_actor_begins_its_work_when_it_was_begun_and_other_work_at_once() -> None:
+    """A pod is synced again after a drawn time: that work is not the recorded one of seconds later."""
     simulation, found = Simulation(), list[float]()
-    turns = RecordedTurns([turn(2.0, "probed c", 1.5)])
+    turns = RecordedTurns([turn(2.0, "probed c", 1.5), turn(4.0, "probed c", 3.5)])
     actor = begun_in_time(Working, simulation, turns, lambda message: f"probed {message}")
     for message in ("other", "c", "c"):
         simulation.start(actor, found).ref.tell(message)
@@ -206,6 +207,28 @@ def test_a_period_runs_when_it_ran_unless_the_code_has_another_one() -> None:
     records = [fired(3.5, "", 2.0, periodic=True), fired(5.7, "", 2.0, periodic=True)]
     assert run_timers(records, 2.0, period=True) == [3.5, 5.7]
     assert run_timers(records, 4.0, period=True) == [4.0, 8.0]
+
+
+def test_a_period_that_was_cancelled_leaves_its_recorded_turn_to_the_next() -> None:
+    """As a link that is lost before its first keepalive: the one after it sends the recorded keepalives."""
+    found: list[float] = []
+
+    class Timed(Module):
+        name = ModuleName.EDGED
+
+        def on_start(self) -> None:
+            first = self.every(2.0, self.tick)
+            self.clock.after(1.0, lambda: self.call_soon(lambda: (first.cancel(), self.every(2.0, self.tick))))
+
+        def tick(self) -> None:
+            found.append(round(self.clock.monotonic(), 3))
+
+    records = tuple(TimerFired(at, 1, 0, 1, EDGED, Timed.tick.__qualname__, 2.0, True, 0.0) for at in (3.0, 5.1))  # noqa: FBT003
+    with Harness() as bee:
+        bee.add(paced(Timed, RecordedTurns([]), RecordedTimers(records, EDGED)))
+        bee.start()
+        bee.run_for(10)
+    assert found == [3.0, 5.1]
 
 
 def test_a_timer_for_what_is_due_already_is_no_other_one() -> None:

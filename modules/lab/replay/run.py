@@ -26,6 +26,7 @@ from edged.probes.worker_pool import PROBER, ProbeWorker
 from edged.server.snapshots import Snapshots
 from edged.static_pods.directory import StaticPodDirectory
 from edged.sync.events import SYNCED
+from edged.sync_events import PostStartHookEnded
 from edged.volumes import MemoryMounts
 from edgehub.counters import LinkCounters
 from edgehub.module import EdgeHub
@@ -202,7 +203,11 @@ class Replay:
         known = self._machine_info.known
         reader = RunOutputs(self._module, given, same_machine=known)
         theirs = reader.outputs(self._recorded.records)
-        extra = [call for call in self._runtime.unanswered if not self._was_under_way(call, reader)]
+        extra = [
+            call
+            for call in self._runtime.unanswered
+            if not (self._was_under_way(call, reader) or self._was_interrupted(call))
+        ]
         ours = RunOutputs(self._module, given, same_machine=known, plain=self._directories.theirs, pods=reader.pods)
         done = ours.outputs((*records, *self._runtime.under_way, *extra))
         return Replayed(
@@ -239,6 +244,17 @@ class Replay:
             and not one.sender.endswith("/Pleg")
             and any(name in one.request for name in names)
             for one in later
+        )
+
+    def _was_interrupted(self, call: CriCall) -> bool:
+        """Return whether a call without a record may be that of a postStart hook whose pod was deleted before a busy
+        machine ran the hook's thread: the recorded run took the result of such a hook later, and never made the call.
+        """
+        name = f"{PostStartHookEnded.__name__} {decode_json(call.request).get('container_id')}"
+        return (
+            call.method == "exec_sync"
+            and any(note.text == name and note.time > call.time for note in self._recorded.notes(NoteKind.TURN))
+            and role(call.method, call.request) not in {role(one.method, one.request) for one in self._recorded.calls()}
         )
 
     def _start(self) -> float:

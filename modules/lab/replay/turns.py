@@ -30,7 +30,8 @@ T = TypeVar("T", bound=Actor)
 _LATE: Final = 0.25
 """Seconds that a result may come later than the recorded one."""
 _EARLY: Final = 2.0
-"""Seconds that a result may come before the recorded one was taken, if it is not known when its work began."""
+"""Seconds that work may begin before the recorded one did, and that a result may come before the recorded one was
+taken, if it is not known when its work began."""
 _LONGEST: Final = 10.0
 """Seconds that a result may have waited to be taken."""
 _MOMENT: Final = 2e-6
@@ -110,15 +111,17 @@ class RecordedTurns:
         return max(now, found.at)
 
     def begin(self, module: str, name: str, now: float) -> float | None:
-        """Return when the next work began whose result was taken in a turn of that name; None without any.
+        """Return when the next work began whose result was taken in a turn of that name; None without any that is near:
+        a pod that is synced again after a drawn time takes no work of later.
 
         Args:
             module: that takes the result.
             name: of the turn.
             now: when the replay would begin the work.
         """
+        latest = self._begun.latest(module, now, _EARLY)
         for one in self._turns.get((module, name), ()):
-            if one.since is not None and one.since >= now - _LATE and not one.is_begun:
+            if one.since is not None and now - _LATE <= one.since <= latest and not one.is_begun:
                 one.is_begun = True
                 return one.since
         return None
