@@ -459,3 +459,50 @@ def test_a_hook_whose_pod_was_deleted_before_its_thread_ran_made_no_call(
         made = [*made, Note(ended, 0, 0, 0, NoteKind.TURN, ModuleName.EDGED, "PostStartHookEnded c")]
     player = Replay(Recorded(TraceHeader(FORMAT, "edgecore", "n", 0.0), tuple(made)), tmp_path, NODE)
     assert player._was_interrupted(HOOK) is is_interrupted
+
+
+@pytest.mark.parametrize(("outcome", "start"), [("handled", 3.0), ("dead", 16.0)])
+def test_what_was_sent_to_a_module_before_its_start_begins_nothing(outcome: str, start: float, tmp_path: Path) -> None:
+    """A busy machine started metaserver 13 s before edgehub, and the store's rows were of then."""
+    header = TraceHeader(FORMAT, "edgecore", "n", 0.0)
+    sent = RecordedMessage("1", "", 0, "", sync=True, type="", source="metaserver", destination="", group="resource",
+                           operation="query", resource="null/null", content=b"null")  # fmt: skip
+    early = Delivered(3.0, 1, 0, 1, "metaserver", "websocket", "request", outcome, "", 0, 0.0, 0.0, sent)
+    own = msgspec.structs.replace(early, time=16.0, span=2, sender="edged", module="metamanager", outcome="handled")
+    assert Replay(Recorded(header, (early, own)), tmp_path, NODE)._start() == start
+
+
+@pytest.mark.parametrize(
+    ("took", "limit", "reported", "ends"),
+    [
+        (3.2, 2, "Killing u", 0.999),
+        (0.9, 2, "Killing u", 0.9),
+        (9.0, 5, "Killing u", 4.999),
+        (4.0, 5, "Killing u", 4.0),
+        (3.2, 2, "FailedPreStopHook u", 3.2),
+        (3.2, 2, "synced u", 3.2),
+        (3.2, 0, "Killing u", 3.2),
+    ],
+    ids=["late", "in time", "late, with more time", "in its time", "failed", "without Events", "without a limit"],
+)
+def test_a_hook_that_did_not_fail_ended_within_the_grace_period(
+    took: float, limit: int, reported: str, ends: float
+) -> None:
+    """The process stood still, and learned of the command's end and of the period's at once."""
+    simulation, found = Simulation(), list[float]()
+    request = f'{{"container_id":"c","command":["true"],"timeout_seconds":{limit}}}'
+    answer = b'{"stdout":"","stderr":"","exit_code":0}'
+    hook = CriCall(took, 2, 0, 2, "hook", "exec_sync", request.encode(), answer, "", "", took)
+    listed = _made(0.0, "list_containers", "{}")
+    listed = msgspec.structs.replace(listed, answer=b'[{"id":"c","labels":{"io.kubernetes.pod.uid":"u"}}]')
+    turns = [Note(took, 0, 0, 0, NoteKind.TURN, ModuleName.EDGED, reported)]
+    runtime = RecordedRuntime(simulation, [listed, hook], bytes, turns=turns)
+
+    def run() -> None:
+        runtime.client().exec_sync("c", ("true",), limit)
+        found.append(round(simulation.clock.monotonic(), 3))
+
+    simulation.call(run, name="worker")
+    simulation.run_for(20.0)
+    simulation.close()
+    assert found == [ends]

@@ -169,7 +169,9 @@ class Replay:
         order = None if turns.are_known else DeliveryOrder(self._deliveries)
         self._answers = Responder(self._hive, self._deliveries, acted, self._is_played, order)
         messages = TerminationMessages(self._deliveries)
-        self._runtime = RecordedRuntime(self._simulation, calls, self._directories.ours, events, messages)
+        self._runtime = RecordedRuntime(
+            self._simulation, calls, self._directories.ours, events, messages, recorded.notes(NoteKind.TURN)
+        )
         of_frames = {} if module or turns.are_known else acted
         self._cloud = RecordedCloud(self._simulation, recorded, of_frames, alone=bool(module) and not turns.are_known)
         self._cut_off = {role(call.method, call.request) for call in recorded.cut_off()}
@@ -258,11 +260,13 @@ class Replay:
         )
 
     def _start(self) -> float:
-        """Return when the replayed part did or received something for the first time."""
-        module = self._module
-        began = [call.time - call.seconds for call in self._recorded.calls()[:1] if module in (NODE, ModuleName.EDGED)]
+        """Return when the replayed part did or received something for the first time. What others sent to a module that
+        had not started yet is nothing: a busy machine may take seconds from one module's start to the next.
+        """
+        is_edged = ModuleName.EDGED in self._played
+        began = [call.time - call.seconds for call in self._recorded.calls()[:1] if is_edged]
         for one in self._deliveries:
-            if not module or module == one.module or belongs(one.sender, module):
+            if self._is_played(one.sender) or (one.module in self._played and _was_handled(one)):
                 began.append(sent_at(one))
                 break
         return max(0.0, min(began, default=0.0))

@@ -112,7 +112,8 @@ class RecordedTurns:
 
     def begin(self, module: str, name: str, now: float) -> float | None:
         """Return when the next work began whose result was taken in a turn of that name; None without any that is near:
-        a pod that is synced again after a drawn time takes no work of later.
+        a pod that is synced again after a drawn time takes no work of later. Of a container's probes, the one that
+        began first may have ended last.
 
         Args:
             module: that takes the result.
@@ -120,11 +121,12 @@ class RecordedTurns:
             now: when the replay would begin the work.
         """
         latest = self._begun.latest(module, now, _EARLY)
-        for one in self._turns.get((module, name), ()):
-            if one.since is not None and now - _LATE <= one.since <= latest and not one.is_begun:
-                one.is_begun = True
-                return one.since
-        return None
+        left = ((one.since, one) for one in self._turns.get((module, name), ()) if not one.is_begun)
+        near = ((since, one) for since, one in left if since is not None and now - _LATE <= since <= latest)
+        since, found = min(near, key=itemgetter(0), default=(None, None))
+        if found is not None:
+            found.is_begun = True
+        return since
 
 
 def paced(module: type[M], turns: RecordedTurns, timers: RecordedTimers) -> type[M]:
