@@ -20,7 +20,7 @@ from beehive.trace.format import FORMAT
 from beehive.trace.redact import Redactor
 from beehive.trace.writer import FileWriter
 from edged.cri.contract import SERVER_ACTOR as SERVER
-from edged.cri.contract import ContainerRuntime
+from edged.cri.contract import ContainerId, ContainerRuntime
 from edged.cri.errors import CriError, NotFoundError
 from edged.errors import ConfigError
 from edged.module import Edged
@@ -499,7 +499,7 @@ def test_a_hook_that_did_not_fail_ended_within_the_grace_period(
     runtime = RecordedRuntime(simulation, [listed, hook], bytes, turns=turns)
 
     def run() -> None:
-        runtime.client().exec_sync("c", ("true",), limit)
+        runtime.client().exec_sync(ContainerId("c"), ("true",), limit)
         found.append(round(simulation.clock.monotonic(), 3))
 
     simulation.call(run, name="worker")

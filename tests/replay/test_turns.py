@@ -220,7 +220,12 @@ def test_a_period_that_was_cancelled_leaves_its_recorded_turn_to_the_next() -> N
 
         def on_start(self) -> None:
             first = self.every(2.0, self.tick)
-            self.clock.after(1.0, lambda: self.call_soon(lambda: (first.cancel(), self.every(2.0, self.tick))))
+
+            def again() -> None:
+                first.cancel()
+                self.every(2.0, self.tick)
+
+            self.clock.after(1.0, lambda: self.call_soon(again))
 
         def tick(self) -> None:
             found.append(round(self.clock.monotonic(), 3))
