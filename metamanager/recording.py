@@ -125,13 +125,13 @@ class RecordingStore:
 
     def commit(self) -> None:
         """See `Store`."""
-        begin = self._monotonic()
+        begin, span = self._monotonic(), self._sink.next_span()
         try:
             self._store.commit()
         except StoreWriteError as error:
-            self._report("commit", begin, str(error))
+            self._report("commit", begin, str(error), span)
             raise
-        self._report("commit", begin)
+        self._report("commit", begin, span=span)
 
     def make_room(self) -> bool:
         """See `Store`."""
@@ -174,13 +174,16 @@ class RecordingStore:
             self._add_entry(REFUSED, begin, str(error), (change,))
             raise
 
-    def _report(self, operation: str, begin: float, error: str = "") -> None:
+    def _report(self, operation: str, begin: float, error: str = "", span: int = 0) -> None:
         changes, self._changes = tuple(self._changes), []
         if changes or error:
-            self._add_entry(operation, begin, error, changes)
+            self._add_entry(operation, begin, error, changes, span)
 
-    def _add_entry(self, operation: str, begin: float, error: str, changes: tuple[_Written, ...]) -> None:
-        context, span, now = current_context(), self._sink.next_span(), self._monotonic()
+    def _add_entry(
+        self, operation: str, begin: float, error: str, changes: tuple[_Written, ...], span: int = 0
+    ) -> None:
+        """Add an entry; `span` is its number if one was drawn when it began."""
+        context, span, now = current_context(), span or self._sink.next_span(), self._monotonic()
         trace = context.trace or span
         self._sink.add(CommitEntry(now, span, context.span, trace, operation, now - begin, error, changes))
 

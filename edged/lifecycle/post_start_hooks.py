@@ -7,6 +7,7 @@ from collections.abc import Collection
 from beehive import Runtime
 from edged.errors import HookError, HookInterruptedError
 from edged.lifecycle.hooks import HookRunner, HookTarget
+from edged.lifecycle.waits import HOOK
 from edged.pods.model import ContainerId, HookFacts, PodUid
 from edged.sync_events import PostStartHookEnded, SyncEvents
 from modules.apimachinery.types.probes import LifecycleHandler
@@ -46,7 +47,7 @@ class PostStartHooks:
         with self._lock:
             known = self._facts.get(subject.uid, _NOTHING)
             self._facts[subject.uid] = HookFacts(known.running | {subject.id}, known.failed)
-        self._actors.call(lambda: self._run(hook, subject), name="hook")
+        self._actors.call(lambda: self._run(hook, subject), name=HOOK)
 
     def end(self, ended: PostStartHookEnded) -> None:
         """Take the result of a hook; that of a pod that was removed is dropped."""

@@ -3,12 +3,15 @@
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol
+from typing import Final, Protocol
 
 import pykka
 
 from beehive import Runtime
 from edged.pods.model import PodUid
+
+HOOK: Final = "hook"
+"""Name of the actors that run hooks."""
 
 
 class Limit(Protocol):
@@ -139,7 +142,7 @@ def _start_call(actors: Runtime, function: Callable[[], None], wait: Wait) -> No
         else:
             wait.end()
 
-    actors.call(call, name="hook")
+    actors.call(call, name=HOOK)
 
 
 def _end(waits: list[Wait]) -> None:

@@ -381,7 +381,9 @@ class Life(EquippedMachine):
             self._listener = None
 
     def _dump(self) -> None:
-        self.machine.edge.process.signal(signal.SIGUSR2)
+        """Have the flight recorder written, once edgecore takes the signal: earlier it ends it."""
+        if self.machine.edge.process.catches(signal.SIGUSR2):
+            self.machine.edge.process.signal(signal.SIGUSR2)
 
     def _rest(self) -> None:
         self._pause(5.0)

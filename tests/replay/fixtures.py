@@ -1,9 +1,9 @@
 """Renews the recorded fixtures, on purpose: `python -m tests.replay.fixtures`.
 
-`crashes`, `init` and `mounts` are one pod's causes out of simulated runs, and must be done by today's code as they were
-recorded. `no_grace` was recorded with a changed decision, containers get two seconds to end instead of what their pod
-says, and must be found to be different. `process`, `deletions` and `rules` are real processes, as they were recorded;
-the last two on a very busy machine.
+`crashes`, `init`, `mounts` and `late_settings` are one pod's causes out of simulated runs, and must be done by today's
+code as they were recorded. `no_grace` was recorded with a changed decision, containers get two seconds to end instead
+of what their pod says, and must be found to be different. `process`, `deletions` and `rules` are real processes, as
+they were recorded; the last two on a very busy machine.
 """
 
 import sys
@@ -64,6 +64,21 @@ FIXTURES: Final = {
                 WorkloadStep(18.0, "files", Shape.MOUNTS, revision=0),
             ),
             (Fault(9.0, FaultKind.CUT, seconds=3.0),),
+        ),
+        "files",
+    ),
+    "late_settings": Fixture(
+        Plan(
+            4,
+            1,
+            9.0,
+            (
+                WorkloadStep(1.0, "files", Shape.MOUNTS),
+                WorkloadStep(1.2, "other", Shape.PLAIN),
+                WorkloadStep(3.0, "keys-0", Shape.SECRET),
+                WorkloadStep(4.0, "settings-0", Shape.CONFIGMAP),
+            ),
+            (),
         ),
         "files",
     ),

@@ -3,10 +3,14 @@
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Final
+from unittest import mock
 
 import pytest
 
+from edged.pods.backoff import BackOffEntry, Nanoseconds, advance
 from modules.lab.replay.outputs import NODE
 from modules.lab.replay.recorded import load
 from modules.lab.replay.report import figures_text
@@ -33,6 +37,24 @@ def test_a_fixture_is_about_one_pod_and_small(name: str) -> None:
     pods = {one.message.resource for one in recorded.delivered() if "/pod/" in one.message.resource}
     assert pods == {f"default/pod/{FIXTURES[name].pod}"}
     assert path_of(name).stat().st_size < 600_000
+
+
+def _slower(entry: BackOffEntry | None, event: Nanoseconds, now: Nanoseconds, policy: Any) -> BackOffEntry:
+    found = advance(entry, event, now, policy)
+    return BackOffEntry(Nanoseconds(found.delay * 3 // 2), found.updated)
+
+
+PLANTED: Final[dict[str, tuple[str, Callable[..., Any]]]] = {
+    "crashes": ("edged.pods.backoff.advance", _slower),
+    "late_settings": ("edged.sync.loop.SyncLoop.handle_dependency_change", lambda *_: None),
+}
+"""A wrong function that each notices: a longer back-off, and no sync of the pod that waits for its ConfigMap."""
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_small_change_is_found(name: str, tmp_path: Path) -> None:
+    with mock.patch(*PLANTED[name]):
+        assert replay(load(path_of(name)), tmp_path, "edged").differences
 
 
 @pytest.mark.parametrize("module", ["edged", NODE])

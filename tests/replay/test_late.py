@@ -3,7 +3,7 @@
 The node is stopped and started, killed, and rebooted; each of its processes is one run of the trace.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 from unittest import mock
@@ -74,6 +74,18 @@ def _runs(plan: Plan, directory: Path) -> list[Recorded]:
     return found
 
 
+def test_a_simulated_run_tells_the_order_of_one_moment(runs: list[Recorded]) -> None:
+    """Each record has a time of its own; a commit begins after all messages whose changes it has."""
+    for run in runs:
+        times = [record.time for record in run.records]
+        assert times == sorted(set(times))
+        ends = {one.span: one.time for one in run.delivered() if one.way != "response"}
+        caused = [one for one in run.commits() if one.cause in ends]
+        assert caused
+        assert all(ends[one.cause] < one.time - one.seconds + 1e-9 for one in caused)
+        assert run.notes(NoteKind.TURN)
+
+
 @pytest.mark.parametrize("module", [*MODULES, NODE])
 def test_each_run_happens_again(runs: list[Recorded], module: str, tmp_path: Path) -> None:
     for run in runs:
@@ -118,31 +130,23 @@ def _differences(run: Recorded, module: str, root: Path) -> list[str]:
     return [one.render() for one in result.differences]
 
 
-class _Flight(list[AnyEntry]):
-    """The entries of a process, kept by its flight recorder."""
-
-    def __init__(self, recorder: FlightRecorder) -> None:
-        super().__init__()
-        self._recorder = recorder
-
-    def append(self, entry: AnyEntry) -> None:
-        self._recorder.add(entry)
-
-    def __iter__(self) -> Iterator[AnyEntry]:
-        return iter(self._recorder.entries())
-
-
 class _FlightRecorded(ProcessRecorder):
     """Writes what the flight recorder of a process has, as a signal makes edgecore do."""
 
     def __init__(self, hive: Hive, node: str, seed: int, configuration: dict[str, Any]) -> None:
         super().__init__(hive, node, seed, configuration)
-        flight = FlightRecorder(hive.clock, seconds=2 * PLAN.seconds)  # it is written at the end of the run
-        self._entries = _Flight(flight)
-        self._sink.add = flight.add
-        self._entries.append(RecorderNote(hive.clock.monotonic(), NoteKind.BEGUN, "the process has begun"))
-        self.delivered = flight.delivered
+        self._flight = FlightRecorder(hive.clock, seconds=2 * PLAN.seconds)  # it is written at the end of the run
+        self._numbers: list[int] = []
+        self._add(RecorderNote(hive.clock.monotonic(), NoteKind.BEGUN, "the process has begun"))
         self._header = replace(self._header, why="signal")
+
+    def _add(self, entry: AnyEntry) -> None:
+        self._numbers.append(self._hive.next_span())
+        self._flight.add(entry)
+
+    def write(self, path: Path) -> None:
+        self._entries = list(zip(self._flight.entries(), self._numbers, strict=True))
+        super().write(path)
 
 
 @pytest.mark.parametrize("module", one_in(2, [NODE, ModuleName.EDGED]))

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beehive import Message, Module, Operation, RealClock, encode
+from beehive import Message, Module, ModuleName, Operation, RealClock, encode
 from beehive.simulation import Simulation
 from beehive.trace import CriCall, CriEvent, Delivered, Note, NoteKind, Record, RecordedMessage, TimerFired, TraceHeader
 from beehive.trace.entries import EntrySink
@@ -20,7 +20,7 @@ from beehive.trace.format import FORMAT
 from beehive.trace.redact import Redactor
 from beehive.trace.writer import FileWriter
 from edged.cri.contract import SERVER_ACTOR as SERVER
-from edged.cri.contract import ContainerRuntime
+from edged.cri.contract import ContainerId, ContainerRuntime
 from edged.cri.errors import CriError, NotFoundError
 from edged.errors import ConfigError
 from edged.module import Edged
@@ -442,3 +442,67 @@ def test_a_call_without_a_record_was_under_way_at_the_end_if_nothing_followed_it
     """A pull is not its pod's alone, and goes on when the pod is deleted."""
     player = Replay(Recorded(TraceHeader(FORMAT, "edgecore", "n", 0.0), tuple(later)), tmp_path, NODE)
     assert player._was_under_way(call, RunOutputs(NODE, frozenset())) is is_under_way
+
+
+HOOK: Final = _made(2.0, "exec_sync", '{"container_id":"c","command":["true"]}')
+
+
+@pytest.mark.parametrize(
+    ("ended", "made", "is_interrupted"),
+    [(3.0, [], True), (1.0, [], False), (None, [], False), (3.0, [HOOK], False)],
+    ids=["before its thread ran", "another hook, after it", "no end", "made once"],
+)
+def test_a_hook_whose_pod_was_deleted_before_its_thread_ran_made_no_call(
+    ended: float | None, made: list[Record], tmp_path: Path, *, is_interrupted: bool
+) -> None:
+    if ended is not None:
+        made = [*made, Note(ended, 0, 0, 0, NoteKind.TURN, ModuleName.EDGED, "PostStartHookEnded c")]
+    player = Replay(Recorded(TraceHeader(FORMAT, "edgecore", "n", 0.0), tuple(made)), tmp_path, NODE)
+    assert player._was_interrupted(HOOK) is is_interrupted
+
+
+@pytest.mark.parametrize(("outcome", "start"), [("handled", 3.0), ("dead", 16.0)])
+def test_what_was_sent_to_a_module_before_its_start_begins_nothing(outcome: str, start: float, tmp_path: Path) -> None:
+    """A busy machine started metaserver 13 s before edgehub, and the store's rows were of then."""
+    header = TraceHeader(FORMAT, "edgecore", "n", 0.0)
+    sent = RecordedMessage("1", "", 0, "", sync=True, type="", source="metaserver", destination="", group="resource",
+                           operation="query", resource="null/null", content=b"null")  # fmt: skip
+    early = Delivered(3.0, 1, 0, 1, "metaserver", "websocket", "request", outcome, "", 0, 0.0, 0.0, sent)
+    own = msgspec.structs.replace(early, time=16.0, span=2, sender="edged", module="metamanager", outcome="handled")
+    assert Replay(Recorded(header, (early, own)), tmp_path, NODE)._start() == start
+
+
+@pytest.mark.parametrize(
+    ("took", "limit", "reported", "ends"),
+    [
+        (3.2, 2, "Killing u", 0.999),
+        (0.9, 2, "Killing u", 0.9),
+        (9.0, 5, "Killing u", 4.999),
+        (4.0, 5, "Killing u", 4.0),
+        (3.2, 2, "FailedPreStopHook u", 3.2),
+        (3.2, 2, "synced u", 3.2),
+        (3.2, 0, "Killing u", 3.2),
+    ],
+    ids=["late", "in time", "late, with more time", "in its time", "failed", "without Events", "without a limit"],
+)
+def test_a_hook_that_did_not_fail_ended_within_the_grace_period(
+    took: float, limit: int, reported: str, ends: float
+) -> None:
+    """The process stood still, and learned of the command's end and of the period's at once."""
+    simulation, found = Simulation(), list[float]()
+    request = f'{{"container_id":"c","command":["true"],"timeout_seconds":{limit}}}'
+    answer = b'{"stdout":"","stderr":"","exit_code":0}'
+    hook = CriCall(took, 2, 0, 2, "hook", "exec_sync", request.encode(), answer, "", "", took)
+    listed = _made(0.0, "list_containers", "{}")
+    listed = msgspec.structs.replace(listed, answer=b'[{"id":"c","labels":{"io.kubernetes.pod.uid":"u"}}]')
+    turns = [Note(took, 0, 0, 0, NoteKind.TURN, ModuleName.EDGED, reported)]
+    runtime = RecordedRuntime(simulation, [listed, hook], bytes, turns=turns)
+
+    def run() -> None:
+        runtime.client().exec_sync(ContainerId("c"), ("true",), limit)
+        found.append(round(simulation.clock.monotonic(), 3))
+
+    simulation.call(run, name="worker")
+    simulation.run_for(20.0)
+    simulation.close()
+    assert found == [ends]

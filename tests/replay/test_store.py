@@ -260,3 +260,17 @@ def test_a_commit_after_which_metamanager_did_nothing_more_was_under_way_at_the_
     simulation.run_for(9.0)
     simulation.close()
     assert found == ([1.6] if ends else [])
+
+
+def test_the_commit_under_way_at_the_end_begins_after_what_metamanager_did_last(tmp_path: Path) -> None:
+    """The recording does not tell when it began; earlier, messages that came before it would wait for ever."""
+    simulation = Simulation()
+    turns = ModuleTurns([Note(1.62, 0, 0, 0, NoteKind.TURN, ModuleName.METAMANAGER, ANSWER)])
+    recorded = [commit("commit", 0.5, 0.1)]
+    store = RecordedStore(tmp_path / "db", simulation, recorded, turns, exact=True)
+    simulation.run_for(1.6)
+    store.put(ROW)
+    assert store.until_begun() == pytest.approx(0.02)
+    simulation.run_for(0.03)
+    assert store.until_begun() == 0.0
+    store.close()

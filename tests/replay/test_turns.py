@@ -91,7 +91,7 @@ def test_work_begins_when_it_was_begun_though_the_recording_ended_before_its_res
 def test_probes_of_a_container_at_once_begin_one_after_the_other() -> None:
     """A probe that began with its assignment would seem to have lasted longer than it may."""
     turns = RecordedTurns([turn(2.0, "probed c", 1.9), turn(2.1, "probed c", 1.8)])
-    assert [turns.begin(EDGED, "probed c", 1.0) for _ in range(3)] == [1.9, 1.8, None]
+    assert [turns.begin(EDGED, "probed c", 1.0) for _ in range(3)] == [1.8, 1.9, None]
 
 
 class Working(Actor):
@@ -107,14 +107,17 @@ class Working(Actor):
 
 
 def test_an_actor_begins_its_work_when_it_was_begun_and_other_work_at_once() -> None:
+    """A pod is synced again after a drawn time: that work is not the recorded one of seconds later. What began first
+    may end last.
+    """
     simulation, found = Simulation(), list[float]()
-    turns = RecordedTurns([turn(2.0, "probed c", 1.5)])
+    turns = RecordedTurns([turn(2.0, "probed c", 1.5), turn(2.5, "probed c", 1.2), turn(4.0, "probed c", 3.5)])
     actor = begun_in_time(Working, simulation, turns, lambda message: f"probed {message}")
-    for message in ("other", "c", "c"):
+    for message in ("other", "c", "c", "c"):
         simulation.start(actor, found).ref.tell(message)
     simulation.run_for(5.0)
     simulation.close()
-    assert found == [0.0, 0.0, 1.5]
+    assert found == [0.0, 0.0, 1.2, 1.5]
 
 
 def test_an_answer_that_waited_behind_a_later_message_comes_behind_it_again() -> None:
@@ -206,6 +209,33 @@ def test_a_period_runs_when_it_ran_unless_the_code_has_another_one() -> None:
     records = [fired(3.5, "", 2.0, periodic=True), fired(5.7, "", 2.0, periodic=True)]
     assert run_timers(records, 2.0, period=True) == [3.5, 5.7]
     assert run_timers(records, 4.0, period=True) == [4.0, 8.0]
+
+
+def test_a_period_that_was_cancelled_leaves_its_recorded_turn_to_the_next() -> None:
+    """As a link that is lost before its first keepalive: the one after it sends the recorded keepalives."""
+    found: list[float] = []
+
+    class Timed(Module):
+        name = ModuleName.EDGED
+
+        def on_start(self) -> None:
+            first = self.every(2.0, self.tick)
+
+            def again() -> None:
+                first.cancel()
+                self.every(2.0, self.tick)
+
+            self.clock.after(1.0, lambda: self.call_soon(again))
+
+        def tick(self) -> None:
+            found.append(round(self.clock.monotonic(), 3))
+
+    records = tuple(TimerFired(at, 1, 0, 1, EDGED, Timed.tick.__qualname__, 2.0, True, 0.0) for at in (3.0, 5.1))  # noqa: FBT003
+    with Harness() as bee:
+        bee.add(paced(Timed, RecordedTurns([]), RecordedTimers(records, EDGED)))
+        bee.start()
+        bee.run_for(10)
+    assert found == [3.0, 5.1]
 
 
 def test_a_timer_for_what_is_due_already_is_no_other_one() -> None:

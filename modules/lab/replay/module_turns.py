@@ -6,6 +6,7 @@ happens: what a turn does comes before the module's next turn, however long that
 
 from bisect import bisect_right
 from collections.abc import Iterable
+from math import inf
 from typing import Final
 
 from beehive.delivery import DeliveryMode
@@ -47,7 +48,7 @@ class ModuleTurns:
         is_known = number < len(begun) and begun[number] <= time + _LONGEST
         return (begun[number] if is_known else time) + seconds
 
-    def is_over(self, module: str, time: float) -> bool:
-        """Return whether a module that had turns began none after a time."""
-        begun = self._begun.get(module, [])
-        return bool(begun) and begun[-1] <= time + _MOMENT
+    def last(self, module: str) -> float:
+        """Return when a module began its last turn; infinity if it had none."""
+        begun = self._begun.get(module)
+        return begun[-1] if begun else inf

@@ -18,6 +18,7 @@ from beehive.trace import (
     NoteKind,
     Record,
     StoreCommit,
+    TimerFired,
     TraceError,
     TraceHeader,
 )
@@ -60,6 +61,19 @@ def _is_closed(record: Record) -> TypeGuard[CriCall]:
 def _of_edged(call: CriCall) -> bool:
     """Return whether edged made a call, and not a client of its local server."""
     return call.sender != SERVER_ACTOR
+
+
+def _times_of(record: Record) -> tuple[float, ...]:
+    """Return when a record ended, and when it was sent or began."""
+    match record:
+        case Delivered():
+            return record.sent, record.time
+        case TimerFired():
+            return record.time - record.handled, record.time
+        case CriCall() | StoreCommit():
+            return record.time - record.seconds, record.time
+        case _:
+            return (record.time,)
 
 
 class Recorded(msgspec.Struct, frozen=True):
@@ -127,11 +141,11 @@ class Recorded(msgspec.Struct, frozen=True):
             return lambda time: time
         begins: list[float] = []
         ends: list[float] = []
-        for record in self.records:
-            if not ends or record.time > ends[-1] + _NEXT:
-                begins.append(record.time)
-                ends.append(record.time)
-            ends[-1] = record.time
+        for time in sorted(time for record in self.records for time in _times_of(record)):
+            if not ends or time > ends[-1] + _NEXT:
+                begins.append(time)
+                ends.append(time)
+            ends[-1] = time
 
         def begin(time: float) -> float:
             at = bisect_right(begins, time) - 1

@@ -26,6 +26,7 @@ from edged.probes.worker_pool import PROBER, ProbeWorker
 from edged.server.snapshots import Snapshots
 from edged.static_pods.directory import StaticPodDirectory
 from edged.sync.events import SYNCED
+from edged.sync_events import PostStartHookEnded
 from edged.volumes import MemoryMounts
 from edgehub.counters import LinkCounters
 from edgehub.module import EdgeHub
@@ -168,7 +169,9 @@ class Replay:
         order = None if turns.are_known else DeliveryOrder(self._deliveries)
         self._answers = Responder(self._hive, self._deliveries, acted, self._is_played, order)
         messages = TerminationMessages(self._deliveries)
-        self._runtime = RecordedRuntime(self._simulation, calls, self._directories.ours, events, messages)
+        self._runtime = RecordedRuntime(
+            self._simulation, calls, self._directories.ours, events, messages, recorded.notes(NoteKind.TURN)
+        )
         of_frames = {} if module or turns.are_known else acted
         self._cloud = RecordedCloud(self._simulation, recorded, of_frames, alone=bool(module) and not turns.are_known)
         self._cut_off = {role(call.method, call.request) for call in recorded.cut_off()}
@@ -202,7 +205,11 @@ class Replay:
         known = self._machine_info.known
         reader = RunOutputs(self._module, given, same_machine=known)
         theirs = reader.outputs(self._recorded.records)
-        extra = [call for call in self._runtime.unanswered if not self._was_under_way(call, reader)]
+        extra = [
+            call
+            for call in self._runtime.unanswered
+            if not (self._was_under_way(call, reader) or self._was_interrupted(call))
+        ]
         ours = RunOutputs(self._module, given, same_machine=known, plain=self._directories.theirs, pods=reader.pods)
         done = ours.outputs((*records, *self._runtime.under_way, *extra))
         return Replayed(
@@ -241,12 +248,25 @@ class Replay:
             for one in later
         )
 
+    def _was_interrupted(self, call: CriCall) -> bool:
+        """Return whether a call without a record may be that of a postStart hook whose pod was deleted before a busy
+        machine ran the hook's thread: the recorded run took the result of such a hook later, and never made the call.
+        """
+        name = f"{PostStartHookEnded.__name__} {decode_json(call.request).get('container_id')}"
+        return (
+            call.method == "exec_sync"
+            and any(note.text == name and note.time > call.time for note in self._recorded.notes(NoteKind.TURN))
+            and role(call.method, call.request) not in {role(one.method, one.request) for one in self._recorded.calls()}
+        )
+
     def _start(self) -> float:
-        """Return when the replayed part did or received something for the first time."""
-        module = self._module
-        began = [call.time - call.seconds for call in self._recorded.calls()[:1] if module in (NODE, ModuleName.EDGED)]
+        """Return when the replayed part did or received something for the first time. What others sent to a module that
+        had not started yet is nothing: a busy machine may take seconds from one module's start to the next.
+        """
+        is_edged = ModuleName.EDGED in self._played
+        began = [call.time - call.seconds for call in self._recorded.calls()[:1] if is_edged]
         for one in self._deliveries:
-            if not module or module == one.module or belongs(one.sender, module):
+            if self._is_played(one.sender) or (one.module in self._played and _was_handled(one)):
                 began.append(sent_at(one))
                 break
         return max(0.0, min(began, default=0.0))

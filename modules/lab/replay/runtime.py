@@ -11,13 +11,16 @@ from google.protobuf.message import Message
 
 from beehive import Runtime
 from beehive.decoding import decode_json
-from beehive.trace import CriCall, CriEvent
+from beehive.trace import CriCall, CriEvent, Note
 from beehive.trace.format import SYNCED
 from beehive.trace.redact import Redactor
 from beehive.trace_context import current_context
 from edged.cri import errors
 from edged.cri.contract import ContainerRuntime, ExecResult
 from edged.cri.recording import CriEntry
+from edged.events.reasons import Reason
+from edged.lifecycle.waits import HOOK
+from edged.pods.grace_period import SHORTEST_STOP_SECONDS
 from edged.pods.labels import POD_UID
 from edged.probes.worker_pool import PROBER
 from modules.lab.replay.events import RecordedEvents
@@ -47,6 +50,9 @@ _LEAVE_IT: Final = frozenset({"exec_sync", "pull_image", "remove_image", "reopen
 """Calls of `CHANGES` that do not change a pod's lists."""
 _SOON: Final = 0.02
 """Seconds within which two reads count as simultaneous."""
+_BEFORE: Final = 0.001
+"""Seconds before the end of a grace period."""
+_REASONS: Final = frozenset(Reason)
 _ASKERS: Final = ("/Pleg", "")
 """Ends of the names of actors that read the runtime."""
 
@@ -66,6 +72,7 @@ class RecordedRuntime:
         replace: replaces the recorded directories in a JSON text by this run's.
         events: recorded events, in their order; see `edged.cri.recording_events`.
         messages: the containers' termination messages.
+        turns: when edged took what other threads had for it.
     """
 
     def __init__(
@@ -75,7 +82,10 @@ class RecordedRuntime:
         replace: Callable[[bytes], bytes],
         events: Sequence[CriEvent] = (),
         messages: TerminationMessages | None = None,
+        turns: Sequence[Note] = (),
     ) -> None:
+        self._reported = [note for note in turns if note.text.partition(" ")[0] in _REASONS]
+        """When edged took Events to report; empty if that is not known."""
         self._messages = messages or TerminationMessages(())
         self.events = RecordedEvents(actors, events)
         self._actors = actors
@@ -151,15 +161,29 @@ class RecordedRuntime:
             self._pending.get(self._pod_of(call), {}).pop(id(answer.value), None)
             self._workers.change_made(current_context().actor, current_context().span, answer.value)
             self.under_way.append(call)
-        self._wait(None if answer is None else answer.end - now)
+        end = now if answer is None else self._end_of(answer, now)
+        self._wait(None if answer is None else end - now)
         assert answer is not None  # noqa: S101 - one that is not there is waited for without end
         if method in CHANGES:
             self.under_way.remove(call)
-            self._record_change(call, answer.end)
+            self._record_change(call, end)
         if answer.value.error:
             raise _error(answer.value)
         found = answer.value.answer
         return _answer(method, self._replace(self._messages.add_to(found) if method == "container_status" else found))
+
+    def _end_of(self, answer: RecordedAnswer[CriCall], now: float) -> float:
+        """Return when to answer a call that was made now. The answer of a preStop hook that did not fail precedes the
+        end of its grace period, which may be a second though commands have more: a busy machine learned of both later.
+        """
+        call = answer.value
+        limit = decode_json(call.request).get("timeout_seconds", 0) if call.sender == HOOK and not call.error else 0
+        least = 1 if limit == SHORTEST_STOP_SECONDS else limit
+        if not (limit and self._reported) or answer.end < now + least:
+            return answer.end
+        failed = f"{Reason.FAILED_PRE_STOP_HOOK} {self._pod_of(call)}"
+        is_failed = any(note.text == failed and note.time > answer.begin for note in self._reported)
+        return answer.end if is_failed else now + least - _BEFORE
 
     def _record_change(self, call: CriCall, end: float) -> None:
         self._changed[current_context().actor] = end

@@ -117,7 +117,7 @@ class RecordedStore:
     def commit(self) -> None:
         """Commit after the recorded time, or fail as recorded."""
         changed = Counter(map(_name, self._changed))
-        if self._is_last(frozenset(changed)):
+        if self._is_last():
             self._actors.future().get()
         same = self._pop_same(frozenset(changed))
         ended = self._clock.monotonic() if same is None else same.time
@@ -137,8 +137,10 @@ class RecordedStore:
 
     def until_begun(self) -> float:
         """Return the seconds until the recorded commit of the changes since the last commit began; 0 if it has no
-        others, unless changes come at their times.
+        others, unless changes come at their times. One that never ended began after metamanager's last turn.
         """
+        if self._exact and self._is_last():
+            return max(0.0, self._turns.last(ModuleName.METAMANAGER) + _MOMENT - self._clock.monotonic())
         found = self._turn()
         return 0.0 if found is None or not (self._exact or self._left_of(found)) else self._until(found)
 
@@ -151,10 +153,11 @@ class RecordedStore:
         self._changed.clear()
         self._inner.rollback()
 
-    def _is_last(self, names: frozenset[str]) -> bool:
-        """Return whether a commit of rows was under way when the recording ended."""
+    def _is_last(self) -> bool:
+        """Return whether a commit of the changes since the last one was under way when the recording ended."""
+        names = frozenset(map(_name, self._changed))
         is_known = bool(names and self._commits) and not any(True for _ in self._next_of(names))
-        return is_known and self._turns.is_over(ModuleName.METAMANAGER, self._clock.monotonic() + _NEAR)
+        return is_known and self._turns.last(ModuleName.METAMANAGER) <= self._clock.monotonic() + _NEAR
 
     def _turn(self) -> StoreCommit | None:
         """Return the first of the recorded commits of the changes since the last commit; None without any."""

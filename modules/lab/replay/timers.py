@@ -5,7 +5,7 @@ timer is known by its function and the time when it was set. A timer that did no
 network had changed: then edgehub dials before the next recorded attempt ends.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import wraps
@@ -99,17 +99,22 @@ class RecordedTimers:
         earliest = seconds if abs(meant.seconds - seconds) <= _SAME else 0.0  # none runs before it is due
         return max(earliest, _fired_at(meant) - now), fire
 
-    def until_next(self, function: Callable[[], None], now: float, seconds: float) -> float | None:
-        """Return the seconds until a periodic timer is to run next; None after its last time.
+    def take_next(self, function: Callable[[], None], now: float, seconds: float) -> tuple[float, TimerFired | None]:
+        """Return when a periodic timer is to run next, and its recorded turn then; infinity after its last time.
 
-        Without the same period in the recorded run, which the code may have changed since, it is the period.
+        Without the same period in the recorded run, which the code may have changed since, it is after the period.
         """
         turns = self._periodic.get((getattr(function, "__qualname__", type(function).__qualname__), seconds))
         if turns is None:
-            return seconds
+            return now + seconds, None
         while turns and _fired_at(turns[0]) < now - _NEAR:
             turns.popleft()
-        return max(0.0, _fired_at(turns.popleft()) - now) if turns else None
+        turn = turns.popleft() if turns else None
+        return (inf if turn is None else max(now, _fired_at(turn))), turn
+
+    def give_back(self, turn: TimerFired) -> None:
+        """Keep a turn of a periodic timer that was cancelled before it, for the one that is set in its place."""
+        insort(self._periodic[turn.name, turn.seconds], turn, key=_fired_at)
 
     def _set_within(self, name: str, now: float, until: float) -> Iterator[TimerFired]:
         """Yield the timers of a function that were set at about this time, and are to run yet."""
@@ -191,6 +196,8 @@ class RecordedPeriod:
         self._seconds = seconds
         self._function = function
         self._timer: Timer | None = None
+        self._turn: TimerFired | None = None
+        """The recorded one that is to come next."""
         self._set()
 
     @property
@@ -201,11 +208,15 @@ class RecordedPeriod:
     def cancel(self) -> bool:
         """See `Timer.cancel`."""
         timer, self._timer = self._timer, None
-        return timer is not None and timer.cancel()
+        is_cancelled = timer is not None and timer.cancel()
+        if is_cancelled and self._turn is not None:
+            self._timers.give_back(self._turn)
+        return is_cancelled
 
     def _set(self) -> None:
-        left = self._timers.until_next(self._function, self._now(), self._seconds)
-        self._timer = None if left is None else self._after(left, self._fire)
+        now = self._now()
+        at, self._turn = self._timers.take_next(self._function, now, self._seconds)
+        self._timer = None if at == inf else self._after(at - now, self._fire)
 
     def _fire(self) -> None:
         self._set()

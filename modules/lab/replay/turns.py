@@ -30,7 +30,8 @@ T = TypeVar("T", bound=Actor)
 _LATE: Final = 0.25
 """Seconds that a result may come later than the recorded one."""
 _EARLY: Final = 2.0
-"""Seconds that a result may come before the recorded one was taken, if it is not known when its work began."""
+"""Seconds that work may begin before the recorded one did, and that a result may come before the recorded one was
+taken, if it is not known when its work began."""
 _LONGEST: Final = 10.0
 """Seconds that a result may have waited to be taken."""
 _MOMENT: Final = 2e-6
@@ -110,18 +111,22 @@ class RecordedTurns:
         return max(now, found.at)
 
     def begin(self, module: str, name: str, now: float) -> float | None:
-        """Return when the next work began whose result was taken in a turn of that name; None without any.
+        """Return when the next work began whose result was taken in a turn of that name; None without any that is near:
+        a pod that is synced again after a drawn time takes no work of later. Of a container's probes, the one that
+        began first may have ended last.
 
         Args:
             module: that takes the result.
             name: of the turn.
             now: when the replay would begin the work.
         """
-        for one in self._turns.get((module, name), ()):
-            if one.since is not None and one.since >= now - _LATE and not one.is_begun:
-                one.is_begun = True
-                return one.since
-        return None
+        latest = self._begun.latest(module, now, _EARLY)
+        left = ((one.since, one) for one in self._turns.get((module, name), ()) if not one.is_begun)
+        near = ((since, one) for since, one in left if since is not None and now - _LATE <= since <= latest)
+        since, found = min(near, key=itemgetter(0), default=(None, None))
+        if found is not None:
+            found.is_begun = True
+        return since
 
 
 def paced(module: type[M], turns: RecordedTurns, timers: RecordedTimers) -> type[M]:
