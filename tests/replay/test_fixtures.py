@@ -10,7 +10,8 @@ from unittest import mock
 
 import pytest
 
-from edged.pods.backoff import BackOffEntry, Nanoseconds, advance
+from edged.pods.backoff import BackOffEntry, advance
+from modules.apimachinery.types import Nanoseconds
 from modules.lab.replay.outputs import NODE
 from modules.lab.replay.recorded import load
 from modules.lab.replay.report import figures_text
