@@ -88,6 +88,14 @@ def test_work_begins_when_it_was_begun_though_the_recording_ended_before_its_res
     assert player._turns.taken_at(EDGED, "synced u", 2.5, 2.7) == 2.7
 
 
+def test_work_takes_no_beginning_that_a_message_of_later_has_caused() -> None:
+    """A pod that is synced again after a drawn time would wait for the change that the message brings."""
+    notes = [turn(2.2, "synced u", 1.9, cause=7)]
+    turns = RecordedTurns(notes, ModuleTurns([recorded(7, 1.9, "send", "pod"), *notes]))
+    assert turns.begin(EDGED, "synced u", 1.0) is None
+    assert turns.begin(EDGED, "synced u", 1.8) == 1.9
+
+
 def test_probes_of_a_container_at_once_begin_one_after_the_other() -> None:
     """A probe that began with its assignment would seem to have lasted longer than it may."""
     turns = RecordedTurns([turn(2.0, "probed c", 1.9), turn(2.1, "probed c", 1.8)])

@@ -28,9 +28,12 @@ class ModuleTurns:
 
     def __init__(self, records: Iterable[Record]) -> None:
         self._begun: dict[str, list[float]] = {}
+        self.handled: dict[int, float] = {}
+        """When the handling of messages began, by their spans."""
         for one in records:
             match one:
                 case Delivered() if one.way != DeliveryMode.RESPONSE and one.outcome == "handled":
+                    self.handled[one.span] = handled_from(one)
                     self._begun.setdefault(one.module, []).append(handled_from(one))
                 case TimerFired():
                     self._begun.setdefault(one.module, []).append(one.time - one.handled)

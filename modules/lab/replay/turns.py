@@ -45,6 +45,8 @@ class Turn(msgspec.Struct, eq=False):
     """When it began; infinite if the recording ended before."""
     since: float | None
     """When the work began whose result it took, if that is known."""
+    caused_at: float = 0.0
+    """When the message was handled that had caused the work, if one had."""
     is_begun: bool = False
     """Whether the replay has begun that work."""
 
@@ -67,7 +69,8 @@ class RecordedTurns:
             if note.text == ANSWER:
                 self.answered.setdefault(note.cause, note.time)
             else:
-                self._turns.setdefault((note.module, note.text), deque()).append(Turn(note.time, note.data))
+                caused_at = self._begun.handled.get(note.cause, 0.0)
+                self._turns.setdefault((note.module, note.text), deque()).append(Turn(note.time, note.data, caused_at))
         self.are_known = bool(self.answered or self._turns)
         """Whether the run has such notes."""
 
@@ -112,8 +115,8 @@ class RecordedTurns:
 
     def begin(self, module: str, name: str, now: float) -> float | None:
         """Return when the next work began whose result was taken in a turn of that name; None without any that is near:
-        a pod that is synced again after a drawn time takes no work of later. Of a container's probes, the one that
-        began first may have ended last.
+        a pod that is synced again after a drawn time takes no work of later, which a message has caused since. Of a
+        container's probes, the one that began first may have ended last.
 
         Args:
             module: that takes the result.
@@ -121,7 +124,8 @@ class RecordedTurns:
             now: when the replay would begin the work.
         """
         latest = self._begun.latest(module, now, _EARLY)
-        left = ((one.since, one) for one in self._turns.get((module, name), ()) if not one.is_begun)
+        turns = self._turns.get((module, name), ())
+        left = ((one.since, one) for one in turns if not one.is_begun and one.caused_at <= now + _LATE)
         near = ((since, one) for since, one in left if since is not None and now - _LATE <= since <= latest)
         since, found = min(near, key=itemgetter(0), default=(None, None))
         if found is not None:
