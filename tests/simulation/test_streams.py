@@ -197,12 +197,15 @@ _FOUND_BY: dict[Callable[[pytest.MonkeyPatch], None], str] = {
     a_place_for_a_request_is_not_given_back: "all agree in the end",
 }
 """The invariant that finds each bug."""
+_MOST = 6
+"""Seeds that are tried: where a node's tunnel ends is drawn, and a change of anything draws anew."""
 
 
 @pytest.mark.parametrize("plant", one_in(6, _FOUND_BY), ids=[each.__name__ for each in _FOUND_BY])
 def test_a_bug_of_streams_is_found(plant: Callable[[pytest.MonkeyPatch], None]) -> None:
+    plans = (msgspec.structs.replace(PLAN, seed=seed) for seed in range(PLAN.seed, PLAN.seed + _MOST))
     with pytest.MonkeyPatch.context() as patch:
         plant(patch)
-        violation = run_plan(PLAN).violation
+        violation = next(filter(None, (run_plan(plan).violation for plan in plans)), None)
     assert violation is not None
     assert violation.invariant == _FOUND_BY[plant], violation
