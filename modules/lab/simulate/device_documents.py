@@ -55,7 +55,7 @@ def device_disagreements(node: SimulatedNode, cloud: SimulatedCloud) -> Iterator
 def _of_device(device: SimulatedDevice, stored: Device | None, cloud: SimulatedCloud) -> Iterator[str]:
     wanted = cloud.find(DEVICE.key_name, "default", device.name)
     if wanted is None:
-        if stored is not None:
+        if stored is not None and stored.uid not in cloud.forgotten_devices:
             yield f"{device.id} is left over on the node"
         return
     if stored is None:
