@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import pykka
@@ -29,6 +29,9 @@ from modules.apimachinery.attempts import AttemptError
 from modules.apimachinery.types import Pod
 
 _log = logging.getLogger(__name__)
+
+HOUSEKEEPER: Final = "edged/housekeeper"
+"""Name of the actor that collects garbage and rotates logs."""
 
 
 class Chore(msgspec.Struct, frozen=True):
@@ -159,7 +162,7 @@ class Housekeeping:
 
     def start(self) -> None:
         """Start the actors. Usage is measured immediately: the first pod is admitted by it."""
-        self._context.start_actor(Housekeeper, self._chores(), name="edged/housekeeper")
+        self._context.start_actor(Housekeeper, self._chores(), name=HOUSEKEEPER)
         period = self._settings.eviction.period
         chore = Chore("look at what is left on the node", period, self._evictor().synchronize, first=0.0)
         self._eviction = self._context.start_actor(Housekeeper, [chore], name="edged/evictor")

@@ -23,6 +23,7 @@ from edged.cri.contract import SERVER_ACTOR as SERVER
 from edged.cri.contract import ContainerId, ContainerRuntime
 from edged.cri.errors import CriError, NotFoundError
 from edged.errors import ConfigError
+from edged.housekeeping import HOUSEKEEPER
 from edged.module import Edged
 from edged.node.recording import recorded_links
 from edgehub.module import EdgeHub
@@ -227,6 +228,26 @@ def test_the_runtime_answers_and_fails_as_recorded_and_takes_as_long() -> None:
         runtime.container_status("c")  # type: ignore[arg-type]
     assert str(raised.value) == str(error)
     assert isinstance(raised.value, CriError)
+
+
+def test_a_collection_of_dead_containers_begins_when_it_was_begun() -> None:
+    """A worker had removed the oldest container before a busy machine came to it."""
+    simulation, found = Simulation(), list[float]()
+    calls = [
+        CriCall(time, 1, 0, 1, HOUSEKEEPER, "list_containers", b"{}", b"[]", "", "", 0.0) for time in (62.5, 150.0)
+    ]
+    runtime = RecordedRuntime(simulation, calls, bytes).client()
+
+    def collect() -> None:
+        runtime.list_containers()
+        found.append(simulation.clock.monotonic())
+
+    for seconds in (61.0, 60.0, 60.0):
+        simulation.run_for(seconds - simulation.clock.monotonic() % 60.0)
+        simulation.call(collect, name=HOUSEKEEPER)
+    simulation.run_for(5.0)
+    simulation.close()
+    assert found == [62.5, 120.0, 180.0]
 
 
 def test_a_call_that_is_under_way_when_the_replay_ends_has_been_made() -> None:

@@ -1,6 +1,7 @@
 """The container runtime of a replay."""
 
 import re
+from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
 from typing import Any, Final, NoReturn, cast
@@ -19,6 +20,7 @@ from edged.cri import errors
 from edged.cri.contract import ContainerRuntime, ExecResult
 from edged.cri.recording import CriEntry
 from edged.events.reasons import Reason
+from edged.housekeeping import HOUSEKEEPER
 from edged.lifecycle.waits import HOOK
 from edged.pods.grace_period import SHORTEST_STOP_SECONDS
 from edged.pods.labels import POD_UID
@@ -50,6 +52,8 @@ _LEAVE_IT: Final = frozenset({"exec_sync", "pull_image", "remove_image", "reopen
 """Calls of `CHANGES` that do not change a pod's lists."""
 _SOON: Final = 0.02
 """Seconds within which two reads count as simultaneous."""
+_LONGEST: Final = 10.0
+"""Seconds by which a busy machine begins a collection of containers later than its replay."""
 _BEFORE: Final = 0.001
 """Seconds before the end of a grace period."""
 _REASONS: Final = frozenset(Reason)
@@ -99,6 +103,8 @@ class RecordedRuntime:
         """Calls that the recorded run never made."""
         self.under_way: list[CriCall] = []
         """Calls that have been recorded and will be answered, in the order of their beginnings."""
+        self._collections = deque(call.time - call.seconds for call in calls if _is_collection(call.sender, call))
+        """When the collections of dead containers began that this run has not begun yet."""
         self._lists = RecordedLists(calls, events)
         self._pending = self._changes_of_pods(calls)
         """Changes of each pod that this run has not begun yet."""
@@ -153,6 +159,9 @@ class RecordedRuntime:
         entry = CriEntry(0.0, 0, 0, 0, "", method, arguments, None, None, 0.0)
         now = self._actors.clock.monotonic()
         call = entry.record(now, self._redactor)
+        if _is_collection(current_context().actor, call):
+            now += self._await_collection(now)
+            call = msgspec.structs.replace(call, time=now)
         key = role(method, call.request)
         answer = self._answers.change(key) if method in CHANGES else self._read(key, call)
         if answer is None:
@@ -171,6 +180,17 @@ class RecordedRuntime:
             raise _error(answer.value)
         found = answer.value.answer
         return _answer(method, self._replace(self._messages.add_to(found) if method == "container_status" else found))
+
+    def _await_collection(self, now: float) -> float:
+        """Wait until a collection of dead containers began in the recorded run, and return the seconds: a worker may
+        have removed a container before.
+        """
+        begun = self._collections
+        while begun and begun[0] < now - LATE:
+            begun.popleft()
+        seconds = begun.popleft() - now if begun and begun[0] <= now + _LONGEST else 0.0
+        self._wait(seconds)
+        return max(0.0, seconds)
 
     def _end_of(self, answer: RecordedAnswer[CriCall], now: float) -> float:
         """Return when to answer a call that was made now. The answer of a preStop hook that did not fail precedes the
@@ -286,6 +306,11 @@ class RecordedRuntime:
         if seconds is not None:
             self._actors.clock.after(seconds, over.set)
         over.get()
+
+
+def _is_collection(actor: str, call: CriCall) -> bool:
+    """Return whether an actor begins to collect dead containers with a call."""
+    return actor == HOUSEKEEPER and call.method == "list_containers" and call.request == b"{}"
 
 
 def _is_of_workers(call: CriCall) -> bool:
