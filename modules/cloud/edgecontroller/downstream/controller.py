@@ -217,6 +217,8 @@ class DownstreamController:
             version = max(version, number_of(self.newest.of(key.kind)) + 1)
             self._ahead[node][key] = uid
         self._object_syncs.sending(node, uid, key, version)
+        if node in self._ahead and len(self._ahead[node]) > 2 * len(self._object_syncs.of(node)):
+            self.records_loaded(node)  # most are of pods that have gone
 
     def records_loaded(self, node: str) -> None:
         """Note which of a node's objects no watch has told of yet: another cloudcore has sent them."""

@@ -20,6 +20,7 @@ from modules.cloud.edgecontroller.downstream.controller import MAX_HELD_OBJECTS,
 from modules.cloud.edgecontroller.downstream.node_watches import NodeWatches
 from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs
 from modules.cloud.edgecontroller.upstream.requests import UpstreamRequest
+from modules.cloud.storage.object_sync import ObjectSync
 from tests.modules.cloud.edgecontroller.controller import AllMirrored, Controller
 from tests.modules.cloud.objects import configmap, node, pod
 
@@ -119,3 +120,19 @@ def test_vain_queries_of_a_node_are_bounded_and_forgotten_with_its_connection() 
     downstream.node_disconnected("n1")
     assert downstream.locations.count("n1") == 0
     assert not downstream.locations._nodes
+
+
+def test_pods_that_a_node_makes_and_ends_leave_nothing() -> None:
+    """Each has another name, and no watch has told of it."""
+    syncs = ObjectSyncs(lambda _node, _uid, _sync: None)
+    syncs.node_connected("n1", {"node": ObjectSync(NODE)})
+    storage = Cluster(Simulation().clock).storage
+    downstream = DownstreamController(
+        storage, syncs, lambda _down: None, lambda _node, _key: True, AllMirrored(), NodeWatches()
+    )
+    downstream.newest.listed("Pod", "1")
+    for number in range(100):
+        metadata = {"name": f"p{number}", "namespace": "default", "uid": str(number), "resourceVersion": "9"}
+        downstream.record_answer("n1", {**pod(), "metadata": metadata})
+        assert len(downstream._ahead["n1"]) <= 4
+        syncs.deleted("n1", str(number))
