@@ -11,7 +11,7 @@ from modules.apimachinery.kinds import JsonObject, Kind, kind_called, kind_named
 from modules.cli.rest import APPLY_PATCH, object_path
 from modules.cloud.apiserver.manifests import items_of
 from modules.processes.cloudcore import control_client
-from modules.processes.cloudcore.errors import RefusedError
+from modules.processes.cloudcore.errors import ApiRefusedError
 
 
 class Apply(msgspec.Struct, frozen=True):
@@ -97,7 +97,7 @@ class ControlClient(control_client.ControlClient):
 
 def _made(status: int, body: bytes, path: str) -> JsonObject:
     if status >= 300:
-        raise RefusedError("the API server refuses", path, control_client.message_in(body))
+        raise ApiRefusedError("the API server refuses", path, control_client.message_in(body))
     made: JsonObject = decode_json(body)
     return made
 
@@ -109,7 +109,7 @@ def _path(kind: Kind, namespace: str | None, name: str) -> str:
 def _item(work: Callable[[], list[CommandItem]]) -> list[CommandItem]:
     try:
         return work()
-    except RefusedError as error:
+    except ApiRefusedError as error:
         return [CommandItem(error=error.hint)]
     except UnknownKindError as error:
         return [CommandItem(error=str(error))]

@@ -20,7 +20,7 @@ from modules.cloud.identities.records import Record
 from modules.cloud.messages import Cloudcores, LinkQuery, LinkSession, NodeConnection
 from modules.cloud.object_writes import WriteList, WriteQuery, place_of
 from modules.processes.cloudcore.control_service import ApiPorts, AuditState, LinksResponseBody, NodesResponseBody
-from modules.processes.cloudcore.errors import ControlError, RefusedError
+from modules.processes.cloudcore.errors import ApiRefusedError, ControlError
 from modules.processes.cloudcore.identity_service import RevocationOutcome, TokenResponseBody
 
 _SECONDS: Final = 60.0
@@ -178,7 +178,7 @@ class ControlClient:
         return decode_json(self._own("GET", "audit", None, "cannot read the state of the audit log"), AuditState)
 
     def objects(self, kind: str, namespace: str = "") -> list[JsonObject]:
-        """Return the objects of a kind: of one namespace, or of all. Raises RefusedError for a refusal."""
+        """Return the objects of a kind: of one namespace, or of all. Raises ApiRefusedError for a refusal."""
         found = kind_named(kind)
         path = object_path(found, namespace)
         objects: list[JsonObject] = []
@@ -207,10 +207,10 @@ class ControlClient:
                 raise ControlError("cannot talk to cloudcore", str(self._path), str(error)) from error
 
     def call(self, method: str, path: str, obj: JsonObject | None = None) -> JsonObject:
-        """Return the object with which the Kubernetes API answers a request. Raises RefusedError for a refusal."""
+        """Return the object with which the Kubernetes API answers a request. Raises ApiRefusedError for a refusal."""
         status, body = self.request(method, path, b"" if obj is None else msgspec.json.encode(obj))
         if status not in _OK:
-            raise RefusedError("the API server refuses", path, message_in(body))
+            raise ApiRefusedError("the API server refuses", path, message_in(body))
         answer: JsonObject = decode_json(body)
         return answer
 

@@ -84,7 +84,7 @@ def gathered(socket: Path, database: str, tls: Path) -> CloudFacts:
     from modules.page.workloads import read_lacks  # noqa: PLC0415
     from modules.processes.cloudcore.control_client import ControlClient  # noqa: PLC0415
     from modules.processes.cloudcore.doctor_checks import CloudFacts  # noqa: PLC0415
-    from modules.processes.cloudcore.errors import RefusedError  # noqa: PLC0415
+    from modules.processes.cloudcore.errors import ApiRefusedError  # noqa: PLC0415
     from modules.processes.cloudcore.starting import running  # noqa: PLC0415
 
     process, clock = running(socket), RealClock()
@@ -100,7 +100,7 @@ def gathered(socket: Path, database: str, tls: Path) -> CloudFacts:
     unready = "" if status == 200 else body.decode(errors="replace").strip()
     try:
         nodes, pods, definitions = map(client.objects, ("Node", "Pod", "CustomResourceDefinition"))
-    except RefusedError as error:
+    except ApiRefusedError as error:
         return msgspec.structs.replace(facts, unready=unready, unanswered=error.hint)
     found, cloudcores, api = client.connections(), client.cloudcores(), RestClient(socket)
     return msgspec.structs.replace(

@@ -7,5 +7,5 @@ class ControlError(BeehiveError):
     """The control socket cannot be used, or cloudcore refuses a request over it."""
 
 
-class RefusedError(ControlError):
+class ApiRefusedError(ControlError):
     """The API server refuses a request over the control socket; the hint is its reason."""

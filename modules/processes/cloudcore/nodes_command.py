@@ -58,7 +58,7 @@ def run(chosen: argparse.Namespace) -> int:
     from modules.apimachinery.selectors import parse_label_selector  # noqa: PLC0415
     from modules.cloud.messages import LinkQuery  # noqa: PLC0415 - the command line is quick
     from modules.processes.cloudcore.control_client import ControlClient  # noqa: PLC0415
-    from modules.processes.cloudcore.errors import RefusedError  # noqa: PLC0415
+    from modules.processes.cloudcore.errors import ApiRefusedError  # noqa: PLC0415
 
     try:
         selector = parse_label_selector(chosen.selector)
@@ -75,7 +75,7 @@ def run(chosen: argparse.Namespace) -> int:
     why = ""
     try:
         nodes = client.objects("Node")
-    except RefusedError as error:
+    except ApiRefusedError as error:
         why = error.hint
     newest, elsewhere = client.links(LinkQuery(newest_only=True)), client.cloudcores().elsewhere()
     connections, refused = found.nodes, found.refused
