@@ -122,6 +122,7 @@ def configuration(directory: Path, endpoint: str, port: int, closed_port: int) -
         "imageServiceEndpoint": endpoint,
         "readOnlyPort": port,
         "cgroupRoot": f"/{directory.name}",
+        "evictionHard": {"memory.available": "100Mi"},  # the machine's disk may be fuller than KubeEdge's threshold
     }
     return config
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from beehive import Hive, Message, RealClock, Threads, decode, encode
+from edged.eviction_api.thresholds import EvictionSettings
 from edged.module import Edged
 from edged.server.snapshots import Snapshots
 from edged.settings import EdgedSettings
@@ -179,6 +180,7 @@ class Node:
             lease_duration=2,
             status_period=0.5,
             node_report_period=1.0,
+            eviction=EvictionSettings(),  # the machine's disk may be fuller than the thresholds
         )
         url = f"ws://127.0.0.1:{self._port}/e632aba927ea4ac2b575ec1603d56f10/{NODE}/events"
         self._hive = Hive(Threads())
