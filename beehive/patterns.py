@@ -6,16 +6,35 @@ once.
 """
 
 import re
-from typing import Any, AnyStr, cast
+from collections.abc import Iterator
+from typing import Any, AnyStr, Protocol, cast
 
 
-def pattern(text: AnyStr, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[AnyStr]:
-    """Return a regular expression for a constant of a module.
+class Pattern(Protocol[AnyStr]):
+    """A compiled regular expression, as far as the project uses one: `re.Pattern`, or one that is compiled later.
 
-    It has a pattern's methods and attributes; only functions of `re` that take a pattern do not take it.
-    `tests/beehive/test_patterns.py` compiles all of them.
+    Functions of `re` take only the former.
     """
-    return cast("re.Pattern[AnyStr]", _Pattern(text, flags))
+
+    @property
+    def pattern(self) -> AnyStr: ...
+
+    def fullmatch(self, string: AnyStr, pos: int = 0) -> re.Match[AnyStr] | None: ...
+
+    def match(self, string: AnyStr, pos: int = 0) -> re.Match[AnyStr] | None: ...
+
+    def search(self, string: AnyStr, pos: int = 0) -> re.Match[AnyStr] | None: ...
+
+    def findall(self, string: AnyStr) -> list[Any]: ...
+
+    def finditer(self, string: AnyStr) -> Iterator[re.Match[AnyStr]]: ...
+
+    def sub(self, repl: Any, string: AnyStr) -> AnyStr: ...
+
+
+def pattern(text: AnyStr, flags: re.RegexFlag = re.NOFLAG) -> Pattern[AnyStr]:
+    """Return a regular expression for a constant of a module. `tests/beehive/test_patterns.py` compiles all of them."""
+    return cast("Pattern[AnyStr]", _Pattern(text, flags))
 
 
 class _Pattern:

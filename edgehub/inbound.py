@@ -1,14 +1,13 @@
 """The receiving side of edgehub: from a link's events to the bus."""
 
 import logging
-import re
 from collections.abc import Callable
 
 import msgspec
 
 from beehive import BeehiveError, FrameError, Group, Hive, Message, ModuleName, Operation, Source, decode
 from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED, CONNECTION_RESOURCE
-from beehive.patterns import pattern
+from beehive.patterns import Pattern, pattern
 from edgehub.counters import LinkCounters, Rejection
 from edgehub.dispatch import PUBLISH, Step, decide, late_object
 from edgehub.errors import LinkError
@@ -202,6 +201,6 @@ class Inbound:
         )
 
 
-def _found(pattern: re.Pattern[bytes], head: bytes) -> str:
+def _found(pattern: Pattern[bytes], head: bytes) -> str:
     match = pattern.search(head)
     return match.group(1).decode() if match else ""
