@@ -103,10 +103,10 @@ class Process:
         for number in numbers:
             self._process.send_signal(number)
 
-    def catches(self, number: int) -> bool:
-        """Whether it has set a handler for a signal that would end it otherwise."""
+    def outlives(self, number: int) -> bool:
+        """Whether it ignores or handles a signal that would end it otherwise."""
         fields = dict(line.split(":\t", 1) for line in Path(f"/proc/{self.pid}/status").read_text().splitlines())
-        return bool(int(fields["SigCgt"], 16) >> number - 1 & 1)
+        return bool((int(fields["SigIgn"], 16) | int(fields["SigCgt"], 16)) >> number - 1 & 1)
 
     def wait(self, seconds: float = PATIENCE) -> int:
         """Its exit status, negative when a signal has ended it."""

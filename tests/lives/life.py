@@ -381,8 +381,8 @@ class Life(EquippedMachine):
             self._listener = None
 
     def _dump(self) -> None:
-        """Have the flight recorder written, once edgecore takes the signal: earlier it ends it."""
-        if self.machine.edge.process.catches(signal.SIGUSR2):
+        """Have the flight recorder written, unless edgecore's interpreter starts just now: the signal would end it."""
+        if self.machine.edge.process.outlives(signal.SIGUSR2):
             self.machine.edge.process.signal(signal.SIGUSR2)
 
     def _rest(self) -> None:

@@ -1,5 +1,6 @@
 """`python -m modules.processes.edgecore` and the console script `edgecore`."""
 
+import signal
 import sys
 from typing import Final
 
@@ -17,6 +18,8 @@ _LATER: Final = (
 
 def main() -> int:
     """Run the command in `sys.argv`; return the exit status."""
+    if sys.argv[1:2] == ["run"]:
+        signal.signal(signal.SIGUSR2, signal.SIG_IGN)  # it would end a node that does not record yet, see `Tracing`
     collect_new_rarely()
     leave_out()
     from modules.processes.edgecore import cli  # noqa: PLC0415 - after that

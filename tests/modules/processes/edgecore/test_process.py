@@ -3,6 +3,8 @@
 import json
 import signal
 import socket
+import subprocess
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -135,6 +137,13 @@ def test_sigterm_while_it_starts(start: Start, tmp_path: Path) -> None:
     process.signal(signal.SIGTERM)
     assert process.wait() == ExitCode.OK
     assert "Traceback" not in process.text()
+
+
+def test_a_recording_that_is_asked_for_too_early_does_not_end_it() -> None:
+    """The signal comes before the command line has been read."""
+    early = "import os, signal, sys; from modules.processes.edgecore import __main__, cli; sys.argv[1:] = ['run']; "
+    early += "cli.main = lambda: os.kill(os.getpid(), signal.SIGUSR2); sys.exit(__main__.main())"
+    assert subprocess.run([sys.executable, "-c", early], check=False).returncode == ExitCode.OK
 
 
 def test_a_second_signal_ends_it_immediately(start: Start, tmp_path: Path) -> None:
