@@ -32,9 +32,7 @@ class RepeatedQueries(Generic[T]):
         decided: called with each object about which the cloud has decided.
     """
 
-    def __init__(
-        self, module: Module, seconds: float, question: Callable[[T], Question], decided: Decided[T]
-    ) -> None:
+    def __init__(self, module: Module, seconds: float, question: Callable[[T], Question], decided: Decided[T]) -> None:
         self._module = module
         self._seconds = seconds
         self._question = question
