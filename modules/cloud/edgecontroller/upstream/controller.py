@@ -40,7 +40,7 @@ _STATUS: Final[dict[str, str]] = {
     ResourceType.NODEPATCH: "Node",
     ResourceType.NODESTATUS: "Node",
 }
-_COMPARED: Final = (ResourceType.DEVICE, ResourceType.DEVICE_MODEL)
+COMPARED: Final = (ResourceType.DEVICE, ResourceType.DEVICE_MODEL)
 """Types that a node has from the cloud alone: it asks whether they are gone, and is answered nothing about them."""
 _KINDS: Final[dict[str, str]] = {
     kind.lower(): kind
@@ -205,7 +205,7 @@ class UpstreamController:
                 message, knows_all=self._knows_all, known_since=self._known_since, now=self._clock.now()
             )
             resource_type, operation = message.subject_on_cloud.type, message.route.operation
-            if resource_type in _COMPARED:
+            if resource_type in COMPARED:
                 perform = partial(self._calls.read_for, node=request.node)
             else:
                 if not (self._admits_statuses and operation == Operation.PATCH and resource_type in _STATUS):

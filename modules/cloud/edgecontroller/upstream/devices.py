@@ -1,5 +1,5 @@
 """Handlers of nodes' messages about Devices and DeviceModels that they have and the cloud's list of their devices lacks
-(docs/devices-in-the-cloud.md, "Down").
+(docs/devices-in-the-cloud.md, "Down: to the node").
 """
 
 from collections.abc import Iterator
