@@ -3,17 +3,17 @@ are gone.
 """
 
 import logging
-from collections import deque
 from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from beehive import BeehiveError, Group, Message, Module, ModuleName, Resource, ResourceType
+from beehive import BeehiveError, Message, Module, Resource, ResourceType
 from beehive.decoding import decode_json
-from metamanager import answers, errors
+from metamanager import errors
 from metamanager.errors import CallError, StoreError
 from metamanager.pod_list import PodList
-from metamanager.remote_query import question_about
+from metamanager.remote_query import Question, question_about
+from metamanager.repeated_queries import RepeatedQueries, refusal_in
 from metamanager.replies import StoreChanges
 from metamanager.rows import Metadata, StoredPod, head_of
 from metamanager.store import Store
@@ -87,20 +87,21 @@ class CloudPods:
         return "" if stored is None else head_of(stored.encode()).uid or ""
 
     def _compare(self, listed: frozenset[str]) -> None:
-        """Query the stored pods that a complete list lacks."""
+        """Query the stored pods that a complete list lacks; if the store fails, the list is requested again."""
         try:
             stored = self._store.get_all(ResourceType.POD)
         except StoreError as error:
+            self._list.request_again()
             self._changes.change_failed(error)
         else:
             self._absent.check(absent(stored, listed, self._node))
 
 
 class AbsentPods:
-    """Queries of the cloud for pods that its list lacks, by name and uid (`metamanager.remote_query`), one at a time.
+    """Queries of the cloud for pods that its list lacks, by name and uid (`metamanager.remote_query`).
 
     A list may lack a pod that is newer. But NotFound, or a Conflict with another uid, is final, for no uid is ever used
-    twice: the pod no longer exists. Pods that the cloud has after all stay, and so do pods without an answer.
+    twice: the pod no longer exists. Pods that the cloud has after all stay.
 
     Args:
         module: metamanager.
@@ -109,57 +110,37 @@ class AbsentPods:
     """
 
     def __init__(self, module: Module, seconds: float, changes: StoreChanges) -> None:
-        self._module = module
-        self._seconds = seconds
         self._changes = changes
-        self._queue: deque[StoredPod] = deque()
-        self._busy = False
+        self._queries = RepeatedQueries(module, seconds, _question_about, self._decided)
 
     def check(self, pods: Iterable[StoredPod]) -> None:
         """Query the pods that the newest list lacks, instead of an older list's pods."""
-        self._queue = deque(pods)
-        self._next()
+        self._queries.ask(pods)
 
     def cancel(self) -> None:
         """Drop the remaining queries: the link has ended, and the next list starts over."""
-        self._queue.clear()
+        self._queries.cancel()
 
     def drop(self, key: str, uid: str) -> None:
-        """Drop the query for a pod that the cloud has deleted by a message."""
-        self._queue = deque(pod for pod in self._queue if pod.key != key or uid not in ("", pod.uid))
+        """Drop the query for a pod that the cloud has deleted by a message; without a uid, the key decides."""
+        self._queries.drop(lambda pod: pod.key == key and uid in ("", pod.uid))
 
-    def _next(self) -> None:
-        if self._busy or not self._queue:
-            return
-        self._busy = True
-        pod = self._queue.popleft()
-        question = question_about(pod.namespace, pod.name, pod.uid)
-        message = self._module.message(
-            question.resource, question.operation, question.content, source=ModuleName.EDGED, group=Group.META
-        )
-        self._module.request(ModuleName.EDGEHUB, message, self._seconds, lambda result: self._answered(pod, result))
-
-    def _answered(self, pod: StoredPod, result: Message | BeehiveError) -> None:
-        self._busy = False
-        if is_gone(result):
+    def _decided(self, pod: StoredPod, refusal: CallError | None) -> None:
+        if refusal is not None and errors.is_gone(refusal):
             _log.warning(
                 "pod %s/%s (%s): the cloud no longer has it; it is terminated", pod.namespace, pod.name, pod.uid
             )
             self._changes.remove_pod(pod)
-        elif not isinstance(result, Message):
-            self.cancel()
-        self._next()
+
+
+def _question_about(pod: StoredPod) -> Question:
+    return question_about(pod.namespace, pod.name, pod.uid)
 
 
 def is_gone(answer: Message | BeehiveError) -> bool:
     """Return whether the answer to a pod's query means that no pod of its uid exists."""
-    if not isinstance(answer, Message):
-        return False
-    try:
-        answers.read_object_or_ok(answer)
-    except CallError as error:
-        return errors.is_gone(error)
-    return False
+    refusal = refusal_in(answer)
+    return refusal is not None and errors.is_gone(refusal)
 
 
 class _Spec(msgspec.Struct, rename="camel"):

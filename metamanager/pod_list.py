@@ -128,6 +128,10 @@ class PodList:
         self._tries = max(1, self._tries)
         self._schedule(self._module.clock.monotonic() + AFTER_REGISTRATION)
 
+    def request_again(self) -> None:
+        """Schedule the list again: this node could not use it."""
+        self._retry_after(RETRY_SECONDS)
+
     def record_deletion(self, key: str, uid: str) -> None:
         """Note that the cloud has deleted an object."""
         if self._under_way:

@@ -46,7 +46,7 @@ def question_of(request: Message) -> Message:
 
 
 class Question(msgspec.Struct, frozen=True):
-    """Route and content of the query for a pod."""
+    """Route and content of the query for an object of a uid."""
 
     resource: str
     operation: Operation

@@ -12,6 +12,8 @@ import msgspec
 
 from beehive import Clock, Group, Message, ModuleName
 from beehive.resource import NULL_NAMESPACE
+from beehive.whole_numbers import whole_number
+from modules.apimachinery.types import TimeError, parse_time
 
 FOLLOW: Final = "follow"
 """Operation of the message, to the module metaserver, with a `Target` that the cloud is to watch for this node."""
@@ -102,6 +104,16 @@ class KnownSince(msgspec.Struct, rename="camel"):
 
     creation_timestamp: str = ""
     resource_version: str = ""
+
+    def is_before(self, creation_timestamp: Any, version: str | None) -> bool:
+        """Return whether an object was made since. Both its time and its version must say so: the clock of a lost cloud
+        may have been ahead, and its versions may have been higher.
+        """
+        try:
+            made, began = parse_time(str(creation_timestamp)), parse_time(self.creation_timestamp)
+        except TimeError:
+            return False
+        return made > began and (whole_number(version or "") or 0) > (whole_number(self.resource_version) or 0)
 
 
 class ListMetadata(msgspec.Struct, rename="camel"):

@@ -12,12 +12,15 @@ from beehive import Message, ModuleName, Operation
 from beehive.testing import Harness
 from metamanager.cloud_pods import absent
 from metamanager.errors import StoreWriteError
+from metamanager.module import MetaSettings
 from metamanager.pod_list import AFTER_REGISTRATION
+from metamanager.repeated_queries import FIRST_DELAY, LONGEST_DELAY
 from metamanager.rows import StoredPod
 from metamanager.sqlite_store import SqliteStore
 from tests.metamanager.support import META, NOT_FOUND, connect, disconnect, from_cloud, thing
 from tests.metamanager.test_pod_list import DAYS, EDGED, HUB, A, answer_to, asking, listing, names, pod
 
+SECONDS = MetaSettings("").remote_query_timeout
 GONE: dict[str, Any] = {"Object": None, "Err": NOT_FOUND}
 OTHER_UID = {"code": 409, "reason": "Conflict", "message": "Precondition failed: UID in precondition: a, UID in x: b"}
 UNCHANGED_UID = {
@@ -106,18 +109,56 @@ def test_only_an_answer_that_its_uid_is_gone_ends_a_pod(answer: Any, left: list[
         assert len(bee.sent_to(EDGED)) == 1 - len(left)
 
 
-def test_silence_ends_no_pod() -> None:
-    """It is asked again after the next list."""
+@pytest.mark.parametrize(
+    "undecided",
+    [
+        None,
+        {"Object": None, "Err": {"ErrStatus": {"code": 500, "reason": "InternalError", "message": "disk is full"}}},
+        {"ErrStatus": {"code": 429, "reason": "TooManyRequests", "message": "later"}},
+        {"Object": None, "Err": {"ErrStatus": OTHER_VERSION}},
+    ],
+    ids=["silence", "internal error", "too many requests", "conflict of versions"],
+)
+def test_a_pod_about_which_the_cloud_has_not_decided_is_queried_again(undecided: Any) -> None:
+    """The others in between; ever more rarely, and until the cloud decides."""
     with a_node_with(pod("a"), pod("b"), listed=listing()) as (bee, cloud):
-        cloud.pods["a"] = lambda _: None
+        cloud.pods["a"] = lambda request: None if undecided is None else cloud.reply(request, undecided)
         connect(bee)
+        bee.run_for(SECONDS + FIRST_DELAY)
+        assert cloud.asked[:2] == [("default/podpatch/a", "uid-a"), ("default/podpatch/b", "uid-b")]
+        assert names(bee) == ["a"]
         bee.run_for(DAYS)
-        assert cloud.asked == [("default/podpatch/a", "uid-a")]
-        assert names(bee) == ["a", "b"]
+        assert DAYS / LONGEST_DELAY / 2 < len(cloud.asked) < DAYS / LONGEST_DELAY + 12
         cloud.pods.clear()
+        bee.run_for(LONGEST_DELAY + SECONDS)
+        assert names(bee) == []
+        count = len(cloud.asked)
+        bee.run_for(DAYS)
+        assert len(cloud.asked) == count
+
+
+def test_a_link_that_ends_ends_the_queries_until_the_next_list() -> None:
+    held: list[Message] = []
+    with a_node_with(pod("a"), listed=listing()) as (bee, cloud):
+        cloud.pods["a"] = held.append
+        connect(bee)
         disconnect(bee)
+        bee.hive.respond(cloud.reply(held[0], {"ErrStatus": {"code": 503, "reason": "ServiceUnavailable"}}))
+        bee.run_for(DAYS)
+        assert len(cloud.asked) == 1
+        cloud.pods.clear()
         connect(bee)
         assert names(bee) == []
+
+
+def test_a_pod_that_the_cloud_deletes_meanwhile_is_not_queried_again() -> None:
+    held: list[Message] = []
+    with a_node_with(pod("a"), listed=listing()) as (bee, cloud):
+        cloud.pods["a"] = held.append
+        connect(bee)
+        bee.send(META, from_cloud(bee, A, Operation.DELETE, {"metadata": {"name": "a", "uid": "uid-a"}}))
+        bee.run_for(DAYS)
+        assert len(cloud.asked) == 1
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from beehive.names import DISK_RESOURCE
 from beehive.testing import Harness
 from metamanager.answers import DELETION_NOT_STORED
 from metamanager.errors import StoreDamagedError, StoreError, StoreWriteError
+from metamanager.pod_list import RETRY_SECONDS
 from metamanager.sqlite_store import SqliteStore
 from metamanager.store_health import PROBE_AFTER
 from metamanager.unreferenced import CHECK_SECONDS
@@ -254,7 +255,7 @@ def test_a_pod_that_is_gone_from_the_cloud_and_cannot_be_deleted_stays_for_the_n
 
 
 @pytest.mark.parametrize("error", [UNREADABLE, refused(lost=True)])
-def test_a_store_that_cannot_be_compared_with_the_list_ends_no_pod(error: StoreError) -> None:
+def test_a_store_that_cannot_be_compared_with_the_list_ends_no_pod_until_it_can(error: StoreError) -> None:
     with a_node_with(pod("a"), listed=listing()) as (bee, cloud):
         store = store_of(bee)
         with mock.patch.object(store, "get_all", side_effect=error):
@@ -263,6 +264,8 @@ def test_a_store_that_cannot_be_compared_with_the_list_ends_no_pod(error: StoreE
         assert cloud.asked == []
         assert names(bee) == ["a"]
         assert is_ready(bee) is (error is UNREADABLE)
+        bee.run_for(RETRY_SECONDS + 1)
+        assert names(bee) == [], "the list is requested again"
 
 
 def test_the_deletion_of_an_ended_pod_is_refused_while_the_store_cannot_be_read() -> None:

@@ -88,6 +88,8 @@ OBJECT_REQUESTS = frozenset(
         (ResourceType.VOLUME_ATTACHMENT, Operation.QUERY),
         (ResourceType.SERVICE, Operation.QUERY),
         (ResourceType.ENDPOINTS, Operation.QUERY),
+        (ResourceType.DEVICE, Operation.QUERY),
+        (ResourceType.DEVICE_MODEL, Operation.QUERY),
         (ResourceType.SERVICE_ACCOUNT_TOKEN, Operation.QUERY),
         (ResourceType.CERTIFICATE_SIGNING_REQUEST, Operation.INSERT),
         (ResourceType.CERTIFICATE_SIGNING_REQUEST, Operation.QUERY),

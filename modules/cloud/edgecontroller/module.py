@@ -147,6 +147,7 @@ class EdgeController(TurnModule):
             self._handled,
             handle=partial(self._handle, begins=False),  # most requests of nodes do not use the database
             knows_all=lambda: self._client.knows_all,
+            known_since=cluster.known_since,
             admits_statuses=cluster.is_embedded,
         )
         self._waiting: deque[Callable[[], None]] = deque()

@@ -6,11 +6,12 @@ for messages that were missed while the node was offline. A device that has an o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from beehive import Message, Operation, ResourceType
 from modules.edge.devicetwin import answers, changes
+from modules.edge.devicetwin.absent_objects import AbsentObject
 from modules.edge.devicetwin.answers import MessageStamp
 from modules.edge.devicetwin.changes import Change, Models, Rules
 from modules.edge.devicetwin.objects import DeviceObject, ModelObject, read_device, read_model
@@ -92,6 +93,17 @@ class Members:
                 if device.id not in named and not device.has_object:
                     self._remove(device, asked.event_id, stamp)
         return notes
+
+    def absent_from(self, listed: Iterable[DeviceRequest]) -> list[AbsentObject]:
+        """Return the objects that the cloud's list of the node's devices lacks: Devices, then the models that none of
+        its Devices has.
+        """
+        there = {one.id for one in listed}
+        models = {one.model for key, one in self._objects.items() if key in there}
+        return [
+            *_heads(ResourceType.DEVICE, self._objects, there),
+            *_heads(ResourceType.DEVICE_MODEL, self._models, models),
+        ]
 
     def repeat(self, stamp: MessageStamp) -> Notes:
         """Repeat the changes that the store has refused: the cloud sends an object only once when metamanager has
@@ -198,6 +210,15 @@ class Members:
                 self._repeat_later()
 
         return ended
+
+
+def _heads(
+    kind: ResourceType, objects: Mapping[str, DeviceObject] | Mapping[str, ModelObject], listed: set[str]
+) -> Iterator[AbsentObject]:
+    """Yield the objects that are not listed; without a uid nobody can tell them from their successors."""
+    for key, one in objects.items():
+        if key not in listed and one.metadata.uid:
+            yield AbsentObject(kind, key, one.metadata)
 
 
 def _uid(message: Message) -> str:

@@ -12,6 +12,7 @@ from beehive.errors import BeehiveError
 from beehive.names import CLOUD_CONNECTED, OK
 from metamanager.client import CallError
 from modules.edge.devicetwin import answers, changes, owner, topics
+from modules.edge.devicetwin.absent_objects import AbsentObjects
 from modules.edge.devicetwin.answers import MessageStamp, Publication
 from modules.edge.devicetwin.changes import Change, Rules
 from modules.edge.devicetwin.errors import BAD_JSON, FAILED, FORBIDDEN, NO_DEVICE, NOT_FOUND, TwinRefused
@@ -93,6 +94,7 @@ class DeviceTwin(Module):
         self._slots = Slots(self._store, self)
         self._uplink = Uplink(self, settings.node, self._slots, self)
         self._members = Members(self._slots, settings.node, settings.rules, self._repeat_later)
+        self._absent = AbsentObjects(self)
         self._repeating: Timer | None = None
 
     def on_start(self) -> None:
@@ -153,6 +155,7 @@ class DeviceTwin(Module):
             self._uplink.connected()
         else:
             self._uplink.disconnected()
+            self._absent.cancel()
 
     def _handle(self, message: Message) -> None:
         asked = topics.asked_by(message, self._settings.node)
@@ -230,7 +233,10 @@ class DeviceTwin(Module):
         self.reply(message, {each: values for each, values in found.items() if values})
 
     def _membership(self, message: Message, _asked: Asked) -> None:
-        self._log_notes(self._members.handle(read_membership(_request(message)), self._stamp()))
+        asked = read_membership(_request(message))
+        self._log_notes(self._members.handle(asked, self._stamp()))
+        if asked.devices is not None:
+            self._absent.check(self._members.absent_from(asked.devices))
 
     def _membership_get(self, message: Message, _asked: Asked) -> None:
         event_id = _event_id(message, BAD_JSON)

@@ -21,11 +21,15 @@ class _ModelRef(msgspec.Struct, frozen=True):
     name: str = ""
 
 
-class _Metadata(msgspec.Struct, frozen=True):
+class ObjectMetadata(msgspec.Struct, frozen=True, rename="camel"):
+    """The metadata of an object."""
+
     name: str = ""
     namespace: str = ""
     uid: str = ""
     labels: dict[str, str] | None = None
+    creation_timestamp: str | None = None
+    resource_version: str | None = None
 
 
 class _DeviceSpec(msgspec.Struct, frozen=True, rename="camel"):
@@ -40,7 +44,7 @@ class _ModelSpec(msgspec.Struct, frozen=True):
 class DeviceObject(msgspec.Struct, frozen=True):
     """A Device; the one in a deletion may lack kind and spec."""
 
-    metadata: _Metadata = _Metadata()
+    metadata: ObjectMetadata = ObjectMetadata()
     spec: _DeviceSpec = _DeviceSpec()
 
     @property
@@ -68,7 +72,7 @@ class DeviceObject(msgspec.Struct, frozen=True):
 class ModelObject(msgspec.Struct, frozen=True):
     """A DeviceModel."""
 
-    metadata: _Metadata = _Metadata()
+    metadata: ObjectMetadata = ObjectMetadata()
     spec: _ModelSpec = _ModelSpec()
 
     @property

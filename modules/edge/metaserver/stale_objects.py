@@ -17,10 +17,9 @@ from beehive import BeehiveError, Group, Message, Module, ModuleName, Operation,
 from beehive.decoding import decode_json
 from metamanager.client import AsyncMetaClient, CallError
 from metamanager.pod_list import BYTES_A_SECOND
-from metamanager.rows import Metadata, version_number
-from modules.apimachinery.application import NAMES_ONLY, KnownSince, ListMetadata, Target, Verb, application, message_of
+from metamanager.rows import Metadata
+from modules.apimachinery.application import NAMES_ONLY, ListMetadata, Target, Verb, application, message_of
 from modules.apimachinery.errors import ApiStatusError
-from modules.apimachinery.types import TimeError, parse_time
 from modules.edge.metaserver.application_agent import CLOUD_SECONDS, read_answer
 from modules.edge.metaserver.resources import find
 
@@ -41,16 +40,6 @@ class StoredMetadata(Metadata, frozen=True, rename="camel"):
     """The metadata of a stored object, as far as they say whether the cloud has made it."""
 
     creation_timestamp: Any = None
-
-    def is_since(self, known: KnownSince) -> bool:
-        """Return whether it was made after the cloud's database. Both its time and its version must say so: the clock
-        of a lost cloud may have been ahead, and its versions may have been higher.
-        """
-        try:
-            made, began = parse_time(str(self.creation_timestamp)), parse_time(known.creation_timestamp)
-        except TimeError:
-            return False
-        return made > began and version_number(self.resource_version) > version_number(known.resource_version)
 
 
 class _Head(msgspec.Struct):
@@ -169,7 +158,10 @@ def _head_of(content: bytes) -> StoredMetadata:
 
 def _is_deleted(stored: StoredMetadata, listed: ListMetadata) -> bool:
     """Return whether an object that a list lacks was deleted."""
-    return listed.is_end or (listed.known_since is not None and stored.is_since(listed.known_since))
+    return listed.is_end or (
+        listed.known_since is not None
+        and listed.known_since.is_before(stored.creation_timestamp, stored.resource_version)
+    )
 
 
 def _name_of(head: Metadata) -> tuple[str, str]:

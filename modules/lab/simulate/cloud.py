@@ -163,10 +163,6 @@ class SimulatedCloud:
         """Until when cloudcore may go on with objects from before a restore, as it was not restarted after that yet: it
         may end newer ones of their names.
         """
-        self.forgotten_devices: set[str] = set()
-        """Uids of Devices that nodes had when somebody deleted their Nodes: if they are deleted before the nodes
-        register again, nobody tells the nodes.
-        """
         self._forgotten: set[str] = set()
         self._forgotten_with_nodes: dict[str, str] = {}
         """The node of each uid."""
@@ -339,8 +335,7 @@ class SimulatedCloud:
         may register again.
         """
         self.torn |= self.pods_of(node).keys()
-        uids = self.pods_of(node).keys() | {uid for uid, its in self._synced("Pod") if its == node}
-        self.forgotten_devices |= {uid for uid, its in self._synced(DEVICE.key_name) if its == node}
+        uids = self.pods_of(node).keys() | {uid for uid, its in self._synced() if its == node}
         self._forgotten_with_nodes |= dict.fromkeys(uids, node)
         for connection in self._listener.connections if self._listener is not None else ():
             if connection.line.node == node:
@@ -398,7 +393,7 @@ class SimulatedCloud:
     def forget(self) -> None:
         """Lose all objects while the process is stopped; users apply them again later."""
         self.objects_lost_at = self.world.now()
-        self._forgotten |= self._uids() | {uid for uid, _ in self._synced("Pod")}
+        self._forgotten |= self._uids() | {uid for uid, _ in self._synced()}
         for suffix in ("", "-wal", "-shm"):
             self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
         self._unsettled.update(key for key, document in self.wanted.items() if document is not None)
@@ -474,12 +469,12 @@ class SimulatedCloud:
             pod["metadata"]["uid"]: pod for pod in self.newest.storage.list(_POD) if pod["spec"].get("nodeName") == node
         }
 
-    def _synced(self, kind: str) -> list[tuple[str, str]]:
-        """Return uids of the objects of a kind that nodes have or are to delete, with the nodes."""
+    def _synced(self) -> list[tuple[str, str]]:
+        """Return uids of pods that nodes have or are to delete, with the nodes."""
         if not self._path.exists():
             return []
         with closing(sqlite3.connect(self._path)) as database:
-            return database.execute("SELECT uid, node FROM cluster_syncs WHERE kind = ?", (kind,)).fetchall()
+            return database.execute("SELECT uid, node FROM cluster_syncs WHERE kind = 'Pod'").fetchall()
 
     def _left_over_records(self) -> Iterator[str]:
         """Yield the records of what honest nodes have, of objects that are gone: they have acknowledged all by then."""

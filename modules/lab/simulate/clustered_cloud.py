@@ -198,8 +198,8 @@ class ClusteredCloud(SimulatedCloud):
     def _make_cluster(self, process: Process, hive: Hive) -> RemoteCluster:  # noqa: ARG002 - of the other cloud
         return RemoteCluster(self.network.connect, self.keeps_state)
 
-    def _synced(self, kind: str) -> list[tuple[str, str]]:
-        return self.states.synced(kind) if self.keeps_state else super()._synced(kind)
+    def _synced(self) -> list[tuple[str, str]]:
+        return self.states.pods() if self.keeps_state else super()._synced()
 
     def _call(self, call: ApiCall, then: Callable[[ApiResult | BeehiveError], None]) -> None:
         then(self.api.call(call))

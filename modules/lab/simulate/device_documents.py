@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from modules.apimachinery.kinds import uid_of
 from modules.cloud.devices import API_VERSION, DEVICE, DEVICE_MODEL, DEVICE_STATUS
 from modules.edge.devicetwin.state import Device, Side, Twin
 from modules.lab.simulate.cloud import SimulatedCloud
@@ -13,6 +14,7 @@ from modules.lab.simulate.documents import JsonObject
 from modules.lab.simulate.mapper import PROTOCOL
 from modules.lab.simulate.node import SimulatedNode
 from modules.lab.simulate.plan import DeviceAction, DeviceStep
+from modules.lab.simulate.wire_watch import rows_in
 
 MODEL: Final = "model"
 """The name of the model of all devices."""
@@ -47,15 +49,28 @@ def device_disagreements(node: SimulatedNode, cloud: SimulatedCloud) -> Iterator
     if not node.broker.is_empty:
         yield "the broker has messages that the node has not acknowledged"
     stored = devices_in(node.state / DATABASE)
+    yield from _left_over_objects(node, cloud)
     for device in node.devices.values():
         yield from _of_device(device, stored.get(device.id), cloud)
         yield from _of_status(device, cloud)
 
 
+def _left_over_objects(node: SimulatedNode, cloud: SimulatedCloud) -> Iterator[str]:
+    """Yield the Devices and DeviceModels of a node's store that the cloud does not have."""
+    kinds = {kind.singular: kind.key_name for kind in (DEVICE, DEVICE_MODEL)}
+    for key, (uid, _) in rows_in(node.state).items():
+        kind, _, name = key.partition("/")[2].partition("/")
+        if kind not in kinds:
+            continue
+        live = cloud.find(kinds[kind], "default", name)
+        if live is None or uid_of(live) != uid:
+            yield f"row {key} ({uid[:8]}) is left over"
+
+
 def _of_device(device: SimulatedDevice, stored: Device | None, cloud: SimulatedCloud) -> Iterator[str]:
     wanted = cloud.find(DEVICE.key_name, "default", device.name)
     if wanted is None:
-        if stored is not None and stored.uid not in cloud.forgotten_devices:
+        if stored is not None:
             yield f"{device.id} is left over on the node"
         return
     if stored is None:

@@ -95,13 +95,13 @@ class StateObjects:
         self._api.call(_call("update", name=state["metadata"]["name"], body=state))
         return f"{PLURAL}: {DAMAGES[what]} in {state['metadata']['name']}"
 
-    def synced(self, kind: str) -> list[tuple[str, str]]:
-        """Return uids of the objects of a kind that nodes have or are to delete, with the nodes."""
+    def pods(self) -> list[tuple[str, str]]:
+        """Return uids of pods that nodes have or are to delete, with the nodes."""
         found = []
         for each in self.copies():
             stored = read(each)
             for uid, sync in stored.syncs.items() if stored is not None else ():
-                if sync.key.kind == kind:
+                if sync.key.kind == "Pod":
                     found.append((uid, each["metadata"]["name"]))
         return found
 

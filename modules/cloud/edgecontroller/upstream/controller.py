@@ -11,6 +11,7 @@ from beehive.clock import Clock
 from beehive.message import Message
 from beehive.names import Operation, ResourceType
 from modules.apimachinery.api_errors import ApiError, RefusedError
+from modules.apimachinery.application import KnownSince
 from modules.apimachinery.kinds import kind_named
 from modules.cloud.authorization.access_control import AccessControl
 from modules.cloud.authorization.attributes import Attributes
@@ -39,6 +40,8 @@ _STATUS: Final[dict[str, str]] = {
     ResourceType.NODEPATCH: "Node",
     ResourceType.NODESTATUS: "Node",
 }
+COMPARED: Final = (ResourceType.DEVICE, ResourceType.DEVICE_MODEL)
+"""Types that a node has from the cloud alone: it asks whether they are gone, and is answered nothing about them."""
 _KINDS: Final[dict[str, str]] = {
     kind.lower(): kind
     for kind in (
@@ -157,6 +160,7 @@ class UpstreamController:
         handled: counts the messages that are handled.
         handle: does the work of a message, now or when the objects are loaded.
         knows_all: returns whether an object that the mirror does not have was deleted.
+        known_since: returns what it must be younger than to have been deleted otherwise.
         admits_statuses: whether the API server authorizes patches of statuses itself.
     """
 
@@ -171,6 +175,7 @@ class UpstreamController:
         *,
         handle: Handle,
         knows_all: Callable[[], bool],
+        known_since: Callable[[], KnownSince | None],
         admits_statuses: bool,
     ) -> None:
         self._admits_statuses = admits_statuses
@@ -182,6 +187,7 @@ class UpstreamController:
         self._handled = handled
         self._handle = handle
         self._knows_all = knows_all
+        self._known_since = known_since
 
     def answer(self, message: Message, handler: UpstreamHandler, then: Callable[[], None]) -> None:
         """Authorize and handle a message of a node, and send the responses; `then` is called after a success. Either
@@ -195,13 +201,17 @@ class UpstreamController:
             self._handled.count(message, since)
 
         def begin() -> None:
-            request = UpstreamRequest.of(message, knows_all=self._knows_all, now=self._clock.now())
+            request = UpstreamRequest.of(
+                message, knows_all=self._knows_all, known_since=self._known_since, now=self._clock.now()
+            )
             resource_type, operation = message.subject_on_cloud.type, message.route.operation
-            if not (self._admits_statuses and operation == Operation.PATCH and resource_type in _STATUS):
-                self._access_control.authorize(attributes_of(resource_type, operation, request))
-            self._downstream.record_query(request.node, resource_type, request.key)
-
-            perform = partial(self._calls.perform, node=request.node)
+            if resource_type in COMPARED:
+                perform = partial(self._calls.read_for, node=request.node)
+            else:
+                if not (self._admits_statuses and operation == Operation.PATCH and resource_type in _STATUS):
+                    self._access_control.authorize(attributes_of(resource_type, operation, request))
+                self._downstream.record_query(request.node, resource_type, request.key)
+                perform = partial(self._calls.perform, node=request.node)
             Procedure(handler(request), perform, finished, later).run()
 
         def later(rest: _Rest) -> None:

@@ -9,8 +9,9 @@ from beehive.message import Message
 from beehive.names import Operation, ResourceType
 from modules.apimachinery.api_errors import ApiError
 from modules.apimachinery.kinds import kind_named
+from modules.cloud.devices import DEVICE, DEVICE_MODEL
 from modules.cloud.edgecontroller.downstream.responses import UpstreamResponse, error_response, status_error
-from modules.cloud.edgecontroller.upstream import nodes, objects, pods
+from modules.cloud.edgecontroller.upstream import devices, nodes, objects, pods
 from modules.cloud.edgecontroller.upstream.requests import UpstreamHandler, UpstreamResult
 
 Method = TypeVar("Method", bound=Callable[..., None])
@@ -33,6 +34,8 @@ HANDLERS: dict[tuple[str, str], UpstreamHandler] = {
     (ResourceType.EVENT, Operation.INSERT): objects.record_event,
     (ResourceType.EVENT, Operation.UPDATE): objects.record_event,
     (ResourceType.EVENT, Operation.PATCH): objects.record_event,
+    (ResourceType.DEVICE, Operation.QUERY): devices.comparison_of(DEVICE),
+    (ResourceType.DEVICE_MODEL, Operation.QUERY): devices.comparison_of(DEVICE_MODEL),
     **{
         (kind.lower(), Operation.QUERY): objects.query_of(kind_named(kind))
         for kind in (

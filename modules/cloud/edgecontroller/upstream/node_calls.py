@@ -130,6 +130,13 @@ class NodeCalls:
             error = MethodNotAllowedError(f"a node writes no {call.plural[:80]}")
             answered(ApiResult(refusal=error.status()))
 
+    def read_for(self, call: ApiCall, answered: Answered, node: str) -> None:
+        """Make a read of this cloudcore's own that decides on a node's objects, after the claim of the node: before it
+        the node is sent nothing.
+        """
+        if not self._claims.must_wait(node, partial(self.read_for, call, answered, node)):
+            self._api.send(call, answered)
+
     def _kind_of(self, call: ApiCall) -> Kind | None:
         """Return the kind of a call's resource, None for a resource that edgecontroller does not know."""
         try:

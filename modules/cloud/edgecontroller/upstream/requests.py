@@ -10,6 +10,7 @@ from beehive.errors import ContentError
 from beehive.message import Message
 from beehive.resource import NULL_NAMESPACE, Resource, Side
 from modules.apimachinery.api_errors import BadRequestError, TooLargeError
+from modules.apimachinery.application import KnownSince
 from modules.apimachinery.conversion import validate_schema, without_null_members
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, key_for
 from modules.apimachinery.limits import NODE_LIMIT, NODE_VALUES, is_too_large
@@ -24,6 +25,10 @@ def _true() -> bool:
     return True
 
 
+def _nothing() -> KnownSince | None:
+    return None
+
+
 class UpstreamRequest(msgspec.Struct, frozen=True):
     """A request or report of a node, with its object's namespace and name."""
 
@@ -33,11 +38,20 @@ class UpstreamRequest(msgspec.Struct, frozen=True):
     message: Message
     knows_all: Callable[[], bool] = _true
     """Returns whether the storage is complete, so that a missing object was deleted."""
+    known_since: Callable[[], KnownSince | None] = _nothing
+    """Returns what a missing object must be younger than to have been deleted otherwise; None: nothing is known."""
     now: float = 0.0
     """Seconds since the epoch."""
 
     @classmethod
-    def of(cls, message: Message, *, knows_all: Callable[[], bool], now: float) -> "UpstreamRequest":
+    def of(
+        cls,
+        message: Message,
+        *,
+        knows_all: Callable[[], bool],
+        known_since: Callable[[], KnownSince | None],
+        now: float,
+    ) -> "UpstreamRequest":
         """Return the request in an upstream message, to whose resource cloudhub has added the node.
 
         Raises:
@@ -51,7 +65,7 @@ class UpstreamRequest(msgspec.Struct, frozen=True):
         resource = message.subject_on_cloud
         if not resource.type:
             Resource.parse(message.route.resource, Side.CLOUD)
-        return cls(resource.node, resource.namespace, resource.name, message, knows_all, now)
+        return cls(resource.node, resource.namespace, resource.name, message, knows_all, known_since, now)
 
     def key(self, kind: Kind) -> ObjectKey:
         """Return the key of the object that the resource names; `null` means no namespace."""
