@@ -46,7 +46,7 @@ from modules.cloud.apiserver.admission.chain import AdmissionChain, Plugin
 from modules.cloud.apiserver.admission.namespace_room import check_room
 from modules.cloud.apiserver.apply import applied, from_manifest, shaped, with_distinct_owners
 from modules.cloud.apiserver.custom_resource_controller import CustomResources
-from modules.cloud.apiserver.event_registry import EventRegistry
+from modules.cloud.apiserver.event_registry import EventRegistry, event_about
 from modules.cloud.apiserver.field_manager.last_applied import with_last_applied
 from modules.cloud.apiserver.field_manager.managed_fields import Manager, with_entries, with_kept_times
 from modules.cloud.apiserver.field_manager.shapes import SchemaShape, shape_of
@@ -283,6 +283,10 @@ class Cluster:
             if why is not None:
                 self._events.keep(why)
         return found
+
+    def report(self, obj: JsonObject, what: tuple[str, str, str], component: str) -> None:
+        """Store an Event about a state of an object (`event_about`)."""
+        self._events.keep(event_about(obj, what, component, format_rfc3339(self.clock.now())))
 
     def update_volume_phases(self) -> None:
         """Note which claims and volumes are available, bound, released or lost."""

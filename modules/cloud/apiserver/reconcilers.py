@@ -18,6 +18,7 @@ from modules.cloud.apiserver.built_in_controllers import (
     release_volumes,
 )
 from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.ephemeral_volumes import EphemeralVolumes
 from modules.cloud.apiserver.garbage_collector.collector import GarbageCollector
 from modules.cloud.apiserver.kubernetes_service import KubernetesService, KubernetesServiceReconciler
 from modules.cloud.apiserver.reconciler import Attempt, OwnChanges, Reconciler
@@ -44,8 +45,9 @@ class ControlPlane(msgspec.Struct, frozen=True):
     service: KubernetesService | None = None
     """Where pods reach the API server, by the Service `kubernetes`; None: nowhere."""
     collects: bool = True
-    """Whether it empties namespaces that are deleted, deletes the dependents of deleted owners, and lets go of claims
-    and volumes that are not used; otherwise that is left to Kubernetes' own controllers."""
+    """Whether it empties namespaces that are deleted, deletes the dependents of deleted owners, makes the claims of
+    ephemeral volumes, and lets go of claims and volumes that are not used; otherwise that is left to Kubernetes' own
+    controllers."""
 
 
 def reconcilers_of(cluster: Cluster, control_plane: ControlPlane) -> list[Reconciler]:
@@ -77,6 +79,7 @@ def reconcilers_of(cluster: Cluster, control_plane: ControlPlane) -> list[Reconc
         accounts,
         *([certificates] if authority else []),
         KubernetesServiceReconciler(cluster, control_plane.service),
+        *([EphemeralVolumes(cluster)] if collects else []),
         phases,
         *([protection] if collects else []),
         cluster.node_lifecycle,
