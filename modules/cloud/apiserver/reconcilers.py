@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from modules.cloud.apiserver import volume_binder
+from modules.cloud.apiserver.account_secrets import SECRETS, keep_account_secrets, may_lack_token
 from modules.cloud.apiserver.built_in_controllers import (
     OrphanedPods,
     keep_root_certificates,
@@ -45,9 +46,9 @@ class ControlPlane(msgspec.Struct, frozen=True):
     service: KubernetesService | None = None
     """Where pods reach the API server, by the Service `kubernetes`; None: nowhere."""
     collects: bool = True
-    """Whether it empties namespaces that are deleted, deletes the dependents of deleted owners, makes the claims of
-    ephemeral volumes, and lets go of claims and volumes that are not used; otherwise that is left to Kubernetes' own
-    controllers."""
+    """Whether it empties namespaces that are deleted, deletes the dependents of deleted owners, fills the Secrets of
+    service accounts, makes the claims of ephemeral volumes, and lets go of claims and volumes that are not used;
+    otherwise that is left to Kubernetes' own controllers."""
 
 
 def reconcilers_of(cluster: Cluster, control_plane: ControlPlane) -> list[Reconciler]:
@@ -65,6 +66,9 @@ def reconcilers_of(cluster: Cluster, control_plane: ControlPlane) -> list[Reconc
         may_lack_certificate,
         partial(keep_root_certificates, cluster, authority, repairs=collects),
     )
+    secrets = OwnChanges(
+        "serviceaccount-token-controller", SECRETS, may_lack_token, partial(keep_account_secrets, cluster, authority)
+    )
     phases = OwnChanges(
         "persistentvolume-binder-controller", volume_binder.KINDS, lambda _: True, cluster.update_volume_phases
     )
@@ -77,6 +81,7 @@ def reconcilers_of(cluster: Cluster, control_plane: ControlPlane) -> list[Reconc
     )
     return [
         accounts,
+        *([secrets] if collects else []),
         *([certificates] if authority else []),
         KubernetesServiceReconciler(cluster, control_plane.service),
         *([EphemeralVolumes(cluster)] if collects else []),
