@@ -70,7 +70,10 @@ def reconcilers_of(cluster: Cluster, control_plane: ControlPlane) -> list[Reconc
         "serviceaccount-token-controller", SECRETS, may_lack_token, partial(keep_account_secrets, cluster, authority)
     )
     phases = OwnChanges(
-        "persistentvolume-binder-controller", volume_binder.KINDS, lambda _: True, cluster.update_volume_phases
+        "persistentvolume-binder-controller",
+        (*volume_binder.KINDS, "StorageClass"),
+        lambda _: True,
+        cluster.update_volume_phases,
     )
     protection = OwnChanges(
         "persistentvolumeclaim-protection-controller",
