@@ -22,6 +22,7 @@ from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.ephemeral_volumes import EphemeralVolumes
 from modules.cloud.apiserver.garbage_collector.collector import GarbageCollector
 from modules.cloud.apiserver.kubernetes_service import KubernetesService, KubernetesServiceReconciler
+from modules.cloud.apiserver.node_lifecycle import NodeEvents
 from modules.cloud.apiserver.reconciler import Attempt, OwnChanges, Reconciler
 from modules.cloud.apiserver.volume_protection import FINALIZERS, may_end_use
 from modules.cloud.storage.database.errors import DatabaseError
@@ -91,6 +92,7 @@ def reconcilers_of(cluster: Cluster, control_plane: ControlPlane) -> list[Reconc
         phases,
         *([protection] if collects else []),
         cluster.node_lifecycle,
+        *([NodeEvents(cluster.report)] if collects else []),
         OrphanedPods(cluster),
         cluster.scheduler,
         *([GarbageCollector(cluster)] if collects else []),
