@@ -30,6 +30,7 @@ from edged.stats.model import (
 from edged.stats.pod_disks import PodDisk, PodDisks
 from edged.stats.procfs_usage import ProcfsUsage, file_system, part_of
 from edged.stats.usage import CpuRates, ResourceUsage, cpu_stats, memory_stats, total
+from edged.volumes.claims import claim_of
 from modules.apimachinery.pods.qos import qos_class
 from modules.apimachinery.types import Nanoseconds, Pod, Time, format_time
 from protos.cri.v1 import api_pb2 as cri
@@ -255,10 +256,10 @@ def _ephemeral(
 
 
 def _volumes(pod: Pod, disk: PodDisk, node_fs: FsStats | None, at: Nanoseconds) -> Iterable[VolumeStats]:
-    claims = {volume.name: volume.persistent_volume_claim for volume in pod.spec.volumes}
+    claims = {volume.name: claim_of(pod, volume) for volume in pod.spec.volumes}
     for volume in disk.volumes:
         claim = claims.get(volume.name)
-        reference = PvcRef(claim.claim_name, pod.metadata.namespace) if claim is not None else None
+        reference = PvcRef(claim.name, pod.metadata.namespace) if claim is not None else None
         sizes = asdict(part_of(node_fs if volume.local else None, volume.usage.size, volume.usage.inodes, at))
         yield VolumeStats(name=volume.name, pvc_ref=reference, **sizes)
 

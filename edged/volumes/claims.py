@@ -14,8 +14,9 @@ from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
 from edged.volumes.csi.model import CsiVolume, inline_handle
 from edged.volumes.plan import HostPath, host_path_plan
+from modules.apimachinery.pod_references import ephemeral_claim_name
 from modules.apimachinery.pods.node_selector import selector_matches
-from modules.apimachinery.types import Pod, Quantity
+from modules.apimachinery.types import Pod, Quantity, Volume
 from modules.apimachinery.types.persistent import (
     CSIPersistentVolumeSource,
     PersistentVolume,
@@ -26,6 +27,15 @@ from modules.apimachinery.types.volumes import CSIVolumeSource
 
 _BOUND = "Bound"
 _BLOCK = "Block"
+
+
+class PodClaim(Struct, frozen=True):
+    """The claim of a pod's volume."""
+
+    name: str
+    read_only: bool = False
+    made_for: str = ""
+    """The uid of the pod that it must have been made for, as the volume is ephemeral; "" takes any claim."""
 
 
 class LocalVolume(Struct, frozen=True):
@@ -59,11 +69,26 @@ class ClaimSources(Protocol):
         """Return the volume of that name."""
 
 
-def resolve(namespace: str, name: str, sources: ClaimSources, node: NodeIdentity) -> PersistentVolume:
+def claim_of(pod: Pod, volume: Volume) -> PodClaim | None:
+    """Return the claim of a pod's volume; None for a volume of another kind."""
+    if (claim := volume.persistent_volume_claim) is not None:
+        return PodClaim(claim.claim_name, read_only=claim.read_only)
+    if volume.ephemeral is not None:
+        return PodClaim(ephemeral_claim_name(pod.metadata.name, volume.name), made_for=pod.metadata.uid)
+    return None
+
+
+def resolve(namespace: str, wanted: PodClaim, sources: ClaimSources, node: NodeIdentity) -> PersistentVolume:
     """Return the claim's volume. Raises VolumeError unless a pod may use it on this node."""
+    name = wanted.name
     claim = sources.claim(name)
     if claim is None:
-        raise MissingContentError("persistentvolumeclaim not found", f"{namespace}/{name}", "create it")
+        hint = "the cloud makes it" if wanted.made_for else "create it"
+        raise MissingContentError("persistentvolumeclaim not found", f"{namespace}/{name}", hint)
+    owner = next((each for each in claim.metadata.owner_references if each.controller), None)
+    if wanted.made_for and (owner is None or owner.uid != wanted.made_for):
+        hint = "another pod or person has made it: delete it, or give the pod another name"
+        raise VolumeError("PVC was not created for the pod", f"{namespace}/{name}", hint, retryable=True)
     given = bound_volume_name(claim)
     volume = sources.persistent_volume(given)
     if volume is None:

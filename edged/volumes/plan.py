@@ -172,5 +172,6 @@ def _files(pod: Pod, volume: Volume, sources: VolumeSources, view: DownwardView)
         return "downward-api", downward_payload(pod, source.items, view, source.default_mode)
     if volume.projected is not None:
         return "projected", projected_payload(pod, volume.projected, sources, view)
-    kind = "persistentVolumeClaim" if volume.persistent_volume_claim is not None else "its kind"
+    is_claim = volume.persistent_volume_claim is not None or volume.ephemeral is not None
+    kind = "persistentVolumeClaim" if is_claim else "its kind"
     raise VolumeError("cannot make the volume", volume.name, f"{kind} is not supported")

@@ -15,6 +15,8 @@ from edged.volumes.claims import (
     LocalVolume,
     NodeIdentity,
     PersistentPlan,
+    PodClaim,
+    claim_of,
     inline_volume,
     persistent_plan,
     resolve,
@@ -31,14 +33,7 @@ from edged.volumes.set_up import set_up
 from edged.volumes.sub_path import bind_sub_path
 from metamanager.client import CallError
 from modules.apimachinery.attempts import AttemptError
-from modules.apimachinery.types import (
-    Container,
-    Nanoseconds,
-    PersistentVolumeClaimVolumeSource,
-    Pod,
-    Volume,
-    VolumeMount,
-)
+from modules.apimachinery.types import Container, Nanoseconds, Pod, Volume, VolumeMount
 
 
 class PodVolumeSources(VolumeSources, ClaimSources, CsiSources, Protocol):
@@ -146,7 +141,7 @@ class PodVolumes:
             raise VolumeError(attempt, str(error), retryable=retryable) from error
 
     def _set_up(self, pod: Pod, volume: Volume, sources: PodVolumeSources, now: Nanoseconds) -> Path:
-        if (claim := volume.persistent_volume_claim) is not None:
+        if (claim := claim_of(pod, volume)) is not None:
             return self._mount(pod, self._claimed(pod, volume.name, claim, sources), sources, now)
         if volume.csi is not None:
             return self._mount(pod, inline_volume(pod, volume.name, volume.csi), sources, now)
@@ -164,13 +159,11 @@ class PodVolumes:
             case HostPath():
                 return set_up(plan, now)
 
-    def _claimed(
-        self, pod: Pod, name: str, claim: PersistentVolumeClaimVolumeSource, sources: PodVolumeSources
-    ) -> PersistentPlan:
+    def _claimed(self, pod: Pod, name: str, claim: PodClaim, sources: PodVolumeSources) -> PersistentPlan:
         """Return the plan behind a claim; resolved once for each pod and agent."""
         key = (PodUid(pod.metadata.uid), name)
         if key not in self._plans:
-            found = resolve(pod.metadata.namespace, claim.claim_name, sources, self._node())
+            found = resolve(pod.metadata.namespace, claim, sources, self._node())
             self._plans[key] = persistent_plan(pod, found, self._paths, read_only=claim.read_only)
         return self._plans[key]
 

@@ -6,7 +6,7 @@ Beyond KubeEdge, they include references of init containers, and secrets in proj
 from collections.abc import Iterator
 from typing import Any
 
-from modules.apimachinery.kinds import JsonObject, ObjectKey
+from modules.apimachinery.kinds import JsonObject, ObjectKey, uid_of
 
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 _SECRET_FIELDS = ("secretRef", "nodePublishSecretRef")
@@ -27,14 +27,53 @@ def other_references_of(pod: JsonObject) -> list[ObjectKey]:
     namespace = meta.get("namespace", "default")
     account = spec.get("serviceAccountName") or spec.get("serviceAccount") or "default"
     found = [ObjectKey("ServiceAccount", namespace, account)]
+    found += claims_of(pod)
     for volume in spec.get("volumes") or []:
-        claim = _part(volume, "persistentVolumeClaim").get("claimName")
-        if not claim and volume.get("ephemeral"):
-            claim = f"{meta.get('name')}-{volume.get('name')}"
-        if claim:
-            found.append(ObjectKey("PersistentVolumeClaim", namespace, claim))
         found += [ObjectKey("Secret", namespace, name) for name in _secrets_of_source(volume)]
     return list(dict.fromkeys(found))
+
+
+def claims_of(pod: JsonObject) -> Iterator[ObjectKey]:
+    """Yield the keys of the claims of a pod's volumes: those that it names, and those made for it."""
+    for volume in (pod.get("spec") or {}).get("volumes") or ():
+        name = _part(volume, "persistentVolumeClaim").get("claimName")
+        if name:
+            yield _claim(pod, str(name))
+        elif volume.get("ephemeral"):
+            yield _made_claim(pod, volume)
+
+
+def ephemeral_volumes_of(pod: JsonObject) -> Iterator[tuple[ObjectKey, JsonObject]]:
+    """Yield the generic ephemeral volumes of a pod, each with the key of the claim that is made for it."""
+    for volume in (pod.get("spec") or {}).get("volumes") or ():
+        if volume.get("ephemeral"):
+            yield _made_claim(pod, volume), volume
+
+
+def why_not_for(pod: JsonObject, claim: JsonObject) -> str:
+    """Return why an ephemeral volume of a pod cannot have a claim, as it was not made for the pod; "" if it was
+    (Kubernetes' `VolumeIsForPod`).
+    """
+    references = claim["metadata"].get("ownerReferences") or ()
+    owner = next((each for each in references if isinstance(each, dict) and each.get("controller")), {})
+    if owner.get("uid") == uid_of(pod):
+        return ""
+    namespace = claim["metadata"].get("namespace")
+    pair = f"PVC {namespace}/{claim['metadata']['name']} was not created for pod {namespace}/{pod['metadata']['name']}"
+    return f"{pair} (pod is not owner)"
+
+
+def ephemeral_claim_name(pod: str, volume: str) -> str:
+    """Return the name of the claim that is made for a pod's volume (Kubernetes' `VolumeClaimName`)."""
+    return f"{pod}-{volume}"
+
+
+def _made_claim(pod: JsonObject, volume: JsonObject) -> ObjectKey:
+    return _claim(pod, ephemeral_claim_name(str(pod["metadata"].get("name")), str(volume.get("name"))))
+
+
+def _claim(pod: JsonObject, name: str) -> ObjectKey:
+    return ObjectKey("PersistentVolumeClaim", str(pod["metadata"].get("namespace") or "default"), name)
 
 
 def _secrets_of_source(volume: JsonObject) -> Iterator[str]:

@@ -118,6 +118,7 @@ from modules.apimachinery.types.volumes import (
     DownwardAPIVolumeFile,
     DownwardAPIVolumeSource,
     EmptyDirVolumeSource,
+    EphemeralVolumeSource,
     HostPathVolumeSource,
     KeyToPath,
     ObjectFieldSelector,

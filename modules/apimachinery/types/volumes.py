@@ -134,6 +134,10 @@ class PersistentVolumeClaimVolumeSource(KubeStruct, frozen=True):
     read_only: bool = False
 
 
+class EphemeralVolumeSource(KubeStruct, frozen=True):
+    """A claim that is made for one pod, and deleted with it; its template concerns only who makes it."""
+
+
 class CSIVolumeSource(KubeStruct, frozen=True):
     """A volume that a storage driver makes for one pod, and deletes with it."""
 
@@ -156,3 +160,4 @@ class Volume(KubeStruct, frozen=True):
     config_map: ConfigMapVolumeSource | None = None
     projected: ProjectedVolumeSource | None = None
     csi: CSIVolumeSource | None = None
+    ephemeral: EphemeralVolumeSource | None = None

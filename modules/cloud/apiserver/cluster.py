@@ -46,7 +46,7 @@ from modules.cloud.apiserver.admission.chain import AdmissionChain, Plugin
 from modules.cloud.apiserver.admission.namespace_room import check_room
 from modules.cloud.apiserver.apply import applied, from_manifest, shaped, with_distinct_owners
 from modules.cloud.apiserver.custom_resource_controller import CustomResources
-from modules.cloud.apiserver.event_registry import EventRegistry
+from modules.cloud.apiserver.event_registry import EventRegistry, event_about
 from modules.cloud.apiserver.field_manager.last_applied import with_last_applied
 from modules.cloud.apiserver.field_manager.managed_fields import Manager, with_entries, with_kept_times
 from modules.cloud.apiserver.field_manager.shapes import SchemaShape, shape_of
@@ -88,6 +88,7 @@ _NODE = kind_named("Node")
 _EVENT = kind_named("Event")
 _NAMESPACE = kind_named("Namespace")
 _SERVICE = kind_named("Service")
+_CLAIM = kind_named(volume_binder.CLAIM)
 _JOB = "Job"
 _OF_DELETION = ("deletionTimestamp", "deletionGracePeriodSeconds")
 
@@ -284,14 +285,24 @@ class Cluster:
                 self._events.keep(why)
         return found
 
-    def update_volume_phases(self) -> None:
-        """Note which claims and volumes are available, bound, released or lost."""
-        self._change_volumes(volume_binder.changed_phases)
+    def report(self, obj: JsonObject, what: tuple[str, str, str], component: str) -> None:
+        """Store an Event about a state of an object (`event_about`)."""
+        self._events.keep(event_about(obj, what, component, format_rfc3339(self.clock.now())))
 
-    def _change_volumes(self, changed: Callable[[list[JsonObject], list[JsonObject]], list[JsonObject]]) -> None:
-        claims, volumes = (self.storage.list(kind_named(kind)) for kind in volume_binder.KINDS)
-        for each in changed(claims, volumes):
+    def update_volume_phases(self) -> None:
+        """Note which claims and volumes are available, bound, released or lost, and ask provisioners for volumes."""
+        for each in self._change_volumes(volume_binder.changed_phases):
+            why = volume_binder.why_lost(each, format_rfc3339(self.clock.now()))
+            if why is not None:
+                self._events.keep(why)
+        for each in volume_binder.with_provisioners(self.storage.list(_CLAIM), self.storage.find):
             self.storage.replace(each)
+
+    def _change_volumes(
+        self, changed: Callable[[list[JsonObject], list[JsonObject]], list[JsonObject]]
+    ) -> list[JsonObject]:
+        claims, volumes = (self.storage.list(kind_named(kind)) for kind in volume_binder.KINDS)
+        return [self.storage.replace(each) for each in changed(claims, volumes)]
 
     def create(self, obj: JsonObject, creation: Creation | None = None, uid: str = "") -> JsonObject:
         """Store a new object with its kind's defaults, and return it.

@@ -63,6 +63,45 @@ class _Heartbeat(NamedTuple):
     """Monotonic seconds."""
 
 
+class NodeEvents(Reconciler):
+    """The reconciler that tells, by Events, of Nodes that are new and of those that were deleted.
+
+    Args:
+        tell: stores an Event about an object: its type, reason and message, and who tells it.
+    """
+
+    name = "node-lifecycle-controller"
+    kinds = (_NODE.key_name,)
+
+    def __init__(self, tell: Callable[[JsonObject, tuple[str, str, str], str], None]) -> None:
+        self._tell = tell
+        self._changes: list[ObjectEvent] = []
+
+    def handle_own(self, event: ObjectEvent) -> None:
+        """Note that a Node is new, or was deleted."""
+        if event.type is not EventType.MODIFIED:
+            self._changes.append(event)
+
+    def roll_back(self, event: ObjectEvent) -> None:
+        """Forget a change that was not stored."""
+        self._changes = [each for each in self._changes if each is not event]
+
+    def reconcile(self, attempt: Attempt, *, is_turn: bool) -> bool:  # noqa: ARG002 - it is done in one part
+        """Store the Events of the changes."""
+        changes, self._changes = self._changes, []
+        if changes:
+            attempt(partial(self._tell_of, changes))
+        return False
+
+    def _tell_of(self, changes: Iterable[ObjectEvent]) -> None:
+        for change in changes:
+            name = change.key.name
+            reason, words = "RegisteredNode", f"Registered Node {name} in Controller"
+            if change.type is EventType.DELETED:
+                reason, words = "RemovingNode", f"Removing Node {name} from Controller"
+            self._tell(change.new, ("Normal", reason, f"Node {name} event: {words}"), _CONTROLLER)
+
+
 class NodeLifecycle(Reconciler):
     """The reconciler that writes into Nodes what their nodes cannot say themselves, or do not.
 

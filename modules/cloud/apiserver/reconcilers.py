@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from modules.cloud.apiserver import volume_binder
+from modules.cloud.apiserver.account_secrets import SECRETS, keep_account_secrets, may_lack_token
 from modules.cloud.apiserver.built_in_controllers import (
     OrphanedPods,
     keep_root_certificates,
@@ -18,8 +19,10 @@ from modules.cloud.apiserver.built_in_controllers import (
     release_volumes,
 )
 from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.ephemeral_volumes import EphemeralVolumes
 from modules.cloud.apiserver.garbage_collector.collector import GarbageCollector
 from modules.cloud.apiserver.kubernetes_service import KubernetesService, KubernetesServiceReconciler
+from modules.cloud.apiserver.node_lifecycle import NodeEvents
 from modules.cloud.apiserver.reconciler import Attempt, OwnChanges, Reconciler
 from modules.cloud.apiserver.volume_protection import FINALIZERS, may_end_use
 from modules.cloud.storage.database.errors import DatabaseError
@@ -44,8 +47,9 @@ class ControlPlane(msgspec.Struct, frozen=True):
     service: KubernetesService | None = None
     """Where pods reach the API server, by the Service `kubernetes`; None: nowhere."""
     collects: bool = True
-    """Whether it empties namespaces that are deleted, deletes the dependents of deleted owners, and lets go of claims
-    and volumes that are not used; otherwise that is left to Kubernetes' own controllers."""
+    """Whether it empties namespaces that are deleted, deletes the dependents of deleted owners, fills the Secrets of
+    service accounts, makes the claims of ephemeral volumes, and lets go of claims and volumes that are not used;
+    otherwise that is left to Kubernetes' own controllers."""
 
 
 def reconcilers_of(cluster: Cluster, control_plane: ControlPlane) -> list[Reconciler]:
@@ -63,8 +67,14 @@ def reconcilers_of(cluster: Cluster, control_plane: ControlPlane) -> list[Reconc
         may_lack_certificate,
         partial(keep_root_certificates, cluster, authority, repairs=collects),
     )
+    secrets = OwnChanges(
+        "serviceaccount-token-controller", SECRETS, may_lack_token, partial(keep_account_secrets, cluster, authority)
+    )
     phases = OwnChanges(
-        "persistentvolume-binder-controller", volume_binder.KINDS, lambda _: True, cluster.update_volume_phases
+        "persistentvolume-binder-controller",
+        (*volume_binder.KINDS, "StorageClass"),
+        lambda _: True,
+        cluster.update_volume_phases,
     )
     protection = OwnChanges(
         "persistentvolumeclaim-protection-controller",
@@ -75,11 +85,14 @@ def reconcilers_of(cluster: Cluster, control_plane: ControlPlane) -> list[Reconc
     )
     return [
         accounts,
+        *([secrets] if collects else []),
         *([certificates] if authority else []),
         KubernetesServiceReconciler(cluster, control_plane.service),
+        *([EphemeralVolumes(cluster)] if collects else []),
         phases,
         *([protection] if collects else []),
         cluster.node_lifecycle,
+        *([NodeEvents(cluster.report)] if collects else []),
         OrphanedPods(cluster),
         cluster.scheduler,
         *([GarbageCollector(cluster)] if collects else []),

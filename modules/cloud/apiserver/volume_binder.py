@@ -1,8 +1,8 @@
 """Binding of claims to volumes, and their phases, after Kubernetes' persistent volume controller, without provisioning.
 
-A claim is bound to the volume that it names, to a volume whose `claimRef` names it, or to the smallest that fits and
-that its selector selects. The volume that it names must fit, too, or name the claim: it may be kept for claims of
-another class.
+A claim is bound to the volume that it names, to a volume whose `claimRef` names it, as one that a provisioner has made
+for it, or to the smallest that fits and that its selector selects. The volume that it names must fit, too, or name the
+claim: it may be kept for claims of another class. A bound claim gets its volume back if that has lost its `claimRef`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -22,20 +22,53 @@ _FILESYSTEM = "Filesystem"
 CLAIM, VOLUME = "PersistentVolumeClaim", "PersistentVolume"
 KINDS = (CLAIM, VOLUME)
 _CONTROLLER = "persistentvolume-controller"
+_BY_CONTROLLER = {"pv.kubernetes.io/bound-by-controller": "yes"}
+"""Annotation of a claim or a volume that names the other only since they are bound."""
+_COMPLETED = {"pv.kubernetes.io/bind-completed": "yes"}
+_PROVISIONERS = ("volume.beta.kubernetes.io/storage-provisioner", "volume.kubernetes.io/storage-provisioner")
+"""Annotations of a claim that have the provisioner of its class make a volume."""
+_IN_TREE = "kubernetes.io/"
+"""The beginning of provisioners' names that stand for code of Kubernetes, or for none (`no-provisioner`)."""
 
 
 def bind_volumes(claims: Iterable[JsonObject], volumes: Iterable[JsonObject]) -> list[JsonObject]:
-    """Return the claims and volumes that are newly bound, with their new spec and status."""
-    free = [volume for volume in volumes if not _owner(volume).get("uid") and not is_being_deleted(volume)]
+    """Return the claims and volumes that are newly bound, with their new metadata, spec and status."""
+    claims = sorted(claims, key=_is_bound, reverse=True)
+    waiting = {"", *(uid_of(claim) for claim in claims if not _is_bound(claim))}
+    free = [each for each in volumes if _uid_of_owner(each) in waiting and not is_being_deleted(each)]
     changed: list[JsonObject] = []
     for claim in claims:
-        if _is_bound(claim):
-            continue
-        volume = _choose(claim, free)
+        volume = _lost_reference(claim, free) if _is_bound(claim) else _choose(claim, free)
         if volume is not None:
             free.remove(volume)
             changed += _bound(claim, volume)
     return changed
+
+
+def with_provisioners(claims: Iterable[JsonObject], find: Callable[[ObjectKey], JsonObject | None]) -> list[JsonObject]:
+    """Return the claims that newly ask the provisioner of their class for a volume; one in Kubernetes' own code is not
+    asked, nor is one that waits for the node of a pod, as no node is chosen before (`VolumeBindingMode`).
+    """
+    changed = []
+    for claim in claims:
+        found = _spec(claim).get("storageClassName")
+        if not found or _is_bound(claim) or _spec(claim).get("volumeName"):
+            continue
+        storage_class = find(ObjectKey("StorageClass", "", str(found))) or {}
+        provisioner = str(storage_class.get("provisioner") or "")
+        if _is_immediate(storage_class) and provisioner and not provisioner.startswith(_IN_TREE):
+            asking = _annotated(claim, dict.fromkeys(_PROVISIONERS, provisioner))
+            changed += [asking] if asking is not claim else []
+    return changed
+
+
+def why_lost(claim: JsonObject, now: str) -> JsonObject | None:
+    """Return the Event about a claim that has newly become Lost; None for a claim in another phase."""
+    if _status(claim).get("phase") != _LOST:
+        return None
+    lost = "its PersistentVolume" if _spec(claim).get("volumeName") else "reference to PersistentVolume"
+    words = f"Bound claim has lost {lost}. Data on the volume is lost!"
+    return event_about(claim, ("Warning", "ClaimLost", words), _CONTROLLER, now)
 
 
 def why_unbound(claim: JsonObject, find: Callable[[ObjectKey], JsonObject | None], now: str) -> JsonObject | None:
@@ -62,10 +95,24 @@ def _reason_unbound(claim: JsonObject, find: Callable[[ObjectKey], JsonObject | 
     storage_class = find(ObjectKey("StorageClass", "", str(class_name)))
     if storage_class is None:
         return "Warning", "ProvisioningFailed", f'storageclass.storage.k8s.io "{class_name}" not found'
-    who = f"the external provisioner '{storage_class.get('provisioner')}'"
+    provisioner = str(storage_class.get("provisioner"))
+    if not _is_immediate(storage_class):
+        waits = (
+            ""
+            if provisioner.startswith(_IN_TREE)
+            else ", and a class that waits for a pod has its provisioner not asked"
+        )
+        return "Normal", "FailedBinding", f"no persistent volumes available for this claim{waits}"
+    if provisioner.startswith(_IN_TREE):
+        return "Warning", "ProvisioningFailed", f"no volume plugin matched name: {provisioner}"
+    who = f"the external provisioner '{provisioner}'"
     how = f"Waiting for a volume to be created either by {who} or manually by the system administrator."
     checks = "If volume creation is delayed, please verify that the provisioner is running and correctly registered."
     return "Normal", "ExternalProvisioning", f"{how} {checks}"
+
+
+def _is_immediate(storage_class: JsonObject) -> bool:
+    return (storage_class.get("volumeBindingMode") or "Immediate") == "Immediate"
 
 
 def changed_phases(claims: Iterable[JsonObject], volumes: Iterable[JsonObject]) -> list[JsonObject]:
@@ -75,14 +122,28 @@ def changed_phases(claims: Iterable[JsonObject], volumes: Iterable[JsonObject]) 
     """
     uids = {(str(each["metadata"].get("namespace")), each["metadata"]["name"]): uid_of(each) for each in claims}
     by_name = {each["metadata"]["name"]: each for each in volumes}
-    found = [(each, {**_status(each), "phase": _phase_of(each, uids)}) for each in volumes]
+    changed = [_with_status(each, {**_status(each), "phase": _phase_of(each, uids)}) for each in volumes]
     for claim in claims:
         volume = by_name.get(str(_spec(claim).get("volumeName")))
         if volume is None and _is_bound(claim):
-            found.append((claim, _with(claim, _LOST)))
-        elif volume is not None and _owner(volume).get("uid", "") == uid_of(claim):
-            found.append((claim, _bound_status(claim, volume)))
-    return [{**obj, "status": status} for obj, status in found if _status(obj) != status]
+            changed.append(_with_status(claim, _with(claim, _LOST)))
+        elif volume is not None and _uid_of_owner(volume) == uid_of(claim):
+            changed.append(_with_status(_annotated(claim, _COMPLETED), _bound_status(claim, volume)))
+    known = {id(each) for each in (*volumes, *claims)}
+    return [each for each in changed if id(each) not in known]
+
+
+def _with_status(obj: JsonObject, status: JsonObject) -> JsonObject:
+    """Return an object with a status; itself if that is its own."""
+    return obj if _status(obj) == status else {**obj, "status": status}
+
+
+def _annotated(obj: JsonObject, wanted: Mapping[str, str]) -> JsonObject:
+    """Return an object with annotations; itself if it has them."""
+    given = _object(obj["metadata"].get("annotations"))
+    if wanted.items() <= given.items():
+        return obj
+    return {**obj, "metadata": {**obj["metadata"], "annotations": {**given, **wanted}}}
 
 
 def _with(claim: JsonObject, phase: str, **found: Any) -> dict[str, Any]:
@@ -112,9 +173,17 @@ def _choose(claim: JsonObject, volumes: list[JsonObject]) -> JsonObject | None:
     return min(preferred, key=lambda volume: (_capacity(volume), volume["metadata"]["name"]), default=None)
 
 
+def _lost_reference(claim: JsonObject, volumes: list[JsonObject]) -> JsonObject | None:
+    """Return the volume of a bound claim if it names no claim any more: nobody else may get it."""
+    name = _spec(claim).get("volumeName")
+    return next((each for each in volumes if each["metadata"]["name"] == name and not _owner(each)), None)
+
+
 def _fits(claim: JsonObject, volume: JsonObject, named: str | None) -> bool:
     owner, meta = _owner(volume), claim["metadata"]
     if owner and (owner.get("namespace"), owner.get("name")) != (meta.get("namespace", "default"), meta["name"]):
+        return False
+    if _uid_of_owner(volume) not in ("", uid_of(claim)):
         return False
     if named and volume["metadata"]["name"] != named:
         return False
@@ -123,7 +192,7 @@ def _fits(claim: JsonObject, volume: JsonObject, named: str | None) -> bool:
     wanted, offered = _spec(claim), _spec(volume)
     requests = (wanted.get("resources") or {}).get("requests") or {}
     return (
-        (wanted.get("storageClassName") or "") == (offered.get("storageClassName") or "")
+        (bool(owner) or (wanted.get("storageClassName") or "") == (offered.get("storageClassName") or ""))
         and (wanted.get("volumeMode") or _FILESYSTEM) == (offered.get("volumeMode") or _FILESYSTEM)
         and (bool(named or owner) or _selects(wanted.get("selector"), volume))
         and set(wanted.get("accessModes") or []) <= set(offered.get("accessModes") or [])
@@ -149,9 +218,11 @@ def _bound(claim: JsonObject, volume: JsonObject) -> list[JsonObject]:
     }
     claim_spec = {**_spec(claim), "volumeName": volume["metadata"]["name"]}
     volume_status = {**_status(volume), "phase": _BOUND}
+    held = volume if _owner(volume) else _annotated(volume, _BY_CONTROLLER)
+    asking = _annotated(claim, _COMPLETED if _spec(claim).get("volumeName") else {**_COMPLETED, **_BY_CONTROLLER})
     return [
-        {**volume, "spec": {**_spec(volume), "claimRef": reference}, "status": volume_status},
-        {**claim, "spec": claim_spec, "status": _bound_status(claim, volume)},
+        {**held, "spec": {**_spec(volume), "claimRef": reference}, "status": volume_status},
+        {**asking, "spec": claim_spec, "status": _bound_status(claim, volume)},
     ]
 
 
@@ -169,6 +240,10 @@ def _spec(obj: JsonObject) -> dict[str, Any]:
 
 def _owner(volume: JsonObject) -> dict[str, Any]:
     return _object(_spec(volume).get("claimRef"))
+
+
+def _uid_of_owner(volume: JsonObject) -> str:
+    return str(_owner(volume).get("uid") or "")
 
 
 def _object(value: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Final
 from modules.apimachinery.graceful_deletion import finalizers_of, without_finalizer
 from modules.apimachinery.kinds import JsonObject, is_being_deleted, key_kind, key_of, kind_named
 from modules.apimachinery.lister import Lister
-from modules.cloud.apiserver.scheduling.volume_nodes import claims_of
+from modules.apimachinery.pod_references import claims_of
 from modules.cloud.apiserver.volume_binder import CLAIM, VOLUME
 from modules.cloud.storage.object_storage import EventType, ObjectEvent, Storage
 

@@ -5,6 +5,7 @@ a controller has and no longer matches is released. A controller that is being d
 never a controller's: nodes make them, with labels of their choice.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from modules.apimachinery.kinds import JsonObject, is_being_deleted, uid_of, version_of
@@ -23,7 +24,15 @@ class ClaimedObjects(NamedTuple):
     """Adoptions and releases that are due first."""
 
 
-def claimed(view: View, owner: JsonObject, kind: str, finalizer: str = "") -> ClaimedObjects:
+def claimed(
+    view: View,
+    owner: JsonObject,
+    kind: str,
+    finalizer: str = "",
+    *,
+    may_be: Callable[[JsonObject], bool] = lambda _: True,
+    takes_ended: bool = True,
+) -> ClaimedObjects:
     """Return the objects of a kind that a controller has, and the writes that adopt or release objects.
 
     Args:
@@ -31,22 +40,29 @@ def claimed(view: View, owner: JsonObject, kind: str, finalizer: str = "") -> Cl
         owner: the controller.
         kind: of its objects.
         finalizer: an adopted object gets it, and a released one loses it; "" is none.
+        may_be: returns whether an object that the selector selects may be the controller's.
+        takes_ended: whether pods that have ended are adopted, so that their names become free, or they count.
     """
-    matches = matcher_of(selector_of(owner))
+    selects = matcher_of(selector_of(owner))
+
+    def matches(obj: JsonObject) -> bool:
+        return selects(_labels(obj)) and may_be(obj)
+
     owned, writes = [], []
     for obj in view.owned_by(owner, kind):
-        if matches(_labels(obj)) and not is_mirror(obj):
+        if matches(obj) and not is_mirror(obj):
             owned.append(obj)
         elif not is_being_deleted(owner):
             writes.append(_released(obj, owner, finalizer))
     if not is_being_deleted(owner):
         loose = view.without_controller(kind, owner["metadata"]["namespace"])
-        writes += [_adopted(obj, owner, finalizer) for obj in loose if matches(_labels(obj)) and _may_be_adopted(obj)]
+        free = (obj for obj in loose if matches(obj) and not is_being_deleted(obj))
+        writes += [_adopted(obj, owner, finalizer) for obj in free if kind != "Pod" or _is_free(obj, ended=takes_ended)]
     return ClaimedObjects(owned, tuple(writes))
 
 
-def _may_be_adopted(obj: JsonObject) -> bool:
-    return not is_being_deleted(obj) and not (obj["kind"] == "Pod" and (has_ended(obj) or is_mirror(obj)))
+def _is_free(pod: JsonObject, *, ended: bool) -> bool:
+    return not is_mirror(pod) and (ended or not has_ended(pod))
 
 
 def _labels(obj: JsonObject) -> dict[str, str]:

@@ -55,7 +55,7 @@ def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
     replica_set = view.find(key)
     if replica_set is None:
         return NOTHING
-    claims = claimed(view, replica_set, "Pod")
+    claims = claimed(view, replica_set, "Pod", takes_ended=False)
     if claims.writes:
         return ReconcilePlan(claims.writes)
     active = [pod for pod in claims.owned if is_active(pod)]

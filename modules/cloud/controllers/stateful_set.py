@@ -39,7 +39,7 @@ def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
     workload = view.find(key)
     if workload is None:
         return NOTHING
-    claims = claimed(view, workload, "Pod")
+    claims = claimed(view, workload, "Pod", may_be=lambda pod: ordinal_of(pod, workload) is not None)
     if claims.writes:
         return ReconcilePlan(claims.writes)
     revisions = revisions_of(view, workload)

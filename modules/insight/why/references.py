@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from modules.apimachinery.pod_references import ephemeral_claim_name
 from modules.apimachinery.printing.fields import JsonObject, map_at, objects_at, text_at, value_at
 
 MAX_REFERENCES: Final = 64
@@ -78,6 +79,8 @@ def _of_volumes(pod: JsonObject) -> Iterator[Reference]:
         for source in objects_at(volume, "projected.sources"):
             yield from _of_source(source, user)
         claim = text_at(volume, "persistentVolumeClaim.claimName")
+        if not claim and "ephemeral" in volume:
+            claim = ephemeral_claim_name(text_at(pod, "metadata.name"), text_at(volume, "name"))
         if claim:
             yield Reference("PersistentVolumeClaim", claim, user)
 

@@ -204,8 +204,9 @@ def describe_claim(claim: JsonObject, related: Related, now: float) -> str:
     out.field(0, "Access Modes", _modes(claim, "status.accessModes") if volume else "")
     if text_at(claim, "spec.volumeMode"):
         out.field(0, "VolumeMode", text_at(claim, "spec.volumeMode"))
-    users = [text_at(pod, "metadata.name") for pod in related.pods if name in _claims_of(pod)]
-    out.values(0, "Used By", sorted(users))
+    owners = {text_at(each, "uid") for each in objects_at(claim, "metadata.ownerReferences")}
+    users = (pod for pod in related.pods if name in _claims_of(pod) or text_at(pod, "metadata.uid") in owners - {""})
+    out.values(0, "Used By", sorted(text_at(pod, "metadata.name") for pod in users))
     _conditions(out, claim)
     events_table(out, related.events, now)
     return out.text()

@@ -8,16 +8,19 @@ from unittest.mock import Mock
 import pytest
 from msgspec.structs import replace
 
+from edged.errors import MissingContentError
 from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
 from edged.volumes import HostPath, MemoryMounts, PodVolumes, VolumeError
-from edged.volumes.claims import LocalVolume, NodeIdentity, inline_volume, persistent_plan, resolve
+from edged.volumes.claims import LocalVolume, NodeIdentity, PodClaim, claim_of, inline_volume, persistent_plan, resolve
 from edged.volumes.csi.model import CsiVolume
 from modules.apimachinery.types import (
+    EphemeralVolumeSource,
     LocalObjectReference,
     Nanoseconds,
     ObjectMeta,
     ObjectReference,
+    OwnerReference,
     PersistentVolumeClaimVolumeSource,
     Pod,
     PodSecurityContext,
@@ -49,6 +52,9 @@ CLAIM = PersistentVolumeClaim(
 OWNER = ObjectReference(namespace="default", name="data", uid="c1")
 
 
+EPHEMERAL = Volume(name="v", ephemeral=EphemeralVolumeSource())
+
+
 def only_on(*hosts: str) -> VolumeNodeAffinity:
     requirement = NodeSelectorRequirement(key="kubernetes.io/hostname", operator="In", values=hosts)
     term = NodeSelectorTerm(match_expressions=(requirement,))
@@ -76,7 +82,7 @@ class Cloud(Known):
 
 def test_the_volume_of_a_claim_that_may_be_used_here() -> None:
     volume = a_volume(node_affinity=only_on("n0", "n1"))
-    assert resolve("default", "data", Cloud(volume=volume), HERE) is volume
+    assert resolve("default", PodClaim("data"), Cloud(volume=volume), HERE) is volume
 
 
 @pytest.mark.parametrize(
@@ -101,7 +107,33 @@ def test_an_unusable_claim_is_an_error_with_the_reason(
     claim: PersistentVolumeClaim | None, volume: PersistentVolume | None, message: str
 ) -> None:
     with pytest.raises(VolumeError, match=message):
-        resolve("default", "data", Cloud(claim, volume), HERE)
+        resolve("default", PodClaim("data"), Cloud(claim, volume), HERE)
+
+
+def test_an_ephemeral_volume_takes_only_the_claim_that_was_made_for_its_pod() -> None:
+    """The claim is named after pod and volume; somebody else's of that name is another pod's data."""
+    wanted = claim_of(replace(a_pod(), metadata=replace(a_pod().metadata, name="web")), EPHEMERAL)
+    assert wanted == PodClaim("web-v", made_for=UID)
+    with pytest.raises(MissingContentError, match="the cloud makes it"):
+        resolve("default", wanted, Cloud(None), HERE)
+    owner = OwnerReference(kind="Pod", name="web", uid=UID, controller=True)
+    mine = replace(wanted, name="data")
+    for others in ((), (replace(owner, uid="other"),), (replace(owner, controller=None),)):
+        foreign = replace(CLAIM, metadata=replace(CLAIM.metadata, owner_references=others))
+        with pytest.raises(VolumeError, match=r"PVC was not created for the pod: default/data") as raised:
+            resolve("default", mine, Cloud(foreign, a_volume()), HERE)
+        assert raised.value.retryable
+        assert resolve("default", PodClaim("data"), Cloud(foreign, a_volume()), HERE), "any pod may name it"
+    made = replace(CLAIM, metadata=replace(CLAIM.metadata, owner_references=(owner,)))
+    assert resolve("default", mine, Cloud(made, a_volume()), HERE) == a_volume()
+
+
+def test_an_ephemeral_volume_is_its_claims(tmp_path: Path) -> None:
+    pod = a_pod(volumes=(EPHEMERAL,))
+    cloud = Cloud(None)
+    with pytest.raises(VolumeError, match=f"persistentvolumeclaim not found: default/{pod.metadata.name}-v"):
+        PodVolumes(PodPaths(tmp_path), MemoryMounts(), node=lambda: HERE).prepare(pod, cloud, Nanoseconds(0))
+    assert cloud.asked == 1
 
 
 def plan(volume: PersistentVolume, *, read_only: bool = False) -> object:

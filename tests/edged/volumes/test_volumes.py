@@ -32,6 +32,7 @@ from modules.apimachinery.types import (
     DownwardAPIVolumeFile,
     DownwardAPIVolumeSource,
     EmptyDirVolumeSource,
+    EphemeralVolumeSource,
     HostPathVolumeSource,
     KeyToPath,
     ObjectFieldSelector,
@@ -189,6 +190,11 @@ def test_files_of_a_volume(volume: Volume, expected: dict[str, tuple[bytes, int]
         ),
         (
             Volume(name="v", persistent_volume_claim=PersistentVolumeClaimVolumeSource(claim_name="c")),
+            "cannot make the volume: v .persistentVolumeClaim",
+            False,
+        ),
+        (
+            Volume(name="v", ephemeral=EphemeralVolumeSource()),
             "cannot make the volume: v .persistentVolumeClaim",
             False,
         ),

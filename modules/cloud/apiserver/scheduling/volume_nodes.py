@@ -2,11 +2,12 @@
 `plugins/volumerestrictions`). Every claim is bound before its pod has a node, also where its class would wait for that.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted
+from modules.apimachinery.pod_references import claims_of, ephemeral_volumes_of, why_not_for
 from modules.apimachinery.types.persistent import VolumeNodeAffinity
 from modules.apimachinery.types.scheduling import NodeSelector
 
@@ -35,10 +36,14 @@ def missing_volume(pod: JsonObject, find: Find) -> str:
 
     A volume that is bound later may be out of reach of a node that was chosen before.
     """
+    made = {key for key, _ in ephemeral_volumes_of(pod)}
     for key in claims_of(pod):
         claim = find(key)
         if claim is None:
-            return f'persistentvolumeclaim "{key.name}" not found'
+            waits = "waiting for ephemeral volume controller to create the " if key in made else ""
+            return f'{waits}persistentvolumeclaim "{key.name}"{"" if waits else " not found"}'
+        if key in made and (why := why_not_for(pod, claim)):
+            return why
         if is_being_deleted(claim):
             return f'persistentvolumeclaim "{key.name}" is being deleted'
         if not _spec(claim).get("volumeName"):
@@ -56,13 +61,6 @@ def has_claim_in_use(pod: JsonObject, others: Iterable[JsonObject], find: Find) 
     """
     own = {key for key in claims_of(pod) if _ONE_POD in (_spec(find(key)).get("accessModes") or ())}
     return bool(own) and any(not own.isdisjoint(claims_of(other)) for other in others)
-
-
-def claims_of(pod: JsonObject) -> Iterator[ObjectKey]:
-    """Yield the keys of the claims that a pod names."""
-    for each in (pod.get("spec") or {}).get("volumes") or ():
-        if name := (each.get("persistentVolumeClaim") or {}).get("claimName"):
-            yield ObjectKey("PersistentVolumeClaim", str(pod["metadata"].get("namespace") or ""), str(name))
 
 
 def _spec(obj: JsonObject | None) -> JsonObject:

@@ -38,11 +38,12 @@ class BoundObjects(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     serviceaccount: BoundReference
 
 
-class AccountClaims(msgspec.Struct, frozen=True, kw_only=True):
+class AccountClaims(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The claims of a token."""
 
     aud: tuple[str, ...]
-    exp: int
+    exp: int | None = None
+    """None: it does not expire."""
     iat: int
     iss: str
     jti: str
@@ -78,7 +79,8 @@ def read_claims(payload: bytes, issuer: str, now: float | None) -> AccountClaims
         return None
     account = claims.bound.serviceaccount
     is_own = claims.iss == issuer and claims.sub == subject(claims.bound.namespace, account.name)
-    return claims if is_own and (now is None or claims.nbf - _LEEWAY <= now < claims.exp) else None
+    counts = now is None or (claims.nbf - _LEEWAY <= now and (claims.exp is None or now < claims.exp))
+    return claims if is_own and counts else None
 
 
 def has_lost_object(bound: BoundObjects, objects: Lister, now: float) -> bool:

@@ -13,7 +13,14 @@ from modules.apimachinery.times import format_rfc3339
 from modules.apimachinery.types import BoundObjectReference, TokenRequest
 from modules.apimachinery.validation.causes import shown
 from modules.cloud.apiserver.tokens.claims import AccountClaims, BoundObjects, BoundReference, subject
-from modules.cloud.apiserver.tokens.signing_keys import LONGEST_LIFE, KeyStore, current_signer, public_keys
+from modules.cloud.apiserver.tokens.signing_keys import (
+    LONGEST_LIFE,
+    KeyStore,
+    Signer,
+    current_signer,
+    public_keys,
+    unending_signer,
+)
 from modules.cloud.apiserver.tokens.verification import RefusesTokens, refuses_none, review_token
 from modules.cloud.authentication.jws import sign
 from modules.cloud.authentication.settings import ServiceAccountSettings
@@ -107,18 +114,8 @@ class TokenIssuer:
         if bound.node is not None and self._refuses(bound.node.name, int(now)):
             raise TooManyRequestsError(f"node {bound.node.name} is revoked or was replaced just now: try again soon")
         expires = int(now) + min(seconds, LONGEST_LIFE)
-        claims = AccountClaims(
-            aud=audiences,
-            exp=expires,
-            iat=int(now),
-            iss=self._settings.issuer,
-            jti=clock.new_id(),
-            bound=bound,
-            nbf=int(now),
-            sub=subject(namespace, name),
-        )
-        signer = current_signer(self._store, now)
-        token = sign(msgspec.json.encode(claims), signer.key_id, signer.key)
+        claims = self._claims(bound, audiences, clock)
+        token = _signed(msgspec.structs.replace(claims, exp=expires), current_signer(self._store, now))
         return {
             "kind": "TokenRequest",
             "apiVersion": f"{_GROUP}/v1",
@@ -126,6 +123,32 @@ class TokenIssuer:
             "spec": {**(request.get("spec") or {}), "audiences": [*audiences], "expirationSeconds": seconds},
             "status": {"token": token, "expirationTimestamp": format_rfc3339(expires)},
         }
+
+    def unending(self, secret: JsonObject, account: JsonObject, clock: Clock) -> str:
+        """Return a token that does not expire. It is bound to its Secret and to its service account, as it is stored
+        with them.
+        """
+        bound = BoundObjects(
+            namespace=account["metadata"]["namespace"], secret=_reference(secret), serviceaccount=_reference(account)
+        )
+        return _signed(self._claims(bound, self._settings.api_audiences, clock), unending_signer(self._store))
+
+    def _claims(self, bound: BoundObjects, audiences: tuple[str, ...], clock: Clock) -> AccountClaims:
+        """Return the claims of a token without its end."""
+        now = int(clock.now())
+        return AccountClaims(
+            aud=audiences,
+            iat=now,
+            iss=self._settings.issuer,
+            jti=clock.new_id(),
+            bound=bound,
+            nbf=now,
+            sub=subject(bound.namespace, bound.serviceaccount.name),
+        )
+
+
+def _signed(claims: AccountClaims, signer: Signer) -> str:
+    return sign(msgspec.json.encode(claims), signer.key_id, signer.key)
 
 
 def _check_names(namespace: str, name: str, asked: TokenRequest) -> None:

@@ -1,7 +1,8 @@
 """The keys that sign the tokens of service accounts.
 
 They are in the database, so that all cloudcores that share it sign with the same key and accept each other's tokens.
-A key signs for 90 days. Then it loses its private part; the public one stays until its last token has expired.
+A key signs for 90 days. Then it loses its private part; the public one stays until its last token has expired. Tokens
+that do not expire are signed by a key of their own, which is never replaced.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ SIGNS_FOR: Final = 90 * _DAY
 """Seconds that a key signs."""
 LONGEST_LIFE: Final = 365 * _DAY
 """Most seconds that a token is valid."""
+_UNENDING: Final = 0
+"""When a key was made that signs tokens which do not expire. Older versions take it for one that signs no more."""
 _KEPT: Final = LONGEST_LIFE + _DAY
 """Seconds that a public key is kept after its last signature: clocks of cloudcores differ."""
 
@@ -66,6 +69,8 @@ def current_signer(store: KeyStore, now: float) -> Signer:
     if signing is not None:
         return Signer(signing.key_id, _private(signing.pem))
     for old in keys:
+        if old.made == _UNENDING:
+            continue
         if old.retired == 0:
             public = _public_pem(_private(old.pem).public_key())
             store.put_signing_key(old.key_id, StoredSigningKey(old.key_id, old.made, int(now), public))
@@ -73,6 +78,17 @@ def current_signer(store: KeyStore, now: float) -> Signer:
             store.put_signing_key(old.key_id, None)
     signer = _new_signer()
     store.put_signing_key(signer.key_id, StoredSigningKey(signer.key_id, int(now), 0, _private_pem(signer.key)))
+    return signer
+
+
+def unending_signer(store: KeyStore) -> Signer:
+    """Return the key that signs tokens which do not expire; `store` is as for `current_signer`."""
+    found = [key for key in store.signing_keys() if key.made == _UNENDING and key.retired == 0]
+    if found:
+        key = max(found, key=lambda each: each.key_id)
+        return Signer(key.key_id, _private(key.pem))
+    signer = _new_signer()
+    store.put_signing_key(signer.key_id, StoredSigningKey(signer.key_id, _UNENDING, 0, _private_pem(signer.key)))
     return signer
 
 

@@ -659,7 +659,7 @@ def test_a_silent_node_is_not_ready_and_a_deleted_pod_without_a_node_goes(bee: H
     assert silent["status"]["conditions"][0]["status"] == "Unknown"
     events = server.call("list", "events").object
     assert events is not None
-    assert [event["reason"] for event in events["items"]] == ["NodeNotReady"]
+    assert [event["reason"] for event in events["items"]] == ["RegisteredNode", "NodeNotReady"]
 
 
 def owned(owner: Json | None) -> Json:

@@ -9,7 +9,8 @@ from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named
 from modules.apimachinery.limits import OBJECT_BYTES
 from modules.cloud.apiserver.built_in_controllers import OrphanedPods
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.storage.object_storage import ObjectEvent
+from modules.cloud.apiserver.node_lifecycle import NodeEvents
+from modules.cloud.storage.object_storage import EventType, ObjectEvent
 from tests.modules.cloud.objects import pod
 
 REPORTED = ("MemoryPressure", "DiskPressure", "PIDPressure", "Ready")
@@ -285,3 +286,30 @@ def test_pods_that_wait_for_their_nodes_are_looked_at_once(monkeypatch: pytest.M
     looked.clear()
     assert reconciler.overdue() is not None
     assert [key.name for key in looked if key.kind == "Pod"] == ["nowhere"]
+
+
+def test_events_tell_of_new_nodes_and_of_deleted_ones() -> None:
+    """In kube-controller-manager's words; a change that was undone is no news."""
+    cluster = Cluster(Simulation().clock)
+    node_events = NodeEvents(cluster.report)
+    made = cluster.create(node())
+
+    def changed(*changes: ObjectEvent) -> list[str]:
+        for change in changes:
+            node_events.handle_own(change)
+        if len(changes) > 1:
+            node_events.roll_back(changes[-1])
+        for _ in range(2):
+            assert not node_events.reconcile(lambda work: work(), is_turn=False)
+        return [f"{each['reason']}: {each['message']}" for each in cluster.storage.list(kind_named("Event"))]
+
+    registered = "RegisteredNode: Node n1 event: Registered Node n1 in Controller"
+    assert changed(ObjectEvent(EventType.MODIFIED, N1, made, made)) == []
+    assert changed(ObjectEvent(EventType.ADDED, N1, made, None)) == [registered]
+    newer = {**made, "metadata": {**made["metadata"], "resourceVersion": "99"}}
+    gone = ObjectEvent(EventType.DELETED, N1, newer, newer)
+    again = ObjectEvent(EventType.ADDED, N1, made, None)
+    assert changed(gone, again) == [registered, "RemovingNode: Node n1 event: Removing Node n1 from Controller"]
+    (event, _) = cluster.storage.list(kind_named("Event"))
+    assert (event["source"], event["metadata"]["namespace"]) == ({"component": "node-controller"}, "default")
+    assert event["involvedObject"]["uid"] == made["metadata"]["uid"]

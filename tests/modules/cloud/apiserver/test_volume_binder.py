@@ -94,6 +94,61 @@ def test_which_volume_a_claim_gets(wanted: JsonObject, volumes: list[JsonObject]
     assert taken["spec"]["hostPath"] == MOUNT
 
 
+BY_CONTROLLER = {"pv.kubernetes.io/bound-by-controller": "yes"}
+COMPLETED = {"pv.kubernetes.io/bind-completed": "yes"}
+
+
+@pytest.mark.parametrize(
+    ("asks", "held", "of_claim", "of_volume"),
+    [
+        (claim(), volume("a"), {**COMPLETED, **BY_CONTROLLER}, BY_CONTROLLER),
+        (claim(volumeName="a"), volume("a"), COMPLETED, BY_CONTROLLER),
+        (
+            claim(),
+            volume("a", claimRef={"namespace": "default", "name": "data"}),
+            {**COMPLETED, **BY_CONTROLLER},
+            None,
+        ),
+    ],
+    ids=["neither", "claim", "volume"],
+)
+def test_annotations_tell_who_named_the_other(
+    asks: JsonObject, held: JsonObject, of_claim: JsonObject, of_volume: JsonObject | None
+) -> None:
+    """As kube-controller-manager 1.32.13 sets them."""
+    taken, bound = bind_volumes([asks], [held])
+    assert bound["metadata"]["annotations"] == of_claim
+    assert taken["metadata"].get("annotations") == of_volume
+    assert changed_phases([bound], [taken]) == []
+    before = {**bound, "metadata": {**bound["metadata"], "annotations": {"a": "b"}}}
+    (now,) = changed_phases([before], [taken])
+    assert now["metadata"]["annotations"] == {"a": "b", **COMPLETED}, "one of a version before gets it later"
+
+
+def test_a_volume_that_was_made_for_a_claim_is_bound_to_it_alone() -> None:
+    """A provisioner names the uid in `claimRef`, and the claim names no volume yet."""
+    mine = {"namespace": "default", "name": "data", "uid": "uid-data"}
+    made = volume("pvc-1", "2Gi", claimRef=mine, storageClassName="of-the-provisioner")
+    assert bind_volumes([claim("other")], [made]) == []
+    held, bound = bind_volumes([claim("other"), claim(storageClassName="fast")], [made])
+    assert (held["metadata"]["name"], bound["spec"]["volumeName"], bound["status"]["phase"]) == (
+        "pvc-1",
+        "pvc-1",
+        "Bound",
+    )
+    for now in (volume("pvc-1", "1Mi", claimRef=mine), volume("pvc-1", claimRef={**mine, "uid": "uid-before"})):
+        assert bind_volumes([claim()], [now]) == []
+
+
+def test_a_bound_claim_gets_its_volume_back_before_others() -> None:
+    """Somebody takes `claimRef` away; another claim would read the data of this one."""
+    held, bound = bind_volumes([claim()], [volume("a")])
+    freed = {**held, "spec": {name: value for name, value in held["spec"].items() if name != "claimRef"}}
+    again, still = bind_volumes([claim("another"), bound], [freed])
+    assert (again["spec"]["claimRef"]["uid"], still["metadata"]["name"]) == ("uid-data", "data")
+    assert bind_volumes([claim("another"), bound], [ending(freed)]) == []
+
+
 def of_claim(name: str, uid: str = "", phase: str = "Bound") -> JsonObject:
     """A volume that is kept for a claim, or bound to it."""
     owner = {"namespace": "default", "name": name, **({"uid": uid} if uid else {})}
@@ -217,6 +272,8 @@ SLOW: JsonObject = {
     "metadata": {"name": "slow"},
     "provisioner": "disks.example",
 }
+NONE: JsonObject = {**SLOW, "metadata": {"name": "none"}, "provisioner": "kubernetes.io/no-provisioner"}
+LATE: JsonObject = {**SLOW, "metadata": {"name": "late"}, "volumeBindingMode": "WaitForFirstConsumer"}
 
 
 @pytest.mark.parametrize(
@@ -231,14 +288,60 @@ SLOW: JsonObject = {
             ("Warning", "ProvisioningFailed", 'storageclass.storage.k8s.io "fast" not found'),
         ),
         ({"storageClassName": "slow"}, ("Normal", "ExternalProvisioning", "the external provisioner 'disks.example'")),
+        (
+            {"storageClassName": "none"},
+            ("Warning", "ProvisioningFailed", "no volume plugin matched name: kubernetes.io/no-provisioner"),
+        ),
+        ({"storageClassName": "late"}, ("Normal", "FailedBinding", "has its provisioner not asked")),
     ],
 )
 def test_an_event_says_why_a_claim_waits(spec: JsonObject, told: tuple[str, str, str] | None) -> None:
     cluster = Cluster(Simulation(1).clock)
-    for document in (SLOW, volume("a", storageClassName="fits"), claim(**spec)):
+    for document in (SLOW, NONE, LATE, volume("a", storageClassName="fits"), claim(**spec)):
         document["metadata"].pop("uid", None)
         cluster.apply(document)
     events = cluster.storage.list(kind_named("Event"))
     assert [(one["type"], one["reason"]) for one in events] == ([told[:2]] if told else [])
     assert told is None or told[2] in events[0]["message"]
     assert all(one["involvedObject"]["name"] == "data" for one in events)
+
+
+@pytest.mark.parametrize(
+    ("spec", "is_asked"),
+    [
+        ({"storageClassName": "slow"}, True),
+        ({"storageClassName": "none"}, False),
+        ({"storageClassName": "late"}, False),
+        ({"storageClassName": "fits"}, False),
+        ({"storageClassName": "slow", "volumeName": "gone"}, False),
+        ({}, False),
+    ],
+)
+def test_the_provisioner_of_a_waiting_claim_is_asked_once(spec: JsonObject, *, is_asked: bool) -> None:
+    """External provisioners look for their name in the annotations, also if their class came after the claim."""
+    cluster = Cluster(Simulation(1).clock)
+    for document in (volume("a", storageClassName="fits"), claim(**spec), SLOW, NONE, LATE):
+        document["metadata"].pop("uid", None)
+        cluster.apply(document)
+    key = ObjectKey("PersistentVolumeClaim", "default", "data")
+    cluster.update_volume_phases()
+    asking = cluster.storage.get(key)
+    names = ("volume.beta.kubernetes.io/storage-provisioner", "volume.kubernetes.io/storage-provisioner")
+    found = asking["metadata"].get("annotations") or {}
+    assert [found.get(name) for name in names] == ["disks.example" if is_asked else None] * 2
+    cluster.update_volume_phases()
+    assert cluster.storage.get(key) is asking
+
+
+def test_an_event_says_that_a_claim_has_lost_its_volume() -> None:
+    cluster = Cluster(Simulation(1).clock)
+    for document in (volume("a"), claim()):
+        document["metadata"].pop("uid", None)
+        cluster.apply(document)
+    cluster.storage.remove(ObjectKey("PersistentVolume", "", "a"))
+    for _ in range(2):
+        cluster.update_volume_phases()
+        (event,) = cluster.storage.list(kind_named("Event"))
+        assert (event["type"], event["reason"], event["count"]) == ("Warning", "ClaimLost", 1)
+        assert event["message"] == "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
+        assert event["involvedObject"]["name"] == "data"

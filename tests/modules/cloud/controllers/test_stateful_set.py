@@ -464,3 +464,30 @@ def test_a_claim_that_a_waiting_pod_lacks_is_made_again() -> None:
     site.cluster.replace({**before, "metadata": {**before["metadata"], "finalizers": []}})
     site.call("delete", before)
     assert site.get("PersistentVolumeClaim", "data-db-0")["metadata"]["uid"] != before["metadata"]["uid"]
+
+
+def _loose(name: str) -> JsonObject:
+    template = workload("StatefulSet", "db")["spec"]["template"]
+    return {**template, "apiVersion": "v1", "kind": "Pod", "metadata": {**template["metadata"], "name": name}}
+
+
+def test_a_pod_of_another_name_is_nobodys() -> None:
+    """It would be deleted with the StatefulSet. KCM's `isMemberOf`."""
+    site = Site()
+    for name in ("db-x", "mydb-0", "db"):
+        site.apply(_loose(name))
+    site.apply(workload("StatefulSet", "db", replicas=1, serviceName="db"))
+    site.run_for(5)
+    for name in ("db-x", "mydb-0", "db"):
+        assert "ownerReferences" not in site.get("Pod", name)["metadata"]
+
+
+def test_an_orphan_that_has_ended_gives_its_name_to_a_new_pod() -> None:
+    site = Site()
+    old = site.apply(_loose("db-0"))
+    site.report(old, "Failed")
+    site.apply(workload("StatefulSet", "db", replicas=1, serviceName="db"))
+    site.run_for(5)
+    new = site.get("Pod", "db-0")
+    assert new["metadata"]["uid"] != old["metadata"]["uid"]
+    assert is_ready(new)

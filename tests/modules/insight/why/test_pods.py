@@ -643,12 +643,13 @@ SPEC: dict[str, Any] = {
         },
         {"name": "d", "persistentVolumeClaim": {"claimName": "data"}},
         {"name": "e", "emptyDir": {}},
+        {"name": "f", "ephemeral": {"volumeClaimTemplate": {}}},
     ],
 }
 
 
 def test_the_objects_that_a_pod_cannot_start_without() -> None:
-    assert references_of({"spec": deepcopy(SPEC)}) == [
+    assert references_of({"metadata": {"name": "web"}, "spec": deepcopy(SPEC)}) == [
         Reference("Secret", "s1", "container first"),
         Reference("ConfigMap", "c1", "container app"),
         Reference("ConfigMap", "c2", "container app", ("k",)),
@@ -656,6 +657,7 @@ def test_the_objects_that_a_pod_cannot_start_without() -> None:
         Reference("Secret", "s2", "volume b"),
         Reference("Secret", "s3", "volume c"),
         Reference("PersistentVolumeClaim", "data", "volume d"),
+        Reference("PersistentVolumeClaim", "web-f", "volume f"),
         Reference("RuntimeClass", "kata", "the pod"),
         Reference("Secret", "login", PULL),
     ]

@@ -8,6 +8,7 @@ from modules.cloud.apiserver.tokens.signing_keys import (
     json_web_keys,
     public_key,
     public_keys,
+    unending_signer,
 )
 
 NOW = 1_800_000_000.0
@@ -71,3 +72,13 @@ def test_the_json_web_keys_are_the_public_ones() -> None:
     (key,) = json_web_keys(public_keys(store))["keys"]
     assert set(key) == {"use", "kty", "kid", "crv", "alg", "x", "y"}
     assert (key["kid"], key["kty"], key["alg"], len(key["x"])) == (signer.key_id, "EC", "ES256", 43)
+
+
+def test_the_key_of_tokens_that_do_not_expire_stays_and_signs_nothing_else() -> None:
+    store = KeysInMemory()
+    unending = unending_signer(store).key_id
+    for moment in (NOW, NOW + SIGNS_FOR, NOW + LONGEST_LIFE + 2 * SIGNS_FOR):
+        assert current_signer(store, moment).key_id != unending
+        assert unending_signer(store).key_id == unending
+    assert unending in public_keys(store)
+    assert b"PRIVATE" not in public_keys(store)[unending]
