@@ -36,6 +36,8 @@ _GOOD: Final = re.compile(
     r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|1\d|2[0-8])T([01]\d|2[0-3])(:[0-5]\d){2}(?P<micro>\.\d{6})?Z", re.ASCII
 )
 """Most times: their month needs no look at the calendar."""
+USUAL_TIME: Final = rf"\A(?a:{_GOOD.pattern})\Z"
+"""The pattern of such a text."""
 _BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 _DIGITS: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 _NEWLINES: Final = "\r\n"

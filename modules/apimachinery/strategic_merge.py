@@ -19,7 +19,8 @@ linear in the object and the patch, but for sorting, as nodes choose the length 
 """
 
 from collections.abc import Hashable
-from operator import methodcaller
+from itertools import repeat
+from operator import contains, methodcaller
 from typing import Any, Final, NamedTuple
 
 from modules.apimachinery.api_errors import BadRequestError
@@ -137,6 +138,10 @@ def _merge_ordered(result: JsonObject, patch: JsonObject, name: str, order: list
     """Merge the patch's elements of a list, if there are any, into the result, in the order of a directive."""
     old = _list_of(result[name]) if name in result else None
     new = _list_of(patch[name]) if name in patch else None
+    alike = None if old is None or new is None else _merged_alike(old, new, field)
+    if alike is not None and _texts_of(order, field.merge_key) == _texts_of(alike, field.merge_key):
+        result[name] = alike
+        return
     _check_order(new or [], order, field.merge_key)
     if old is None and new is None:
         return
@@ -199,6 +204,9 @@ def _merged(old: Any, new: Any, field: MergeField, *, removes: bool) -> Any:
         return _stored(new)
     if not old and not new:
         return old
+    alike = None if removes else _merged_alike(old, new, field)
+    if alike is not None:
+        return alike
     if removes and _check_types([*old, *new]) is not dict:
         gone = {_identity(each) for each in new}
         return [each for each in old if _identity(each) not in gone]
@@ -225,12 +233,6 @@ def _merged_list(old: list[Any], new: list[Any], field: MergeField) -> _Elements
         return _Elements(_arranged(_Elements(_stored(elements), elements), [], key), old)
     merged = [each for each in old if not removed or key not in each or _identity(each[key]) not in removed]
     keys, given = _keys_of(merged, key), _keys_of(elements, key)
-    if keys == given and len({*keys}) == len(keys):  # as the conditions of most statuses
-        merged = [
-            each if _changes_nothing(part, each) else merge_strategic(each, part, field.schema)
-            for each, part in zip(merged, elements, strict=True)
-        ]
-        return _Elements(merged, merged[: len(old)])
     places = _first_places(keys)
     kept = merged[:]
     for identity, each in zip(given, elements, strict=True):
@@ -240,6 +242,23 @@ def _merged_list(old: list[Any], new: list[Any], field: MergeField) -> _Elements
         else:
             merged.append(_stored(each))
     return _Elements(_arranged(_Elements(merged, kept), elements, key), merged[: len(old)])
+
+
+def _merged_alike(old: list[Any], new: list[Any], field: MergeField) -> list[Any] | None:
+    """Return a list merged with a patch's list that has the same elements in the same order and no directive, as the
+    conditions of most statuses; None for other lists.
+    """
+    if field.strategy != MERGE or not field.merge_key or len(old) != len(new):
+        return None
+    keys = _texts_of(new, field.merge_key)
+    if not keys or keys != _texts_of(old, field.merge_key) or len({*keys}) != len(keys):
+        return None
+    if any(map(contains, new, repeat(_PATCH))):
+        return None
+    return [
+        each if _changes_nothing(part, each) else merge_strategic(each, part, field.schema)
+        for each, part in zip(old, new, strict=True)
+    ]
 
 
 def _changes_nothing(part: JsonObject, old: JsonObject) -> bool:

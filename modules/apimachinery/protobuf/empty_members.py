@@ -37,12 +37,12 @@ def template_without_empty_members(template: dict[str, Any]) -> dict[str, Any]:
 
 
 @cache
-def _fields_to_omit(message: str) -> Mapping[str, MessageField]:
+def fields_to_omit(message: str) -> Mapping[str, MessageField]:
     """Return the fields of a message that may be left out, or have parts, by name."""
     found: dict[str, MessageField] = {}
     for field in fields_of(message).values():
         if not field.name:
-            found.update(_fields_to_omit(field.kind))
+            found.update(fields_to_omit(field.kind))
         elif field.form or field.is_never_zero or field.is_message:
             found[field.name] = field
     return found
@@ -50,12 +50,12 @@ def _fields_to_omit(message: str) -> Mapping[str, MessageField]:
 
 def _kept(message: str, value: dict[str, Any], stored: Mapping[str, Any] = _NOTHING) -> dict[str, Any]:
     """Return the stored form of a value; the value itself, and each part, if nothing is left out of it."""
-    fields, kept = _fields_to_omit(message), value
+    fields, kept = fields_to_omit(message), value
     for name, member in value.items():
         field = fields.get(name)
         if field is None:
             continue
-        if not member and _is_left_out(message, field, member):
+        if not member and is_left_out(message, field, member):
             kept = dict(value) if kept is value else kept
             del kept[name]
         elif member and field.is_message and member is not (before := stored.get(name)):
@@ -66,7 +66,8 @@ def _kept(message: str, value: dict[str, Any], stored: Mapping[str, Any] = _NOTH
     return kept
 
 
-def _is_left_out(message: str, field: MessageField, empty: Any) -> bool:
+def is_left_out(message: str, field: MessageField, empty: Any) -> bool:
+    """Return whether an empty value of a field is left out."""
     has_form = isinstance(empty, (list, dict)) if field.form else True
     return has_form and field.is_never_zero and (message, field.name) != _SHOWN
 

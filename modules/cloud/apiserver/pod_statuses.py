@@ -17,6 +17,7 @@ from modules.apimachinery.strategic_merge import merge_strategic
 from modules.apimachinery.validation.objects import validate_status
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.fields.merge_schemas import schema_of
+from modules.cloud.apiserver.fields.plain_form import is_in_stored_form
 from modules.cloud.apiserver.fields.types import decoded
 from modules.cloud.apiserver.strategies import with_changed_status
 from modules.cloud.authorization.graph import NodeGraph
@@ -26,6 +27,7 @@ from modules.cloud.client.calls import STRATEGIC, ApiCall, ApiResult
 
 _POD: Final = kind_named("Pod")
 _STATUS: Final = "status"
+_TYPE: Final = ("V1PodStatus", "core.v1.PodStatus")
 _CLAIMS: Final = "resourceClaimStatuses"
 """No node may change them."""
 _OPTIONS: Final[tuple[JsonObject, ...]] = ({}, {"fieldValidation": "Ignore"})
@@ -84,8 +86,10 @@ def _merged(patch: JsonObject, live: JsonObject) -> JsonObject:
     """
     before = live[_STATUS]
     merged = merge_strategic(before, patch, _schema())
-    stored = [each for some in before.values() if type(some) is list for each in some if type(each) is dict]
-    changed = without_empty_members({**live, **decoded(_POD, {_STATUS: merged}, stored)}, live)
+    changed = {**live, _STATUS: merged}
+    if not is_in_stored_form(*_TYPE, merged):
+        stored = [each for some in before.values() if type(some) is list for each in some if type(each) is dict]
+        changed = without_empty_members({**live, **decoded(_POD, {_STATUS: merged}, stored)}, live)
     validate_schema(changed, live)
     changed = with_changed_status(changed, live)
     validate_status(changed, live)

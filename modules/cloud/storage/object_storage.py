@@ -405,7 +405,8 @@ class Storage:
         return old if new == old else self._store(EventType.MODIFIED, key, new, old)
 
     def change_status(self, key: ObjectKey, old: JsonObject, status: JsonObject) -> JsonObject:
-        """Store a new status of a pod, whose present state is given, as `change` does; it is known to have its schema.
+        """Store a new status of a pod, whose present state is given, as `change` does. It is known to have its schema,
+        and nobody changes it later.
 
         Raises:
             BadRequestError, TooLargeError: as there.
@@ -413,9 +414,7 @@ class Storage:
         if status == old["status"]:
             return old
         metadata = {**old["metadata"], "resourceVersion": str(self._version + 1)}
-        new = {**old, "metadata": metadata}
-        del new["status"]
-        new["status"] = decode_json(msgspec.json.encode(status))
+        new = {**old, "metadata": metadata, "status": status}
         bare = body = _body_of(new)
         if _MANAGED in metadata:
             others = {name: value for name, value in metadata.items() if name != _MANAGED}

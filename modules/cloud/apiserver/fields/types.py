@@ -35,17 +35,17 @@ _INT64: Final = frozenset((
     "sizeBytes", "startingDeadlineSeconds", "supplementalGroups", "terminationGracePeriodSeconds", "tolerationSeconds",
     "uid",
 ))  # fmt: skip
-_TEXT: Final = "string"
+TEXT: Final = "string"
 _QUANTITY: Final = "resource.Quantity"
 _BASE64: Final = "[]uint8"
-_TIME: Final = "v1.Time"
+TIME: Final = "v1.Time"
 _MICRO_TIME: Final = "v1.MicroTime"
 _NUMBER_OR_TEXT: Final = "intstr.IntOrString"
 _ANY: Final = ""
 _RAW: Final = "runtime.RawExtension"
-_PLAIN: Final = {"str": _TEXT, "bool": "bool", "float": "float64", "int": "int32", "datetime": _TIME, "object": _ANY}
+_PLAIN: Final = {"str": TEXT, "bool": "bool", "float": "float64", "int": "int32", "datetime": TIME, "object": _ANY}
 _ZERO: Final = {
-    _TEXT: "",
+    TEXT: "",
     _BASE64: "",
     "bool": False,
     "float64": 0,
@@ -59,7 +59,7 @@ _JSON: Final[dict[type[Any], str]] = {str: "string", list: "array", dict: "objec
 _GO: Final[dict[type[Any], str]] = {
     str: "string", list: "slice", dict: "map", bool: "bool", int: "int64", float: "float64"
 }  # fmt: skip
-_CONVERTIBLE: Final = {"int64": (_TEXT, "int32", "int64"), "float64": ("int32", "int64")}
+_CONVERTIBLE: Final = {"int64": (TEXT, "int32", "int64"), "float64": ("int32", "int64")}
 """The types that Go can convert a number to, though the value does not fit."""
 _QUANTITY_ERROR: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _VERSION: Final = re.compile(r"^(?:Core|Authentication)?V\d+(?:alpha\d+|beta\d+)?")
@@ -67,7 +67,7 @@ _LONGEST: Final = 40
 _METADATA: Final = "V1ObjectMeta"
 _AS_GIVEN: Final = frozenset(("V1ControllerRevision.data", "V1ManagedFieldsEntry.fieldsV1"))
 """Stay as they are: the first is compared byte by byte by kube-controller-manager."""
-_WIDTHS: Final = {"int32": 31, "int64": 63}
+INTEGER_BITS: Final = {"int32": 31, "int64": 63}
 
 
 def decoded(kind: Kind, obj: JsonObject, stored: Iterable[Any] = ()) -> JsonObject:
@@ -239,7 +239,7 @@ class _Decoder:
     def __init__(self, stored: Iterable[Any] = ()) -> None:
         self.fault: _Fault | None = None
         self._stored = set(map(id, stored))
-        self._types = _go_types()
+        self._types = go_types()
 
     def struct(self, of: str, value: Any, path: str, owner: str) -> Any:
         """Return a struct.
@@ -256,7 +256,7 @@ class _Decoder:
         fields, found, is_same = self._types[of], JsonObject(), True
         for field, member in value.items():
             wanted = fields.get(field, _ANY)
-            if type(member) is str and wanted == _TEXT:
+            if type(member) is str and wanted == TEXT:
                 found[field] = member
             elif member is None:
                 is_same = False
@@ -296,7 +296,7 @@ class _Decoder:
     def _map(self, of: str, value: Any, path: str, owner: str) -> Any:
         if not isinstance(value, dict):
             return self._refuse(value, owner, path, f"map[string]{_go_name(of)}")
-        if of == _TEXT and all(type(each) is str for each in value.values()):
+        if of == TEXT and all(type(each) is str for each in value.values()):
             return value
         read = self.struct if of in self._types else self._value
         found = {key: self._zero(of) if each is None else read(of, each, path, owner) for key, each in value.items()}
@@ -307,9 +307,9 @@ class _Decoder:
 
     def _check(self, of: str, value: Any, path: str, owner: str) -> None:
         """Check a value of a type without members."""
-        if of in (_TIME, _MICRO_TIME):
+        if of in (TIME, _MICRO_TIME):
             if not isinstance(value, str):
-                raise _unreadable(value, owner, path, _TEXT)
+                raise _unreadable(value, owner, path, TEXT)
             if why := time_error(value, is_micro=of == _MICRO_TIME):
                 raise _UnreadableError(why)
         elif of == _NUMBER_OR_TEXT:
@@ -330,9 +330,9 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _fits(of: str, value: Any) -> bool:
-    if of in _WIDTHS:
-        return type(value) is int and -(2 ** _WIDTHS[of]) <= value < 2 ** _WIDTHS[of]
-    if of in (_TEXT, _BASE64):
+    if of in INTEGER_BITS:
+        return type(value) is int and -(2 ** INTEGER_BITS[of]) <= value < 2 ** INTEGER_BITS[of]
+    if of in (TEXT, _BASE64):
         return isinstance(value, str)
     if of == "float64":
         return isinstance(value, int | float) and not isinstance(value, bool)
@@ -354,7 +354,7 @@ _quantity_of_text: Final = lru_cache(1024)(_quantity)
 
 
 @cache
-def _go_types() -> dict[str, dict[str, str]]:
+def go_types() -> dict[str, dict[str, str]]:
     """Return the fields of all types with Go's types: a struct's name in `fields.json` or a plain type, after `*` for a
     slice and `{` for a map.
     """
@@ -367,7 +367,7 @@ def _go_types() -> dict[str, dict[str, str]]:
 @cache
 def _has_quantities(of: str, above: tuple[str, ...] = ()) -> bool:
     """Return whether a type has a quantity, or a member with one; `above` are the types that contain it."""
-    types = _go_types()
+    types = go_types()
     fields = {each.lstrip("*{") for each in types[of].values()}
     below = fields & types.keys() - {of, *above}
     return _QUANTITY in fields or any(_has_quantities(each, (*above, of)) for each in below)
@@ -396,7 +396,7 @@ def type_of_several(owner: str, field: str) -> str:
     """Return the name of the type of a field that is a quantity or a number or text: each has several forms in JSON;
     "" for another field.
     """
-    found = _go_types()[owner][field].lstrip("*{")
+    found = go_types()[owner][field].lstrip("*{")
     return found.rpartition(".")[2] if found in (_QUANTITY, _NUMBER_OR_TEXT) else ""
 
 
@@ -406,7 +406,7 @@ def _go_name(of: str) -> str:
         return f"[]{_go_name(of[1:])}"
     if of.startswith("{"):
         return f"map[string]{_go_name(of[1:])}"
-    return f"v1.{_name(of)}" if of in _go_types() else of
+    return f"v1.{_name(of)}" if of in go_types() else of
 
 
 @cache
@@ -427,7 +427,7 @@ def _described(value: Any, owner: str, path: str, wanted: str) -> str:
 def _given(value: Any, wanted: str) -> str:
     """Return a value as Go's decoder names it."""
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return f"number {value}"[:_LONGEST] if wanted in _WIDTHS else "number"
+        return f"number {value}"[:_LONGEST] if wanted in INTEGER_BITS else "number"
     return _JSON.get(type(value), "object")
 
 

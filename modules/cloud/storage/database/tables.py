@@ -63,7 +63,7 @@ objects = Table(
 changes = Table(
     "cluster_changes",
     tables,
-    Column("revision", BigInteger, primary_key=True, autoincrement=False),
+    Column("revision", BigInteger().with_variant(Integer(), "sqlite"), primary_key=True, autoincrement=False),
     Column("kind", _KIND, nullable=False, index=True),
     Column("namespace", _NAME, nullable=False),
     Column("name", _NAME, nullable=False),
@@ -72,7 +72,7 @@ changes = Table(
     Column("old", LargeBinary, nullable=True),
 )
 """The latest changes of each kind, see `StoredChange`: watches go on from them after a restart, and other cloudcores
-send them to theirs."""
+send them to theirs. SQLite's own `INTEGER` has 64 bits, and as a primary key no index beside the table."""
 
 history = Table(
     "cluster_history",

@@ -583,6 +583,13 @@ def test_tables_of_another_user_are_refused(postgresql: str, table: str, *, is_u
         Database(url, "a")
 
 
+def test_a_version_is_where_sqlite_keeps_the_change(tmp_path: Path) -> None:
+    """An index beside the table would be one more page to write for each change."""
+    with Cloud(str(tmp_path / "cloud.db")) as cloud, cloud.database.engine.begin() as connection:
+        found = connection.exec_driver_sql("PRAGMA index_list(cluster_changes)").all()
+        assert [row[1] for row in found] == ["ix_cluster_changes_kind"]
+
+
 def test_a_database_is_new_until_something_is_in_it(url: str) -> None:
     """Not who made the tables alone may have lost another: who starts beside it, and who failed at its first start."""
     with Cloud(url) as first, Cloud(url, "b") as beside:
