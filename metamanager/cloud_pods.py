@@ -4,10 +4,11 @@ are gone.
 
 import logging
 from collections.abc import Iterable, Iterator
+from typing import Final
 
 import msgspec
 
-from beehive import BeehiveError, Message, Module, Resource, ResourceType
+from beehive import BeehiveError, Message, Module, Operation, Resource, ResourceType
 from beehive.decoding import decode_json
 from metamanager import errors
 from metamanager.errors import CallError, StoreError
@@ -15,10 +16,19 @@ from metamanager.pod_list import PodList
 from metamanager.remote_query import Question, question_about
 from metamanager.repeated_queries import RepeatedQueries, refusal_in
 from metamanager.replies import StoreChanges
-from metamanager.rows import Metadata, StoredPod, head_of
+from metamanager.rows import Metadata, StoredObject, head_of
 from metamanager.store import Store
 
 _log = logging.getLogger(__name__)
+
+REFERENCES: Final = (
+    ResourceType.CONFIGMAP,
+    ResourceType.SECRET,
+    ResourceType.PERSISTENT_VOLUME_CLAIM,
+    ResourceType.PERSISTENT_VOLUME,
+    ResourceType.VOLUME_ATTACHMENT,
+)
+"""Types of the objects that pods refer to, and that the cloud can be asked for."""
 
 
 class CloudPods:
@@ -27,6 +37,10 @@ class CloudPods:
     Pods that the store lacks come with the list (`metamanager.pod_list`), including those with a deletionTimestamp,
     whose end edged confirms. Stored pods that a complete list lacks are queried one by one, and end if the cloud does
     not have them (`metamanager.cloud_pods`).
+
+    With an earlier Node object the cloud has forgotten, too, which objects of its pods the node has, and does not tell
+    it of their deletions. So after a new registration these are queried, as soon as a complete list shows that the
+    cloud has not lost its objects.
 
     Args:
         module: metamanager.
@@ -48,7 +62,9 @@ class CloudPods:
         self._node = node
         self._changes = changes
         self._list = PodList(module, store, node, seconds, changes=changes, complete=self._compare)
-        self._absent = AbsentPods(module, seconds, changes)
+        self._absent = AbsentObjects(module, seconds, changes)
+        self._is_new_node = False
+        """Whether the node has registered anew, and what its pods refer to was not compared since."""
         self._node_uid = ""
         """Uid of the cloud's Node object for this node; empty until this process has seen it."""
 
@@ -75,6 +91,7 @@ class CloudPods:
             return
         uid = head_of(content).uid or ""
         if uid and uid != (self._node_uid or self._stored_uid(key)):
+            self._is_new_node = True
             self._list.node_registered()
         self._node_uid = uid or self._node_uid
 
@@ -90,51 +107,62 @@ class CloudPods:
         """Query the stored pods that a complete list lacks; if the store fails, the list is requested again."""
         try:
             stored = self._store.get_all(ResourceType.POD)
+            references = list(self._references()) if self._is_new_node else []
         except StoreError as error:
             self._list.request_again()
             self._changes.change_failed(error)
         else:
-            self._absent.check(absent(stored, listed, self._node))
+            self._is_new_node = False
+            self._absent.check([*absent(stored, listed, self._node), *references])
+
+    def _references(self) -> Iterator[StoredObject]:
+        """Yield the stored objects that pods refer to."""
+        for kind in REFERENCES:
+            for text in self._store.get_all(kind):
+                head = head_of(text.encode())
+                if head.uid and head.name:
+                    yield StoredObject(kind, head.namespace or "", head.name, head.uid)
 
 
-class AbsentPods:
-    """Queries of the cloud for pods that its list lacks, by name and uid (`metamanager.remote_query`).
+class AbsentObjects:
+    """Queries of the cloud for stored objects that it may no longer have, of pods by name and uid
+    (`metamanager.remote_query`).
 
     A list may lack a pod that is newer. But NotFound, or a Conflict with another uid, is final, for no uid is ever used
-    twice: the pod no longer exists. Pods that the cloud has after all stay.
+    twice: the object no longer exists. Objects that the cloud has after all stay.
 
     Args:
         module: metamanager.
         seconds: time that the cloud has for each answer.
-        changes: take each pod that the cloud no longer has.
+        changes: take each object that the cloud no longer has.
     """
 
     def __init__(self, module: Module, seconds: float, changes: StoreChanges) -> None:
         self._changes = changes
         self._queries = RepeatedQueries(module, seconds, _question_about, self._decided)
 
-    def check(self, pods: Iterable[StoredPod]) -> None:
-        """Query the pods that the newest list lacks, instead of an older list's pods."""
-        self._queries.ask(pods)
+    def check(self, objects: Iterable[StoredObject]) -> None:
+        """Query the objects that the newest list lacks, instead of an older list's."""
+        self._queries.ask(objects)
 
     def cancel(self) -> None:
         """Drop the remaining queries: the link has ended, and the next list starts over."""
         self._queries.cancel()
 
     def drop(self, key: str, uid: str) -> None:
-        """Drop the query for a pod that the cloud has deleted by a message; without a uid, the key decides."""
-        self._queries.drop(lambda pod: pod.key == key and uid in ("", pod.uid))
+        """Drop the query for an object that the cloud has deleted by a message; without a uid, the key decides."""
+        self._queries.drop(lambda stored: stored.key == key and uid in ("", stored.uid))
 
-    def _decided(self, pod: StoredPod, refusal: CallError | None) -> None:
+    def _decided(self, stored: StoredObject, refusal: CallError | None) -> None:
         if refusal is not None and errors.is_gone(refusal):
-            _log.warning(
-                "pod %s/%s (%s): the cloud no longer has it; it is terminated", pod.namespace, pod.name, pod.uid
-            )
-            self._changes.remove_pod(pod)
+            _log.warning("%s (%s): the cloud no longer has it; it ends", stored.key, stored.uid)
+            self._changes.remove_object(stored)
 
 
-def _question_about(pod: StoredPod) -> Question:
-    return question_about(pod.namespace, pod.name, pod.uid)
+def _question_about(stored: StoredObject) -> Question:
+    if stored.type == ResourceType.POD:
+        return question_about(stored.namespace, stored.name, stored.uid)
+    return Question(stored.key, Operation.QUERY, acknowledges=True)
 
 
 def is_gone(answer: Message | BeehiveError) -> bool:
@@ -152,7 +180,7 @@ class _Pod(msgspec.Struct):
     spec: _Spec = msgspec.field(default_factory=_Spec)
 
 
-def absent(stored: Iterable[str], listed: frozenset[str], node: str) -> Iterator[StoredPod]:
+def absent(stored: Iterable[str], listed: frozenset[str], node: str) -> Iterator[StoredObject]:
     """Yield the pods of a node that are stored and not listed.
 
     Args:
@@ -167,4 +195,4 @@ def absent(stored: Iterable[str], listed: frozenset[str], node: str) -> Iterator
             continue
         head = pod.metadata
         if head.uid and head.namespace and head.name and head.uid not in listed and pod.spec.node_name in ("", node):
-            yield StoredPod(head.namespace, head.name, head.uid)
+            yield StoredObject(ResourceType.POD, head.namespace, head.name, head.uid)

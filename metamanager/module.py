@@ -19,7 +19,7 @@ from metamanager.event_store import EVENTS_KEPT, EventStore
 from metamanager.local_query import LocalQuery
 from metamanager.remote_query import RemoteQuery, object_in
 from metamanager.replies import Outcome, Reply
-from metamanager.rows import StoredPod, cause_of, head_of, is_being_deleted, row_of, row_of_message
+from metamanager.rows import StoredObject, cause_of, head_of, is_being_deleted, row_of, row_of_message
 from metamanager.rules import DESTINATIONS, Change, plan
 from metamanager.steps import Steps
 from metamanager.store import Store, open_store
@@ -320,11 +320,11 @@ class MetaManager(Module):
         self._batch.add(outcome)
         self._flush_soon()
 
-    def remove_pod(self, pod: StoredPod) -> None:
-        """Handle a pod that the cloud no longer has as if the cloud had deleted it."""
-        identity = {"metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid}}
+    def remove_object(self, stored: StoredObject) -> None:
+        """Handle an object that the cloud no longer has as if the cloud had deleted it."""
+        identity = {"metadata": {"name": stored.name, "namespace": stored.namespace, "uid": stored.uid}}
         source = ModuleName.EDGECONTROLLER
-        deletion = self.message(pod.key, Operation.DELETE, identity, source=source, group=Group.RESOURCE)
+        deletion = self.message(stored.key, Operation.DELETE, identity, source=source, group=Group.RESOURCE)
         delete, lost = partial(self._delete, deletion, deletion.content_bytes()), False
         try:
             delete()

@@ -50,7 +50,9 @@ class Question(msgspec.Struct, frozen=True):
 
     resource: str
     operation: Operation
-    content: str
+    content: str | None = None
+    acknowledges: bool = False
+    """Whether the cloud repeats its answer until that is acknowledged (docs/protocol.md, "Which messages need one")."""
 
 
 def question_about(namespace: str, name: str, uid: str) -> Question:

@@ -2,7 +2,6 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Final, Generic, TypeVar
 
 from beehive import BeehiveError, Group, Message, Module, ModuleName, Timer
@@ -74,7 +73,13 @@ class RepeatedQueries(Generic[T]):
         message = self._module.message(
             question.resource, question.operation, question.content, source=ModuleName.EDGED, group=Group.META
         )
-        self._module.request(ModuleName.EDGEHUB, message, self._seconds, partial(self._answered, each))
+
+        def answered(result: Message | BeehiveError) -> None:
+            if question.acknowledges and isinstance(result, Message) and not answers.is_from_hub(result):
+                self._module.broadcast(Group.HUB, result.reply(self._module.clock))
+            self._answered(each, result)
+
+        self._module.request(ModuleName.EDGEHUB, message, self._seconds, answered)
 
     def _answered(self, each: T, result: Message | BeehiveError) -> None:
         asked, self._asked = self._asked, None

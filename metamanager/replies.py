@@ -7,7 +7,7 @@ import msgspec
 
 from beehive import Clock, DeliveryMode, Group, Message, ModuleName, Source
 from metamanager.errors import StoreError
-from metamanager.rows import StoredPod
+from metamanager.rows import StoredObject
 from metamanager.rules import Destination
 
 
@@ -95,8 +95,8 @@ class StoreChanges(Protocol):
     def add_change(self, outcome: Outcome) -> None:
         """Commit a change that is in the store, and send its replies, after the messages that wait in the inbox."""
 
-    def remove_pod(self, pod: StoredPod) -> None:
-        """Handle a pod that the cloud no longer has as if the cloud had deleted it."""
+    def remove_object(self, stored: StoredObject) -> None:
+        """Handle an object that the cloud no longer has as if the cloud had deleted it."""
 
     def change_failed(self, error: StoreError) -> None:
         """Take that the store cannot be read or changed; the work is repeated later."""

@@ -8,6 +8,7 @@ import msgspec
 from beehive import Form, Message, Resource, ResourceType
 from beehive.decoding import decode_json
 from beehive.patterns import pattern
+from beehive.resource import NULL_NAMESPACE
 from beehive.whole_numbers import whole_number
 
 SENT_IN_PART: Final = (ResourceType.ENDPOINTS, ResourceType.ENDPOINTSLICE)
@@ -224,14 +225,16 @@ def version_number(text: str | None) -> int:
     return whole_number(text) or 0
 
 
-class StoredPod(msgspec.Struct, frozen=True):
-    """A pod of the store."""
+class StoredObject(msgspec.Struct, frozen=True):
+    """An object of the store."""
 
+    type: str
     namespace: str
+    """Empty for an object without one."""
     name: str
     uid: str
 
     @property
     def key(self) -> str:
-        """The pod's key in the store."""
-        return str(Resource.of(ResourceType.POD, self.namespace, self.name))
+        """Its key in the store."""
+        return str(Resource.of(self.type, self.namespace or NULL_NAMESPACE, self.name))

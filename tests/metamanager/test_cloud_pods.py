@@ -8,16 +8,16 @@ from unittest.mock import patch
 
 import pytest
 
-from beehive import Message, ModuleName, Operation
+from beehive import Group, Message, ModuleName, Operation
 from beehive.testing import Harness
 from metamanager.cloud_pods import absent
 from metamanager.errors import StoreWriteError
 from metamanager.module import MetaSettings
-from metamanager.pod_list import AFTER_REGISTRATION
+from metamanager.pod_list import AFTER_REGISTRATION, SHORTEST_INTERVAL
 from metamanager.repeated_queries import FIRST_DELAY, LONGEST_DELAY
-from metamanager.rows import StoredPod
+from metamanager.rows import StoredObject
 from metamanager.sqlite_store import SqliteStore
-from tests.metamanager.support import META, NOT_FOUND, connect, disconnect, from_cloud, thing
+from tests.metamanager.support import META, NOT_FOUND, connect, disconnect, from_cloud, store_of, thing
 from tests.metamanager.test_pod_list import DAYS, EDGED, HUB, A, answer_to, asking, listing, names, pod
 
 SECONDS = MetaSettings("").remote_query_timeout
@@ -46,8 +46,9 @@ class Cloud:
     def __call__(self, request: Message) -> Message | None:
         if request.route.source == ModuleName.METASERVER:
             return answer_to(self._bee, request, self.body)
-        resource, text = request.route.resource, request.content_as(str)
-        self.asked.append((resource, json.loads(text)["metadata"]["uid"]))
+        resource = request.route.resource
+        is_query = request.route.operation == Operation.QUERY
+        self.asked.append((resource, "" if is_query else json.loads(request.content_as(str))["metadata"]["uid"]))
         answer = self.pods.get(resource.rpartition("/")[2])
         return answer(request) if answer is not None else self.reply(request, GONE)
 
@@ -261,4 +262,43 @@ def test_a_pod_whose_end_is_not_durable_does_not_end_yet() -> None:
 def test_which_stored_pods_are_absent() -> None:
     """By their uids; what cannot be read and what another node has is not asked for."""
     texts = [json.dumps(each) for each in (pod("a"), pod("b"), pod("c", on="n2"), {"metadata": {"name": "d"}})]
-    assert list(absent([*texts, "[", '"text"'], frozenset({"uid-b"}), "n1")) == [StoredPod("default", "a", "uid-a")]
+    assert list(absent([*texts, "[", '"text"'], frozenset({"uid-b"}), "n1")) == [
+        StoredObject("pod", "default", "a", "uid-a")
+    ]
+
+
+def test_what_pods_refer_to_is_compared_after_a_new_registration() -> None:
+    """The cloud has forgotten what the node of the former Node object had. Only what it says is gone goes, and edged is
+    told; what is forbidden stays, and the next list asks for nothing.
+    """
+    kinds = {"gone": "configmap", "there": "configmap", "forbidden": "secret", "claim": "persistentvolumeclaim"}
+    with a_node_with(pod("a"), listed=listing(pod("a"))) as (bee, cloud):
+        for name, kind in kinds.items():
+            bee.send(META, from_cloud(bee, f"default/{kind}/{name}", Operation.INSERT, thing(name, uid=f"uid-{name}")))
+        cloud.says("there", thing("there", uid="uid-there"))
+        cloud.says("forbidden", {"ErrStatus": {"code": 403, "reason": "Forbidden"}})
+        connect(bee)
+        assert cloud.asked == [], "the node is not known to be another"
+        bee.forget()
+        bee.send(META, from_cloud(bee, "default/node/n1", Operation.INSERT, thing("n1", uid="another")))
+        bee.run_for(SHORTEST_INTERVAL + AFTER_REGISTRATION)
+        assert {resource.split("/")[2] for resource, _ in cloud.asked} == kinds.keys()
+        left = [name for name, kind in kinds.items() if store_of(bee).get(f"default/{kind}/{name}") is not None]
+        assert left == ["there", "forbidden"]
+        acknowledged = [each.route.resource.split("/")[2] for each in bee.sent_to(Group.HUB) if each.parent_id]
+        assert sorted(acknowledged) == sorted([*kinds, "n1"]), "or the cloud repeats its answers"
+        deleted = [each.route.resource for each in bee.sent_to(EDGED) if each.route.operation == Operation.DELETE]
+        assert deleted == ["default/configmap/gone", "default/persistentvolumeclaim/claim"]
+        disconnect(bee)
+        connect(bee)
+        bee.run_for(DAYS)
+        assert len(cloud.asked) == len(kinds)
+
+
+def test_a_cloud_that_may_have_lost_its_objects_is_asked_for_nothing_that_pods_refer_to() -> None:
+    with a_node_with(pod("a"), listed=listing(pod("a"), metadata={"remainingItemCount": 1})) as (bee, cloud):
+        bee.send(META, from_cloud(bee, "default/configmap/x", Operation.INSERT, thing("x", uid="uid-x")))
+        connect(bee)
+        bee.send(META, from_cloud(bee, "default/node/n1", Operation.INSERT, thing("n1", uid="another")))
+        bee.run_for(DAYS)
+        assert cloud.asked == []

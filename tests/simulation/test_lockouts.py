@@ -43,7 +43,7 @@ def test_an_allowance_that_is_decided_by_a_late_mirror_is_found(monkeypatch: pyt
     perform = NodeCalls.perform
 
     def from_the_mirror(calls: NodeCalls, call: ApiCall, answered: Answered, node: str) -> None:
-        mirrored = calls._mirrored(calls._kind_of(call), call) if call.verb == "get" else None
+        mirrored = calls._mirrored(calls._kind_of(call), call, node) if call.verb == "get" else None
         if mirrored is None:
             perform(calls, call, answered, node)
         else:

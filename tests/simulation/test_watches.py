@@ -66,16 +66,22 @@ def found(*phases: str) -> tuple[Pod, ...]:
         ({"default/secret/keys": ("s", 7)}, []),
         ({"default/secret/keys": ("s", 6)}, ["row default/secret/keys is ('s', 6), in the cloud it is ('s', 7)"]),
         ({}, ["row default/secret/keys is None, in the cloud it is ('s', 7)"]),
+        (
+            {"default/secret/keys": ("s", 7), "default/configmap/gone": ("g", 1)},
+            ["row default/configmap/gone is left over"],
+        ),
     ],
 )
 def test_the_secrets_of_pods_are_as_in_the_cloud(rows: dict[str, tuple[str, int]], problems: list[str]) -> None:
-    """Those of ended pods need not be, and what the cloud lacks may be anything."""
+    """Those of ended pods need not be. What the cloud lacks is gone, unless it may have lost it."""
     volumes = [{"name": "v", "secret": {"secretName": "keys"}}, {"name": "w", "configMap": {"name": "gone"}}]
     ended = {"spec": {"volumes": [{"name": "v", "secret": {"secretName": "old"}}]}, "status": {"phase": "Failed"}}
     pods: dict[str, JsonObject] = {"u": {"spec": {"volumes": volumes}}, "e": ended}
     secret: JsonObject = {"metadata": {"uid": "s", "resourceVersion": "7"}}
     found = of_references(rows, pods, lambda _kind, _namespace, name: None if name == "gone" else secret)
     assert list(found) == problems
+    lost = of_references({"default/configmap/gone": ("g", 1)}, pods, lambda *_: None, knows_all=False)
+    assert list(lost) == []
 
 
 @pytest.mark.parametrize(("code", "violations"), [(404, []), (500, ["what is acknowledged is stored"])])

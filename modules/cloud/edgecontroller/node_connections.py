@@ -262,9 +262,9 @@ class NodeConnections:
             self._database.forget_node(node)
         known = self._database.object_syncs_of(node)
         if load.resets:
-            known = {uid: ObjectSync(sync.key) for uid, sync in known.items()}
             for uid, sync in known.items():
-                self._database.put_object_sync(node, uid, sync)
+                self._database.put_object_sync(node, uid, None if sync.deleted else ObjectSync(sync.key))
+            known = {uid: ObjectSync(sync.key) for uid, sync in known.items() if not sync.deleted}
         if load.state is not None:
             self._database.put_node_state(node, load.state)
         self._object_syncs.node_connected(node, known)

@@ -6,6 +6,9 @@ import msgspec
 
 from modules.apimachinery.kinds import ObjectKey
 
+_DELETED: Final = 1 << 62
+"""Added to the version of a deletion, to tell its number from the others."""
+
 
 class ObjectSync(msgspec.Struct, frozen=True, gc=False):
     """One object on one node. Stored by node and by the object's uid."""
@@ -15,16 +18,22 @@ class ObjectSync(msgspec.Struct, frozen=True, gc=False):
     """The newest resourceVersion that the node has acknowledged; 0: none yet."""
     sent: int = 0
     """Where none is acknowledged, a version that the object was sent in; 0: unknown, or only its deletion was sent."""
+    deleted: int = 0
+    """The version of the deletion that the node has acknowledged: the node no longer has the object. Of each kind the
+    newest is kept, so that a cloudcore whose watch is behind it sends no deleted object again.
+    """
 
     @classmethod
     def from_number(cls, key: ObjectKey, number: int) -> "ObjectSync":
         """Return the ObjectSync that is stored as a number."""
+        if number <= -_DELETED:
+            return cls(key, deleted=-number - _DELETED)
         return cls(key, number) if number >= 0 else cls(key, sent=-number)
 
     @property
     def number(self) -> int:
-        """Both versions as one number, as it is stored: negative where none is acknowledged."""
-        return self.version or -self.sent
+        """The versions as one number, as it is stored: negative where none is acknowledged."""
+        return -_DELETED - self.deleted if self.deleted else self.version or -self.sent
 
     @property
     def existed_at(self) -> int:

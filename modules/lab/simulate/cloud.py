@@ -62,6 +62,8 @@ Key = tuple[str, str]
 _ANSWER_WITHIN = 30.0
 _ENDED_FOR = 2.0
 """Seconds after which an init system starts a process again that has ended."""
+_DELETED = -(1 << 62)
+"""The number of an acknowledged deletion is below; such a record is of no object that a node has."""
 _SLACK = 3.0
 """Seconds within which controllers see a change while all is well."""
 _LISTED = 60.0
@@ -474,7 +476,8 @@ class SimulatedCloud:
         if not self._path.exists():
             return []
         with closing(sqlite3.connect(self._path)) as database:
-            return database.execute("SELECT uid, node FROM cluster_syncs WHERE kind = 'Pod'").fetchall()
+            of_pods = "SELECT uid, node FROM cluster_syncs WHERE kind = 'Pod' AND version > ?"
+            return database.execute(of_pods, (_DELETED,)).fetchall()
 
     def _left_over_records(self) -> Iterator[str]:
         """Yield the records of what honest nodes have, of objects that are gone: they have acknowledged all by then."""
@@ -482,7 +485,8 @@ class SimulatedCloud:
             return
         live = {uid_of(obj) for key in self.newest.storage if (obj := self.newest.storage.find(key)) is not None}
         with closing(sqlite3.connect(self._path)) as database:
-            for uid, node, kind, name in database.execute("SELECT uid, node, kind, name FROM cluster_syncs"):
+            held = "SELECT uid, node, kind, name FROM cluster_syncs WHERE version > ?"
+            for uid, node, kind, name in database.execute(held, (_DELETED,)):
                 if uid not in live and node != self.hostile:
                     yield f"the record that {node} has {kind} {name} ({str(uid)[:8]}) is left over"
 

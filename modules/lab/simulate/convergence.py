@@ -43,7 +43,7 @@ def disagreements(node: SimulatedNode, cloud: SimulatedCloud) -> Iterator[str]:
     yield from _of_cloud(node, pods)
     yield from _of_runtime(node, running | abandoned)
     yield from _of_store(node, pods, abandoned)
-    yield from of_references(rows_in(node.state), pods, cloud.find)
+    yield from of_references(rows_in(node.state), pods, cloud.find, knows_all=cloud.objects_lost_at < 0)
     yield from _of_files(node, cloud, pods, running | abandoned)
     yield from differences(node, cloud, pods)
 
@@ -158,19 +158,24 @@ def _of_store(node: SimulatedNode, pods: dict[str, JsonObject], abandoned: set[s
         yield f"row {key} is left over"
 
 
-def of_references(rows: dict[str, tuple[str, int]], pods: dict[str, JsonObject], find: Find) -> Iterator[str]:
+def of_references(
+    rows: dict[str, tuple[str, int]], pods: dict[str, JsonObject], find: Find, *, knows_all: bool = True
+) -> Iterator[str]:
     """Check that a store has the configmaps and secrets of the cloud's pods in the versions that the cloud has.
 
     Args:
         rows: uid and version of each row.
         pods: the node's pods in the cloud.
         find: finds an object of the cloud by kind, namespace and name.
+        knows_all: whether the cloud has never lost its objects: then it has deleted what it does not have.
     """
     running = [pod for pod in pods.values() if (pod.get("status") or {}).get("phase") not in _ENDED]
     volumes = [volume for pod in running for volume in pod["spec"].get("volumes") or []]
     for kind, name in sorted({source for volume in volumes if (source := _source(volume)) is not None}):
         key, live = f"default/{kind.lower()}/{name}", find(kind, "default", name)
         if live is None:
+            if knows_all and key in rows:
+                yield f"row {key} is left over"
             continue
         wanted = (live["metadata"]["uid"], int(live["metadata"]["resourceVersion"]))
         if rows.get(key) != wanted:

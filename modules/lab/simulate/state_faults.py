@@ -20,7 +20,7 @@ _PAGE: Final = 4096
 """Bytes of a page of SQLite."""
 DAMAGES: Final = (
     ("cluster_syncs", "version = 'damaged'"),
-    ("cluster_syncs", "version = -1"),
+    ("cluster_syncs", "version = 1.5"),
     ("cluster_syncs", "version = x'00ff'"),
     ("cluster_syncs", "kind = 'Damaged'"),
     ("cluster_syncs", "namespace = ''"),

@@ -101,7 +101,7 @@ class StateObjects:
         for each in self.copies():
             stored = read(each)
             for uid, sync in stored.syncs.items() if stored is not None else ():
-                if sync.key.kind == "Pod":
+                if sync.key.kind == "Pod" and not sync.deleted:
                     found.append((uid, each["metadata"]["name"]))
         return found
 

@@ -55,6 +55,7 @@ MAX_HELD_OBJECTS = 2000
 """Objects held by a node above which its queries for missing objects are not recorded."""
 
 _DELETION: Final = -1
+"""A deletion without a version; others have a lower number."""
 
 
 class SentVersions:
@@ -78,17 +79,22 @@ class SentVersions:
         """Note that an object is sent, in a version as edges compare it."""
         self._of[node][uid] = version
 
-    def record_deletion(self, node: str, uid: str) -> None:
-        """Note that the deletion of an object is sent."""
-        self._of[node][uid] = _DELETION
+    def record_deletion(self, node: str, uid: str, version: int) -> None:
+        """Note that the deletion of an object is sent, in a version; 0 if it is not known, or was sent before."""
+        self._of[node][uid] = min(self._of[node].get(uid, _DELETION), _DELETION - version)
 
     def is_sent_since_deletion(self, node: str, uid: str) -> bool:
         """Return whether an object was sent after its last deletion."""
-        return self.of(node).get(uid, _DELETION) != _DELETION
+        return self.of(node).get(uid, _DELETION) > _DELETION
+
+    def deletion_of(self, node: str, uid: str) -> int:
+        """Return the version of the deletion of an object that was sent, 0 if it is not known."""
+        return max(0, _DELETION - self.of(node).get(uid, _DELETION))
 
     def has(self, node: str, uid: str, live: Revision | None) -> bool:
         """Return whether the present version of an object was sent, or its deletion if it was deleted."""
-        return self.of(node).get(uid) == (_DELETION if live is None else number_of(live.version))
+        sent = self.of(node).get(uid, 0)
+        return sent <= _DELETION if live is None else sent == number_of(live.version)
 
 
 class _ServiceOfEndpoints(NamedTuple):
@@ -142,6 +148,8 @@ class DownstreamController:
         """By node, the uids that were unacknowledged at the last resending."""
         self._ahead: defaultdict[str, dict[ObjectKey, str]] = defaultdict(dict)
         """By node, the uids of the objects that it has and that no watch has told of yet."""
+        self._held_back: defaultdict[str, set[ObjectKey]] = defaultdict(set)
+        """By node, the objects that may be deleted, as this cloudcore is behind."""
 
     def record_query(self, node: str, resource_type: str, key_of_kind: Callable[[Kind], ObjectKey]) -> None:
         """Record a query for an object that nodes store: the node is sent its changes. The object may be missing yet;
@@ -193,6 +201,7 @@ class DownstreamController:
         self.edge_mesh.forget(node)
         self._unacknowledged.pop(node, None)
         self._ahead.pop(node, None)
+        self._held_back.pop(node, None)
         self.locations.forget_queries(node)
 
     def deletion_acknowledged(self, node: str, uid: str) -> None:
@@ -200,7 +209,13 @@ class DownstreamController:
         its devices, and comes back with the next one.
         """
         if not self._sent.is_sent_since_deletion(node, uid):
-            self._object_syncs.deleted(node, uid)
+            self._object_syncs.deleted(node, uid, self._sent.deletion_of(node, uid))
+
+    def is_behind(self, node: str, kind: str) -> bool:
+        """Return whether a node has acknowledged a deletion of a kind that this cloudcore's watch has not told yet:
+        another cloudcore has sent it.
+        """
+        return self.newest.is_before(kind, self._object_syncs.deletion_of(node, kind))
 
     def record_answer(self, node: str, obj: JsonObject) -> None:
         """Record an object that a node was answered, and holds: it is sent the deletion, even if the object is deleted
@@ -354,6 +369,7 @@ class DownstreamController:
         Newer ones, or their acknowledgements, are still on the way: cloudhub could not detect that a repeated deletion
         was acknowledged.
         """
+        self._send_held_back(node)
         unacknowledged, before = self._unacknowledged_of(node), self._unacknowledged.pop(node, set())
         late = {uid: sync for uid, sync in unacknowledged.items() if uid in before}
         if late:
@@ -368,7 +384,7 @@ class DownstreamController:
         """Send a message to a node, if it is connected here and the version is a number (`number_of`), and records the
         object in an ObjectSync. Of endpoints it gets its part, and none before all Services are here. An object whose
         successor of the same name the node has already is not sent, and not deleted, as an edge deletes by name, except
-        for pods.
+        for pods. An object that the node may have deleted already waits until the watch has told that.
         """
         is_deletion = down.operation is Operation.DELETE
         version = 0 if is_deletion else number_of(down.version)
@@ -378,9 +394,12 @@ class DownstreamController:
         is_by_name = not is_deletion or down.key.kind != _POD.name
         if down.node in self._ahead and is_by_name and self._is_succeeded(down.node, down.key, uid):
             return
+        if version and self._may_be_deleted(down.node, down.key, uid, version):
+            self._held_back[down.node].add(down.key)
+            return
         self._object_syncs.sending(down.node, uid, down.key, version)
         if is_deletion:
-            self._sent.record_deletion(down.node, uid)
+            self._sent.record_deletion(down.node, uid, number_of(down.version))
         else:
             if down.key.kind in FILTERED and isinstance(down.content, dict):
                 self._knows_services |= self._mirrored.mirrors(_SERVICE.key_name)
@@ -523,6 +542,19 @@ class DownstreamController:
             return True
         del ahead[key]
         return False
+
+    def _may_be_deleted(self, node: str, key: ObjectKey, uid: str, version: int) -> bool:
+        """Return whether a node may have deleted an object at the word of another cloudcore: it has no record of the
+        object, which is older than a deletion that this cloudcore does not know yet.
+        """
+        is_older = version <= self._object_syncs.deletion_of(node, key.kind)
+        return is_older and uid not in self._object_syncs.of(node) and self.is_behind(node, key.kind)
+
+    def _send_held_back(self, node: str) -> None:
+        held = self._held_back.pop(node, set())
+        self._send_objects(node, sorted(key for key in held if not is_sent_to_nodes(key)))
+        if any(map(is_sent_to_nodes, held)):
+            self._reconcile_devices(node)
 
     def _send_deletion(self, node: str, uid: str, sync: ObjectSync) -> None:
         """Send the deletion of an object, unless a new one has its name: an edge deletes by name, except for pods. The

@@ -32,8 +32,12 @@ class NewestVersions:
         """Return whether an object that is missing may only not have been told yet: it was answered to a node, or sent
         by another cloudcore.
         """
-        newest = self._of_kind.get(sync.key.kind)
-        return newest is not None and sync.existed_at > 0 and is_lower(newest, str(sync.existed_at))
+        return self.is_before(sync.key.kind, sync.existed_at)
+
+    def is_before(self, kind: str, version: int) -> bool:
+        """Return whether a version of a kind was not told yet."""
+        newest = self._of_kind.get(kind)
+        return newest is not None and version > 0 and is_lower(newest, str(version))
 
     def ahead(self, syncs: Mapping[str, ObjectSync]) -> dict[ObjectKey, str]:
         """Return the uids of the objects that may only not have been told yet; of several with one key the newest's.

@@ -122,4 +122,8 @@ def _unpacked(text: str) -> dict[str, ObjectSync]:
     plain = zlib.decompressobj().decompress(packed, _MAX_UNPACKED)
     rows = decode_json(plain, list[_Row])
     found = ((row[3], ObjectSync.from_number(ObjectKey(*row[:3]), row[4])) for row in rows)
-    return {uid: sync for uid, sync in found if is_storable(uid, sync.key) and sync.existed_at < _TOO_LARGE}
+    return {
+        uid: sync
+        for uid, sync in found
+        if is_storable(uid, sync.key) and max(sync.existed_at, sync.deleted) < _TOO_LARGE
+    }

@@ -7,6 +7,8 @@ from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.storage.object_sync import ObjectSync
 
 _LONGEST = 253
+_MOST = 1 << 62
+"""The bound of the versions of deletions that are kept."""
 
 Write = Callable[[str, str, ObjectSync | None], None]
 """Stores the ObjectSync of a node and a uid; None deletes it."""
@@ -17,7 +19,8 @@ class ObjectSyncs:
 
     An ObjectSync is stored before its object is first sent, and deleted when the node has acknowledged the object's
     deletion. So an undelivered deletion needs no record of its own: it is an ObjectSync without an object. The
-    ObjectSyncs of other nodes are in the database only, where the cloudcore that a node connects to reads them.
+    ObjectSyncs of other nodes are in the database only, where the cloudcore that a node connects to reads them. Of each
+    kind the newest acknowledged deletion stays, for a cloudcore whose watch is behind it.
 
     Args:
         write: called with every change.
@@ -26,19 +29,25 @@ class ObjectSyncs:
     def __init__(self, write: Write) -> None:
         self._write = write
         self._of: dict[str, dict[str, ObjectSync]] = {}
+        self._deletions: dict[str, dict[str, tuple[int, str]]] = {}
+        """By node and kind, the version of the newest acknowledged deletion, and the uid of its object."""
 
     def node_connected(self, node: str, known: dict[str, ObjectSync]) -> None:
         """Add a connected node with its stored ObjectSyncs, by uid."""
-        self._of[node] = known
+        self._of[node] = {uid: sync for uid, sync in known.items() if not sync.deleted}
+        found = sorted((sync.deleted, uid, sync.key.kind) for uid, sync in known.items() if sync.deleted)
+        self._deletions[node] = {kind: (version, uid) for version, uid, kind in found}
 
     def node_disconnected(self, node: str) -> None:
         """Remove a node that has disconnected, or connected to another cloudcore."""
         self._of.pop(node, None)
+        self._deletions.pop(node, None)
 
     def forget(self, node: str) -> None:
         """Forget the ObjectSyncs of a deleted Node."""
         if node in self._of:
             self._of[node] = {}
+            self._deletions[node] = {}
 
     def nodes(self) -> list[str]:
         """Return the connected nodes."""
@@ -82,10 +91,30 @@ class ObjectSyncs:
         if sync is not None and sync.version:
             self._put(node, uid, ObjectSync(sync.key, sent=sync.version))
 
-    def deleted(self, node: str, uid: str) -> None:
-        """Delete the ObjectSync of an object that a node has deleted."""
-        if self.of(node).pop(uid, None) is not None:
+    def deleted(self, node: str, uid: str, version: int = 0) -> None:
+        """Delete the ObjectSync of an object that a node has deleted.
+
+        Args:
+            node: the node.
+            uid: of the object.
+            version: of its deletion; 0 if it is not known.
+        """
+        sync = self.of(node).pop(uid, None)
+        if sync is None:
+            return
+        deletions, kind = self._deletions[node], sync.key.kind
+        before, older = deletions.get(kind, (0, ""))
+        if before < version < _MOST:
+            deletions[kind] = version, uid
+            self._write(node, uid, ObjectSync(sync.key, deleted=version))
+            if older:
+                self._write(node, older, None)
+        else:
             self._write(node, uid, None)
+
+    def deletion_of(self, node: str, kind: str) -> int:
+        """Return the version of the newest deletion of a kind that a node has acknowledged, 0 if none is known."""
+        return self._deletions.get(node, {}).get(kind, (0, ""))[0]
 
     def node_restarted(self, node: str, sent: Mapping[str, int]) -> None:
         """Reset the acknowledged versions of a node whose process has started, perhaps with an empty store; but not the
@@ -99,6 +128,8 @@ class ObjectSyncs:
         known = self._of.get(node)
         if known is not None:
             known[uid] = sync
+            if self._deletions[node].get(sync.key.kind, (0, ""))[1] == uid:
+                del self._deletions[node][sync.key.kind]  # it has come back, and takes the place of its deletion
             self._write(node, uid, sync)
 
 

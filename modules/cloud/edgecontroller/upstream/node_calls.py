@@ -113,7 +113,7 @@ class NodeCalls:
         kind = self._kind_of(call)
         if kind is not None and not kind.namespaced:  # a metaserver's path may have one all the same
             call = msgspec.structs.replace(call, namespace="")
-        known = self._mirrored(kind, call) if node and call.verb == "get" else None
+        known = self._mirrored(kind, call, node) if node and call.verb == "get" else None
         if known is not None:
             answered(ApiResult(known))
         elif call.verb == WATCH:
@@ -144,10 +144,10 @@ class NodeCalls:
         except UnknownKindError:
             return None
 
-    def _mirrored(self, kind: Kind | None, call: ApiCall) -> JsonObject | None:
+    def _mirrored(self, kind: Kind | None, call: ApiCall, node: str) -> JsonObject | None:
         if call.subresource or kind is None or kind.name not in MIRRORED:
             return None
-        if call.options == api_requests.NEWEST:
+        if call.options == api_requests.NEWEST or self._downstream.is_behind(node, kind.name):
             return None
         return self._bodies.find_whole(key_for(kind, call.namespace, call.name))
 

@@ -26,7 +26,7 @@ _REPAIRS: Final = (
     "DELETE FROM cluster_syncs WHERE typeof(node) <> 'text' OR typeof(uid) <> 'text' OR uid = '' "
     "OR typeof(kind) <> 'text' OR kind = '' OR typeof(namespace) <> 'text' OR typeof(name) <> 'text' OR name = '' "
     "OR (namespace = '' AND kind IN ('Pod', 'ConfigMap', 'Secret'))",
-    "UPDATE cluster_syncs SET version = 0 WHERE typeof(version) <> 'integer' OR version < 0",
+    "UPDATE cluster_syncs SET version = 0 WHERE typeof(version) <> 'integer'",
     "UPDATE cluster_node_states SET epoch = -1 WHERE epoch <> -1 AND (typeof(epoch) <> 'integer' OR epoch < 0)",
     "UPDATE cluster_node_states SET node_uid = '', epoch = -1 WHERE typeof(node_uid) <> 'text'",
     "UPDATE cluster_state SET revision = (SELECT coalesce(max(revision), 0) FROM cluster_objects "

@@ -36,7 +36,9 @@ class Bench:
         bodies.find_whole.return_value = None
         self.bodies = bodies
         cluster = RemoteCluster(Mock(), is_embedded=admits_statuses)
-        self._calls = NodeCalls(cluster, bodies, client, Mock(), Mock())
+        downstream = Mock()
+        downstream.is_behind.return_value = False
+        self._calls = NodeCalls(cluster, bodies, client, Mock(), downstream)
 
     def _send(self, call: ApiCall, answered: Answered, _node: str = "") -> None:
         self._open.append((call, answered))

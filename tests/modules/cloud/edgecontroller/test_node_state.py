@@ -459,3 +459,52 @@ def test_an_epoch_that_was_read_in_one_node_counts_for_any_next_node() -> None:
     assert (epochs.number, ended) == (4, [4])
     database.abandon()
     database.close()
+
+
+def deleted_elsewhere(core: ClusterController, obj: Any, version: int) -> None:
+    """n1 has acknowledged the deletion of an object to another cloudcore."""
+    core.database.begin()
+    core.database.put_object_sync("n1", uid_of(obj), ObjectSync(key_of(obj), deleted=version))
+    core.database.commit(1)
+
+
+def test_an_object_whose_deletion_a_node_has_acknowledged_elsewhere_is_not_sent_again(site: Site) -> None:
+    """Nor answered, while the watch has not told of the deletion (simulation, state, seed 31151)."""
+    key = ObjectKey("ConfigMap", "default", "settings")
+    with site.core() as core:
+        core.server.apply(configmap(a="1"), pod("reader", **USES))
+        core.bee.settle()
+        watches = core.server.hold_watches()
+        former = site.live(key)
+        core.server.remove("configmap", "settings")
+        deleted_elsewhere(core, former, core.server.cluster.storage.version)
+        core.connected()
+        core.bee.run_for(30.0)
+        assert not [each for each in core.down() if "configmap" in each]
+        request = core.asks("default/configmap/settings", "query")
+        core.bee.settle()
+        assert core.answer_to(request).content["Err"]["ErrStatus"]["code"] == 404
+        core.server.go_on(watches)
+        core.bee.run_for(30.0)
+        assert "insert node/n1/default/configmap/settings" not in core.down()
+
+
+def test_what_is_older_than_an_unknown_deletion_is_sent_when_the_watch_has_told_of_that(site: Site) -> None:
+    """It may have been deleted, too. What is newer is sent at once."""
+    other = configmap()
+    other["metadata"]["name"] = "other"
+    with site.core() as core:
+        core.server.apply(configmap(a="1"), other, pod("reader", **USES))
+        core.bee.settle()
+        watches = core.server.hold_watches()
+        gone = site.live(ObjectKey("ConfigMap", "default", "other"))
+        core.server.remove("configmap", "other")
+        deleted_elsewhere(core, gone, core.server.cluster.storage.version)
+        core.connected()
+        core.bee.run_for(30.0)
+        sent = core.down()
+        assert [each for each in sent if each.endswith("/pod/reader")], "of pods nothing is unknown"
+        assert not [each for each in sent if "configmap" in each]
+        core.server.go_on(watches)
+        core.bee.run_for(20.0)
+        assert "insert node/n1/default/configmap/settings" in core.down()

@@ -40,8 +40,14 @@ def test_an_object_that_is_sent_after_its_deletion_is_stored_with_its_version() 
     assert written == [0, -7, 9, -9]
 
 
-def test_both_versions_are_one_number() -> None:
-    for sync in (ObjectSync(KEY), ObjectSync(KEY, 5), ObjectSync(KEY, sent=5)):
+def test_all_versions_are_one_number() -> None:
+    highest = (1 << 62) - 1
+    for sync in (
+        *(ObjectSync(KEY), ObjectSync(KEY, 5), ObjectSync(KEY, sent=5)),
+        *(ObjectSync(KEY, deleted=5), ObjectSync(KEY, highest), ObjectSync(KEY, sent=highest)),
+        ObjectSync(KEY, deleted=highest),
+    ):
+        assert -(1 << 63) <= sync.number < 1 << 63, "a database takes 64 bits"
         assert ObjectSync.from_number(KEY, sync.number) == sync
 
 
@@ -54,3 +60,30 @@ def test_of_a_node_that_is_not_connected_here_nothing_is_written() -> None:
     syncs.acknowledged("n1", "u", 5)
     syncs.deleted("n1", "u")
     assert (written, syncs.nodes(), syncs.of("n1")) == ([], [], {})
+
+
+def test_of_each_kind_the_newest_acknowledged_deletion_is_kept() -> None:
+    """By the object's own row, until it comes back or a newer one takes its place; none that is without a version."""
+    rows: dict[str, ObjectSync | None] = {}
+    syncs = ObjectSyncs(lambda _node, uid, sync: rows.update({uid: sync}))
+    secret = ObjectKey("Secret", "default", "key")
+    syncs.node_connected("n1", {"old": ObjectSync(KEY, deleted=3), "a": ObjectSync(KEY, 4), "s": ObjectSync(secret, 2)})
+    assert syncs.of("n1").keys() == {"a", "s"}, "it has no object that it has deleted"
+    assert (syncs.deletion_of("n1", "Pod"), syncs.deletion_of("n1", "Secret")) == (3, 0)
+    syncs.deleted("n1", "a", 7)
+    assert rows == {"a": ObjectSync(KEY, deleted=7), "old": None}
+    syncs.deleted("n1", "s")
+    assert rows["s"] is None
+    for uid, version in (("b", 6), ("c", 0), ("d", 1 << 62)):
+        syncs.sending("n1", uid, KEY, 5)
+        syncs.deleted("n1", uid, version)
+        assert rows[uid] is None
+        assert syncs.deletion_of("n1", "Pod") == 7
+    syncs.sending("n1", "a", KEY, 8)
+    assert (rows["a"], syncs.deletion_of("n1", "Pod")) == (ObjectSync(KEY, sent=8), 0)
+    syncs.node_disconnected("n1")
+    assert syncs.deletion_of("n1", "Pod") == 0
+    syncs.node_connected("n1", {uid: sync for uid, sync in rows.items() if sync is not None})
+    syncs.deleted("n1", "a", 9)
+    syncs.forget("n1")
+    assert syncs.deletion_of("n1", "Pod") == 0, "its Node is another one"
