@@ -104,7 +104,11 @@ def _fails(*_: object) -> None:
 class _Unreported(Actor):
     """Fails at its first message, and whoever is told of that fails, too."""
 
-    failed = on_receive = staticmethod(_fails)
+    failed = staticmethod(_fails)
+
+    def on_receive(self, _message: object) -> None:
+        """Fail."""
+        raise PlannedError
 
 
 def test_an_actor_whose_end_cannot_be_reported_has_ended_all_the_same(

@@ -3,21 +3,24 @@
 import os
 import subprocess
 from collections.abc import Callable
-from itertools import count
+from itertools import chain, count, repeat
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import Mock
 
 import msgspec
 import pytest
 
 from beehive.simulation import Simulation
-from modules.runtimes.oci.images import ImageRoot, ImageStore
+from modules.runtimes.oci.images import ImageRoot, ImageStore, idmapping
 from modules.runtimes.oci.images.copied_roots import copy_layers
 from modules.runtimes.oci.images.declared_volumes import make_declared_volumes
 from modules.runtimes.oci.images.errors import NoSuchObjectError
 from modules.runtimes.oci.images.model import LayerUsage, StorageUsage
 from modules.runtimes.oci.images.pulls import PullsUnderWay
 from modules.runtimes.oci.images.store import Layers
-from modules.runtimes.oci.images.worker import platforms
+from modules.runtimes.oci.images.worker import exporting, platforms, pulling
 from modules.runtimes.oci.images.worker.inside import StepBudget, open_inside
 from modules.runtimes.oci.images.worker.publication import Disk
 from modules.runtimes.oci.images.worker.store_layout import StoreLayout
@@ -80,6 +83,41 @@ def test_files_are_closed_after_a_failure_of_any_call(
         return Attempt(run, left=lambda: sorted(each.name for each in scratch.glob("copy*.new")), is_repeatable=False)
 
     assert fail_at_each_call(make) >= calls
+
+
+def test_a_mapped_mount_that_cannot_be_made_is_closed(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def make(failing: Failing) -> Attempt:
+        calls = chain([lambda: os.open(scratch, os.O_PATH)], repeat(lambda: 0))
+        monkeypatch.setattr(idmapping, "_call", failing.call(lambda *_: next(calls)()))
+        return Attempt(lambda: idmapping._mount_mapped(scratch, 0, scratch), is_repeatable=False)
+
+    assert fail_at_each_call(make) == 3
+
+
+def test_an_archive_that_cannot_be_written_leaves_no_part(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(path: Path, *_: object) -> None:
+        path.touch()
+        raise PlannedError
+
+    monkeypatch.setattr(exporting, "_write", write)
+    with pytest.raises(PlannedError):
+        exporting.export_image({"archive": str(scratch / "image.tar")}, StoreLayout(scratch), cast("Any", None))
+    assert not list(scratch.iterdir())
+
+
+def test_a_layer_that_cannot_be_unpacked_is_fetched_anew(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of it is kept, and the process that unpacks is ended."""
+    done = list[str]()
+    blob = SimpleNamespace(descriptor=0, remove=lambda: done.append("removed"))
+    downloads = SimpleNamespace(start=lambda *_: None, wait=lambda _: blob)
+    unpacker = SimpleNamespace(add_layer=Failing(0).call(print), close=lambda: done.append("closed"))
+    for name, double in (("Downloads", downloads), ("Unpacker", unpacker), ("LayersProgress", Mock())):
+        monkeypatch.setattr(pulling, name, lambda *_, double=double: double)
+    work, found = Mock(layout=StoreLayout(scratch)), Mock()
+    found.manifest.layers, found.config.diff_ids = [Mock(size=1)], ["sha256:1"]
+    with pytest.raises(PlannedError):
+        pulling._add_layers(work, found, ("sha256:1",), 1)
+    assert done == ["removed", "closed"]
 
 
 @pytest.mark.parametrize("error", [PlannedError(), RuntimeError("of this test")])

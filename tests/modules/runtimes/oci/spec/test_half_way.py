@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from modules.runtimes.oci.spec.mounts import _real_path
 from modules.runtimes.oci.spec.rooted_files import open_by_steps, read_inside, real_path_inside
 from tests.support.failing import Attempt, Failing, fail_at_each_call
 
@@ -24,8 +25,9 @@ def _opens_by_steps(root: Path) -> None:
         (lambda root: read_inside(root, "/etc/passwd", 100), 3),
         (lambda root: real_path_inside(root, "/etc/passwd"), 2),
         (_opens_by_steps, 4),
+        (lambda root: _real_path(str(root)), 2),
     ],
-    ids=["read", "real path", "by steps"],
+    ids=["read", "real path", "by steps", "of the machine"],
 )
 def test_files_of_an_image_are_closed_after_a_failure_of_any_call(
     tmp_path: Path, operation: Callable[[Path], object], calls: int
