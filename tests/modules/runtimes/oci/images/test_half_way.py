@@ -1,9 +1,10 @@
 """Copies, locks and work on images that fail half-way: what they have left."""
 
+import errno
 import os
 import subprocess
 from collections.abc import Callable
-from itertools import chain, count, repeat
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,7 +14,7 @@ import msgspec
 import pytest
 
 from beehive.simulation import Simulation
-from modules.runtimes.oci.images import ImageRoot, ImageStore, idmapping
+from modules.runtimes.oci.images import ImageRoot, ImageStore, copied_roots, idmapping
 from modules.runtimes.oci.images.copied_roots import copy_layers
 from modules.runtimes.oci.images.declared_volumes import make_declared_volumes
 from modules.runtimes.oci.images.errors import NoSuchObjectError
@@ -85,10 +86,25 @@ def test_files_are_closed_after_a_failure_of_any_call(
     assert fail_at_each_call(make) >= calls
 
 
+def test_a_copy_is_whole_where_files_have_no_attributes_and_end_with_a_hole(
+    scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel says both by errors."""
+    monkeypatch.setattr(os, "listxattr", Failing(0, OSError(errno.ENOTSUP, "no attributes")).call(os.listxattr))
+    (scratch / "file").write_bytes(b"text")
+    os.truncate(scratch / "file", 1 << 20)
+    with copied_roots._open(scratch / "file", os.O_RDONLY) as file:
+        assert copied_roots._attributes(file) == {}
+        parts = list(copied_roots._parts(file, 1 << 20))
+    assert (parts[0][0], len(parts), parts[0][1] < 1 << 20) == (0, 1, True)
+
+
 def test_a_mapped_mount_that_cannot_be_made_is_closed(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def make(failing: Failing) -> Attempt:
-        calls = chain([lambda: os.open(scratch, os.O_PATH)], repeat(lambda: 0))
-        monkeypatch.setattr(idmapping, "_call", failing.call(lambda *_: next(calls)()))
+        def call(number: int, *_: object) -> int:
+            return os.open(scratch, os.O_PATH) if number == idmapping._OPEN_TREE else 0
+
+        monkeypatch.setattr(idmapping, "_call", failing.call(call))
         return Attempt(lambda: idmapping._mount_mapped(scratch, 0, scratch), is_repeatable=False)
 
     assert fail_at_each_call(make) == 3
