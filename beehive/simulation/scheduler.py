@@ -102,8 +102,7 @@ class Scheduler:
                 function()
             except Exception:  # noqa: BLE001 - a thread that dies does not end the process either
                 _log.exception("a simulated actor's loop failed")
-            finally:
-                self._alive.discard(child)
+            self._alive.discard(child)
 
         child = greenlet(body, self._main)
         self._alive.add(child)

@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 
+from beehive.actor import Actor
 from beehive.bounded_calls import BoundedCalls
 from beehive.errors import RequestError
 from beehive.message import Message
@@ -94,3 +95,34 @@ def test_an_interrupted_start_stops_what_has_started(bed: Bed, log: Log, monkeyp
     with pytest.raises(KeyboardInterrupt):
         hive.start()
     assert log.entries == ["start noting", "stop noting"]
+
+
+def _fails(*_: object) -> None:
+    raise PlannedError
+
+
+class _Unreported(Actor):
+    """Fails at its first message, and whoever is told of that fails, too."""
+
+    failed = staticmethod(_fails)
+
+    def on_receive(self, _message: object) -> None:
+        """Fail."""
+        raise PlannedError
+
+
+def test_an_actor_whose_end_cannot_be_reported_has_ended_all_the_same(
+    bed: Bed, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who stops it would wait for it in vain."""
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    hive = bed.hive()
+    hive.add(Noting, log)
+    hive.start()
+    slot = hive.slot(Noting.name)
+    monkeypatch.setattr(slot, "finished", _fails)
+    worker = bed.runtime.start(_Unreported, name="worker")
+    worker.ref.tell("fail")
+    assert slot.running is not None
+    for running in (worker, slot.running):
+        assert running.stop(60.0)

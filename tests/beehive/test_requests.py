@@ -106,6 +106,32 @@ def test_a_request_may_be_sent_again_with_its_id_after_its_end_only(monkeypatch:
     assert (len(results), len(pending)) == (3, 0)
 
 
+def test_an_answer_that_comes_while_its_request_ends_does_not_end_the_next_with_its_id(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As above, by another thread between the steps of the answering one."""
+    pending, results = PendingRequests(Simulation(0).clock), list[object]()
+    asked = Message.new(pending._clock, source="t", resource="default/pod/a", operation="query")
+    pending.register(asked, 5.0, results.append)
+    lock = pending._lock
+
+    class OtherThread:
+        """Comes before the lock is taken for the first time."""
+
+        def __enter__(self) -> None:
+            monkeypatch.setattr(pending, "_lock", lock)
+            pending.cancel(asked.id, RequestError("ask", "nobody is there"))
+            pending.register(asked, 5.0, results.append)
+            lock.acquire()
+
+        def __exit__(self, *_: object) -> None:
+            lock.release()
+
+    monkeypatch.setattr(pending, "_lock", OtherThread())
+    assert pending.answer(asked.reply(pending._clock)) is DropReason.LATE_ANSWER
+    assert (len(results), len(pending)) == (1, 1)
+
+
 def test_an_ended_request_has_no_deadline_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """A node has thousands an hour."""
     clock, cancelled = Simulation(0).clock, list[float]()

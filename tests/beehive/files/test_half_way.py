@@ -13,6 +13,7 @@ from beehive.files.linkless import open_without_links
 from beehive.files.reading import read_file
 from beehive.files.removal import remove_tree
 from tests.support.failing import Attempt, Failing, PlannedError, fail_at_each_call
+from tests.support.power_cuts import Cut, Promise, after_each_cut
 
 _LEVELS = 12
 
@@ -99,13 +100,35 @@ def test_no_new_file_is_left_after_a_failure(tmp_path: Path) -> None:
         assert not list(tmp_path.iterdir())
 
 
-def test_a_reserve_that_cannot_be_written_takes_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half of one would look whole to nobody, and fill the disk."""
-    monkeypatch.setattr(os, "fsync", Failing(0).call(os.fsync))
-    made = reserve.Reserve(tmp_path / "database")
-    made.fill()
-    assert not made.there
-    assert not list(tmp_path.iterdir())
+def test_a_reserve_that_cannot_be_made_takes_no_room(tmp_path: Path) -> None:
+    """Half of one would look whole to nobody, and fill the disk; one that is not there would be given up in vain."""
+    for at in range(100):
+        failing, made = Failing(at), reserve.Reserve(tmp_path / "database", 4096)
+        with failing.kernel_calls():
+            made.fill()
+        if not failing.has_failed:
+            break
+        assert made.there == bool(list(tmp_path.iterdir()))
+        made.release()
+    assert made.there
+    assert at > 3
+
+
+def test_a_file_has_its_mode_after_a_power_cut(tmp_path: Path) -> None:
+    """The umask has changed the mode with which it was made."""
+    file = tmp_path / "file"
+
+    def life(promise: Promise) -> None:
+        before = os.umask(0o077)
+        durable.replace_file(file, b"new", 0o644)
+        os.umask(before)
+        promise("new")
+
+    def check(cut: Cut) -> None:
+        if cut.promised:
+            assert (file.read_bytes(), file.stat().st_mode & 0o777) == (b"new", 0o644)
+
+    assert after_each_cut(tmp_path, life, check) > 3
 
 
 def test_a_reserve_is_made_again_after_it_was_given_up(tmp_path: Path) -> None:

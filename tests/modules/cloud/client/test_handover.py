@@ -33,6 +33,12 @@ def test_functions_that_wait_share_an_item_in_order() -> None:
     assert called == [0, 1, 2, 4]
 
 
+def test_a_thread_that_takes_its_item_at_once_finds_the_function() -> None:
+    called = list[int]()
+    Handover(lambda deliver: deliver()).post(partial(called.append, 1))
+    assert called == [1]
+
+
 def test_many_functions_let_other_items_through() -> None:
     """After some of them it is the turn of what came into the inbox meanwhile."""
     inbox, called = Inbox(), list[int]()

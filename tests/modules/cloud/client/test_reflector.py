@@ -258,6 +258,15 @@ def test_versions_that_are_given_again_are_sent_again() -> None:
     assert reflection.index.log[4:] == []
 
 
+def test_versions_that_are_given_again_between_two_pages_are_sent_again() -> None:
+    reflection = Reflection()
+    reflection.answer(page("500", A1, following="more"))
+    reflection.answer(page("300", B1))
+    reflection.wake()
+    reflection.answer(page("300", A1, B1))
+    assert reflection.index.log == ["Added a ua 1", "Modified a ua 1", "Added b ub 1"]
+
+
 def test_silence_is_longer_where_it_is_usual() -> None:
     """A server without bookmarks, or an idle kind, is listed less and less often; an event ends that."""
     reflection = Reflection().synced("7")

@@ -321,6 +321,34 @@ def test_changes_forgotten_later_do_not_hide_the_ones_not_kept(url: str, monkeyp
         assert [one.object["data"] for one in found.start(WatchQuery("ConfigMap", gap)).changes] == [{"a": "2"}]
 
 
+def test_the_commit_that_takes_the_reserve_leaves_its_changes_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What nodes need has to find its room there."""
+    url = str(tmp_path / "cloud.db")
+    error = sqlite3.OperationalError("database or disk is full")
+    error.sqlite_errorcode = sqlite3.SQLITE_FULL
+    with Cloud(url) as cloud:
+        cloud.apply(configmap("a"))
+        begin = cloud.cluster.storage.version
+        make_durable = cloud.database._make_durable
+
+        def make_durable_with_reserve() -> None:
+            if not cloud.database.room.is_short:
+                raise error
+            make_durable()
+
+        def give() -> bool:
+            without_room(cloud, monkeypatch, short=True)
+            return True
+
+        monkeypatch.setattr(cloud.database, "_make_durable", make_durable_with_reserve)
+        monkeypatch.setattr(cloud.database.room, "give", give)
+        cloud.apply(configmap("a", a="1"))
+    with Cloud(url) as later:
+        assert history(later).start(WatchQuery("ConfigMap", begin)).refusal is not None
+
+
 def test_a_change_that_another_did_not_keep_is_no_gap_in_a_history(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client may have heard of an object from one cloudcore, and ask the other what has become of it: that one has
     never known it, if it was made and deleted since.
@@ -462,6 +490,21 @@ def test_the_others_learn_where_a_node_has_connected(url: str) -> None:
         assert other.claims == [("n1", Holder("a", 1000))]
         one.transact()
         assert one.claims == []
+
+
+def test_a_claim_that_is_made_again_is_as_old_as_at_first(url: str) -> None:
+    """Another's is newer that was stored since, however often the transactions with this one are lost."""
+    with Cloud(url, "a") as one, Cloud(url, "b") as other:
+        for is_first in (True, False):
+            one.transactions.begin()
+            one.database.claim("n1", "link", one.cluster.storage.next_version())
+            one.transactions.abandon()
+            if is_first:
+                with other.turn():
+                    other.database.claim("n1", "theirs", other.cluster.storage.next_version())
+        one.claims.clear()
+        one.transact()
+        assert one.claims == [("n1", Holder("b"))]
 
 
 def test_the_others_learn_to_the_millisecond_when_a_node_has_connected(url: str) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from beehive.simulation import Simulation
 from modules.apimachinery.kinds import key_of, kind_named, uid_of
+from modules.cloud.storage import past_states
 from modules.cloud.storage.object_storage import LARGE, EventType, Storage, StoredChange
 from modules.cloud.storage.past_states import BYTES, ForgottenError, PastStates
 from tests.modules.cloud.objects import configmap, pod, service
@@ -221,6 +222,24 @@ def test_objects_that_are_gone_take_no_memory() -> None:
         storage.forget_past()
 
     assert not left_by_repeating(cycle, storage)
+
+
+def test_past_states_beyond_their_bounds_are_the_oldest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So it is with the changes of other cloudcores, between which no state is known."""
+    monkeypatch.setattr(past_states, "_ADOPTIONS", 1)
+    past, key = PastStates(0), key_of(pod())
+    past.record_adoption(1, 3)
+    past.record_adoption(4, 6)
+    for version in (7, 8):
+        past.record(version, key, {"before": version}, BYTES)
+    assert past.changed_since(key.kind, 7, 8) == {key: {"before": 8}}
+    for unknown in (2, 5, 6):
+        with pytest.raises(ForgottenError):
+            past.changed_since(key.kind, unknown, 8)
+    assert past.changed_since("Node", 3, 8) == past.changed_since("Node", 6, 8) == {}
+    for unknown in (2, 5):
+        with pytest.raises(ForgottenError):
+            past.changed_since("Node", unknown, 8)
 
 
 def test_past_states_that_are_gone_leave_their_room_to_others() -> None:

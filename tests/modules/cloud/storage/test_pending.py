@@ -2,7 +2,7 @@
 
 from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.storage.database.pending import PendingWrites
-from modules.cloud.storage.object_sync import Epoch, ObjectSync
+from modules.cloud.storage.object_sync import Epoch, NodeState, ObjectSync
 
 WEB = ObjectKey("Pod", "default", "web")
 
@@ -37,6 +37,7 @@ def test_later_writes_come_over_the_earlier_ones_and_stay_apart_from_them() -> N
     earlier, later = PendingWrites(), PendingWrites()
     earlier.put_object_sync("n1", "u1", ObjectSync(WEB, 1))
     earlier.put_object_sync("n2", "u2", ObjectSync(WEB, 1))
+    earlier.node_states["n2"] = NodeState("u", 1)
     later.forget_node("n2")
     later.put_object_sync("n1", "u1", None)
     later.put_object_sync("n1", "u3", ObjectSync(WEB, 3))
@@ -44,6 +45,7 @@ def test_later_writes_come_over_the_earlier_ones_and_stay_apart_from_them() -> N
     later.put_object_sync("n1", "u4", ObjectSync(WEB, 4))
     assert earlier.object_syncs_of("n1", {}) == {"u3": ObjectSync(WEB, 3)}
     assert earlier.object_syncs_of("n2", {"u2": ObjectSync(WEB, 9)}) == {}
+    assert earlier.node_state_of("n2", NodeState("u", 1)) == NodeState()
     assert earlier.nodes() == {"n1", "n2"}
 
 

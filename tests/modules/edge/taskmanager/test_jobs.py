@@ -15,7 +15,7 @@ from edgehub.settings import EdgeHubSettings
 from modules.apimachinery.node_jobs import API_VERSION
 from modules.edge.taskmanager.checks import MachineReading
 from modules.edge.taskmanager.module import LONGEST_SPEC, REPORT_GAP, TaskManager, TaskManagerSettings
-from modules.edge.taskmanager.pulls import DEADLINE, FAILED
+from modules.edge.taskmanager.pulls import DEADLINE, FAILED, LONGEST_DELAY
 from modules.edge.taskmanager.refusals import REASON, refusal_of
 from modules.lab.doubles.memory_cloud import MemoryCloud
 from tests.modules.edge.taskmanager.jobs import ROW, FakeMachine, Node
@@ -86,10 +86,10 @@ def test_pulls_are_tried_again_until_the_time_of_the_job_is_over(bee: Harness) -
     assert node.ends()[-1] == ("Pull", True, "")
     node.runtime.remove_image(node.runtime.list_images()[0].spec)
     node.cannot_pull(1000)
-    node.job("imageprepulljob/q", pull(OTHER, retryTimes=100, timeoutSeconds=100))
-    bee.run_for(200)
+    node.job("imageprepulljob/q", pull(OTHER, retryTimes=100, timeoutSeconds=200))
+    bee.run_for(200 + LONGEST_DELAY)
     assert images_of(node) == [{"image": OTHER, "status": "False", "reason": "the time of the job is over"}]
-    assert DEADLINE > 100
+    assert DEADLINE > 200
 
 
 def test_an_image_that_is_here_is_not_pulled_again(bee: Harness) -> None:

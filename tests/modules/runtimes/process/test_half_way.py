@@ -6,18 +6,20 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from modules.runtimes.engine.errors import ShimGoneError
-from modules.runtimes.process import shim_manager
+from modules.runtimes.engine.errors import RunFailedError, ShimGoneError
+from modules.runtimes.process import shim_manager, streams
 from modules.runtimes.process.shim_client import ShimClient
 from modules.runtimes.process.shim_manager import ShimManager, _kill_if_marked
 from modules.runtimes.process.shim_spawner import ShimSpawner
 from modules.runtimes.shim import roots, spawner
+from modules.runtimes.shim.protocol import to_memory_file
 from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call
 
 
@@ -97,11 +99,38 @@ def test_a_spawner_that_is_stopped_before_its_probe_was_asked_for_leaves_no_sock
     assert not census().more_than(before)
 
 
+def test_a_file_in_memory_that_cannot_be_written_is_closed() -> None:
+    def make(failing: Failing) -> Attempt:
+        def run() -> None:
+            with failing.kernel_calls():
+                os.close(to_memory_file("test", {"args": ["true"]}))
+
+        return Attempt(run)
+
+    assert fail_at_each_call(make) >= 3
+
+
+def test_a_command_whose_shim_does_not_answer_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have been started all the same."""
+    monkeypatch.setattr(streams, "_ANSWER_SECONDS", 0)
+    begun = list[str]()
+
+    def begin(operation: str, *_: object, **__: object) -> tuple[int, Future[object]]:
+        begun.append(operation)
+        return 1, Future()
+
+    with pytest.raises(RunFailedError, match="does not answer"):
+        streams._ask(cast("Any", SimpleNamespace(begin=begin)), "run a command", "exec", [])
+    assert begun == ["exec", "kill-exec"]
+
+
 def test_no_request_outlives_its_connection() -> None:
     """Whoever waits for an answer is told that none comes, and a request that was not sent is not waited for."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     client = ShimClient(ours, lambda _: None, lambda: None)
     _, answer = client.begin("signal", number=0)
+    with pytest.raises(TypeError):
+        client.begin("signal", number=object())
     theirs.close()
     for _ in range(3):
         with pytest.raises(ShimGoneError):

@@ -1,23 +1,27 @@
 """Copies, locks and work on images that fail half-way: what they have left."""
 
+import errno
 import os
 import subprocess
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import Mock
 
 import msgspec
 import pytest
 
 from beehive.simulation import Simulation
-from modules.runtimes.oci.images import ImageRoot, ImageStore
+from modules.runtimes.oci.images import ImageRoot, ImageStore, copied_roots, idmapping
 from modules.runtimes.oci.images.copied_roots import copy_layers
 from modules.runtimes.oci.images.declared_volumes import make_declared_volumes
 from modules.runtimes.oci.images.errors import NoSuchObjectError
 from modules.runtimes.oci.images.model import LayerUsage, StorageUsage
 from modules.runtimes.oci.images.pulls import PullsUnderWay
 from modules.runtimes.oci.images.store import Layers
-from modules.runtimes.oci.images.worker import platforms
+from modules.runtimes.oci.images.worker import exporting, platforms, pulling
 from modules.runtimes.oci.images.worker.inside import StepBudget, open_inside
 from modules.runtimes.oci.images.worker.publication import Disk
 from modules.runtimes.oci.images.worker.store_layout import StoreLayout
@@ -80,6 +84,56 @@ def test_files_are_closed_after_a_failure_of_any_call(
         return Attempt(run, left=lambda: sorted(each.name for each in scratch.glob("copy*.new")), is_repeatable=False)
 
     assert fail_at_each_call(make) >= calls
+
+
+def test_a_copy_is_whole_where_files_have_no_attributes_and_end_with_a_hole(
+    scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel says both by errors."""
+    monkeypatch.setattr(os, "listxattr", Failing(0, OSError(errno.ENOTSUP, "no attributes")).call(os.listxattr))
+    (scratch / "file").write_bytes(b"text")
+    os.truncate(scratch / "file", 1 << 20)
+    with copied_roots._open(scratch / "file", os.O_RDONLY) as file:
+        assert copied_roots._attributes(file) == {}
+        parts = list(copied_roots._parts(file, 1 << 20))
+    assert (parts[0][0], len(parts), parts[0][1] < 1 << 20) == (0, 1, True)
+
+
+def test_a_mapped_mount_that_cannot_be_made_is_closed(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def make(failing: Failing) -> Attempt:
+        def call(number: int, *_: object) -> int:
+            return os.open(scratch, os.O_PATH) if number == idmapping._OPEN_TREE else 0
+
+        monkeypatch.setattr(idmapping, "_call", failing.call(call))
+        return Attempt(lambda: idmapping._mount_mapped(scratch, 0, scratch), is_repeatable=False)
+
+    assert fail_at_each_call(make) == 3
+
+
+def test_an_archive_that_cannot_be_written_leaves_no_part(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(path: Path, *_: object) -> None:
+        path.touch()
+        raise PlannedError
+
+    monkeypatch.setattr(exporting, "_write", write)
+    with pytest.raises(PlannedError):
+        exporting.export_image({"archive": str(scratch / "image.tar")}, StoreLayout(scratch), cast("Any", None))
+    assert not list(scratch.iterdir())
+
+
+def test_a_layer_that_cannot_be_unpacked_is_fetched_anew(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of it is kept, and the process that unpacks is ended."""
+    done = list[str]()
+    blob = SimpleNamespace(descriptor=0, remove=lambda: done.append("removed"))
+    downloads = SimpleNamespace(start=lambda *_: None, wait=lambda _: blob)
+    unpacker = SimpleNamespace(add_layer=Failing(0).call(print), close=lambda: done.append("closed"))
+    for name, double in (("Downloads", downloads), ("Unpacker", unpacker), ("LayersProgress", Mock())):
+        monkeypatch.setattr(pulling, name, lambda *_, double=double: double)
+    work, found = Mock(layout=StoreLayout(scratch)), Mock()
+    found.manifest.layers, found.config.diff_ids = [Mock(size=1)], ["sha256:1"]
+    with pytest.raises(PlannedError):
+        pulling._add_layers(work, found, ("sha256:1",), 1)
+    assert done == ["removed", "closed"]
 
 
 @pytest.mark.parametrize("error", [PlannedError(), RuntimeError("of this test")])

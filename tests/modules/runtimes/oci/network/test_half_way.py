@@ -1,14 +1,17 @@
 """What is left of pods' networks and namespaces that cannot be made."""
 
 import os
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from beehive.clock import RealClock
-from modules.runtimes.oci.network import user_namespaces
+from modules.runtimes.oci.network import nf_tables, pod_init, user_namespaces
 from modules.runtimes.oci.network.errors import PodNetworkError
 from modules.runtimes.oci.network.plugin import PluginRunner
+from modules.runtimes.oci.network.pod_init import end_pod_init
 from modules.runtimes.oci.network.turns import MOST_CHAINS, Turns
 from modules.runtimes.oci.network.user_namespaces import IdRange, UserMapping, pin_with_users
 from tests.support.failing import Attempt, Failing, PlannedError, fail_at_each_call, left_by_repeating
@@ -57,6 +60,41 @@ def test_a_sandbox_whose_turn_ends_with_an_error_gives_it_back(way: str) -> None
     for _ in range(MOST_CHAINS):
         cycle()
     assert not left_by_repeating(cycle, turns)
+    turns._changed.wait_for = Failing(0).call(turns._changed.wait_for)  # type: ignore[method-assign]
+    with pytest.raises(PlannedError), getattr(turns, way)("a"):
+        pass
+    assert not turns.concern("a")
+
+
+@pytest.mark.parametrize("operation", [pod_init._has_ended, lambda _: end_pod_init(Path())], ids=["look", "end"])
+def test_the_descriptor_of_a_pods_first_process_is_closed(
+    monkeypatch: pytest.MonkeyPatch, operation: Callable[[int], object]
+) -> None:
+    with subprocess.Popen("/bin/true") as process:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        monkeypatch.setattr(pod_init, "_pid", lambda _: process.pid)
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "waitid", lambda *_: None)
+
+            def make(failing: Failing) -> Attempt:
+                def run() -> None:
+                    with failing.kernel_calls():
+                        operation(process.pid)
+
+                return Attempt(run)
+
+            assert fail_at_each_call(make) >= 1
+
+
+def test_a_channel_to_the_firewall_that_cannot_be_set_up_is_closed() -> None:
+    def make(failing: Failing) -> Attempt:
+        def run() -> None:
+            with failing.kernel_calls():
+                nf_tables._open().close()
+
+        return Attempt(run)
+
+    assert fail_at_each_call(make) >= 1
 
 
 def test_plugins_that_have_ended_leave_nothing(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from beehive.clock import RealClock
 from modules.runtimes.engine.errors import BadRequestError
 from modules.runtimes.engine.records import PodAddresses
 from modules.runtimes.oci.network import pod_network
-from modules.runtimes.oci.network.attachment import FILE, Attachment, write_attachment
+from modules.runtimes.oci.network.attachment import FILE, Attachment, read_attachment, write_attachment
 from modules.runtimes.oci.network.errors import NetworkConfigurationError, PodNetworkError, TryAgainLaterError
 from modules.runtimes.oci.network.plugin import PluginRunner
 from modules.runtimes.oci.network.pod_network import PodNetwork
@@ -150,6 +150,21 @@ def test_rules_are_looked_after_until_the_last_sandbox_is_detached(
     machine.network.close()
     rules.begin()
     assert rules._thread is None, "nothing is looked for after the end"
+
+
+def test_a_sandbox_is_bound_to_an_address_that_its_end_will_know(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What binds it would stay for ever after a kill between the two."""
+    machine.plugin("first", ADDRESS)
+    machine.configure({"type": "first"})
+    kept = list[Attachment | None]()
+    default = SimpleNamespace(configuration=None, sender_of=lambda _: SimpleNamespace(mac=b""))
+    default.senders = SimpleNamespace(bind=lambda _: kept.append(read_attachment(machine.sandbox)))
+    monkeypatch.setattr(machine.network, "_default", default)
+    monkeypatch.setattr(pod_network, "announce", lambda *_: None)
+    machine.attach()
+    assert [each is not None and each.result is not None for each in kept] == [True]
 
 
 def test_plugins_with_nothing_to_do_are_left_out(machine: Machine) -> None:
