@@ -7,6 +7,7 @@ them, and most are a megabyte each. `shutil` tries bz2 and lzma.
 
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -48,3 +49,12 @@ def import_without(name: str, other: str) -> None:
         import_module(name)
     finally:
         del sys.modules[other]
+
+
+def hash_without_openssl() -> None:
+    """Import hashlib with the functions of Python's own; some distributions leave them out.
+
+    OpenSSL's take three megabytes. They are faster for large files, which an agent reads in processes of their own.
+    """
+    if find_spec("_md5") is not None:
+        import_without("hashlib", "_hashlib")

@@ -57,6 +57,16 @@ print("inspect" in sys.modules, msgspec.json.decode(b'{"names": {"a": 1}}', type
 import typing_extensions
 print(typing_extensions.__name__ in sys.modules)
 """
+_HASHED = """
+import sys
+from protos.postponed import hash_without_openssl
+if sys.argv[1:]:
+    sys.modules["_md5"] = None  # as on Fedora
+hash_without_openssl()
+import hashlib
+digests = [hashlib.new(name, b"web").hexdigest()[:8] for name in ("md5", "sha1", "sha256", "sha512", "blake2b")]
+print("_hashlib" in sys.modules, *digests)
+"""
 
 
 def _printed(code: str, *arguments: str) -> str:
@@ -84,3 +94,10 @@ def test_calls_of_grpc_do_not_load_asyncio(tmp_path: Path) -> None:
 
 def test_a_module_does_without_another_that_is_there_for_all_others() -> None:
     assert _printed(_WITHOUT) == "False {'a': 1}\nTrue"
+
+
+def test_digests_do_not_load_openssl() -> None:
+    """They are the same with it, where Python has none of its own."""
+    digests = " 2567a5ec ca84d134 4b5e57f6 cbead8fe 52f42a28"
+    assert _printed(_HASHED) == "False" + digests
+    assert _printed(_HASHED, "without") == "True" + digests

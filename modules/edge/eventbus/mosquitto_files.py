@@ -1,13 +1,13 @@
 """The directory of the internal broker: its files, its user, and the process that an earlier edgecore has left."""
 
 import base64
-import hashlib
 import os
 import pwd
 import secrets
 import select
 import shutil
 import signal
+from _hashlib import pbkdf2_hmac  # hashlib has none, see `hash_without_openssl`
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -94,7 +94,7 @@ def write_files(broker: InternalBroker, user: Owner) -> None:
 
 def password_line(user: str, password: str, salt: bytes) -> str:
     """Return the line of mosquitto's password file for a user (PBKDF2 with SHA-512)."""
-    digest = hashlib.pbkdf2_hmac("sha512", password.encode(), salt, _ROUNDS)
+    digest = pbkdf2_hmac("sha512", password.encode(), salt, _ROUNDS)
     return f"{user}:$7${_ROUNDS}${base64.b64encode(salt).decode()}${base64.b64encode(digest).decode()}\n"
 
 

@@ -10,8 +10,7 @@ from protos.postponed import import_without, postpone
 __all__ = ["main"]
 
 _LATER: Final = (
-    "asyncio", "bz2", "calendar", "grpc.aio", "inspect", "lzma", "msgspec.inspect", "pickle", "ssl", "textwrap",
-    "tokenize",
+    "asyncio", "bz2", "calendar", "grpc.aio", "inspect", "lzma", "msgspec.inspect", "ssl", "textwrap", "tokenize",
 )  # fmt: skip
 """Modules that other libraries import and rarely use, or that a node uses only later."""
 

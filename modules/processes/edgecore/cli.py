@@ -33,6 +33,7 @@ from modules.processes.edgecore.config.dangers import is_unisolated_root
 from modules.processes.edgecore.location import NodeLocation, add_location, node_location
 from modules.processes.edgecore.rootless import enter_namespaces
 from modules.processes.edgecore.starting import hold_start
+from protos.postponed import hash_without_openssl
 
 PROCESS: Final = "modules.processes.edgecore.process:run"
 """The function that runs the node; a `RunProcess`."""
@@ -196,6 +197,7 @@ def run(chosen: argparse.Namespace) -> int:
         say(f"error: cannot start: {error}")
         return ExitCode.START_FAILED
     collect_once()
+    hash_without_openssl()
     process = cast("RunProcess", _imported(PROCESS))
     try:
         path = recording_path(chosen.record)

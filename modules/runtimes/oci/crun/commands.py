@@ -8,7 +8,6 @@ its file.
 import contextlib
 import json
 import os
-import secrets
 import signal
 import subprocess
 from collections.abc import Sequence
@@ -57,7 +56,7 @@ class Command:
         self._container = container
         self._directory = directory
         self._process = process
-        self._name = secrets.token_hex(8)
+        self._name = os.urandom(8).hex()
         self._child: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:

@@ -17,25 +17,28 @@ import modules.edge
 START: Final = """
 import sys
 from modules.processes.edgecore.__main__ import leave_out
+from protos.postponed import hash_without_openssl
 leave_out()
-from modules.processes.edgecore import cli, process
+from modules.processes.edgecore import cli
+hash_without_openssl()
+from modules.processes.edgecore import process
 cli._chosen(['run', '--root', '/x'])
 """
 LOADED: Final = "print(*(name for name, module in sys.modules.items() if getattr(module, '__spec__', None)))"
 """Without what stands in for a module that is loaded later."""
 LATER: Final = (
-    "_bz2", "_lzma", "argcomplete", "ast", "asyncio", "beehive.http.client", "beehive.http.server",
+    "_bz2", "_hashlib", "_lzma", "argcomplete", "ast", "asyncio", "beehive.http.client", "beehive.http.server",
     "beehive.http.spdy", "beehive.simulation", "beehive.trace.contents", "beehive.trace.frames",
     "beehive.trace.reader", "beehive.trace.stream_recorder", "beehive.trace.writer", "calendar", "cryptography",
-    "dataclasses", "difflib", "dis", "email", "google.protobuf.text_format", "grpc", "gzip", "h11", "html",
+    "dataclasses", "difflib", "dis", "email", "google.protobuf.text_format", "grpc", "gzip", "h11", "hmac", "html",
     "http.client", "inspect", "jeepney", "jinja2", "modules.cloud", "modules.edge.eventbus.module",
     "modules.kubectl.cli", "modules.lab", "modules.processes.cloudcore", "modules.processes.edgecore.backup",
     "modules.processes.edgecore.doctor", "modules.processes.edgecore.local",
     "modules.processes.edgecore.other_commands", "modules.processes.edgecore.store_commands",
     "modules.processes.edgecore.trace", "modules.processes.edgecore.trace_commands", "modules.runtimes.docker",
     "modules.runtimes.oci.metrics", "msgpack", "multiprocessing", "paho", "pickle", "prometheus_client", "protos.csi",
-    "protos.deviceplugin", "psutil", "rich", "sqlalchemy", "ssl", "textual", "textwrap", "tokenize", "tomllib",
-    "typing_extensions", "websockets",
+    "protos.deviceplugin", "psutil", "rich", "secrets", "sqlalchemy", "ssl", "textual", "textwrap", "tokenize",
+    "tomllib", "typing_extensions", "websockets",
 )  # fmt: skip
 """Loaded by commands, or with the first request, probe, volume, device or module that needs them."""
 STARTED: Final = ("devicetwin", "eventbus", "taskmanager")
