@@ -500,11 +500,21 @@ def test_what_was_sent_to_a_module_before_its_start_begins_nothing(outcome: str,
         (0.9, 2, "Killing u", 0.9),
         (9.0, 5, "Killing u", 4.999),
         (4.0, 5, "Killing u", 4.0),
+        (3.2, 2, "FailedPreStopHook u spec.containers{a}", 3.2),
         (3.2, 2, "FailedPreStopHook u", 3.2),
         (3.2, 2, "synced u", 3.2),
         (3.2, 0, "Killing u", 3.2),
     ],
-    ids=["late", "in time", "late, with more time", "in its time", "failed", "without Events", "without a limit"],
+    ids=[
+        "late",
+        "in time",
+        "late, with more time",
+        "in its time",
+        "failed",
+        "failed, in an older run",
+        "without Events",
+        "without a limit",
+    ],
 )
 def test_a_hook_that_did_not_fail_ended_within_the_grace_period(
     took: float, limit: int, reported: str, ends: float

@@ -102,6 +102,16 @@ def test_probes_of_a_container_at_once_begin_one_after_the_other() -> None:
     assert [turns.begin(EDGED, "probed c", 1.0) for _ in range(3)] == [1.8, 1.9, None]
 
 
+def test_turns_of_earlier_versions_have_shorter_names() -> None:
+    """Those did not tell a container's probes apart, nor the Events of a pod's containers."""
+    turns = RecordedTurns(
+        [turn(2.0, "probed c", 1.9), turn(3.0, "Killing u"), turn(5.0, "Killing u spec.containers{a}")]
+    )
+    assert turns.begin(EDGED, "probed c liveness", 1.0) == 1.9
+    assert turns.taken_at(EDGED, "Killing u spec.containers{b}", None, 2.9) == 3.0
+    assert turns.taken_at(EDGED, "Killing u spec.containers{a}", None, 2.9) == 2.9
+
+
 class Working(Actor):
     """An actor that notes when it begins."""
 

@@ -202,7 +202,7 @@ class RecordedRuntime:
         if not (limit and self._reported) or answer.end < now + least:
             return answer.end
         failed = f"{Reason.FAILED_PRE_STOP_HOOK} {self._pod_of(call)}"
-        is_failed = any(note.text == failed and note.time > answer.begin for note in self._reported)
+        is_failed = any(note.text.startswith(failed) and note.time > answer.begin for note in self._reported)
         return answer.end if is_failed else now + least - _BEFORE
 
     def _record_change(self, call: CriCall, end: float) -> None:
