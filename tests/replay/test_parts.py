@@ -364,6 +364,12 @@ def test_a_frame_that_the_cloud_had_read_is_confirmed_also_when_it_comes_later()
     assert confirmed == [(2.0, 2), (3.0, 1)]
 
 
+def test_a_rotated_log_is_nothing_that_edged_decides_on_by_its_trace() -> None:
+    """The size of a log is in no trace; nor is whether the runtime has opened the log of a new container yet."""
+    call = CriCall(1.0, 1, 0, 1, HOUSEKEEPER, "reopen_container_log", b'{"container_id":"c"}', b"", "", "", 0.0)
+    assert RunOutputs(NODE, frozenset()).outputs([call]) == []
+
+
 def test_questions_over_the_server_are_nothing_that_edged_does() -> None:
     """Neither are they answered to edged, nor are they missed in a replay."""
     asked = CriCall(1.0, 1, 0, 1, SERVER, "exec_sync", b'{"container_id":"c"}', b"", "", "", 0.0)
