@@ -20,7 +20,7 @@ from beehive.module_timers import Continuation, ModuleTimer, ModuleTimers
 from beehive.names import OK
 from beehive.resource import Side
 from beehive.runtime import RunningActor
-from beehive.trace_context import TraceContext, own_context
+from beehive.trace_context import NO_TURN, TraceContext, own_context
 from beehive.turn_clock import TurnClock
 
 if TYPE_CHECKING:
@@ -252,10 +252,11 @@ class Module(Actor):
 
     def __handle(self, delivery: Delivery) -> None:
         hive = self.hive
+        context = self.__context
         if not hive.taps:
+            context.began = context.wall = NO_TURN
             delivery.handler(self, delivery.message)
             return
-        context = self.__context
         context.span, context.trace = delivery.span, delivery.trace
         begin = self.__monotonic()
         if self.has_turn_clock:
@@ -276,6 +277,7 @@ class Module(Actor):
 
     def __handle_other(self, item: Any) -> None:
         context = self.__context
+        context.began = context.wall = NO_TURN
         if item.__class__ is not Continuation:
             context.span = context.trace = 0
             self._actor_handle(item)

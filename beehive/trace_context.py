@@ -14,7 +14,10 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+NO_TURN: Final = -math.inf
+"""When a turn began that is unknown."""
 
 
 class TraceContext:
@@ -27,7 +30,7 @@ class TraceContext:
         """Name of the actor; empty outside of an actor."""
         self.span = 0
         self.trace = 0
-        self.began = self.wall = -math.inf
+        self.began = self.wall = NO_TURN
         """When the present turn of a module with a `TurnClock` began, by the monotonic and by the wall clock."""
 
 

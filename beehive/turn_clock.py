@@ -6,8 +6,8 @@ from typing import Final
 from beehive.clock import Clock, Timer
 from beehive.trace_context import current_context
 
-_LONGEST: Final = 1.0
-"""The time of a turn stands still for so many seconds. A turn that seems longer began before the hive was observed."""
+_LONGEST: Final = 10.0
+"""The time of a turn stands still for so many seconds; a busy machine, or one that stood still, may need some."""
 
 
 class TurnClock(Clock):

@@ -32,6 +32,8 @@ _log = logging.getLogger(__name__)
 
 HOUSEKEEPER: Final = "edged/housekeeper"
 """Name of the actor that collects garbage and rotates logs."""
+PRESSURES: Final = "pressures"
+"""Name of the turn in which edged takes the pressures on the node."""
 
 
 class Chore(msgspec.Struct, frozen=True):
@@ -191,7 +193,7 @@ class Housekeeping:
             lambda uid, message, grace_period, disruption: kills.post(
                 eviction(uid, message, grace_period, disruption=disruption)
             ),
-            lambda pressures: call_soon(partial(reporter.set_pressures, pressures)),
+            lambda pressures: call_soon(partial(reporter.set_pressures, pressures), PRESSURES),
         )
         with_images = any(threshold.signal.startswith("imagefs.") for threshold in settings.eviction.thresholds)
         usage = UsageReader(self._runtime, self._machine_info, settings.root, with_images=with_images)

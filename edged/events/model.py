@@ -29,6 +29,12 @@ class Occurrence(Struct, frozen=True, gc=False):
     at: Nanoseconds
 
 
+def turn_of_event(occurrence: Occurrence) -> str:
+    """Return the name of the turn in which edged takes an Event: containers of a pod are stopped at once."""
+    about = occurrence.about
+    return " ".join(filter(None, (occurrence.reason, about.uid, about.field_path)))
+
+
 def shortened(message: str) -> str:
     """Return the message, cut to `MOST_CHARACTERS`."""
     return message if len(message) <= MOST_CHARACTERS else message[: MOST_CHARACTERS - 1] + "…"

@@ -277,7 +277,7 @@ class ProbeManager:
         except TargetError as error:
             self._handle_result(uid, watch, due, ProbeResult(ProbeOutcome.UNKNOWN, str(error)))
             return
-        attempt = ProbeAttempt(watch.container.id, target, watch.timing.limit)
+        attempt = ProbeAttempt(watch.kind, watch.container.id, target, watch.timing.limit)
         self._workers.submit(
             uid, attempt, lambda result: self._handle_result(uid, watch, due, result), lambda: watch.due == due
         )

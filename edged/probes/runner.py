@@ -8,7 +8,7 @@ import msgspec
 from edged.cri.contract import ContainerId, ContainerRuntime
 from edged.cri.errors import CriError, DeadlineExceededError
 from edged.errors import NetworkError, ShortageError
-from edged.probes.model import ProbeOutcome, ProbeResult
+from edged.probes.model import ProbeKind, ProbeOutcome, ProbeResult
 from edged.probes.network import Network
 from edged.probes.targets import ExecTarget, GrpcTarget, HttpTarget, Target, TcpTarget
 
@@ -21,6 +21,7 @@ _TRIES = 3
 class ProbeAttempt(msgspec.Struct, frozen=True):
     """One probe to make. `seconds` is its time limit."""
 
+    kind: ProbeKind
     container: ContainerId
     target: Target
     seconds: int

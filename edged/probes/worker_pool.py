@@ -24,7 +24,12 @@ _SPARE = 2
 PROBER: Final = "edged/prober"
 """Name of the actors."""
 PROBED: Final = "probed"
-"""First word of the turn in which edged takes the result of a probe; the container's id follows."""
+"""First word of the turn in which edged takes the result of a probe; the container's id and the probe's kind follow."""
+
+
+def turn_of(attempt: ProbeAttempt) -> str:
+    """Return the name of the turn in which edged takes the result of a probe: a container's probes are made at once."""
+    return f"{PROBED} {attempt.container} {attempt.kind.value}"
 
 
 class CompletedProbe(msgspec.Struct, frozen=True):
@@ -55,8 +60,7 @@ class ProbeWorker(Actor):
         if isinstance(message, Assignment):
             begun = self.clock.monotonic()
             completed = CompletedProbe(message.number, self._runner.run(message.attempt))
-            turn = f"{PROBED} {message.attempt.container}"
-            self._context.call_soon(lambda: self._pool.complete(completed), turn, begun)
+            self._context.call_soon(lambda: self._pool.complete(completed), turn_of(message.attempt), begun)
 
 
 class _Waiting(msgspec.Struct, frozen=True):

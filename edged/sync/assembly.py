@@ -17,6 +17,7 @@ from edged.chains.writer import ChainWriter, WriteChains
 from edged.cri.contract import ContainerRuntime
 from edged.devices.node_devices import NodeDevices
 from edged.events import EventRecorder, Occurrence
+from edged.events.model import turn_of_event
 from edged.events.node import NodeEvents
 from edged.events.pods import PodEvents
 from edged.events.reporter import EventReporter
@@ -168,8 +169,7 @@ class Assembly:
 
     def _record_event(self, occurrence: Occurrence) -> None:
         """Report an Event of Kubernetes; on any thread. It leaves with the others of its second, so its turn counts."""
-        turn = f"{occurrence.reason} {occurrence.about.uid}"
-        self._module.call_soon(lambda: self._event_reporter.report(occurrence), turn)
+        self._module.call_soon(lambda: self._event_reporter.report(occurrence), turn_of_event(occurrence))
 
     def _write_chains_after(self, seconds: float) -> None:
         """Have the changed chains written in some seconds; on any thread."""

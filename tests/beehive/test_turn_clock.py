@@ -43,7 +43,8 @@ class Reader(Module):
     [
         pytest.param(0.9, True, (0.0, 0.9), id="observed"),
         pytest.param(0.9, False, (0.9, 0.0), id="not observed"),
-        pytest.param(1.1, True, (1.1, 0.0), id="a turn without end must not stop the clock"),
+        pytest.param(9.0, True, (0.0, 9.0), id="observed, on a machine that stood still"),
+        pytest.param(11.0, True, (11.0, 0.0), id="a turn without end must not stop the clock"),
     ],
 )
 def test_time_in_a_turn(works: float, observed: bool, passed: tuple[float, float]) -> None:
@@ -53,7 +54,7 @@ def test_time_in_a_turn(works: float, observed: bool, passed: tuple[float, float
         bee.start()
         for _ in range(2):
             bee.hive.send("reader", bee.message("any", "update"))
-            bee.run_for(10.0)
+            bee.run_for(100.0)
     assert seen == [passed] * 6
 
 
@@ -110,3 +111,42 @@ def test_it_is_the_hives_clock_in_all_else() -> None:
         assert seen == [(3, 0.0)]
         clock.close()
         assert bee.clock.pending() == 0
+
+
+class Late(Module):
+    """Notes by how much its clock is behind, for each message and when it stops."""
+
+    name = "late"
+    has_turn_clock = True
+
+    def __init__(self, seen: list[float]) -> None:
+        super().__init__()
+        self._seen = seen
+
+    @handles()
+    def read(self, _message: Message) -> None:
+        """Read the clock."""
+        self._read()
+
+    def on_stop(self) -> None:
+        """Read the clock."""
+        self._read()
+
+    def _read(self) -> None:
+        self._seen.append(round(self.runtime.clock.now() - self.clock.now(), 6))
+
+
+@pytest.mark.parametrize("observed", [True, False])
+def test_a_turn_that_is_over_stops_no_clock(*, observed: bool) -> None:
+    """Neither in the next turn, which nobody may observe any more, nor when the module stops."""
+    seen: list[float] = []
+    with Harness(taps=(mock.Mock(),)) as bee:
+        bee.add(Late, seen)
+        bee.start()
+        bee.hive.send("late", bee.message("any", "update"))
+        bee.run_for(3.0)
+        if not observed:
+            bee.hive.taps.clear()
+            bee.hive.send("late", bee.message("any", "update"))
+            bee.run_for(3.0)
+    assert seen == [0.0] * (2 if observed else 3)

@@ -1,9 +1,9 @@
 """Renews the recorded fixtures, on purpose: `python -m tests.replay.fixtures`.
 
-`crashes`, `init`, `mounts` and `late_settings` are one pod's causes out of simulated runs, and must be done by today's
-code as they were recorded. `no_grace` was recorded with a changed decision, containers get two seconds to end instead
-of what their pod says, and must be found to be different. `process`, `deletions` and `rules` are real processes, as
-they were recorded; the last two on a very busy machine.
+`crashes`, `init`, `mounts`, `late_settings` and `offline` are one pod's causes out of simulated runs, and must be done
+by today's code as they were recorded. `no_grace` was recorded with a changed decision, containers get two seconds to
+end instead of what their pod says, and must be found to be different. `process`, `deletions` and `rules` are real
+processes, as they were recorded; the last two on a very busy machine.
 """
 
 import sys
@@ -81,6 +81,10 @@ FIXTURES: Final = {
             (),
         ),
         "files",
+    ),
+    "offline": Fixture(
+        Plan(5, 1, 18.0, (WorkloadStep(1.0, "runs", Shape.PLAIN),), (Fault(1.03, FaultKind.CUT, seconds=14.0),)),
+        "runs",
     ),
 }
 """Fixtures that today's code must reproduce, by name."""

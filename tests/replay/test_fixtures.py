@@ -48,8 +48,11 @@ def _slower(entry: BackOffEntry | None, event: Nanoseconds, now: Nanoseconds, po
 PLANTED: Final[dict[str, tuple[str, Callable[..., Any]]]] = {
     "crashes": ("edged.pods.backoff.advance", _slower),
     "late_settings": ("edged.sync.loop.SyncLoop.handle_dependency_change", lambda *_: None),
+    "offline": ("edged.sync.loop.SyncLoop.handle_status_period", lambda *_: None),
 }
-"""A wrong function that each notices: a longer back-off, and no sync of the pod that waits for its ConfigMap."""
+"""A wrong function that each notices: a longer back-off, no sync of the pod that waits for its ConfigMap, and no status
+that is sent again (all else that a status period does follows from the node's report, too).
+"""
 
 
 @pytest.mark.parametrize("name", PLANTED)

@@ -364,6 +364,12 @@ def test_a_frame_that_the_cloud_had_read_is_confirmed_also_when_it_comes_later()
     assert confirmed == [(2.0, 2), (3.0, 1)]
 
 
+def test_a_rotated_log_is_nothing_that_edged_decides_on_by_its_trace() -> None:
+    """The size of a log is in no trace; nor is whether the runtime has opened the log of a new container yet."""
+    call = CriCall(1.0, 1, 0, 1, HOUSEKEEPER, "reopen_container_log", b'{"container_id":"c"}', b"", "", "", 0.0)
+    assert RunOutputs(NODE, frozenset()).outputs([call]) == []
+
+
 def test_questions_over_the_server_are_nothing_that_edged_does() -> None:
     """Neither are they answered to edged, nor are they missed in a replay."""
     asked = CriCall(1.0, 1, 0, 1, SERVER, "exec_sync", b'{"container_id":"c"}', b"", "", "", 0.0)
@@ -500,11 +506,21 @@ def test_what_was_sent_to_a_module_before_its_start_begins_nothing(outcome: str,
         (0.9, 2, "Killing u", 0.9),
         (9.0, 5, "Killing u", 4.999),
         (4.0, 5, "Killing u", 4.0),
+        (3.2, 2, "FailedPreStopHook u spec.containers{a}", 3.2),
         (3.2, 2, "FailedPreStopHook u", 3.2),
         (3.2, 2, "synced u", 3.2),
         (3.2, 0, "Killing u", 3.2),
     ],
-    ids=["late", "in time", "late, with more time", "in its time", "failed", "without Events", "without a limit"],
+    ids=[
+        "late",
+        "in time",
+        "late, with more time",
+        "in its time",
+        "failed",
+        "failed, in an older run",
+        "without Events",
+        "without a limit",
+    ],
 )
 def test_a_hook_that_did_not_fail_ended_within_the_grace_period(
     took: float, limit: int, reported: str, ends: float

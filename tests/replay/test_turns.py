@@ -11,7 +11,7 @@ from beehive.clock import Timer
 from beehive.delivery import ANSWER
 from beehive.simulation import Simulation
 from beehive.testing import Harness
-from beehive.trace import CriCall, Note, NoteKind, TimerFired, TraceHeader
+from beehive.trace import CriCall, Note, NoteKind, Record, TimerFired, TraceHeader
 from beehive.trace.format import FORMAT
 from edged.node.watch import NodeWatch
 from edged.pleg.pleg import Pleg
@@ -102,6 +102,16 @@ def test_probes_of_a_container_at_once_begin_one_after_the_other() -> None:
     assert [turns.begin(EDGED, "probed c", 1.0) for _ in range(3)] == [1.8, 1.9, None]
 
 
+def test_turns_of_earlier_versions_have_shorter_names() -> None:
+    """Those did not tell a container's probes apart, nor the Events of a pod's containers."""
+    turns = RecordedTurns(
+        [turn(2.0, "probed c", 1.9), turn(3.0, "Killing u"), turn(5.0, "Killing u spec.containers{a}")]
+    )
+    assert turns.begin(EDGED, "probed c liveness", 1.0) == 1.9
+    assert turns.taken_at(EDGED, "Killing u spec.containers{b}", None, 2.9) == 3.0
+    assert turns.taken_at(EDGED, "Killing u spec.containers{a}", None, 2.9) == 2.9
+
+
 class Working(Actor):
     """An actor that notes when it begins."""
 
@@ -151,7 +161,7 @@ def test_an_answer_that_waited_behind_a_later_message_comes_behind_it_again() ->
 def run_timers(
     records: list[TimerFired],
     seconds: float,
-    others: tuple[Note, ...] = (),
+    others: tuple[Record, ...] = (),
     *,
     period: bool = False,
     at: float = 0.0,
@@ -217,6 +227,15 @@ def test_a_period_runs_when_it_ran_unless_the_code_has_another_one() -> None:
     records = [fired(3.5, "", 2.0, periodic=True), fired(5.7, "", 2.0, periodic=True)]
     assert run_timers(records, 2.0, period=True) == [3.5, 5.7]
     assert run_timers(records, 4.0, period=True) == [4.0, 8.0]
+
+
+@pytest.mark.parametrize(("sent", "times"), [(0.7, [4.7, 8.7]), (None, [4.0, 8.0])])
+def test_a_period_whose_recording_ended_before_it_begins_with_the_recorded_module(
+    sent: float | None, times: list[float]
+) -> None:
+    """A status period of ten seconds would seem due within a life of eleven, whose edged started two seconds late."""
+    message = () if sent is None else (recorded(1, sent, "request", "pod"),)
+    assert run_timers([], 4.0, message, period=True) == times
 
 
 def test_a_period_that_was_cancelled_leaves_its_recorded_turn_to_the_next() -> None:

@@ -180,6 +180,32 @@ def test_a_probe_that_a_busy_machine_has_made_later_takes_no_reading_from_its_po
     assert found == [["RUNNING", "RUNNING"]]
 
 
+@pytest.mark.parametrize(
+    ("inspected", "states"),
+    [((1.0,), ["CREATED", "RUNNING"]), ((1.0, 1.3), ["CREATED", "RUNNING"]), ((1.4,), ["EXITED", "EXITED"])],
+    ids=["now", "again soon", "later"],
+)
+def test_the_pleg_gets_the_answers_of_one_inspection_however_long_it_took(
+    inspected: tuple[float, ...], states: list[str]
+) -> None:
+    """A container was started between its list and its status, which a busy machine read a tenth of a second later."""
+    simulation, found = Simulation(), list[str]()
+    known = reading(1, 0.5, "CONTAINER_EXITED", "edged/Pleg")
+    calls = [*known, *(one for time in inspected for one in _slow_inspection(time))]
+    runtime = RecordedRuntime(simulation, calls, lambda text: text)
+    simulation.run_for(0.9999)
+    simulation.call(as_actor("edged/Pleg", lambda: found.extend(read(runtime))), name="pleg")
+    simulation.run_for(1.0)
+    simulation.close()
+    assert found == states
+
+
+def _slow_inspection(time: float) -> list[CriCall]:
+    sandboxes, containers, _ = reading(int(10 * time), time, "CONTAINER_CREATED", "edged/Pleg")
+    *_, status = reading(int(10 * time), time + 0.1, "CONTAINER_RUNNING", "edged/Pleg")
+    return [sandboxes, containers, status]
+
+
 def test_the_recorded_pleg_inspects_the_same_pods_at_the_same_times() -> None:
     everything = call(50, 3.0, "list_pod_sandboxes", {"sandbox_filter": None}, [], "edged/Pleg")
     changes = [CriEvent(time, 60, 0, 0, "changed", POD, b"{}") for time in (1.5, 3.5)]

@@ -27,6 +27,8 @@ MODULES: Final = (ModuleName.METAMANAGER, ModuleName.DEVICETWIN, ModuleName.EDGE
 
 POD_UID: Final = "io.kubernetes.pod.uid"
 """Label of sandboxes and containers; see `edged.pods.labels`."""
+ROTATION: Final = "reopen_container_log"
+"""A call that depends on the files of logs alone, which are in no trace."""
 _MOMENT: Final = 1.0
 """Window, in seconds, where a device's changes may be stored together or one by one."""
 _OF_THE_NODE: Final = frozenset({"node", "nodepatch", "nodestatus", "lease"})
@@ -88,6 +90,8 @@ class RunOutputs:
         match record:
             case Delivered() if self._leaves(record) and not is_shutdown(record):
                 return self._message(sent_at(record), record.module, record.way, record.message)
+            case CriCall(method=method) if method == ROTATION:
+                return []
             case CriCall() if self._module in (NODE, ModuleName.EDGED) and record.sender != SERVER_ACTOR:
                 return self._call(record)
             case LinkFrame(direction=Direction.OUT) if self._module in (NODE, ModuleName.EDGEHUB):

@@ -26,6 +26,7 @@ from edged.pods.grace_period import SHORTEST_STOP_SECONDS
 from edged.pods.labels import POD_UID
 from edged.probes.worker_pool import PROBER
 from modules.lab.replay.events import RecordedEvents
+from modules.lab.replay.inspection_reads import InspectionReads
 from modules.lab.replay.lists import LISTS, RecordedLists
 from modules.lab.replay.sequences import LATE, NEAR, RecordedAnswer, Sequences
 from modules.lab.replay.termination import TerminationMessages
@@ -109,6 +110,7 @@ class RecordedRuntime:
         self._pending = self._changes_of_pods(calls)
         """Changes of each pod that this run has not begun yet."""
         self._workers = WorkerReads((call for call in calls if _is_of_workers(call)), self._pod_of, _role_of)
+        self._inspections = InspectionReads((call for call in calls if _asker(call.sender)), _role_of)
         self._synced: dict[str, list[CriEvent]] = {}
         """Results of jobs, by pod."""
         for event in events:
@@ -202,7 +204,7 @@ class RecordedRuntime:
         if not (limit and self._reported) or answer.end < now + least:
             return answer.end
         failed = f"{Reason.FAILED_PRE_STOP_HOOK} {self._pod_of(call)}"
-        is_failed = any(note.text == failed and note.time > answer.begin for note in self._reported)
+        is_failed = any(note.text.startswith(failed) and note.time > answer.begin for note in self._reported)
         return answer.end if is_failed else now + least - _BEFORE
 
     def _record_change(self, call: CriCall, end: float) -> None:
@@ -245,7 +247,7 @@ class RecordedRuntime:
         of_pod, subject = _pod_in(call.request), _subject_in(call.request)
         pod = "" if asker else of_pod or self._lists.pods.get(subject, "")
         before = self._next_change(pod, now)
-        answer = None if asker else self._of_worker(key, call, pod, before)
+        answer = self._of_inspection(key, call) if asker else self._of_worker(key, call, pod, before)
         answer = answer or self._of_this_moment(asker, key, of_pod, now, before)
         if answer is None and of_pod:
             answer = self._put_together(call, self._changed_pods.get(of_pod, 0.0))
@@ -266,6 +268,11 @@ class RecordedRuntime:
             until = self._lists.next_change_at(pod, call.time)
             self._workers.begin(context.actor, context.span, pod, call.time, until, before)
         found = self._workers.answer(context.actor, pod, key) if pod else None
+        return None if found is None else RecordedAnswer(found.time - found.seconds, found.time, found)
+
+    def _of_inspection(self, key: Hashable, call: CriCall) -> RecordedAnswer[CriCall] | None:
+        """Return the answer that the PLEG got in the inspection of this time."""
+        found = self._inspections.answer(call.method, key, call.time)
         return None if found is None else RecordedAnswer(found.time - found.seconds, found.time, found)
 
     def _of_this_moment(

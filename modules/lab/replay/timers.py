@@ -13,9 +13,10 @@ from math import inf
 from typing import Final
 
 from beehive.clock import Timer
-from beehive.trace import Note, Record, TimerFired
+from beehive.trace import Delivered, Note, Record, TimerFired
 from edgehub.module import EdgeHub
 from modules.lab.replay.module_turns import ModuleTurns
+from modules.lab.replay.outputs import sent_at
 
 _NEAR: Final = 0.25
 """Seconds that a timer may be set earlier or later than the recorded one."""
@@ -54,6 +55,9 @@ class RecordedTimers:
                     self._single.setdefault(one.name, []).append(one)
         for timers in self._single.values():
             timers.sort(key=_set_at)
+        sent = (sent_at(one) for one in records if isinstance(one, Delivered) and one.sender == module)
+        self._started = min(sent, default=0.0)
+        """When the module had started, by its first message."""
         self._attempts = [one.time for one in records if isinstance(one, Note) and one.kind == "link"]
         """When the link came up, was lost, or could not be opened."""
 
@@ -102,11 +106,12 @@ class RecordedTimers:
     def take_next(self, function: Callable[[], None], now: float, seconds: float) -> tuple[float, TimerFired | None]:
         """Return when a periodic timer is to run next, and its recorded turn then; infinity after its last time.
 
-        Without the same period in the recorded run, which the code may have changed since, it is after the period.
+        Without the same period in the recorded run, which the code may have changed since, or which may have ended
+        before, it is after the period. The recorded module may have started later than that of the replay.
         """
         turns = self._periodic.get((getattr(function, "__qualname__", type(function).__qualname__), seconds))
         if turns is None:
-            return now + seconds, None
+            return max(now, self._started) + seconds, None
         while turns and _fired_at(turns[0]) < now - _NEAR:
             turns.popleft()
         turn = turns.popleft() if turns else None

@@ -19,7 +19,7 @@ from beehive.delivery import ANSWER
 from beehive.trace import Note
 from beehive.trace_context import current_cause, resumed
 from edged.pod_workers.job import Job
-from edged.probes.worker_pool import PROBED, Assignment
+from edged.probes.worker_pool import Assignment, turn_of
 from edged.sync.events import SYNCED
 from modules.lab.replay.module_turns import ModuleTurns
 from modules.lab.replay.timers import RecordedPeriod, RecordedTimers
@@ -34,6 +34,8 @@ _EARLY: Final = 2.0
 taken, if it is not known when its work began."""
 _LONGEST: Final = 10.0
 """Seconds that a result may have waited to be taken."""
+_OLDER_WORDS: Final = 2
+"""Words in the name of a turn of earlier versions, at most."""
 _MOMENT: Final = 2e-6
 """Seconds by which the beginning of an inspection may differ: it is that of its first call."""
 
@@ -97,7 +99,7 @@ class RecordedTurns:
             since: when the work began, if that is known.
             now: the time.
         """
-        turns = self._turns.get((module, name), deque())
+        turns = self._named(module, name)
         while turns and turns[0].at < now - _LATE:
             turns.popleft()
         if since is None:
@@ -113,6 +115,14 @@ class RecordedTurns:
         turns.remove(found)
         return max(now, found.at)
 
+    def _named(self, module: str, name: str) -> deque[Turn]:
+        """Return the turns of a name: of its first two words, the kind of the turn and its object, if the run has none
+        of the whole name. Earlier versions did not tell apart what one container or pod has several of.
+        """
+        found = self._turns.get((module, name))
+        older = " ".join(name.split(" ")[:_OLDER_WORDS])
+        return self._turns.get((module, older), deque()) if found is None else found
+
     def begin(self, module: str, name: str, now: float) -> float | None:
         """Return when the next work began whose result was taken in a turn of that name; None without any that is near:
         a pod that is synced again after a drawn time takes no work of later, which a message has caused since. Of a
@@ -124,7 +134,7 @@ class RecordedTurns:
             now: when the replay would begin the work.
         """
         latest = self._begun.latest(module, now, _EARLY)
-        turns = self._turns.get((module, name), ())
+        turns = self._named(module, name)
         left = ((one.since, one) for one in turns if not one.is_begun and one.caused_at <= now + _LATE)
         near = ((since, one) for since, one in left if since is not None and now - _LATE <= since <= latest)
         since, found = min(near, key=itemgetter(0), default=(None, None))
@@ -193,7 +203,7 @@ def job_turn(message: object) -> str | None:
 
 def probe_turn(message: object) -> str | None:
     """Return the name of the turn in which edged takes the result of a probe."""
-    return f"{PROBED} {message.attempt.container}" if isinstance(message, Assignment) else None
+    return turn_of(message.attempt) if isinstance(message, Assignment) else None
 
 
 def call_at(clock: Clock, time: float, function: Callable[[], None]) -> None:

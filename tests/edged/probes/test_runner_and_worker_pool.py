@@ -12,7 +12,7 @@ from beehive.simulation import Simulation
 from edged.cri.contract import ContainerId, ExecResult
 from edged.cri.errors import CriError, DeadlineExceededError, NotFoundError, UnavailableError
 from edged.pods.model import PodUid
-from edged.probes.model import ProbeOutcome, ProbeResult
+from edged.probes.model import ProbeKind, ProbeOutcome, ProbeResult
 from edged.probes.runner import ContainerProbeRunner, ProbeAttempt
 from edged.probes.targets import ExecTarget, GrpcTarget, HttpTarget, TcpTarget
 from edged.probes.worker_pool import MAX_WORKERS, MAX_WORKERS_PER_POD, ProbeWorker, ProbeWorkerPool
@@ -65,7 +65,7 @@ def test_a_command_is_run_through_the_runtime(
     actors = Simulation(1)
     runtime = ExecOnly(actors, *results)
     answer = ContainerProbeRunner(runtime, NetworkDouble(actors)).run(
-        ProbeAttempt(ContainerId("c"), ExecTarget(("true",)), 7)
+        ProbeAttempt(ProbeKind.LIVENESS, ContainerId("c"), ExecTarget(("true",)), 7)
     )
     assert (answer.outcome, runtime.limits) == (outcome, [7] * tries)
     assert "secret" not in answer.text
@@ -91,7 +91,9 @@ def test_the_network_is_asked(target: Any, status: int | None, outcome: ProbeOut
     network = NetworkDouble(actors)
     if status is not None:
         network.statuses[HOST, 1] = status
-    answer = ContainerProbeRunner(FakeRuntime(actors), network).run(ProbeAttempt(ContainerId("c"), target, 1))
+    answer = ContainerProbeRunner(FakeRuntime(actors), network).run(
+        ProbeAttempt(ProbeKind.LIVENESS, ContainerId("c"), target, 1)
+    )
     assert answer.outcome is outcome
 
 
@@ -134,7 +136,7 @@ class PoolBench:
         return self.started[-1].ref
 
     def ask(self, name: str, wanted: Callable[[], bool] = lambda: True, pod: str = "") -> None:
-        attempt = ProbeAttempt(ContainerId(name), TcpTarget(HOST, 1), 1)
+        attempt = ProbeAttempt(ProbeKind.LIVENESS, ContainerId(name), TcpTarget(HOST, 1), 1)
         self.workers.submit(PodUid(pod or name), attempt, lambda answer: self.answered.append(answer.text), wanted)
 
     def alive(self) -> int:

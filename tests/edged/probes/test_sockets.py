@@ -21,7 +21,7 @@ from beehive.sockets import dialling
 from edged.cri.contract import ContainerId
 from edged.errors import NetworkError
 from edged.probes import sockets as grpc_health
-from edged.probes.model import ProbeOutcome
+from edged.probes.model import ProbeKind, ProbeOutcome
 from edged.probes.runner import ContainerProbeRunner, ProbeAttempt
 from edged.probes.sockets import MAX_REDIRECTS, SocketNetwork
 from edged.probes.targets import GrpcTarget, HttpTarget, TcpTarget
@@ -355,7 +355,7 @@ def test_an_agent_that_is_short_of_descriptors_knows_nothing_about_the_container
     runner = ContainerProbeRunner(runtime, SocketNetwork(clock))
     failure = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
     with patch("socket.socket", side_effect=failure):
-        result = runner.run(ProbeAttempt(ContainerId("c"), target, 60))
+        result = runner.run(ProbeAttempt(ProbeKind.LIVENESS, ContainerId("c"), target, 60))
     clock.close()
     assert result.outcome is ProbeOutcome.UNKNOWN
     assert "Too many open files" in result.text
