@@ -165,6 +165,10 @@ class DurableStore(SlowStore):
         return None if found is None or found.number < 0 else found
 
 
+def _confirmed(number: int, device: Device) -> Device:
+    return confirmed(device, number)
+
+
 def _number(device: Device | None) -> int:
     return 0 if device is None else device.number
 
@@ -198,7 +202,7 @@ def test_each_change_is_answered_once_when_what_is_stored_is_known(steps: list[s
             ends[number] = []
             slots.remove("ns/thermo", (told,), partial(done, number))
         elif step == "confirm":
-            slots.amend("ns/thermo", lambda device, number=number: confirmed(device, number))
+            slots.amend("ns/thermo", partial(_confirmed, number))
             slots.flush()
         else:
             store.end(stored=step == "stored")
