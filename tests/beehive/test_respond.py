@@ -80,8 +80,8 @@ def test_a_module_that_was_not_asked_cannot_answer(asked: Asked) -> None:
     bee, question, future = asked
     bee.send("other", bee.message("a/b/c", "forge", question.id))
     assert not future.settled
-    assert [(letter.module, letter.reason) for letter in bee.hive.dead_letters] == [
-        ("other", DropReason.FOREIGN_ANSWER)
+    assert [(letter.time, letter.module, letter.reason) for letter in bee.hive.dead_letters] == [
+        (bee.clock.now(), "other", DropReason.FOREIGN_ANSWER)
     ]
     assert bee.hive.pending_requests.unmatched == {DropReason.FOREIGN_ANSWER: 1}
     assert bee.hive.respond(question.reply(bee.clock, "honest"), "asked")

@@ -48,6 +48,7 @@ def test_servers(server: str, address: str, host: str, prefix: str) -> None:
         ("https://host?x", ""),
         ("https://host\n.example", ""),
         ("https://höst", ""),
+        ("https://my host", ""),
         ("https://host", "socks5://me:secret@proxy:1080"),
         ("https://host", "https://me:secret@proxy"),
         ("https://host", "proxy:3128"),

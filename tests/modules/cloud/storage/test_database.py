@@ -507,6 +507,19 @@ def test_a_claim_that_is_made_again_is_as_old_as_at_first(url: str) -> None:
         assert one.claims == [("n1", Holder("b"))]
 
 
+def test_a_claim_ends_with_its_connection(url: str) -> None:
+    """Also one that is not stored, as its transaction was lost."""
+    with Cloud(url, "a") as one, Cloud(url, "b") as other:
+        one.transactions.begin()
+        one.database.claim("n1", "link", one.cluster.storage.next_version(), 2000)
+        one.transactions.abandon()
+        one.database.disconnected("n1")
+        with other.turn():
+            other.database.claim("n1", "theirs", other.cluster.storage.next_version(), 1000)
+        one.transact()
+        assert one.claims == [("n1", Holder("b", 1000))]
+
+
 def test_the_others_learn_to_the_millisecond_when_a_node_has_connected(url: str) -> None:
     """But of the second only from a cloudcore of an earlier version, which leaves the milliseconds of another claim."""
     with Cloud(url, "a") as one, Cloud(url, "b") as other:

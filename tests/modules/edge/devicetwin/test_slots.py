@@ -1,6 +1,10 @@
 """Devices in memory, and a store whose commits end when the test says."""
 
+from functools import partial
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from modules.edge.devicetwin.answers import Publication
 from modules.edge.devicetwin.slots import Done, Slots
@@ -145,3 +149,69 @@ def test_a_confirmation_whose_commit_fails_is_stored_by_the_next_flush() -> None
     slots.flush()
     store.end()
     assert _due(store) == 0
+
+
+class DurableStore(SlowStore):
+    """Has a device, or none."""
+
+    def remove(self, device_id: str, then: Done) -> None:
+        """Begin a removal."""
+        self._under_way.append((Device(device_id, number=-1), then))
+
+    @property
+    def device(self) -> Device | None:
+        """What a restart would find."""
+        found = self.saved.get("ns/thermo")
+        return None if found is None or found.number < 0 else found
+
+
+def _confirmed(number: int, device: Device) -> Device:
+    return confirmed(device, number)
+
+
+def _number(device: Device | None) -> int:
+    return 0 if device is None else device.number
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.sampled_from(["change", "change", "remove", "confirm", "stored", "failed"]), max_size=15))
+def test_each_change_is_answered_once_when_what_is_stored_is_known(steps: list[str]) -> None:
+    """Whatever comes while others are stored or undone."""
+    store, said, ends = DurableStore(), list[int](), dict[int, list[bool]]()
+
+    class Checking(Owner):
+        """Compares what is known with what is stored."""
+
+        def publish(self, publication: Publication) -> None:
+            """Note an answer."""
+            assert _number(slots.saved("ns/thermo")) == _number(store.device)
+            said.append(int(publication.payload))
+
+    slots = Slots(store, Checking())
+
+    def done(number: int, stored: bool) -> None:
+        assert _number(slots.saved("ns/thermo")) == _number(store.device)
+        ends[number].append(stored)
+
+    for number, step in enumerate(steps, 1):
+        told, refused = (Publication("t", b"%d" % each) for each in (number, -number))
+        if step == "change":
+            ends[number] = []
+            slots.change(_device(number), (told,), refused, partial(done, number))
+        elif step == "remove":
+            ends[number] = []
+            slots.remove("ns/thermo", (told,), partial(done, number))
+        elif step == "confirm":
+            slots.amend("ns/thermo", partial(_confirmed, number))
+            slots.flush()
+        else:
+            store.end(stored=step == "stored")
+    while store.end():
+        pass
+    assert all(len(each) == 1 for each in ends.values())
+    has_refusal = {number for number in ends if steps[number - 1] == "change"}
+    answers = {number if stored else -number for number, (stored,) in ends.items() if stored or number in has_refusal}
+    assert sorted(said) == sorted(answers)
+    slots.flush()
+    store.end()
+    assert slots.saved("ns/thermo") == slots.get("ns/thermo") == store.device

@@ -1,12 +1,18 @@
 """What the proxy for Services has left when a call fails half-way."""
 
 import select
+import socket
+from unittest.mock import Mock
+
+import pytest
 
 from beehive.clock import RealClock
+from modules.edge.edgemesh.dns.server import _send_to
 from modules.edge.edgemesh.nft.addresses import HostAddresses
 from modules.edge.edgemesh.proxy.plane import ProxyPlane
+from modules.edge.edgemesh.proxy.relay import Relay
 from tests.modules.edge.edgemesh.objects import port_table
-from tests.support.failing import Attempt, Failing, fail_at_each_call
+from tests.support.failing import Attempt, Failing, PlannedError, fail_at_each_call
 
 
 def _plane(clock: RealClock) -> ProxyPlane:
@@ -52,3 +58,28 @@ def test_a_port_that_cannot_be_listened_on_leaves_no_socket() -> None:
 
     assert fail_at_each_call(make) >= 4
     clock.close()
+
+
+def test_a_connection_that_fails_is_broken_off_and_forgotten() -> None:
+    clock = RealClock()
+    plane, relay = _plane(clock), Mock(is_open=False, event=Failing(0).call(print))
+    plane._relays[relay] = "", ""
+    with pytest.raises(PlannedError):
+        plane._resume(relay)
+    assert relay.break_off.called
+    assert not plane._relays
+    clock.close()
+
+
+def test_a_connection_that_cannot_be_reset_is_closed() -> None:
+    ours, theirs = socket.socketpair()
+    relay = Relay(Failing(0).calls_of(ours, "setsockopt"), [], Mock(), Mock())
+    relay.break_off()
+    assert (relay.is_open, ours.fileno()) == (False, -1)
+    theirs.close()
+
+
+def test_an_answer_that_cannot_be_sent_ends_nothing() -> None:
+    """The client may have gone, or the network."""
+    with socket.socket(type=socket.SOCK_DGRAM) as udp:
+        _send_to(Failing(0).calls_of(udp), ("127.0.0.1", 1), b"answer")

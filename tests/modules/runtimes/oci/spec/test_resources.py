@@ -91,6 +91,7 @@ def test_limits_without_root(tmp_path: Path) -> None:
         {"hugepage_limits": [cri.HugepageLimit(page_size="../x")]},
         {"unified": {"../memory.max": "1"}},
         {"unified": {"memory.max": ""}},
+        {"unified": {f"memory.max{number}": "1" for number in range(257)}},
     ],
 )
 def test_limits_that_are_refused(fields: dict[str, Any]) -> None:
