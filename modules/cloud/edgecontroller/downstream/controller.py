@@ -54,6 +54,9 @@ _SERVICE = kind_named("Service")
 MAX_HELD_OBJECTS = 2000
 """Objects held by a node above which its queries for missing objects are not recorded."""
 
+MAX_UNKNOWN_OBJECTS = 1000
+"""Unacknowledged deletions of objects that only a node has named, above which it is sent no other: it may name any."""
+
 _DELETION: Final = -1
 """A deletion without a version; others have a lower number."""
 
@@ -394,6 +397,8 @@ class DownstreamController:
         is_by_name = not is_deletion or down.key.kind != _POD.name
         if down.node in self._ahead and is_by_name and self._is_succeeded(down.node, down.key, uid):
             return
+        if is_deletion and self._owes_too_many(down.node, uid):
+            return
         if version and self._may_be_deleted(down.node, down.key, uid, version):
             self._held_back[down.node].add(down.key)
             return
@@ -542,6 +547,15 @@ class DownstreamController:
             return True
         del ahead[key]
         return False
+
+    def _owes_too_many(self, node: str, uid: str) -> bool:
+        """Return whether a node has named too many objects that the cloud does not know, and their deletions are not
+        acknowledged.
+        """
+        syncs = self._object_syncs.of(node)
+        if uid in syncs or len(syncs) < MAX_UNKNOWN_OBJECTS:
+            return False
+        return sum(not sync.existed_at for sync in syncs.values()) >= MAX_UNKNOWN_OBJECTS
 
     def _may_be_deleted(self, node: str, key: ObjectKey, uid: str, version: int) -> bool:
         """Return whether a node may have deleted an object at the word of another cloudcore: it has no record of the

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from beehive.testing import Harness
+from modules.cloud.edgecontroller.downstream import controller
 from tests.modules.cloud.edgecontroller.controller import Controller
 from tests.modules.cloud.edgecontroller.test_device_objects import INSERTED, People
 from tests.modules.processes.cloudcore.devices import device, model
@@ -20,9 +21,9 @@ DEVICE, MODEL = "default/device/thermo", "default/devicemodel/thermo-model"
 def people() -> Iterator[People]:
     """The database is new, and the objects are younger."""
     with Harness() as bee:
-        controller = Controller(bee)
+        made = Controller(bee)
         bee.run_for(5.0)
-        yield People(controller)
+        yield People(made)
 
 
 def head_of(people: People, kind: str, name: str) -> dict[str, Any]:
@@ -127,3 +128,26 @@ def test_what_cannot_be_read_is_refused(people: People, content: str) -> None:
     people.controller.bee.settle()
     assert people.controller.answer_to(request).content["ErrStatus"]["code"] == 400
     assert people.sent() == []
+
+
+def test_a_node_that_names_ever_other_objects_is_owed_few_deletions(
+    people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each would leave a record until the node acknowledges the deletion. Others come when it has."""
+    monkeypatch.setattr(controller, "MAX_UNKNOWN_OBJECTS", 5)
+    people.apply(model(), device())
+    head, people.acknowledges = head_of(people, "Device", "thermo"), False
+
+    def records() -> int:
+        database = people.controller.database
+        database.begin()
+        found = database.object_syncs_of("n1")
+        database.abandon()
+        return sum(uid.startswith("u-") for uid in found)
+
+    for number in range(9):
+        asks(people, DEVICE, {**head, "uid": f"u-{number}"})
+    assert 0 < records() <= 5
+    people.acknowledge_late()
+    assert records() == 0
+    assert asks(people, DEVICE, {**head, "uid": "u-9"})[1] == [f"delete node/n1/{DEVICE}"]
