@@ -54,11 +54,27 @@ def claimed(
             owned.append(obj)
         elif not is_being_deleted(owner):
             writes.append(_released(obj, owner, finalizer))
-    if not is_being_deleted(owner):
-        loose = view.without_controller(kind, owner["metadata"]["namespace"])
-        free = (obj for obj in loose if matches(obj) and not is_being_deleted(obj))
-        writes += [_adopted(obj, owner, finalizer) for obj in free if kind != "Pod" or _is_free(obj, ended=takes_ended)]
+    loose = _orphans(view, owner, kind)
+    writes += [
+        _adopted(obj, owner, finalizer)
+        for obj in loose
+        if may_be(obj) and (kind != "Pod" or _is_free(obj, ended=takes_ended))
+    ]
     return ClaimedObjects(owned, tuple(writes))
+
+
+def adoptions(view: View, owner: JsonObject, kind: str) -> tuple[PlannedWrite, ...]:
+    """Return the adoptions of all objects of a kind that a controller selects and nobody has."""
+    return tuple(_adopted(obj, owner, "") for obj in _orphans(view, owner, kind))
+
+
+def _orphans(view: View, owner: JsonObject, kind: str) -> list[JsonObject]:
+    """Return the objects that a controller selects and nobody has; none for one that is being deleted."""
+    if is_being_deleted(owner):
+        return []
+    selects = matcher_of(selector_of(owner))
+    loose = view.without_controller(kind, owner["metadata"]["namespace"])
+    return [obj for obj in loose if selects(_labels(obj)) and not is_being_deleted(obj)]
 
 
 def _is_free(pod: JsonObject, *, ended: bool) -> bool:

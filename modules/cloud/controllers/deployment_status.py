@@ -124,7 +124,7 @@ def _with_progress(
     known: Conditions = status["conditions"]
     name = deployment["metadata"]["name"]
     who = f'ReplicaSet "{sets.new["metadata"]["name"]}"' if sets.new else f'Deployment "{name}"'
-    if is_complete(deployment, status):
+    if sets.new and is_complete(deployment, status):
         done = condition(PROGRESSING, "True", COMPLETE, f"{who} has successfully progressed.", now)
         return conditions.with_condition(known, done)
     if _has_progressed(old, status):

@@ -10,6 +10,7 @@ import msgspec
 from beehive.decoding import decode_json
 from modules.apimachinery.conversion import without_null_members
 from modules.apimachinery.kinds import JsonObject, ObjectKey
+from modules.cloud.controllers.claims import adoptions
 from modules.cloud.controllers.plan import PlannedWrite, create, delete, patch
 from modules.cloud.controllers.pods import by_age, owner_reference, template_hash, with_same_template
 from modules.cloud.controllers.view import View
@@ -29,7 +30,7 @@ class Revisions(NamedTuple):
     old: list[JsonObject]
     """The others, the oldest first."""
     writes: tuple[PlannedWrite, ...]
-    """The first write: the creation of the present one, or its move to the end."""
+    """The first writes: adoptions, the creation of the present one, or its move to the end."""
     collisions: int
     """The workload's `collisionCount`, with this time if the name of the revision to make is taken."""
 
@@ -51,7 +52,13 @@ def is_of(pod: JsonObject, revision: JsonObject | None) -> bool:
 
 
 def revisions_of(view: View, workload: JsonObject) -> Revisions:
-    """Return the revisions of a workload, and the writes that bring them up to date."""
+    """Return the revisions of a workload, and the writes that bring them up to date.
+
+    Those of a workload that was deleted without its dependents are adopted: its pods are of them, and need no rollout.
+    """
+    adopted = adoptions(view, workload, _KIND)
+    if adopted:
+        return Revisions(None, [], adopted, _collisions(workload))
     found = sorted(view.owned_by(workload, _KIND), key=_order)
     template = workload["spec"].get("template") or {}
     present = with_same_template([(one, _template_of(one)) for one in reversed(found)], template)

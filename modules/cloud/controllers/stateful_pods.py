@@ -37,6 +37,14 @@ def pod_for(workload: JsonObject, template: JsonObject, ordinal: int, revision: 
     return {**pod, "metadata": {**metadata, "name": name, "labels": labels}, "spec": made}
 
 
+def identity(pod: JsonObject) -> PlannedWrite | None:
+    """Return the write of the labels of a pod's identity, which somebody has taken away; None if it has them."""
+    name = str(pod["metadata"]["name"])
+    if (pod["metadata"].get("labels") or {}).get(_POD_NAME) == name:
+        return None
+    return patch(pod, {"metadata": {"labels": {_POD_NAME: name, _INDEX: name.rpartition("-")[2]}}})
+
+
 def claims_of(workload: JsonObject) -> list[JsonObject]:
     """Return the templates of claims."""
     claims = workload["spec"].get("volumeClaimTemplates") or ()

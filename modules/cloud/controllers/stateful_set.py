@@ -7,6 +7,8 @@ was never ready is replaced when a good template follows.
 
 from collections.abc import Sequence
 
+import msgspec
+
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted
 from modules.cloud.controllers import conditions
 from modules.cloud.controllers.claims import claimed
@@ -25,6 +27,7 @@ from modules.cloud.controllers.pods import available_later, has_ended, is_availa
 from modules.cloud.controllers.replica_set import FAILED_CREATE, MOST_WRITES, is_unreachable, makes_its_own
 from modules.cloud.controllers.revisions import HASH, Revisions, hash_of, is_of, revisions_of, surplus
 from modules.cloud.controllers.stateful_pods import (
+    identity,
     missing_claims,
     ordinal_of,
     pod_for,
@@ -94,6 +97,7 @@ class _Pass:
             elif phase_of(pod) == "Pending" and not is_being_deleted(pod):
                 found += missing_claims(self._view, self._workload, ordinal)  # somebody may have deleted one
             elif self._is_healthy(pod) or self._is_parallel:
+                found += self._identified(pod)
                 continue
             if not self._is_parallel or len(found) >= MOST_WRITES:
                 return found
@@ -150,6 +154,13 @@ class _Pass:
     def _deleted(self, pod: JsonObject) -> PlannedWrite:
         name = f"{pod['metadata']['name']} in StatefulSet {self._workload['metadata']['name']}"
         return delete(pod, done=EventNote(NORMAL, "SuccessfulDelete", f"delete Pod {name} successful"))
+
+    def _identified(self, pod: JsonObject) -> list[PlannedWrite]:
+        """Return the write that brings back the labels by which a pod, such as an adopted one, is known to Services."""
+        name = f"{pod['metadata']['name']} in StatefulSet {self._workload['metadata']['name']}"
+        done = EventNote(NORMAL, "SuccessfulUpdate", f"update Pod {name} successful")
+        write = None if is_being_deleted(pod) else identity(pod)
+        return [] if write is None else [msgspec.structs.replace(write, done=done)]
 
     def _is_broken(self, pod: JsonObject) -> bool:
         """Return whether a pod of another template than the present one is to be updated, and was never ready, as its

@@ -1092,3 +1092,16 @@ def test_paused_at_zero_the_newest_replica_set_is_scaled() -> None:
     site.patch(ObjectKey("Deployment", "default", "web"), {"spec": {"replicas": 2}})
     site.run_for(10)
     assert [image_of(pod) for pod in site.pods()] == ["app:2", "app:2"]
+
+
+def test_a_rollout_without_pods_names_its_replica_set() -> None:
+    """KCM has made the new ReplicaSet before it looks whether the rollout is complete."""
+    site = Site()
+    site.apply(workload("Deployment", replicas=0))
+    for image in ("app:2", "app:3"):
+        site.run_for(5)
+        site.patch(site.get("Deployment", "web"), new_image(image))
+    site.run_for(5)
+    newest = max(site.all("ReplicaSet"), key=lambda one: int(one["metadata"]["annotations"][REVISION]))
+    (said,) = (one for one in site.get("Deployment", "web")["status"]["conditions"] if one["type"] == "Progressing")
+    assert said["message"] == f'ReplicaSet "{newest["metadata"]["name"]}" has successfully progressed.'

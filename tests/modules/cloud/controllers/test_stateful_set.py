@@ -491,3 +491,33 @@ def test_an_orphan_that_has_ended_gives_its_name_to_a_new_pod() -> None:
     new = site.get("Pod", "db-0")
     assert new["metadata"]["uid"] != old["metadata"]["uid"]
     assert is_ready(new)
+
+
+@pytest.mark.parametrize("kind", ["StatefulSet", "DaemonSet"])
+def test_a_workload_that_was_deleted_without_its_pods_takes_them_back(kind: str) -> None:
+    """With their revisions: the pods are of the present template, and are not made anew."""
+    site = Site()
+    site.apply(wanted := workload(kind, "db", **({"serviceName": "db"} if kind == "StatefulSet" else {})))
+    site.run_for(20)
+    before = {pod["metadata"]["uid"] for pod in site.pods("db")}
+    site.call("delete", site.get(kind, "db"))
+    (revision,) = site.all("ControllerRevision")
+    for orphan in (revision, *site.pods("db")):  # as the garbage collector lets go of them
+        site.patch(orphan, {"metadata": {"ownerReferences": None}})
+    site.apply(wanted)
+    site.run_for(20)
+    assert {pod["metadata"]["uid"] for pod in site.pods("db")} == before != set()
+    (taken,) = site.all("ControllerRevision")
+    assert taken["metadata"]["name"] == revision["metadata"]["name"]
+    assert [one["name"] for one in taken["metadata"]["ownerReferences"]] == ["db"]
+
+
+def test_a_pod_gets_the_labels_of_its_identity_back() -> None:
+    site = site_with(1)
+    site.run_for(5)
+    names = ("statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index")
+    site.patch(site.get("Pod", "db-0"), {"metadata": {"labels": dict.fromkeys(names)}})
+    site.run_for(5)
+    labels = site.get("Pod", "db-0")["metadata"]["labels"]
+    assert [labels[name] for name in names] == ["db-0", "0"]
+    assert ("SuccessfulUpdate", "update Pod db-0 in StatefulSet db successful") in site.events()
