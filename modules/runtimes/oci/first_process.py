@@ -20,7 +20,10 @@ ignored or caught one was decided on. The first line has the program's name, wit
 _LONGEST_STATUS: Final = 64 * 1024
 """Bytes read of it: a process may be in thousands of groups."""
 _FIRST_LOOK_SECONDS: Final = 0.002
-_LONGEST_LOOK_SECONDS: Final = 0.25
+_GROWTH: Final = 4
+_LEAST_LOOKS: Final = 8
+"""Looks within a grace period that are evenly spread: programs without a handler, as most shells, get all of them."""
+_LONGEST_LOOK_SECONDS: Final = 1.0
 
 
 class FirstProcess:
@@ -84,9 +87,10 @@ class FirstProcess:
             return  # it has ended
         try:
             look, left = _FIRST_LOOK_SECONDS, seconds
+            longest = min(seconds / _LEAST_LOOKS, _LONGEST_LOOK_SECONDS)
             while not self._would_notice(status, number) and left > 0 and not ended.wait(min(look, left)):
                 left -= look
-                look = min(look * 2, _LONGEST_LOOK_SECONDS)
+                look = min(look * _GROWTH, longest)
         finally:
             os.close(status)
 
