@@ -101,8 +101,12 @@ class PodVolumes:
         Other mounts in the pod's directory stay, because they are unknown. A pod without volumes costs no reading of
         the kernel's table. Raises the first PluginError or VolumeError when all were tried.
         """
+        for key in [key for key in list(self._plans) if key[0] == uid]:
+            self._plans.pop(key, None)
         pod = self._pods / self._paths.pod(uid).name
         volumes, sub_paths = pod / self._paths.volumes(uid).name, pod / self._paths.sub_paths(uid).name
+        if not (volumes.exists() or sub_paths.exists()):
+            return
         # sub paths first (CleanSubPaths): while one shows a volume, its disk is in use, and a driver would detach it
         problem = self._unmount(self.mounts.below(sub_paths)[::-1]) if sub_paths.exists() else None
         try:
@@ -110,9 +114,7 @@ class PodVolumes:
                 self._csi.tear_down(uid)
         except AttemptError as error:  # a driver may be away for days: memory must not wait for that
             problem = error
-        for key in [key for key in list(self._plans) if key[0] == uid]:
-            self._plans.pop(key, None)
-        ours = self.mounts.below(volumes)[::-1] if volumes.exists() else []
+        ours = self.mounts.below(volumes)[::-1]
         if problem is not None:
             of_drivers = volumes / self._paths.volume_kind(uid, "csi").name
             ours = [point for point in ours if not point.is_relative_to(of_drivers)]

@@ -136,5 +136,5 @@ def notices(status: bytes, number: int) -> bool:
     found = _STATUS.search(status)
     if found is None or found[1] != b"1":
         return True  # the signal's default action ends it
-    bit = 1 << (number - 1)
-    return any(int(mask, 16) & bit for mask in found.groups()[1:])
+    masks = int(found[2], 16) | int(found[3], 16) | int(found[4], 16)
+    return bool(masks & 1 << (number - 1))
