@@ -2,6 +2,7 @@
 
 import os
 import stat
+from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
@@ -229,7 +230,7 @@ def test_a_mounted_directory_is_not_emptied(files: PodDirectories, tmp_path: Pat
     for directory in (volume, elsewhere):
         directory.mkdir()
     with nothing_mounted_at_the_end(tmp_path) as mounts:
-        for mount in (lambda: mounts.tmpfs(volume, 4096), lambda: mounts.bind(elsewhere, volume)):
+        for mount in (partial(mounts.tmpfs, volume, 4096), partial(mounts.bind, elsewhere, volume)):
             mount()
             (volume / "file").touch()
             with pytest.raises(VolumeError, match=f"{volume}.*mount point"):
