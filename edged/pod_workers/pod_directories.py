@@ -132,9 +132,10 @@ class PodDirectories:
         """
         for path in paths:
             try:
+                path.lstat()
                 remove_tree(path)
             except OSError as error:
-                if error.errno == errno.ENAMETOOLONG and not os.path.lexists(path):  # no file can have such a name
+                if error.errno in (errno.ENOENT, errno.ENAMETOOLONG):  # no file can have too long a name
                     continue
                 if error.errno != errno.EBUSY:
                     raise
