@@ -3,8 +3,7 @@
 import errno
 import glob
 import os
-import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from beehive import Clock
@@ -109,25 +108,41 @@ class PodDirectories:
 
         Its logs, termination messages and /etc/hosts stay, for people who ask how it ended. Raises as `remove`.
         """
-        mounted = self._volumes.remove(ref.uid)
-        for path in (self._paths.sub_paths(ref.uid), self._paths.volumes(ref.uid)):
-            _remove_tree(path, mounted)
+        self._volumes.remove(ref.uid)
+        self._remove_trees(self._paths.sub_paths(ref.uid), self._paths.volumes(ref.uid))
 
     def remove(self, ref: PodRef) -> None:
         """Unmount the pod's volumes, remove its logs and then its files, so that `pods` finds an interrupted removal.
 
         Files that do not exist are no error. The uid is enough for a pod whose name is no longer known. Raises
-        VolumeError when a file system is still mounted: it would be emptied, and it is not the pod's.
+        VolumeError when a file system is still mounted there: it is not emptied, for it is not the pod's.
         """
         logs = [self._paths.pod_logs(ref)] if ref.name else [*self._paths.logs.glob(f"*_{glob.escape(ref.uid)}")]
-        mounted = self._volumes.remove(ref.uid, *logs)
-        for path in (*logs, self._paths.pod(ref.uid)):
-            _remove_tree(path, mounted)
+        self._volumes.remove(ref.uid)
+        self._remove_trees(*logs, self._paths.pod(ref.uid))
 
     def remove_container(self, ref: PodRef, name: str, attempt: int) -> None:
         """Remove the logs and last words of a container that was removed. Raises OSError."""
         remove_log(self._paths.pod_logs(ref) / log_path(name, attempt))
         self._paths.termination_message(ref.uid, name, attempt).unlink(missing_ok=True)
+
+    def _remove_trees(self, *paths: Path) -> None:
+        """Remove files, or directories with their content. Something else may be mounted there: a removal does not go
+        into it (kubelet's RemoveAllOneFilesystem).
+        """
+        for path in paths:
+            try:
+                path.lstat()
+                remove_tree(path)
+            except OSError as error:
+                if error.errno in (errno.ENOENT, errno.ENAMETOOLONG):  # no file can have too long a name
+                    continue
+                if error.errno != errno.EBUSY:
+                    raise
+                mounted = self._volumes.mounts.below(path.resolve())
+                hint = "it is a mount point; unmount it, the removal is tried again"
+                on = str(mounted[0] if mounted else path)
+                raise VolumeError("remove a pod's files", on, hint, retryable=True) from error
 
     def _etc_hosts(self, pod: Pod, ips: tuple[str, ...]) -> Path:
         """Return the pod's /etc/hosts, a file of its own; on the host's network a copy of the machine's, because
@@ -155,27 +170,6 @@ class PodDirectories:
         path.chmod(0o666)
         give_to_pods(path)
         return path
-
-
-def _remove_tree(path: Path, mounted: Sequence[Path]) -> None:
-    """Remove a file or a directory with its content, unless one of the given points is below it."""
-    try:
-        found = path.lstat()
-    except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ENAMETOOLONG):  # no file can have too long a name
-            return
-        raise
-    if mounted and stat.S_ISDIR(found.st_mode):
-        _refuse_mounts(path.resolve(), mounted)
-    remove_tree(path)
-
-
-def _refuse_mounts(directory: Path, mounted: Iterable[Path]) -> None:
-    """Something else may be mounted there: a removal must not go into it (kubelet's RemoveAllOneFilesystem)."""
-    for target in mounted:
-        if directory in target.parents:
-            hint = "it is a mount point; unmount it, the removal is tried again"
-            raise VolumeError("remove a pod's files", str(target), hint, retryable=True)
 
 
 def _machine_hosts() -> bytes:

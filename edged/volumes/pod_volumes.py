@@ -90,14 +90,18 @@ class PodVolumes:
 
         return bind
 
-    def remove(self, uid: PodUid, *others: Path) -> list[Path]:
+    def remove(self, uid: PodUid) -> None:
         """Unmount a pod's volumes, so that its directory can be removed; may be repeated.
 
-        Other mounts in the pod's directory stay, because they are unknown. Return these, and those in other
-        directories. Raises the first PluginError or VolumeError when all were tried.
+        Other mounts in the pod's directory stay, because they are unknown. A pod without volumes costs no reading of
+        the kernel's table. Raises the first PluginError or VolumeError when all were tried.
         """
+        for key in [key for key in list(self._plans) if key[0] == uid]:
+            self._plans.pop(key, None)
         pod = self._pods / self._paths.pod(uid).name
         volumes, sub_paths = pod / self._paths.volumes(uid).name, pod / self._paths.sub_paths(uid).name
+        if not (volumes.exists() or sub_paths.exists()):
+            return
         # sub paths first (CleanSubPaths): while one shows a volume, its disk is in use, and a driver would detach it
         problem = self._unmount(self.mounts.below(sub_paths)[::-1]) if sub_paths.exists() else None
         try:
@@ -105,17 +109,13 @@ class PodVolumes:
                 self._csi.tear_down(uid)
         except AttemptError as error:  # a driver may be away for days: memory must not wait for that
             problem = error
-        for key in [key for key in list(self._plans) if key[0] == uid]:
-            self._plans.pop(key, None)
-        points = self.mounts.below(pod, *(each.resolve() for each in others))[::-1]
-        ours = [point for point in points if point.is_relative_to(volumes)]
+        ours = self.mounts.below(volumes)[::-1]
         if problem is not None:
             of_drivers = volumes / self._paths.volume_kind(uid, "csi").name
             ours = [point for point in ours if not point.is_relative_to(of_drivers)]
         for failure in (problem, self._unmount(ours)):
             if failure is not None:
                 raise failure
-        return [point for point in points if not point.is_relative_to(volumes)]
 
     @cached_property
     def _pods(self) -> Path:

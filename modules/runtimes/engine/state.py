@@ -147,14 +147,22 @@ def discard(journal: Journal, directory: Path) -> None:
     """Remove `directory` and its content; the name disappears immediately, even if emptying takes a while."""
     journal.remove(directory)
     hidden = directory.with_name(f"{_HIDDEN}{directory.name}")
+    if not _is_renamed(directory, hidden):  # remains of an earlier attempt have the hidden name
+        _empty(hidden)
+        if not _is_renamed(directory, hidden):
+            hidden = directory
     _empty(hidden)
+
+
+def _is_renamed(directory: Path, hidden: Path) -> bool:
+    """Rename a directory, if it is there; return False if that is refused."""
     try:
         directory.rename(hidden)
     except FileNotFoundError:
-        return
+        return True
     except OSError:
-        hidden = directory  # remains of an earlier attempt have the hidden name
-    _empty(hidden)
+        return False
+    return True
 
 
 def write_record(path: Path, record: msgspec.Struct) -> None:

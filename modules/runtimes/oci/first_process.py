@@ -20,7 +20,10 @@ ignored or caught one was decided on. The first line has the program's name, wit
 _LONGEST_STATUS: Final = 64 * 1024
 """Bytes read of it: a process may be in thousands of groups."""
 _FIRST_LOOK_SECONDS: Final = 0.002
-_LONGEST_LOOK_SECONDS: Final = 0.25
+_GROWTH: Final = 4
+_LEAST_LOOKS: Final = 8
+"""Looks within a grace period that are evenly spread: programs without a handler, as most shells, get all of them."""
+_LONGEST_LOOK_SECONDS: Final = 1.0
 
 
 class FirstProcess:
@@ -84,9 +87,10 @@ class FirstProcess:
             return  # it has ended
         try:
             look, left = _FIRST_LOOK_SECONDS, seconds
+            longest = min(seconds / _LEAST_LOOKS, _LONGEST_LOOK_SECONDS)
             while not self._would_notice(status, number) and left > 0 and not ended.wait(min(look, left)):
                 left -= look
-                look = min(look * 2, _LONGEST_LOOK_SECONDS)
+                look = min(look * _GROWTH, longest)
         finally:
             os.close(status)
 
@@ -132,5 +136,5 @@ def notices(status: bytes, number: int) -> bool:
     found = _STATUS.search(status)
     if found is None or found[1] != b"1":
         return True  # the signal's default action ends it
-    bit = 1 << (number - 1)
-    return any(int(mask, 16) & bit for mask in found.groups()[1:])
+    masks = int(found[2], 16) | int(found[3], 16) | int(found[4], 16)
+    return bool(masks & 1 << (number - 1))

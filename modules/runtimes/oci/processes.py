@@ -18,6 +18,7 @@ from typing import Final
 import msgspec
 
 from beehive.files.durable import replace_soon
+from beehive.files.reading import list_directory
 from beehive.files.removal import remove_tree
 from modules.runtimes.engine.driver import EngineParts
 from modules.runtimes.engine.errors import RequestRefusedError, RunFailedError, WrongStateError
@@ -226,8 +227,8 @@ class ContainerProcesses:
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
             self._bundles.unmount(directory)
             (directory / RUN_RECORD).unlink(missing_ok=True)
-            remove_tree(directory / PERSIST)
-            (directory / PERSIST).mkdir()
+            for each in list_directory(directory / PERSIST):
+                remove_tree(each)
         except (CommandFailedError, RequestRefusedError, OSError) as error:
             _log.error("a container cannot be removed: %s", error, extra={"container": container_id})
             return False

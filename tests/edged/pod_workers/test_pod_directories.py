@@ -2,6 +2,7 @@
 
 import os
 import stat
+from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
@@ -18,8 +19,10 @@ from edged.pods.model import PodRef, PodUid
 from edged.pods.paths import log_path
 from edged.settings import EdgedSettings
 from edged.volumes import VolumeError
+from edged.volumes.mounting import MountTable
 from modules.apimachinery.types import Container, ObjectMeta, Pod, PodSpec
 from tests.beehive.files.trees import make_deep
+from tests.edged.volumes.mounting import needs_mounts, nothing_mounted_at_the_end
 
 POD = Pod(
     metadata=ObjectMeta(name="web", namespace="default", uid="u1"),
@@ -215,23 +218,38 @@ def test_a_file_in_place_of_a_pods_directory_gives_way(files: PodDirectories, tm
     assert [path.name for path in all_set_aside(tmp_path / "edged")] == ["u1.1"]
 
 
+@needs_mounts
 @pytest.mark.parametrize("place", ["edged/pods/u1/a volume", "logs/default_web_u1/a volume"])
 @pytest.mark.parametrize("ref", [ref_of(POD), PodRef(PodUid("u1"), "", "")])
 def test_a_mounted_directory_is_not_emptied(files: PodDirectories, tmp_path: Path, place: str, ref: PodRef) -> None:
-    """The kernel's table of mounts is read once: it takes a millisecond on a node with some pods."""
+    """A file system that somebody else has mounted, and a directory of the same one, as by a bind mount."""
     prepare(files)
     files.make_log_directory(POD)
     volume = tmp_path / place
-    volume.mkdir()
-    escaped = str(volume).replace(" ", r"\040")
-    line = f"36 35 98:0 / {escaped} rw,noatime master:1 - ext3 /dev/root rw\n"
-    with (
-        patch.object(Path, "read_bytes", autospec=True, return_value=line.encode()) as read,
-        pytest.raises(VolumeError, match="mount point"),
-    ):
+    elsewhere = tmp_path / "elsewhere"
+    for directory in (volume, elsewhere):
+        directory.mkdir()
+    with nothing_mounted_at_the_end(tmp_path) as mounts:
+        for mount in (partial(mounts.tmpfs, volume, 4096), partial(mounts.bind, elsewhere, volume)):
+            mount()
+            (volume / "file").touch()
+            with pytest.raises(VolumeError, match=f"{volume}.*mount point"):
+                files.remove(ref)
+            assert (volume / "file").exists()
+            mounts.unmount(volume)
         files.remove(ref)
-    assert volume.is_dir()
-    assert [each.args[0] for each in read.call_args_list].count(Path("/proc/self/mountinfo")) == 1
+    assert not volume.parent.exists()
+    assert (elsewhere / "file").exists()
+
+
+def test_a_pod_without_volumes_leaves_without_a_look_at_all_mounts(files: PodDirectories) -> None:
+    """The kernel's table of mounts has several lines of each pod: reading it for each is quadratic."""
+    prepare(files)
+    files.make_log_directory(POD)
+    with patch.object(MountTable, "content", side_effect=AssertionError):
+        files.remove_volumes(ref_of(POD))
+        files.remove(ref_of(POD))
+    assert files.pods() == []
 
 
 @pytest.mark.parametrize("uid", ["..", ".", "a/b"])

@@ -45,6 +45,7 @@ _KINDS: Final = {"net": NEW_NETWORK, "ipc": NEW_IPC, "uts": NEW_UTS}
 """Names in /proc/PID/ns and flags of unshare(2)."""
 
 _SHM: Final = "shm"
+_MOUNTED: Final = (*_KINDS, USER, pod_init.NAMESPACE, _SHM)
 _MAKING: Final = "."
 """First letter of a sandbox that is being made."""
 _LONGEST_HOSTNAME: Final = 64
@@ -284,13 +285,13 @@ def _discard(directory: Path) -> None:
     """
     end_pod_init(directory)
     leave_control_group(directory)
-    for name in (*_KINDS, USER, pod_init.NAMESPACE, _SHM):
-        path = directory / name
-        with contextlib.suppress(OSError):  # not mounted, or missing
-            while True:
-                unmount(path)
     try:
-        if directory.is_dir():
-            remove_tree(directory)
+        for name in os.listdir(directory):  # noqa: PTH208 - two of the six that there may be, for most pods
+            with contextlib.suppress(OSError):  # not mounted
+                while name in _MOUNTED:
+                    unmount(directory / name)
+        remove_tree(directory)
+    except FileNotFoundError:
+        return
     except OSError as error:
         _log.error("the namespaces of a sandbox cannot be removed: %s: %s", directory, os.fsdecode(str(error)))

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,31 @@ def test_this_process_notices_by_default() -> None:
     as_first = re.sub(rb"\nNSpid:[^\n]*", b"\nNSpid:\t4711\t1", status)
     assert notices(as_first, signal.SIGINT) is (signal.SIGINT in blocked or caught is not signal.SIG_DFL)
     assert notices(b"", signal.SIGINT)
+
+
+@pytest.mark.parametrize(("grace", "most"), [(0.5, 16), (2.0, 16), (30.0, 36), (3600.0, 3606)])
+def test_looks_at_a_process_without_a_handler_are_few(monkeypatch: pytest.MonkeyPatch, grace: float, most: int) -> None:
+    """A look costs 0.1 ms of processor time, and a pod with a grace period of 30 s had 127 of them. A handler that is
+    set late is still seen in time to end the program: before a sixth more of the period, and a second, is over.
+    """
+    waits: list[float] = []
+
+    class NeverEnded(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            assert timeout is not None
+            waits.append(timeout)
+            return False
+
+    monkeypatch.setattr("modules.runtimes.oci.first_process.notices", lambda _status, _number: False)
+    first = FirstProcess.of(os.getpid(), "no group", os.getppid())
+    assert first is not None
+    try:
+        first.await_notice(signal.SIGTERM, NeverEnded(), grace)
+    finally:
+        first.close()
+    assert sum(waits) == pytest.approx(grace)
+    assert len(waits) <= most
+    assert max(waits) <= min(grace / 6, 1.0)
 
 
 def test_a_process_that_cannot_be_looked_at_is_not_held() -> None:
