@@ -39,6 +39,8 @@ from modules.processes.cloudcore.counters import Counters
 from modules.processes.cloudcore.embedded_api_server import EmbeddedApiServer
 from tests.counts.calls import Calls
 
+ACK_DELAY: Final = 0.1
+"""Seconds in which cloudhub collects acknowledgements: few, so that nothing else is due."""
 _PROJECT: Final = "e632"
 _SILENCE: Final = 86_400.0
 """Seconds that nodes may be silent where nothing is counted."""
@@ -77,7 +79,9 @@ class CountedCloud:
         hive.add(IdentitiesModule, identities, server.cluster.connect, config.lease.namespace)
         hive.add(EdgeController, server.cluster, claims, refusals, None, known, NodeWatches())
         hive.add(Journal, lambda: JournalDatabase(config.database_url, turn), "cloud")
-        settings = CloudHubSettings() if is_counted else CloudHubSettings(keepalive_interval=_SILENCE)
+        settings = CloudHubSettings(ack_delay=ACK_DELAY)
+        if not is_counted:
+            settings = CloudHubSettings(ack_delay=ACK_DELAY, keepalive_interval=_SILENCE)
         hive.add(CloudHub, settings, self._make_server, {}, refusals)
         hive.add(DynamicController)
         hive.add(DeviceController, refusals, known, is_embedded=True)

@@ -72,8 +72,8 @@ _BUSY = 256
 """Depth of the inbox above which no message is sent again."""
 _NOT_CONNECTED = "the node is not connected"
 _TOO_MANY_WAIT = "too many of its messages wait for the controllers"
-_ACKNOWLEDGEMENT_DELAY = 0.1
-"""Seconds to collect acknowledgements, so that many nodes share a transaction."""
+_ACKNOWLEDGEMENTS = 512
+"""Acknowledgements that are reported at once, however soon."""
 
 
 class CloudHubSettings(msgspec.Struct, frozen=True):
@@ -83,6 +83,8 @@ class CloudHubSettings(msgspec.Struct, frozen=True):
     """Seconds without a keepalive after which a node is disconnected. Other messages do not count, as in KubeEdge."""
     ack_resend_interval: float = 5.0
     """Seconds after which an unacknowledged message is sent again."""
+    ack_delay: float = 0.5
+    """Seconds to collect acknowledgements, so that many nodes share a transaction. What a crash loses is sent again."""
     ca_pem: str = ""
     """Certificate of the Kubernetes CA, PEM, which nodes query."""
     messages_under_way: int = MAX_MESSAGES
@@ -375,8 +377,10 @@ class CloudHub(Module):
             self._counters.dropped["acknowledgement of nothing"] += 1
             return
         if not self._acknowledgements:
-            self.after(_ACKNOWLEDGEMENT_DELAY, self._report_acknowledged)
+            self.after(self._settings.ack_delay, self._report_acknowledged)
         self._acknowledgements.append(Acknowledged(node, obj.key, obj.version, obj.is_delete))
+        if len(self._acknowledgements) >= _ACKNOWLEDGEMENTS:
+            self._report_acknowledged()
         session = self._sessions[node]
         if session.waiting:
             self._send_due(node, session)

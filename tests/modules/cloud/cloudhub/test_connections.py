@@ -13,7 +13,7 @@ from beehive.names import Group, ModuleName
 from beehive.resource import Side
 from beehive.testing import Harness
 from modules.cloud.cloudhub import node_session
-from modules.cloud.cloudhub.module import CloudHub
+from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
 from modules.cloud.cloudhub.replaced_connections import MANY, REMEMBERED
 from modules.cloud.cloudhub.upstream_window import HANDLED_TIMEOUT, MAX_MESSAGES
 from modules.cloud.messages import HANDLED, HANDLED_RESOURCE, NODES, NODES_RESOURCE, ConnectEvent, NodeConnection
@@ -110,11 +110,11 @@ def test_a_version_that_the_node_has_is_acknowledged_again_and_one_that_is_on_it
     link = cloud.connect()
     first = cloud.sends()
     cloud.sends()
-    cloud.bee.run_for(0.1)
+    cloud.bee.run_for(CloudHubSettings().ack_delay)
     assert cloud.acknowledged() == []
     cloud.acknowledge(link, first)
     cloud.sends()
-    cloud.bee.run_for(0.1)
+    cloud.bee.run_for(CloudHubSettings().ack_delay)
     assert cloud.acknowledged() == [[("n1", "uid-web", 7, False)] * 2]
     assert len(link.take()) == 1
     assert not cloud.counters.dropped
