@@ -216,6 +216,10 @@ class CloudHub(Module):
                 self._acknowledged(node, object_version_of(message))
             elif offer in (OfferResult.NO_VERSION, OfferResult.NO_ROOM):
                 self._drop(offer.value, message)
+        answered = message.header.parent_msg_id
+        if answered and message.route.source == ModuleName.EDGECONTROLLER:  # which reports the others as handled
+            for passing in self._upstream.answered(node, answered, self.clock.monotonic()):
+                self._renewals.offer(passing)
 
     @handles(None, Operation.DISCONNECTED, source=ModuleName.EDGECONTROLLER)
     def to_elsewhere(self, message: Message) -> None:
@@ -329,7 +333,7 @@ class CloudHub(Module):
                 self._disconnect(node, _TOO_MANY_WAIT, overloaded)
                 return True
             passing = Passing(group, message, self._connections[node].link, size)
-            for each in self._upstream.offer(node, passing, size, self.clock.monotonic()):
+            for each in self._upstream.offer(node, passing, size, self.clock.monotonic(), message.header.msg_id):
                 self._renewals.offer(each)
             return True
         self._drop(f"nobody here for: {destination}", message)

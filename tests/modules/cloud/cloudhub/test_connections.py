@@ -64,6 +64,16 @@ def test_a_handled_message_lets_the_next_one_of_its_node_go_on(cloud: Cloud) -> 
     assert asked(cloud) == list(range(2 * MAX_MESSAGES + 5))
 
 
+def test_an_answer_of_edgecontroller_lets_the_next_message_go_on(cloud: Cloud) -> None:
+    """Once, in the place of the answered message; other modules report what they have handled."""
+    link = cloud.connect()
+    asks(cloud, link, 0, 2 * MAX_MESSAGES)
+    first = next(each for each in cloud.bee.sent_to("edgecontroller") if each.route.resource.endswith("c0"))
+    for source, count in (("dynamiccontroller", 0), ("edgecontroller", 1), ("edgecontroller", 1)):
+        cloud.bee.send("cloudhub", first.reply(cloud.bee.clock, source=source))
+        assert asked(cloud) == list(range(MAX_MESSAGES + count))
+
+
 def test_the_transport_begins_and_ends_with_the_module() -> None:
     with Harness() as bee:
         cloud = Cloud(bee)
