@@ -102,6 +102,11 @@ class CountedCloud:
             self.server.poll()
             self.bee.settle()
 
+    def pass_acknowledgements_on(self) -> None:
+        """Let cloudhub have the acknowledgements that wait for another message."""
+        self.server.pass_acknowledgements_on()
+        self.bee.settle()
+
     def apply(self, *documents: dict[str, Any]) -> None:
         """Apply objects, as an administrator."""
         for document in documents:
@@ -165,6 +170,10 @@ class _PolledServer(WebsocketServer):
         if self._is_woken or self._incoming.waiting:
             return True
         return bool(select.select([self._selector.fileno()], [], [], 0)[0])
+
+    def pass_acknowledgements_on(self) -> None:
+        """Pass on the acknowledgements that wait for another message."""
+        self._pass_acknowledgements_on()
 
     def poll(self) -> None:
         """Serve the sockets."""

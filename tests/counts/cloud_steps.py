@@ -65,6 +65,7 @@ class _Fleet:
         self._cloud.work()
         while self._receive():
             self._cloud.work()
+        self._cloud.pass_acknowledgements_on()
         self._cloud.bee.run_for(ACK_DELAY)
         self._cloud.work()
 
