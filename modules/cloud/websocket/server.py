@@ -61,7 +61,7 @@ _ACCEPTED = 64
 """Connections that are accepted between two polls of the sockets: those before them may have sent something."""
 _ACKNOWLEDGEMENTS: Final = 4
 """Acknowledgements that are passed on without another message."""
-_ACKNOWLEDGEMENT_SECONDS: Final = 0.02
+_ACKNOWLEDGEMENT_SECONDS: Final = 0.05
 """Seconds that fewer wait for one."""
 _FULL_PERIOD = 0.005
 """Seconds between two checks whether the controllers' inboxes have room again."""

@@ -64,11 +64,11 @@ def test_an_acknowledgement_comes_with_the_next_message_and_before_it(receiving:
 def test_it_comes_after_a_moment_if_there_is_none(receiving: Receiving) -> None:
     """However many polls there are meanwhile."""
     receiving.comes(Operation.RESPONSE)
-    receiving.simulation.run_for(0.01)
+    receiving.simulation.run_for(0.03)
     receiving.comes(Operation.RESPONSE)
-    assert receiving.server._begin_wait() == 0.02
+    assert receiving.server._begin_wait() == 0.05
     assert receiving.take() == []
-    receiving.simulation.run_for(0.01)
+    receiving.simulation.run_for(0.02)
     assert receiving.server._begin_wait() == 0.5
     assert receiving.take() == [Operation.RESPONSE] * 2
 
