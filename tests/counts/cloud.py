@@ -39,6 +39,8 @@ from modules.processes.cloudcore.counters import Counters
 from modules.processes.cloudcore.embedded_api_server import EmbeddedApiServer
 from tests.counts.calls import Calls
 
+ACK_DELAY: Final = 0.1
+"""Seconds in which cloudhub collects acknowledgements: few, so that nothing else is due."""
 _PROJECT: Final = "e632"
 _SILENCE: Final = 86_400.0
 """Seconds that nodes may be silent where nothing is counted."""
@@ -77,7 +79,9 @@ class CountedCloud:
         hive.add(IdentitiesModule, identities, server.cluster.connect, config.lease.namespace)
         hive.add(EdgeController, server.cluster, claims, refusals, None, known, NodeWatches())
         hive.add(Journal, lambda: JournalDatabase(config.database_url, turn), "cloud")
-        settings = CloudHubSettings() if is_counted else CloudHubSettings(keepalive_interval=_SILENCE)
+        settings = CloudHubSettings(ack_delay=ACK_DELAY)
+        if not is_counted:
+            settings = CloudHubSettings(ack_delay=ACK_DELAY, keepalive_interval=_SILENCE)
         hive.add(CloudHub, settings, self._make_server, {}, refusals)
         hive.add(DynamicController)
         hive.add(DeviceController, refusals, known, is_embedded=True)
@@ -97,6 +101,11 @@ class CountedCloud:
         while self.server.has_to_serve:
             self.server.poll()
             self.bee.settle()
+
+    def pass_acknowledgements_on(self) -> None:
+        """Let cloudhub have the acknowledgements that wait for another message."""
+        self.server.pass_acknowledgements_on()
+        self.bee.settle()
 
     def apply(self, *documents: dict[str, Any]) -> None:
         """Apply objects, as an administrator."""
@@ -161,6 +170,10 @@ class _PolledServer(WebsocketServer):
         if self._is_woken or self._incoming.waiting:
             return True
         return bool(select.select([self._selector.fileno()], [], [], 0)[0])
+
+    def pass_acknowledgements_on(self) -> None:
+        """Pass on the acknowledgements that wait for another message."""
+        self._pass_acknowledgements_on()
 
     def poll(self) -> None:
         """Serve the sockets."""

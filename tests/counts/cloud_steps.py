@@ -9,7 +9,7 @@ from typing import Any, Final
 from beehive.testing import Harness
 from modules.lab.load.documents import lease_of, whole_node, whole_patch
 from tests.counts.calls import Counted
-from tests.counts.cloud import CountedCloud, CountedNode
+from tests.counts.cloud import ACK_DELAY, CountedCloud, CountedNode
 
 _JOURNALS_SECONDS: Final = 2.0
 """After them the journals are written; other work that comes with the time is counted, too."""
@@ -65,7 +65,8 @@ class _Fleet:
         self._cloud.work()
         while self._receive():
             self._cloud.work()
-        self._cloud.bee.run_for(0.1)  # cloudhub collects acknowledgements
+        self._cloud.pass_acknowledgements_on()
+        self._cloud.bee.run_for(ACK_DELAY)
         self._cloud.work()
 
     def _receive(self) -> bool:

@@ -72,8 +72,8 @@ _BUSY = 256
 """Depth of the inbox above which no message is sent again."""
 _NOT_CONNECTED = "the node is not connected"
 _TOO_MANY_WAIT = "too many of its messages wait for the controllers"
-_ACKNOWLEDGEMENT_DELAY = 0.1
-"""Seconds to collect acknowledgements, so that many nodes share a transaction."""
+_ACKNOWLEDGEMENTS = 512
+"""Acknowledgements that are reported at once, however soon."""
 
 
 class CloudHubSettings(msgspec.Struct, frozen=True):
@@ -83,6 +83,8 @@ class CloudHubSettings(msgspec.Struct, frozen=True):
     """Seconds without a keepalive after which a node is disconnected. Other messages do not count, as in KubeEdge."""
     ack_resend_interval: float = 5.0
     """Seconds after which an unacknowledged message is sent again."""
+    ack_delay: float = 0.5
+    """Seconds to collect acknowledgements, so that many nodes share a transaction. What a crash loses is sent again."""
     ca_pem: str = ""
     """Certificate of the Kubernetes CA, PEM, which nodes query."""
     messages_under_way: int = MAX_MESSAGES
@@ -214,6 +216,10 @@ class CloudHub(Module):
                 self._acknowledged(node, object_version_of(message))
             elif offer in (OfferResult.NO_VERSION, OfferResult.NO_ROOM):
                 self._drop(offer.value, message)
+        answered = message.header.parent_msg_id
+        if answered and message.route.source == ModuleName.EDGECONTROLLER:  # which reports the others as handled
+            for passing in self._upstream.answered(node, answered, self.clock.monotonic()):
+                self._renewals.offer(passing)
 
     @handles(None, Operation.DISCONNECTED, source=ModuleName.EDGECONTROLLER)
     def to_elsewhere(self, message: Message) -> None:
@@ -327,7 +333,7 @@ class CloudHub(Module):
                 self._disconnect(node, _TOO_MANY_WAIT, overloaded)
                 return True
             passing = Passing(group, message, self._connections[node].link, size)
-            for each in self._upstream.offer(node, passing, size, self.clock.monotonic()):
+            for each in self._upstream.offer(node, passing, size, self.clock.monotonic(), message.header.msg_id):
                 self._renewals.offer(each)
             return True
         self._drop(f"nobody here for: {destination}", message)
@@ -375,8 +381,10 @@ class CloudHub(Module):
             self._counters.dropped["acknowledgement of nothing"] += 1
             return
         if not self._acknowledgements:
-            self.after(_ACKNOWLEDGEMENT_DELAY, self._report_acknowledged)
+            self.after(self._settings.ack_delay, self._report_acknowledged)
         self._acknowledgements.append(Acknowledged(node, obj.key, obj.version, obj.is_delete))
+        if len(self._acknowledgements) >= _ACKNOWLEDGEMENTS:
+            self._report_acknowledged()
         session = self._sessions[node]
         if session.waiting:
             self._send_due(node, session)

@@ -23,19 +23,21 @@ repeatedly.
 class _Passed(msgspec.Struct):
     size: int
     at: float
+    id: str
 
 
 class _Node(msgspec.Struct, Generic[T], eq=False):
     passed: deque[_Passed] = msgspec.field(default_factory=deque)
     bytes: int = 0
-    held: deque[tuple[T, int]] = msgspec.field(default_factory=deque)
+    held: deque[tuple[T, int, str]] = msgspec.field(default_factory=deque)
 
 
 class UpstreamWindow(Generic[T]):
     """The messages of each node that are with the controllers: few at a time, so that no node fills their inboxes.
 
-    Further messages wait here in the node's order until a controller reports handled ones. A controller that fails, or
-    has no handler for a message, reports nothing; its messages count as handled after `HANDLED_TIMEOUT`.
+    Further messages wait here in the node's order until a controller answers earlier ones, or reports them as handled.
+    A controller that fails, or has no handler for a message, does neither; its messages count as handled after
+    `HANDLED_TIMEOUT`.
 
     Args:
         messages: maximum of unhandled messages of one node.
@@ -50,15 +52,15 @@ class UpstreamWindow(Generic[T]):
     def __len__(self) -> int:
         return len(self._nodes)
 
-    def offer(self, node: str, item: T, size: int, now: float) -> Iterable[T]:
+    def offer(self, node: str, item: T, size: int, now: float, message_id: str = "") -> Iterable[T]:
         """Queue a message, and return the messages to pass on now."""
         state = self._nodes.get(node)
         if state is None:
             state = self._nodes[node] = _Node()
-            state.passed.append(_Passed(size, now))
+            state.passed.append(_Passed(size, now, message_id))
             state.bytes = size
             return (item,)
-        state.held.append((item, size))
+        state.held.append((item, size, message_id))
         return self._release(node, now)
 
     def is_full(self, node: str) -> bool:
@@ -69,6 +71,18 @@ class UpstreamWindow(Generic[T]):
     def is_idle(self, node: str) -> bool:
         """Return whether no message of a node is unhandled."""
         return node not in self._nodes
+
+    def answered(self, node: str, message_id: str, now: float) -> Iterable[T]:
+        """Count the message of a node that is answered as handled, and return the messages to pass on now."""
+        state = self._nodes.get(node)
+        if state is None:
+            return ()
+        for place, passed in enumerate(state.passed):
+            if passed.id == message_id:
+                del state.passed[place]
+                state.bytes -= passed.size
+                return self._release(node, now)
+        return ()
 
     def handled(self, node: str, count: int, now: float) -> Iterator[T]:
         """Count messages of a node as handled, and yield the messages to pass on now."""
@@ -89,8 +103,8 @@ class UpstreamWindow(Generic[T]):
     def _release(self, node: str, now: float) -> Iterator[T]:
         state = self._nodes[node]
         while state.held and self._has_room(state, state.held[0][1]):
-            item, size = state.held.popleft()
-            state.passed.append(_Passed(size, now))
+            item, size, message_id = state.held.popleft()
+            state.passed.append(_Passed(size, now, message_id))
             state.bytes += size
             yield item
         if not state.passed:

@@ -1,4 +1,4 @@
-"""Reports the numbers of handled messages to cloudhub, which forwards few of a node's messages before that."""
+"""Reports the handled messages that have no answer to cloudhub, which forwards few of a node's messages before that."""
 
 from beehive.message import Message
 from beehive.module import Module
@@ -8,7 +8,7 @@ from modules.cloud.messages import HANDLED, HANDLED_RESOURCE
 
 
 class HandledMessages:
-    """The number of a module's handled messages, by node.
+    """The number of a module's handled messages without an answer, by node: an answer shows cloudhub the same.
 
     Args:
         module: edgecontroller, which reports them.
@@ -20,17 +20,18 @@ class HandledMessages:
         self._durations = durations
         self._counts: dict[str, int] = {}
 
-    def count(self, message: Message, since: float) -> None:
+    def count(self, message: Message, since: float, *, is_answered: bool) -> None:
         """Count a message of a node as handled, which was taken at `since`, in monotonic seconds."""
         resource = message.subject_on_cloud
-        self._counts[resource.node] = self._counts.get(resource.node, 0) + 1
+        if not is_answered:
+            self._counts[resource.node] = self._counts.get(resource.node, 0) + 1
         durations = self._durations.get(resource.type)
         if durations is None:
             durations = self._durations[resource.type] = Durations()
         durations.observe(self._module.clock.monotonic() - since)
 
     def report(self) -> None:
-        """Report the number of messages that were handled since the last call."""
+        """Report the number of messages that were handled without an answer since the last call."""
         if self._counts:
             handled, self._counts = self._counts, {}
             self._module.send(ModuleName.CLOUDHUB, self._module.message(HANDLED_RESOURCE, HANDLED, handled))

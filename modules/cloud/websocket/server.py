@@ -9,7 +9,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 from websockets.frames import CloseCode
@@ -59,6 +59,10 @@ _ENDING_SECONDS = 2.0
 """Time for nodes to close their connections at the end."""
 _ACCEPTED = 64
 """Connections that are accepted between two polls of the sockets: those before them may have sent something."""
+_ACKNOWLEDGEMENTS: Final = 4
+"""Acknowledgements that are passed on without another message."""
+_ACKNOWLEDGEMENT_SECONDS: Final = 0.05
+"""Seconds that fewer wait for one."""
 _FULL_PERIOD = 0.005
 """Seconds between two checks whether the controllers' inboxes have room again."""
 
@@ -87,6 +91,7 @@ class WebsocketServer:
 
     Nodes are served fairly (`IncomingFrames`): the server reads little ahead of each node, decodes a message only when
     the node is next, and passes few messages of a node to cloudhub at a time; TCP holds back a node that sends more.
+    An acknowledgement does not wake cloudhub's thread: a few of them wait a moment for the next message of any node.
     With TLS, the node name must be the certificate's; KubeEdge checks this only with authorization enabled.
 
     Args:
@@ -121,7 +126,11 @@ class WebsocketServer:
         self._refused = counters.refused_connections
         self._settings = settings
         self._write_timeout = settings.write_timeout
-        self._deliver = deliver
+        self._pass_on = deliver
+        self._acknowledgements: list[FrameReceived] = []
+        """Those that wait for another message."""
+        self._acknowledged_by = 0.0
+        """Monotonic seconds when they wait no longer."""
         self._is_full = is_full
         self._clock = clock
         self._context = ssl_context
@@ -233,11 +242,8 @@ class WebsocketServer:
         if not self._accepts and self._listening.fileno() >= 0:
             self._close_listening()
         wait = _OVERDUE_PERIOD
-        if self._unopened or self._incoming.waiting:
-            is_full = self._is_full()
-            wait = _FULL_PERIOD if is_full else 0.0
-            if self._unopened and not is_full:
-                self._resume_openings()
+        if self._acknowledgements or self._unopened or self._incoming.waiting:
+            wait = self._begin_wait()
         ready: list[Ready] = []
         for key, happened in self._selector.select(wait):
             if key.fileobj is self._woken:
@@ -257,6 +263,18 @@ class WebsocketServer:
         received, self._received = self._received, {}
         for connection in (*(received | served), *self._incoming.resumable()):
             self._update(connection)
+
+    def _begin_wait(self) -> float:
+        """Do what has waited long enough, and return the seconds until there is more to do without a socket."""
+        if self._acknowledgements and self._clock.monotonic() >= self._acknowledged_by:
+            self._pass_acknowledgements_on()
+        wait = _ACKNOWLEDGEMENT_SECONDS if self._acknowledgements else _OVERDUE_PERIOD
+        if self._unopened or self._incoming.waiting:
+            is_full = self._is_full()
+            wait = _FULL_PERIOD if is_full else 0.0
+            if self._unopened and not is_full:
+                self._resume_openings()
+        return wait
 
     def _close_listening(self) -> None:
         if self._listening in self._registered:
@@ -464,7 +482,26 @@ class WebsocketServer:
             return
         if why:
             self._reject(connection, frame, "too large", why)
-        self._deliver(FrameReceived(connection.node, connection.link, message, len(frame), why))
+        received = FrameReceived(connection.node, connection.link, message, len(frame), why)
+        if message.route.operation != Operation.RESPONSE or why:
+            self._deliver(received)
+            return
+        if not self._acknowledgements:
+            self._acknowledged_by = self._clock.monotonic() + _ACKNOWLEDGEMENT_SECONDS
+        self._acknowledgements.append(received)
+        if len(self._acknowledgements) >= _ACKNOWLEDGEMENTS:
+            self._pass_acknowledgements_on()
+
+    def _deliver(self, event: LinkEvent) -> None:
+        """Deliver an event to cloudhub, after the acknowledgements before it."""
+        if self._acknowledgements:
+            self._pass_acknowledgements_on()
+        self._pass_on(event)
+
+    def _pass_acknowledgements_on(self) -> None:
+        waiting, self._acknowledgements = self._acknowledgements, []
+        for each in waiting:
+            self._pass_on(each)
 
     def _reject(self, connection: WebsocketConnection, frame: bytes, reason: str, why: str) -> None:
         """Count and log a frame whose content is not taken."""
@@ -501,6 +538,7 @@ class WebsocketServer:
     def _close_all(self) -> None:
         for connection in list(self._connections.values()):
             self._drop(connection, "the cloud ends")
+        self._pass_acknowledgements_on()
         self._selector.close()
         for own in (self._listening, self._waker, self._woken):
             own.close()

@@ -196,9 +196,9 @@ class UpstreamController:
         since = self._clock.monotonic()
 
         def finished(results: _Results) -> None:
-            self._send_results(message, results)
+            is_answered = self._send_results(message, results)
             then()
-            self._handled.count(message, since)
+            self._handled.count(message, since, is_answered=is_answered)
 
         def begin() -> None:
             request = UpstreamRequest.of(
@@ -218,16 +218,20 @@ class UpstreamController:
             self._handle(message, rest, refused)
 
         def refused(_: Message, error: ApiError) -> None:
-            self._send_results(message, refusal_responses(message, error))
-            self._handled.count(message, since)
+            is_answered = self._send_results(message, refusal_responses(message, error))
+            self._handled.count(message, since, is_answered=is_answered)
 
         self._handle(message, begin, refused)
 
-    def _send_results(self, message: Message, results: Iterable[UpstreamResult]) -> None:
+    def _send_results(self, message: Message, results: Iterable[UpstreamResult]) -> bool:
+        """Send what follows from a message, and return whether it is answered."""
+        is_answered = False
         for result in results:
             if isinstance(result, UpstreamResponse):
                 if result.held is not None:
                     self._downstream.record_answer(message.subject_on_cloud.node, result.held)
                 self._sender.send_response(message, result)
+                is_answered = True
             else:
                 self._downstream.send(result)
+        return is_answered

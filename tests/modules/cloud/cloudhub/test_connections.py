@@ -13,7 +13,7 @@ from beehive.names import Group, ModuleName
 from beehive.resource import Side
 from beehive.testing import Harness
 from modules.cloud.cloudhub import node_session
-from modules.cloud.cloudhub.module import CloudHub
+from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
 from modules.cloud.cloudhub.replaced_connections import MANY, REMEMBERED
 from modules.cloud.cloudhub.upstream_window import HANDLED_TIMEOUT, MAX_MESSAGES
 from modules.cloud.messages import HANDLED, HANDLED_RESOURCE, NODES, NODES_RESOURCE, ConnectEvent, NodeConnection
@@ -64,6 +64,16 @@ def test_a_handled_message_lets_the_next_one_of_its_node_go_on(cloud: Cloud) -> 
     assert asked(cloud) == list(range(2 * MAX_MESSAGES + 5))
 
 
+def test_an_answer_of_edgecontroller_lets_the_next_message_go_on(cloud: Cloud) -> None:
+    """Once, in the place of the answered message; other modules report what they have handled."""
+    link = cloud.connect()
+    asks(cloud, link, 0, 2 * MAX_MESSAGES)
+    first = next(each for each in cloud.bee.sent_to("edgecontroller") if each.route.resource.endswith("c0"))
+    for source, count in (("dynamiccontroller", 0), ("edgecontroller", 1), ("edgecontroller", 1)):
+        cloud.bee.send("cloudhub", first.reply(cloud.bee.clock, source=source))
+        assert asked(cloud) == list(range(MAX_MESSAGES + count))
+
+
 def test_the_transport_begins_and_ends_with_the_module() -> None:
     with Harness() as bee:
         cloud = Cloud(bee)
@@ -110,11 +120,11 @@ def test_a_version_that_the_node_has_is_acknowledged_again_and_one_that_is_on_it
     link = cloud.connect()
     first = cloud.sends()
     cloud.sends()
-    cloud.bee.run_for(0.1)
+    cloud.bee.run_for(CloudHubSettings().ack_delay)
     assert cloud.acknowledged() == []
     cloud.acknowledge(link, first)
     cloud.sends()
-    cloud.bee.run_for(0.1)
+    cloud.bee.run_for(CloudHubSettings().ack_delay)
     assert cloud.acknowledged() == [[("n1", "uid-web", 7, False)] * 2]
     assert len(link.take()) == 1
     assert not cloud.counters.dropped

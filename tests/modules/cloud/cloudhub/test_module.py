@@ -196,10 +196,17 @@ def test_edgecontroller_learns_the_versions_that_a_node_has_stored(cloud: Cloud)
     cloud.acknowledge(link, cloud.sends())
     cloud.acknowledge(link, cloud.sends("old", "8", operation="delete"))
     cloud.says(other, cloud.sends(node="n2").reply(cloud.bee.clock), node="n2")
-    cloud.bee.run_for(0.1)
+    cloud.bee.run_for(CloudHubSettings().ack_delay)
     assert cloud.acknowledged() == [
         [("n1", "uid-web", 7, False), ("n1", "uid-old", 8, True), ("n2", "uid-web", 7, False)]
     ]
+
+
+def test_it_learns_of_many_at_once(cloud: Cloud) -> None:
+    link = cloud.connect()
+    for number in range(512):
+        cloud.acknowledge(link, cloud.sends(f"p{number}"))
+    assert [len(each) for each in cloud.acknowledged()] == [512]
 
 
 def test_it_gets_that_before_the_end_of_the_connection(cloud: Cloud) -> None:
@@ -213,9 +220,9 @@ def test_it_gets_a_repeated_message_again(cloud: Cloud) -> None:
     """An acknowledgement that edgecontroller did not take down is so not lost."""
     link = cloud.connect()
     cloud.acknowledge(link, cloud.sends())
-    cloud.bee.run_for(0.1)
+    cloud.bee.run_for(CloudHubSettings().ack_delay)
     cloud.sends()
-    cloud.bee.run_for(0.1)
+    cloud.bee.run_for(CloudHubSettings().ack_delay)
     assert len(link.take()) == 1
     assert cloud.acknowledged() == [[("n1", "uid-web", 7, False)]] * 2
 

@@ -67,6 +67,20 @@ def test_the_oldest_message_counts_as_handled_first() -> None:
     assert list(upstream.expire(3.0 + HANDLED_TIMEOUT)) == [("n1", "e")]
 
 
+def test_an_answered_message_counts_as_handled_whatever_came_before_it() -> None:
+    upstream: UpstreamWindow[str] = UpstreamWindow(messages=10, limit=100)
+    for item, size in (("a", 10), ("b", 80)):
+        assert list(upstream.offer("n1", item, size, 0.0, f"id of {item}")) == [item]
+    assert list(upstream.offer("n1", "c", 90, 0.0, "id of c")) == []
+    for node, message in (("n1", "id of c"), ("n1", "other"), ("n2", "id of b")):
+        assert list(upstream.answered(node, message, 1.0)) == []
+    assert list(upstream.answered("n1", "id of b", 1.0)) == ["c"]
+    assert list(upstream.expire(HANDLED_TIMEOUT)) == []
+    assert not upstream.is_idle("n1"), "c has its own time"
+    assert list(upstream.answered("n1", "id of c", 6.0)) == []
+    assert upstream.is_idle("n1")
+
+
 GROUPS: tuple[str, ...] = (Group.EDGECONTROLLER, Group.DEVICECONTROLLER)
 
 

@@ -153,9 +153,14 @@ class Controller:
         ]
 
     def handled(self) -> list[dict[str, int]]:
-        """What cloudhub was told that has been handled, each time."""
-        told = [message for message in self.bee.sent_to("cloudhub") if message.route.operation == HANDLED]
-        return [message.content_as(dict[str, int]) for message in told]
+        """What cloudhub was told that has been handled, each time: an answer tells it of the message it answers."""
+        found = list[dict[str, int]]()
+        for message in self.bee.sent_to("cloudhub"):
+            if message.route.operation == HANDLED:
+                found.append(message.content_as(dict[str, int]))
+            elif message.parent_id:
+                found.append({message.subject_on_cloud.node: 1})
+        return found
 
     def connected(self, node_name: str = "n1") -> None:
         self.links += 1
