@@ -92,8 +92,8 @@ class OpenApi:
             raise no_such_path()
         schemas = {} if self._schemas is None else self._schemas(found)
         info = {"title": "Kubernetes", "version": "unversioned"}
-        paths = {_path(one): {"parameters": _of_path(one), **_operations(one)} for one in found}
-        return {"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": schemas}}
+        items = {_path(one): {"parameters": _of_path(one), **_operations(one)} for one in found}
+        return {"openapi": "3.0.0", "info": info, "paths": items, "components": {"schemas": schemas}}
 
 
 def _prefix(resource: Resource) -> str:
