@@ -29,30 +29,36 @@ def is_from_page(request: Request, names: Iterable[str] = ()) -> bool:
 def is_sent_by_page(request: Request) -> bool:
     """Return whether a browser states that it sends the request for a page.
 
-    Scripts of other sites send `Origin`. An image or a link of a page has none; for these browsers say with
-    `Sec-Fetch-Site` that it is not the address that somebody has typed (Fetch Metadata).
+    Scripts of other sites send `Origin`, and a library may (`_is_of_library`). An image or a link of a page has none;
+    for these browsers say with `Sec-Fetch-Site` that it is not the address that somebody has typed (Fetch Metadata).
     """
-    return bool(request.header("origin")) or request.header("sec-fetch-site") not in ("", "none")
+    is_of_page = bool(request.header("origin")) and not _is_of_library(request)
+    return is_of_page or request.header("sec-fetch-site") not in ("", "none")
 
 
 def is_sent_by_another_site(request: Request) -> bool:
     """Return whether a browser states that it sends the request for a page of another site than this server's.
 
-    A browser presents its reader's client certificate with such a request, too. Libraries of websockets send an
-    `Origin` of their own accord: the server's, or `http://localhost`, as golang.org/x/net/websocket for clients of
-    Kubernetes. Browsers send no `Sec-Fetch-Site` with a WebSocket (Chromium 150), so that its absence proves nothing:
-    from `http://localhost`, too, they are refused, by what all of them send.
+    A browser presents its reader's client certificate with such a request, too.
     """
-    origin = request.header("origin")
-    is_foreign = bool(origin) and origin.rpartition("/")[2] != request.header("host")
-    if is_foreign and origin == _ORIGIN_OF_CLIENTS and not _is_of_browser(request):
-        is_foreign = False
+    is_foreign = bool(request.header("origin")) and not _is_of_server(request) and not _is_of_library(request)
     return is_foreign or request.header("sec-fetch-site") in ("cross-site", "same-site")
 
 
-def _is_of_browser(request: Request) -> bool:
-    """Return whether a request has what browsers send with every one, and scripts of pages cannot leave out."""
-    return (
+def _is_of_server(request: Request) -> bool:
+    return request.header("origin").rpartition("/")[2] == request.header("host")
+
+
+def _is_of_library(request: Request) -> bool:
+    """Return whether the `Origin` is one that libraries of websockets send of their own accord, and no browser's.
+
+    It is the server's (websocket-client, and so Kubernetes' client for Python), or `http://localhost`, as
+    golang.org/x/net/websocket for clients of Kubernetes. Browsers send no `Sec-Fetch-Site` with a WebSocket (Chromium
+    150), so that its absence proves nothing: they are known by what all of them send, and scripts cannot leave out.
+    """
+    if not _is_of_server(request) and request.header("origin") != _ORIGIN_OF_CLIENTS:
+        return False
+    return not (
         request.header("user-agent").startswith("Mozilla/")
         or bool(request.header("accept-language"))
         or any(name.startswith(("sec-fetch-", "sec-ch-")) for name, _ in request.headers)

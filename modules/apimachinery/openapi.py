@@ -14,6 +14,7 @@ from modules.apimachinery.errors import no_such_path
 from modules.apimachinery.resources import Resource
 
 _WRITES: Final = ("put", "patch")
+_STRING: Final = {"type": "string", "uniqueItems": True}
 _PARAMETERS: Final = ("dryRun", "fieldManager", "fieldValidation", "force")
 
 SchemasOf = Callable[[Sequence[Resource]], Any]
@@ -49,7 +50,12 @@ def _text(field: int, data: bytes) -> bytes:
 
 
 def _referring(schema: Any) -> Any:
-    """Return a schema with references to definitions; no deeper than the schemas of kinds."""
+    """Return a schema with references to definitions as in Kubernetes' v2, where other fields may be beside one; no
+    deeper than the schemas of kinds.
+    """
+    match schema:
+        case {"allOf": [{"$ref": str() as reference}], **others}:
+            schema = {"$ref": reference, **others}
     if isinstance(schema, dict):
         return {key: _referring(value) for key, value in schema.items()}
     if isinstance(schema, list):
@@ -86,8 +92,8 @@ class OpenApi:
             raise no_such_path()
         schemas = {} if self._schemas is None else self._schemas(found)
         info = {"title": "Kubernetes", "version": "unversioned"}
-        paths = {_path(one): _operations(one) for one in found}
-        return {"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": schemas}}
+        items = {_path(one): {"parameters": _of_path(one), **_operations(one)} for one in found}
+        return {"openapi": "3.0.0", "info": info, "paths": items, "components": {"schemas": schemas}}
 
 
 def _prefix(resource: Resource) -> str:
@@ -99,9 +105,14 @@ def _path(resource: Resource) -> str:
     return f"/{_prefix(resource)}{namespace}/{resource.plural}/{{name}}"
 
 
+def _of_path(resource: Resource) -> list[dict[str, Any]]:
+    names = ("namespace", "name") if resource.namespaced else ("name",)
+    return [{"name": name, "in": "path", "required": True, "schema": _STRING} for name in names]
+
+
 def _operations(resource: Resource) -> dict[str, Any]:
     kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
-    string = {"type": "string", "uniqueItems": True}
-    parameters = [{"name": name, "in": "query", "schema": string} for name in _PARAMETERS]
-    operation = {"parameters": parameters, "x-kubernetes-group-version-kind": kind, "responses": {}}
+    parameters = [{"name": name, "in": "query", "schema": _STRING} for name in _PARAMETERS]
+    responses = {"200": {"description": "OK"}}
+    operation = {"parameters": parameters, "x-kubernetes-group-version-kind": kind, "responses": responses}
     return {method: {**operation, "x-kubernetes-action": method} for method in _WRITES}

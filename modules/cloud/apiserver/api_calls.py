@@ -241,7 +241,9 @@ def _is_made(cluster: Cluster, request: ApiCall, key: ObjectKey, kind: Kind) -> 
     for a manager, learn by its refusal that an object is gone; a body with a uid is of an object that was there.
     """
     is_asked = "fieldManager" in request.options and not request.node and kind.name in _MADE_BY_UPDATE
-    return is_asked and cluster.storage.find(key) is None and not uid_of(object_of(request))
+    if not is_asked or cluster.storage.find(key) is not None:
+        return False
+    return not uid_of(named(object_of(request, kind.name), kind, request))
 
 
 def _without_version(request: ApiCall) -> ApiCall:

@@ -31,7 +31,6 @@ class UploadWatch:
         self._kept: dict[int, str] = {}
         """Ids of stored uploads that have not arrived, by number."""
         self._arrived: set[str] = set()
-        self.arrivals = 0
         self.repeated = 0
 
     def next(self, process: Process) -> Message:
@@ -58,7 +57,6 @@ class UploadWatch:
         number, key = _number_of(frame)
         if not number:
             return
-        self.arrivals += 1
         if key in self._arrived:
             self.repeated += 1
             return

@@ -26,13 +26,19 @@ _SEVERAL: Final[dict[str, Any]] = {
     "IntOrString": {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]},
     "Quantity": {"oneOf": [{"type": "string"}, {"type": "number"}]},
 }
+_SEVERAL_IN_V2: Final[dict[str, Any]] = {
+    "IntOrString": {"format": "int-or-string", "type": "string"},
+    "Quantity": {"type": "string"},
+}
+"""v2 has no word for several forms; Kubernetes' document has these."""
 _OF_EVENTS: Final = "io.k8s.api.events.v1.Event"
 _DESCRIPTION: Final = "What each field means: https://kubernetes.io/docs/reference/kubernetes-api/"
 
 
-def schemas_of(resources: Iterable[Resource]) -> dict[str, Any]:
+def schemas_of(resources: Iterable[Resource], *, is_v2: bool = False) -> dict[str, Any]:
     """Return the schemas of the resources' kinds, and of all types that they consist of, by name."""
-    found: dict[str, Any] = {_OF_SEVERAL[name]: schema for name, schema in _SEVERAL.items()}
+    several = _SEVERAL_IN_V2 if is_v2 else _SEVERAL
+    found: dict[str, Any] = {_OF_SEVERAL[name]: schema for name, schema in several.items()}
     for resource in resources:
         types = field_types(resource.kind)
         root = _name(next(iter(types)))
@@ -83,7 +89,7 @@ def openapi_schemas(resources: Sequence[Resource], *, is_v2: bool = False) -> di
         resources: the resources.
         is_v2: whether they are for a document of OpenAPI v2.
     """
-    found = schemas_of(one for one in resources if not one.is_custom)
+    found = schemas_of((one for one in resources if not one.is_custom), is_v2=is_v2)
     for one in resources:
         if one.is_custom:
             found |= custom_schemas(one, is_v2=is_v2)

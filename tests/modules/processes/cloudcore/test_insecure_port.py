@@ -73,6 +73,17 @@ def test_web_pages_get_nothing(port: int, headers: dict[str, str]) -> None:
     assert ask(port, "DELETE", "/api/v1/nodes/n1", **headers) == 403
 
 
+@pytest.mark.parametrize(
+    "of_browser", [{"User-Agent": "Mozilla/5.0"}, {"Accept-Language": "en"}, {"Sec-Fetch-Mode": "websocket"}, {}]
+)
+def test_a_library_may_name_an_origin_of_its_own(port: int, of_browser: dict[str, str]) -> None:
+    """Kubernetes' client for Python names the server's when it opens a WebSocket, Go's names localhost; a page that had
+    one of these would come with what browsers send.
+    """
+    for origin in (f"http://127.0.0.1:{port}", "http://localhost"):
+        assert ask(port, "GET", "/api/v1/pods", Origin=origin, **of_browser) == (403 if of_browser else 200)
+
+
 def test_a_form_of_a_web_page_creates_nothing(port: int) -> None:
     """The content types that a page may send without being asked are no objects."""
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):

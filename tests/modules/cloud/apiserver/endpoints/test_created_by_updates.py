@@ -53,6 +53,12 @@ def test_an_update_creates_what_is_not_there(api: Serving, path: str, body: dict
     assert (status, again["metadata"]["uid"]) == (200, made["metadata"]["uid"])
 
 
+@pytest.mark.parametrize("metadata", ["a", ["a"], 1, True])
+def test_an_update_with_metadata_that_are_no_object_is_refused(api: Serving, metadata: Any) -> None:
+    """Before anything is looked up in them."""
+    assert asked(api, "PUT", f"{LEASES}/a", {"metadata": metadata})[0] == 400
+
+
 def test_an_update_of_what_was_deleted_and_a_patch_create_nothing(api: Serving) -> None:
     lease = {"metadata": {"name": "a", "uid": "former"}, "spec": {}}
     assert asked(api, "PUT", f"{LEASES}/a", lease)[0] == 404

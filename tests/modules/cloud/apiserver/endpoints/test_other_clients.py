@@ -1,6 +1,7 @@
 """What older kubectls, curl and others ask of the API: deprecated paths, OpenAPI v2, YAML, and what is not served."""
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from tests.modules.cloud.apiextensions.definition import DEFINITIONS, DEVICES, d
 from tests.modules.cloud.apiserver.endpoints.serving import MAPS, PODS, Serving, Watcher
 from tests.modules.cloud.apiserver.endpoints.serving import read as parsed
 
+OPEN = "x-kubernetes-preserve-unknown-fields"
 V2 = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 TEXTS = (
     *("", " ", "y", "No", "null", "1e3", "0x1f", "1_000", "1:30", "~", "a: b", "- a", "#a", "é", "\x07", "a\tb\n"),
@@ -66,11 +68,49 @@ def test_openapi_v2(api: Serving) -> None:
     """
     document = json.loads(api.ask("GET", "/openapi/v2").body)
     pod = document["definitions"]["io.k8s.api.v1.Pod"]
-    reference = pod["properties"]["spec"]["allOf"][0]["$ref"]
+    reference = pod["properties"]["spec"]["$ref"]
     assert document["definitions"][reference.removeprefix("#/definitions/")]["properties"]["hostNetwork"]
     reply = api.ask("GET", "/openapi/v2", accept=V2)
     assert reply.body == b"\x0a\x032.0\x12\x19\x0a\x0aKubernetes\x12\x0bunversioned"
     assert reply.content_type == V2.replace("@", ".")
+
+
+def test_openapi_v2_has_only_what_v2_knows(api: Serving) -> None:
+    """Also of custom resources; a property or a part of a default keeps such a name."""
+    crd = definition()
+    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    schema["properties"]["allOf"] = {"type": "object", "default": {"oneOf": []}, OPEN: True}
+    api.ask("POST", DEFINITIONS, crd)
+    definitions = json.loads(api.ask("GET", "/openapi/v2").body)["definitions"]
+    assert definitions["io.example.devices.v1.Device"]["properties"]["allOf"]["default"] == {"oneOf": []}
+    assert {word for each in definitions.values() for word in words(each)} == {
+        *("$ref", "additionalProperties", "default", "description", "enum", "format", "items", "minimum", "properties"),
+        *("required", "type"),
+    }
+
+
+def words(schema: Any) -> Iterator[str]:
+    """Yield the words of a schema and those within it, without extensions."""
+    yield from (word for word in schema if not word.startswith("x-"))
+    for each in schema.get("properties", {}).values():
+        yield from words(each)
+    for name in ("items", "additionalProperties"):
+        if isinstance(schema.get(name), dict):
+            yield from words(schema[name])
+
+
+def test_openapi_v3_declares_the_variables_of_its_paths_and_answers(api: Serving) -> None:
+    """What OpenAPI demands, and generators of clients."""
+    found = 0
+    for entry in json.loads(api.ask("GET", "/openapi/v3").body)["paths"].values():
+        for path, of in json.loads(api.ask("GET", entry["serverRelativeURL"]).body)["paths"].items():
+            declared = {one["name"] for one in of["parameters"] if one["in"] == "path" and one["required"]}
+            assert declared == set(re.findall(r"{(\w+)}", path))
+            assert (
+                of["put"]["responses"]["200"]["description"] == of["patch"]["responses"]["200"]["description"] == "OK"
+            )
+            found += 1
+    assert found > 40
 
 
 def test_answers_in_yaml(api: Serving) -> None:
