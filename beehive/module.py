@@ -343,7 +343,7 @@ class Module(Actor):
         deadline = self.slot.stop_deadline()
         for child in reversed(children):
             with contextlib.suppress(pykka.Timeout):
-                child.ended.get(timeout=max(0.0, deadline - self.clock.monotonic()))
+                child.ended.get(timeout=max(0.0, deadline - self.__monotonic()))
                 continue
             child.ref.actor_stopped.set()
             _log.warning("%s is still running at the stop deadline of module %s", child.ref, self.name)

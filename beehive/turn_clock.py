@@ -1,4 +1,4 @@
-"""The time of a turn, for modules whose decisions depend on whole seconds."""
+"""The time of a turn, for modules whose decisions depend on seconds."""
 
 from collections.abc import Callable
 from typing import Final
@@ -11,10 +11,11 @@ _LONGEST: Final = 10.0
 
 
 class TurnClock(Clock):
-    """A clock whose wall time stands still in each turn of an observed module: while it handles one item of its inbox.
+    """A clock that stands still in each turn of an observed module: while it handles one item of its inbox.
 
     A replay gives a module each item at the time when it was taken, and nothing takes time in it. A handler that read
-    the clock after a second had turned would read another second there. Other threads read the time as it is.
+    the clock after a second had turned would read another second there, and what is due a second after it would be due
+    earlier. Other threads read the time as it is.
 
     Args:
         clock: has the time.
@@ -30,7 +31,9 @@ class TurnClock(Clock):
         return wall if 0.0 <= now - wall < _LONGEST else now
 
     def monotonic(self) -> float:
-        return self._clock.monotonic()
+        """Monotonic seconds when the turn began."""
+        now, began = self._clock.monotonic(), current_context().began
+        return began if 0.0 <= now - began < _LONGEST else now
 
     def after(self, seconds: float, function: Callable[[], None]) -> Timer:
         return self._clock.after(seconds, function)
@@ -40,9 +43,3 @@ class TurnClock(Clock):
 
     def close(self) -> None:
         self._clock.close()
-
-
-def turn_began(now: float) -> float:
-    """Return when the present turn began; `now` outside of one. Both are monotonic seconds."""
-    began = current_context().began
-    return began if 0.0 <= now - began < _LONGEST else now

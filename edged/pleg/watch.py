@@ -3,7 +3,6 @@
 import logging
 
 from beehive import Module
-from beehive.turn_clock import turn_began
 from edged.cri.contract import ContainerRuntime
 from edged.cri.errors import CriError, UnavailableError
 from edged.pleg.hints import Hints
@@ -51,7 +50,7 @@ class RuntimeWatch:
         self._hints.add_inspection(observed)
         hive = self._module.hive
         if hive.watchers:
-            hive.notify_watchers(pod_synced(observed.facts, turn_began(self._module.clock.monotonic()), hive.next_span))
+            hive.notify_watchers(pod_synced(observed.facts, self._module.clock.monotonic(), hive.next_span))
 
     def observe(self, event: PlegEvent) -> None:
         """Note an event of the PLEG before it is handled."""
@@ -83,4 +82,4 @@ class RuntimeWatch:
     def _record(self, inspection: PodInspection) -> None:
         hive = self._module.hive
         if hive.watchers:
-            hive.notify_watchers(pod_changed(inspection, turn_began(self._module.clock.monotonic()), hive.next_span))
+            hive.notify_watchers(pod_changed(inspection, self._module.clock.monotonic(), hive.next_span))

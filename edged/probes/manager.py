@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator
+from typing import Final
 
 import msgspec
 
@@ -27,6 +28,9 @@ from edged.probes.worker_pool import ProbeWorkerPool
 from edged.sync_events import PodHealthChanged, SyncEvents
 from modules.apimachinery.types import Container, ContainerStatus, Pod
 from modules.apimachinery.types.probes import Probe
+
+PROBE: Final = "probe"
+"""First word of the name of a probe's timer; the probe's kind and the container's id follow."""
 
 
 class ProbeHistory(msgspec.Struct, frozen=True):
@@ -262,7 +266,7 @@ class ProbeManager:
         def probe() -> None:
             self._probe(uid, watch)
 
-        probe.__qualname__ = f"probe {watch.kind.value} {watch.container.id}"  # in a trace, and for its replay
+        probe.__qualname__ = f"{PROBE} {watch.kind.value} {watch.container.id}"  # in a trace, and for its replay
         watch.timer = self._context.after(wait, probe)
 
     def _probe(self, uid: PodUid, watch: _Watch) -> None:

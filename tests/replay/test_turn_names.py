@@ -54,7 +54,8 @@ SAME: Final = frozenset({"PodHealthChanged", "PluginsChanged"})
 
 def _calls(file: Path) -> Iterator[ast.Call]:
     """Yield the calls of `call_soon` in a file."""
-    for node in ast.walk(ast.parse(file.read_text())):
+    text = file.read_text()
+    for node in ast.walk(ast.parse(text)) if "call_soon(" in text else ():
         if isinstance(node, ast.Call) and (
             (isinstance(node.func, ast.Attribute) and node.func.attr == "call_soon")
             or (isinstance(node.func, ast.Name) and node.func.id == "call_soon")

@@ -270,6 +270,16 @@ def test_a_timer_for_what_is_due_already_is_no_other_one() -> None:
     assert run_timers([fired(8.0, "", 7.9)], 1e-15) == [0.0]
 
 
+@pytest.mark.parametrize(("name", "left"), [("probe liveness c", 2.0), ("HeldStatuses._next", 0.0)])
+def test_a_first_probe_that_was_never_made_is_late(name: str, left: float) -> None:
+    """It had a drawn wait, and its container ended before; edged of the replay is older, and waits for nothing."""
+
+    def probe() -> None: ...
+
+    probe.__qualname__ = name
+    assert RecordedTimers((), EDGED).timer(probe, 1.0, 0.0)[0] == left
+
+
 @pytest.mark.parametrize(("length", "times"), [(1.0, [1.7]), (0.9, [3.7])])
 def test_a_timer_is_the_one_that_waited_then_if_it_has_its_length(length: float, times: list[float]) -> None:
     """An event came a moment after others were sent, and in the replay with them: the next event sets the timer."""

@@ -14,6 +14,7 @@ from typing import Final
 
 from beehive.clock import Timer
 from beehive.trace import Delivered, Note, Record, TimerFired
+from edged.probes.manager import PROBE
 from edgehub.module import EdgeHub
 from modules.lab.replay.module_turns import ModuleTurns
 from modules.lab.replay.outputs import sent_at
@@ -77,7 +78,8 @@ class RecordedTimers:
         A busy machine runs a timer late. It is the recorded one of its function that was set at this time, as far as
         that is known: until it runs, another one may be, because timers are cancelled and set again. One of the same
         length or for the same time comes first. One that did not run in the recorded run was cancelled, perhaps when it
-        was due already: it runs that much later.
+        was due already: it runs that much later. So does the first probe of a container, whose
+        wait is drawn while edged is young, which it may have been for longer in the recorded run.
         """
         name = getattr(function, "__qualname__", "")
         late = self._turns.latest(self._module, now + seconds, _LATE)
@@ -87,7 +89,7 @@ class RecordedTimers:
         of_length = [one for one in near if abs(one.seconds - seconds) <= _SAME]
         meant = min(of_length, key=lambda one: abs(_set_at(one) - now), default=None)
         if meant is None and name != _DIAL:
-            if seconds <= _SAME:
+            if seconds <= _SAME and not name.startswith(PROBE):
                 return max(0.0, seconds), function
             meant = self._due_then(name, now, seconds) if nearest > _NEAR else None
         meant = meant or min(near, key=lambda one: abs(_set_at(one) - now), default=None)
