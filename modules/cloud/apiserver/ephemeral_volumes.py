@@ -4,7 +4,7 @@ from functools import partial
 from typing import Final
 
 from modules.apimachinery.api_errors import ApiError
-from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, kind_named, uid_of
+from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of, kind_named, uid_of
 from modules.apimachinery.pod_references import ephemeral_volumes_of, why_not_for
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.reconciler import Attempt, Reconciler
@@ -45,7 +45,12 @@ class EphemeralVolumes(Reconciler):
     def reset(self) -> None:
         """Have all pods looked at again."""
         pods = self._cluster.storage.list(_POD)
-        self._due = {ObjectKey(_POD.key_name, *_place_of(pod)) for pod in pods if any(ephemeral_volumes_of(pod))}
+        self._due = {key_of(pod) for pod in pods if any(ephemeral_volumes_of(pod))}
+
+    def handle_event(self, event: ObjectEvent) -> None:
+        """Forget a pod that is gone."""
+        if event.key.kind == _POD.key_name and event.type is EventType.DELETED:
+            self._refused.discard(event.key)
 
     def handle_own(self, event: ObjectEvent) -> None:
         """Note the pods that may lack a claim after a change."""
@@ -112,7 +117,3 @@ def _claim_for(pod: JsonObject, claim: ObjectKey, volume: JsonObject) -> JsonObj
     }
     spec = template.get("spec") or {}
     return {"kind": _CLAIM.name, "apiVersion": _CLAIM.api_version, "metadata": metadata, "spec": spec}
-
-
-def _place_of(pod: JsonObject) -> tuple[str, str]:
-    return str(pod["metadata"].get("namespace") or ""), str(pod["metadata"]["name"])

@@ -137,3 +137,20 @@ def test_a_pod_that_is_being_deleted_gets_none(cluster: Cluster, volumes: Epheme
     cluster.delete(key_of(made))
     changed(volumes, made)
     assert cluster.storage.find(CLAIM) is None
+
+
+def test_refused_pods_that_are_gone_take_no_room() -> None:
+    """Whoever makes and deletes pods beyond a quota would fill the memory."""
+    cluster = World(Simulation().clock, plugins=PLUGINS)
+    cluster.create(namespace("default"))
+    volumes = EphemeralVolumes(cluster)
+    quota = {"kind": "ResourceQuota", "apiVersion": "v1", "metadata": {"name": "q", "namespace": "default"}}
+    cluster.create({**quota, "spec": {"hard": {"persistentvolumeclaims": "0"}}})
+    cluster.settle()
+    made = cluster.create(with_scratch())
+    changed(volumes, made)
+    assert volumes._refused == {key_of(made)}
+    volumes.handle_event(ObjectEvent(EventType.MODIFIED, key_of(made), made, made))
+    assert volumes._refused == {key_of(made)}
+    volumes.handle_event(ObjectEvent(EventType.DELETED, key_of(made), made, made))
+    assert volumes._refused == set()
