@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from beehive.decoding import convert
 from modules.apimachinery.go_values import USUAL_TIME
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.protobuf.decoding import MessageField
@@ -31,7 +32,7 @@ def is_in_stored_form(of: str, message: str, value: JsonObject) -> bool:
         value: the struct, as JSON.
     """
     try:
-        found = msgspec.convert(value, _shape(of, message))
+        found = convert(value, _shape(of, message))
     except msgspec.ValidationError:
         return False
     return bool(msgspec.to_builtins(found) == value)

@@ -64,6 +64,10 @@ def upstream(uids: Uids) -> dict[tuple[str, str], tuple[str, Any]]:
         ("event", "update"): ("default/event/updated", _event("updated")),
         ("event", "patch"): ("default/event/patched", {"event": _event("patched"), "patchData": '{"count":2}'}),
         **{(word, "query"): (f"default/{word}/absent", None) for word in queries},
+        **{
+            (word, "query"): (f"default/{word}/absent", {"metadata": {"uid": "u-absent"}})
+            for word in ("device", "devicemodel")
+        },
     }
 
 

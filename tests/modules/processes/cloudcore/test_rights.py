@@ -136,7 +136,10 @@ def send_all(edge: Edge, cluster: Cluster) -> None:
     wait_until(lambda: stored(cluster, "web").get("status", {}).get("phase") == "Running", "the status is reported")
     for operation in ("insert", "update", "patch"):
         send(edge, uids, ("event", operation))
-    wait_until(lambda: len(cluster.objects("events")) == 3, "the events are there")
+    wait_until(
+        lambda: [each["involvedObject"]["kind"] for each in cluster.objects("events")].count("Pod") == 3,
+        "the events are there",
+    )
 
 
 def report_devices(edge: Edge, cluster: Cluster) -> None:
