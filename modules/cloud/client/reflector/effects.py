@@ -10,12 +10,16 @@ class Added(msgspec.Struct, frozen=True, gc=False):
     """An object that was not known exists."""
 
     object: ObservedObject
+    is_listed: bool = False
+    """Whether a list has it that is not complete: others of lower versions may not have been told yet."""
 
 
 class Modified(msgspec.Struct, frozen=True, gc=False):
     """A known object, with the same uid, has another version."""
 
     object: ObservedObject
+    is_listed: bool = False
+    """As of `Added`."""
 
 
 class Deleted(msgspec.Struct, frozen=True, gc=False):

@@ -124,8 +124,8 @@ class KnownObjects:
         """Note that a list begins; the observations until `end_list` are its entries."""
         self._list += 1
 
-    def observe(self, observed: ObservedObject) -> Iterator[Change]:
-        """Note that an object exists, and yield the changes; none for a version that is known.
+    def observe(self, observed: ObservedObject, *, is_listed: bool = False) -> Iterator[Change]:
+        """Note that an object exists, by a watch or a list, and yield the changes; none for a version that is known.
 
         An object with another uid is another object: the known one no longer exists.
         """
@@ -133,12 +133,12 @@ class KnownObjects:
         known = self._known.get(key)
         self._known[key] = observed.uid, observed.resource_version, self._list
         if known is None:
-            yield Added(observed)
+            yield Added(observed, is_listed)
         elif known[0] != observed.uid:
             yield _gone(key, known)
-            yield Added(observed)
+            yield Added(observed, is_listed)
         elif known[1] != observed.resource_version or known[2] < self._first_list:
-            yield Modified(observed)
+            yield Modified(observed, is_listed)
 
     def forget_versions(self) -> None:
         """Note that the server gives versions a second time: objects that are observed later count as new even with a
@@ -322,7 +322,7 @@ class Reflector:
             self._list_version = page.resource_version
         self.dropped += page.dropped
         for each in page.objects:
-            yield from self._known.observe(each)
+            yield from self._known.observe(each, is_listed=True)
 
     def _list_ended(self, now: float) -> Iterator[ReflectorEffect]:
         yield from self._known.end_list()

@@ -262,7 +262,6 @@ class DownstreamController:
 
     def handle_event(self, event: ObjectEvent) -> None:
         """Send a change of an object to the connected nodes that need it."""
-        self.newest.observe(event.key.kind, version_of(event.new))
         if event.is_of_status:
             self._handle_status(event)
         elif event.key.kind in DEVICES:

@@ -7,7 +7,7 @@ from typing import Final
 
 from modules.apimachinery.kinds import Kind, ObjectKey, kind_named
 from modules.cloud.client.kube_client import KubeClient, News
-from modules.cloud.client.reflector.effects import Deleted, EpochChanged, Refused, Synced
+from modules.cloud.client.reflector.effects import Added, Deleted, EpochChanged, Modified, Refused, Synced
 from modules.cloud.client.reflector.observations import ObservedObject
 from modules.cloud.client.reflector.selection import Selection
 from modules.cloud.devices import DEVICE, DEVICE_MODEL, KEY_NAMES
@@ -185,9 +185,15 @@ class Reflectors:
                 self._downstream.newest.observe(kind.key_name, news.object.resource_version)
                 self.observe(partial(self._mirror.remove, key, news.object.resource_version))
             case _ if news.object.uid not in self._ended_pods and not self._must_wait(kind, news.object):
-                self.observe(partial(self._mirror.observe, kind, news.object))
+                self.observe(partial(self._take_over, kind, news))
                 if kind.key_name == DEVICE_MODEL.key_name:
                     self._held.release(ObjectKey(kind.key_name, news.object.namespace, news.object.name))
+
+    def _take_over(self, kind: Kind, news: Added | Modified) -> None:
+        """Take over an object that exists. One of a list that is not complete says nothing of others."""
+        self._mirror.observe(kind, news.object)
+        if not news.is_listed:
+            self._downstream.newest.observe(kind.key_name, news.object.resource_version)
 
     def _must_wait(self, kind: Kind, observed: ObservedObject) -> bool:
         """Return whether a Device waits for its model, as it may in the first list too: the model can be newer than the

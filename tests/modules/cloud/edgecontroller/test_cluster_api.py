@@ -11,7 +11,7 @@ from modules.apimachinery.kinds import ObjectKey, kind_named
 from modules.cloud import api_messages
 from modules.cloud.client.calls import JSON_PATCH, MERGE, STRATEGIC, ApiCall, ApiResult
 from modules.cloud.edgecontroller.module import EdgeController
-from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer
+from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer, FakeExchange
 from tests.modules.cloud.edgecontroller.controller import USES, WEB
 from tests.modules.cloud.objects import configmap, node, pod, secret
 
@@ -537,6 +537,35 @@ def test_the_end_of_a_pod_that_no_watch_has_told_of_is_sent(
     core.bee.forget()
     core.bee.run_for(30.0)
     assert core.down() == []
+
+
+def test_a_pod_that_a_node_has_listed_is_not_taken_for_deleted_amid_a_list(core: ClusterController) -> None:
+    """The first page of the list has a newer pod; the next page, with the node's, does not come."""
+    core.asks("null/node/n1", "insert", node())
+    core.bee.settle()
+    watches = core.server.hold_watches()
+    core.server.apply(pod())
+    _lists(core)
+    core.server.apply(pod("app"))
+    core.down()
+
+    def pages(exchange: FakeExchange) -> None:
+        if "continue" in exchange.query:
+            core.server.held.append(exchange)
+            return
+        app = core.server.cluster.storage.get(ObjectKey("Pod", "default", "app"))
+        metadata = {"resourceVersion": app["metadata"]["resourceVersion"], "continue": "next"}
+        exchange.answer(200, {"kind": "PodList", "apiVersion": "v1", "metadata": metadata, "items": [app]})
+
+    core.server.answers["pods"] = pages
+    core.server.expire(watches)
+    core.bee.run_for(50.0)
+    assert core.server.held
+    told = core.down()
+    assert "insert node/n1/default/pod/app" in told
+    core.server.release()
+    core.bee.run_for(30.0)
+    assert not [one for one in (*told, *core.down()) if one.startswith("delete")]
 
 
 def test_the_end_of_a_pod_that_a_node_has_listed_needs_no_watch_if_the_node_ends_it(core: ClusterController) -> None:
