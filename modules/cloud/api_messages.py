@@ -26,6 +26,6 @@ class Verb(StrEnum):
     TOKEN_KEYS = "tokenkeys"  # noqa: S105 - no token
     """The public keys of service accounts' tokens, answered with `TokenKeys`."""
     TOKEN_OBJECTS = "tokenobjects"  # noqa: S105 - no token
-    """The objects that a token is bound to, as `BoundObjects`; the answer: whether one of them was deleted."""
+    """The claims of a token, as `AccountClaims`; the answer: whether it is void."""
     CHANGED = "changed"
     """Of edgecontroller to devicecontroller: changed Devices and DeviceModels of a cluster, as `ObjectChanges`."""

@@ -29,7 +29,7 @@ from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.previews import Previews, call_in, steps_of
 from modules.cloud.apiserver.reconcilers import PERIOD, ControlPlane, Reconcilers, reconcilers_of
 from modules.cloud.apiserver.system_objects import apply_definitions, make_system_objects
-from modules.cloud.apiserver.tokens.claims import BoundObjects, has_lost_object
+from modules.cloud.apiserver.tokens.claims import AccountClaims, is_void
 from modules.cloud.apiserver.tokens.signing_keys import TokenKeys
 from modules.cloud.authorization.graph import NodeGraph
 from modules.cloud.authorization.rbac.index import RbacIndex
@@ -255,10 +255,10 @@ class ApiServer(Module):
 
     @handles(None, Verb.TOKEN_OBJECTS, source=api_messages.SOURCE)
     def on_token_objects(self, message: Message) -> None:
-        """Reply whether an object that a token is bound to no longer exists."""
+        """Reply whether a token is void, as an object that it is bound to no longer exists."""
 
         def find() -> bool:
-            return has_lost_object(message.content_as(BoundObjects), self._cluster.storage, self.clock.now())
+            return is_void(message.content_as(AccountClaims), self._cluster.storage, self.clock.now())
 
         has_lost = self._attempt(message, find, lambda _: True)
         self._answer(message, lambda: has_lost)

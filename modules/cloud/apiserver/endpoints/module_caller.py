@@ -12,7 +12,7 @@ from beehive.message import Message
 from modules.apimachinery.errors import ApiStatusError
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
-from modules.cloud.apiserver.tokens.claims import BoundObjects
+from modules.cloud.apiserver.tokens.claims import AccountClaims
 from modules.cloud.apiserver.tokens.signing_keys import TokenKeys
 from modules.cloud.authentication.users import User, groups_of
 from modules.cloud.client.calls import ApiCall, ApiCalls, ApiResult
@@ -120,22 +120,22 @@ class ModuleCaller:
         """
         return self._ask(Verb.TOKEN_KEYS, None).content_as(TokenKeys).keys
 
-    def is_void(self, bound: BoundObjects) -> bool:
-        """Return whether an object that a token is bound to no longer exists.
+    def is_void(self, claims: AccountClaims) -> bool:
+        """Return whether a token is void, as an object that it is bound to no longer exists.
 
         Raises:
             ApiStatusError: 504; there is no answer.
         """
-        return self._ask(Verb.TOKEN_OBJECTS, bound).content_as(bool)
+        return self._ask(Verb.TOKEN_OBJECTS, claims).content_as(bool)
 
-    def _ask(self, verb: Verb, content: ApiCall | WatchQuery | BoundObjects | None) -> Message:
+    def _ask(self, verb: Verb, content: ApiCall | WatchQuery | AccountClaims | None) -> Message:
         try:
             reply: Message = self._hive.request(self._module, self._message(verb, content), _REPLY_SECONDS).get()
         except BeehiveError as error:
             raise unanswered(error) from error
         return reply
 
-    def _message(self, verb: Verb, content: ApiCall | ApiCalls | WatchQuery | BoundObjects | None) -> Message:
+    def _message(self, verb: Verb, content: ApiCall | ApiCalls | WatchQuery | AccountClaims | None) -> Message:
         source, resource = api_messages.SOURCE, api_messages.RESOURCE
         return Message.new(self._clock, source=source, resource=resource, operation=verb, content=content)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 from beehive.decoding import decode_json
 from modules.apimachinery.kinds import Kind, key_for, kind_named, uid_of
 from modules.apimachinery.times import parse_rfc3339
+from modules.cloud.authentication.jws import JwsError, read_jws
 from modules.cloud.authentication.users import SERVICE_ACCOUNTS, User
 
 if TYPE_CHECKING:
@@ -83,7 +85,14 @@ def read_claims(payload: bytes, issuer: str, now: float | None) -> AccountClaims
     return claims if is_own and counts else None
 
 
-def has_lost_object(bound: BoundObjects, objects: Lister, now: float) -> bool:
+def is_void(claims: AccountClaims, objects: Lister, now: float) -> bool:
+    """Return whether a token has lost an object that it is bound to; or its place in its Secret, if it does not
+    expire.
+    """
+    return _has_lost_object(claims.bound, objects, now) or (claims.exp is None and not _is_in_secret(claims, objects))
+
+
+def _has_lost_object(bound: BoundObjects, objects: Lister, now: float) -> bool:
     """Return whether an object that a token is bound to was deleted, or replaced by another of its name."""
     wanted: list[tuple[Kind, BoundReference | None]] = [(_ACCOUNT, bound.serviceaccount), (_POD, bound.pod)]
     wanted.append((_SECRET, bound.secret))
@@ -101,3 +110,18 @@ def _is_there(kind: Kind, namespace: str, reference: BoundReference, objects: Li
         return False
     ends = found["metadata"].get("deletionTimestamp")
     return not ends or now <= (parse_rfc3339(ends) or 0) + _LEEWAY
+
+
+class _Identified(msgspec.Struct):
+    jti: str
+
+
+def _is_in_secret(claims: AccountClaims, objects: Lister) -> bool:
+    secret = claims.bound.secret
+    found = None if secret is None else objects.find(key_for(_SECRET, claims.bound.namespace, secret.name))
+    stored = ((found or {}).get("data") or {}).get("token")
+    try:
+        payload = read_jws(b64decode(str(stored)).decode()).payload
+        return decode_json(payload, _Identified).jti == claims.jti
+    except (ValueError, JwsError, msgspec.DecodeError):
+        return False

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from modules.cloud.apiserver.tokens.claims import AccountClaims, BoundObjects, has_lost_object, read_claims
+from modules.cloud.apiserver.tokens.claims import AccountClaims, is_void, read_claims
 from modules.cloud.apiserver.tokens.signing_keys import public_key, public_keys
 from modules.cloud.authentication.jws import JwsError, is_signed_by, read_jws
 from modules.cloud.authentication.users import Authenticated
@@ -29,8 +29,8 @@ class AsksApiServer(Protocol):
     def token_keys(self) -> dict[str, bytes]:
         """Return the public keys, PEM, by their ids. Raise ApiStatusError without an answer."""
 
-    def is_void(self, bound: BoundObjects, /) -> bool:
-        """Return whether an object that a token is bound to was deleted. Raise ApiStatusError without an answer."""
+    def is_void(self, claims: AccountClaims, /) -> bool:
+        """Return whether a token is void (`claims.is_void`). Raise ApiStatusError without an answer."""
 
 
 RefusesTokens = Callable[[str, float], bool]
@@ -96,7 +96,7 @@ def review_token(
 ) -> Authenticated | None:
     """Return the user of a token, on the thread of the API server; None if the token is not valid (`check_token`)."""
     checked = check_token(token, public_keys(store), settings, wanted, now, refuses)
-    if checked is None or has_lost_object(checked.claims.bound, objects, now):
+    if checked is None or is_void(checked.claims, objects, now):
         return None
     return Authenticated(checked.claims.user, checked.audiences)
 
@@ -138,7 +138,7 @@ class ServiceAccountTokens:
             return None
         keys = self._keys_with(key_id)
         checked = check_token(token, keys, self._settings, audiences, self._clock.now(), self._refuses)
-        if checked is None or self._server.is_void(checked.claims.bound):
+        if checked is None or self._server.is_void(checked.claims):
             return None
         return Authenticated(checked.claims.user, checked.audiences)
 

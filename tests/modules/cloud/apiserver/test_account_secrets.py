@@ -68,6 +68,20 @@ def test_its_token_is_void_without_the_secret_or_the_account(accounts: Accounts,
     assert kept(accounts) is None, "it goes with its account"
 
 
+@pytest.mark.parametrize("token", ["", "bWluZQ==", "4pi6"])
+def test_a_token_that_is_taken_from_its_secret_is_void(accounts: Accounts, token: Any) -> None:
+    """The next one takes its place."""
+    accounts.create(of_account())
+    first = data_of(kept(accounts))["token"]
+    for data in ({"token": token}, {}):
+        live = accounts.cluster.storage.get(SECRET)
+        accounts.cluster.replace({**live, "data": data})
+        assert accounts.user(first) is None
+    second = data_of(kept(accounts))["token"]
+    assert accounts.user(first) is None
+    assert accounts.user(second) is not None
+
+
 def test_a_secret_of_no_account_goes(accounts: Accounts) -> None:
     accounts.create(of_account("nobody"))
     assert kept(accounts) is None

@@ -10,7 +10,7 @@ import pytest
 from beehive.decoding import convert
 from beehive.trace.redact import Redactor
 from modules.apimachinery.errors import ApiStatusError
-from modules.cloud.apiserver.tokens.claims import BoundObjects
+from modules.cloud.apiserver.tokens.claims import AccountClaims, BoundObjects
 from modules.cloud.apiserver.tokens.signing_keys import SIGNS_FOR
 from modules.cloud.apiserver.tokens.verification import ServiceAccountTokens, refuses_none
 from modules.cloud.authentication.settings import ServiceAccountSettings
@@ -181,8 +181,8 @@ class Server:
             raise ApiStatusError(503, "away")
         return self.accounts.issuer.public_keys()
 
-    def is_void(self, bound: BoundObjects) -> bool:
-        return bound in self.lost
+    def is_void(self, claims: AccountClaims) -> bool:
+        return claims.bound in self.lost
 
 
 def test_a_connection_asks_for_unknown_keys_once_a_second(accounts: Accounts) -> None:
