@@ -78,8 +78,8 @@ class RecordedTimers:
         A busy machine runs a timer late. It is the recorded one of its function that was set at this time, as far as
         that is known: until it runs, another one may be, because timers are cancelled and set again. One of the same
         length or for the same time comes first. One that did not run in the recorded run was cancelled, perhaps when it
-        was due already: it runs that much later. So does the first probe of a container, whose
-        wait is drawn while edged is young, which it may have been for longer in the recorded run.
+        was due already: it runs that much later. So does the first probe of a container, whose wait is drawn while
+        edged is young, which it may have been for longer in the recorded run.
         """
         name = getattr(function, "__qualname__", "")
         late = self._turns.latest(self._module, now + seconds, _LATE)

@@ -7,7 +7,9 @@ from typing import Any
 
 import msgspec
 
+from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, uid_of
+from modules.apimachinery.validation.names import faults_of_subdomain
 from modules.cloud.client.calls import ApiCall
 from modules.cloud.devices import DEVICE
 from modules.cloud.edgecontroller.devices.placements import placement_of
@@ -38,6 +40,8 @@ def comparison_of(kind: Kind) -> UpstreamHandler:
 
     def compare(request: UpstreamRequest) -> Steps[list[UpstreamResult]]:
         key, asked = request.key(kind), request.content_as(_Asked).metadata
+        if any(faults_of_subdomain(key.name)) or any(faults_of_subdomain(key.namespace)):
+            raise BadRequestError("the namespace or the name of the object is none")  # it would select many
         page = yield _named(kind, key)
         found = [each for each in _items(page) if uid_of(each) == asked.uid]
         is_there = any(kind is not DEVICE or placement_of(each).node == request.node for each in found)

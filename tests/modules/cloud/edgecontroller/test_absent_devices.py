@@ -130,6 +130,13 @@ def test_what_cannot_be_read_is_refused(people: People, content: str) -> None:
     assert people.sent() == []
 
 
+@pytest.mark.parametrize("resource", ["default/device/a,metadata.name!=b", "a b/device/thermo"])
+def test_a_name_that_selects_many_is_refused_without_a_list(people: People, resource: str) -> None:
+    content, sent = asks(people, resource, {"uid": "u1"})
+    assert "is none" in str(content)
+    assert sent == []
+
+
 def test_a_node_that_names_ever_other_objects_is_owed_few_deletions(
     people: People, monkeypatch: pytest.MonkeyPatch
 ) -> None:
