@@ -22,7 +22,7 @@ _NODES = 4
 _SECONDS = 120.0
 
 
-@pytest.fixture(params=["0.3.0", pytest.param("0.2.0", marks=pytest.mark.slow)])
+@pytest.fixture(params=["0.4.0", "0.3.0", pytest.param("0.2.0", marks=pytest.mark.slow)])
 def former(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """Return the code of a release."""
     return unpack(request.param, tmp_path)
