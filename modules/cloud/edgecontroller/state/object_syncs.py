@@ -74,9 +74,15 @@ class ObjectSyncs:
         return version > 0 and (sync is None or sync.version != version)
 
     def sending(self, node: str, uid: str, key: ObjectKey, version: int = 0) -> None:
-        """Store an ObjectSync before its object is sent in a version, or its deletion."""
+        """Store an ObjectSync before its object is sent in a version, or its deletion. A damaged row may have another
+        key than the object: no object of it would be found, and the deletion sent.
+        """
         sync = self.of(node).get(uid)
-        if is_storable(uid, key) if sync is None else version and not (sync.version or sync.sent):
+        if sync is None:
+            is_changed = is_storable(uid, key)
+        else:
+            is_changed = version > 0 and (key != sync.key or not (sync.version or sync.sent))
+        if is_changed:
             self._put(node, uid, ObjectSync(key, sent=version))
 
     def acknowledged(self, node: str, uid: str, version: int) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ class Site:
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / "cloud.db"
+        self._starts = count()
+        """Seeds: no uid comes twice."""
         self.objects: list[Any] = []
         """The cluster's objects, between two cloudcores."""
         self.server: ClusterServer
@@ -34,7 +37,7 @@ class Site:
     def core(self, *nodes: str) -> Iterator[ClusterController]:
         """Runs cloudcore, with nodes that connect immediately."""
         with ExitStack() as stack:
-            bee = stack.enter_context(Harness())
+            bee = stack.enter_context(Harness(next(self._starts)))
             database = Database(str(self._path), "cloudcore", stores_objects=False)
             stack.callback(database.close)
             self.server = ClusterServer(bee.clock)

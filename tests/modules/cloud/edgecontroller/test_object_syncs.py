@@ -40,6 +40,19 @@ def test_an_object_that_is_sent_after_its_deletion_is_stored_with_its_version() 
     assert written == [0, -7, 9, -9]
 
 
+def test_a_row_takes_the_key_of_the_object_that_is_sent() -> None:
+    """A damaged row has another key, under which no object is found: its deletion would be sent again and again."""
+    rows: dict[str, ObjectSync | None] = {}
+    syncs = ObjectSyncs(lambda _node, uid, sync: rows.update({uid: sync}))
+    damaged = ObjectKey("Damaged", "default", "web")
+    syncs.node_connected("n1", {"u": ObjectSync(damaged, 5)})
+    syncs.sending("n1", "u", damaged)
+    syncs.sending("n1", "u", KEY)
+    assert not rows, "a deletion may name any object"
+    syncs.sending("n1", "u", KEY, 6)
+    assert rows == {"u": ObjectSync(KEY, sent=6)}
+
+
 def test_all_versions_are_one_number() -> None:
     highest = (1 << 62) - 1
     for sync in (
