@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import pytest
@@ -15,17 +15,19 @@ import pytest
 from beehive.clock import RealClock
 from modules.runtimes.cri_server.runtime_server import CriServer
 from modules.runtimes.docker.driver import DockerSettings
+from modules.runtimes.engine.driver import RuntimeSettings
 from modules.runtimes.engine.engine import purge
 from modules.runtimes.oci.driver import OciSettings
 from modules.runtimes.oci.network.default_network import DefaultNetwork
 from modules.runtimes.oci.network.pod_network import BINARY_DIRECTORIES, PodNetwork
 from modules.runtimes.oci.programs import Programs, find_programs
+from modules.runtimes.process.driver import ProcessSettings
 from tests.modules.runtimes.oci.node import node_directory
 from tests.modules.runtimes.oci.rootless.node import rootless_node
 from tests.support.containerd import PrivateContainerd, reason_missing, reserve_network
+from tests.support.directories import new_directory
 from tests.support.dockerd import PrivateDockerd
 from tests.support.dockerd import reason_missing as docker_missing
-from tests.support.embedded import EmbeddedProcess
 
 
 class Kind(NamedTuple):
@@ -45,6 +47,33 @@ def _with_runc() -> Programs:
 
 
 @contextmanager
+def _network(directory: Path) -> Iterator[PodNetwork]:
+    """The network of pods on a bridge of the tests; nothing is left of it."""
+    clock, reserved = RealClock(), reserve_network(directory.name)
+    default = DefaultNetwork(clock, [reserved.subnet], reserved.bridge, directory / "leases")
+    try:
+        yield PodNetwork(directory / "net.d", BINARY_DIRECTORIES, clock, default=default)
+    finally:
+        default.remove()
+        reserved.reservation.close()
+        clock.close()
+
+
+@contextmanager
+def _served(directory: Path, settings: RuntimeSettings[Any]) -> Iterator[Path]:
+    """The socket of a runtime inside edgecore with its state in a directory; its pods are removed."""
+    state, socket, clock = directory / "state", directory / "cri.sock", RealClock()
+    runtime = CriServer(state, socket, clock, settings)
+    try:
+        runtime.start()
+        yield socket
+    finally:
+        runtime.stop()
+        purge(state, clock, settings)
+        clock.close()
+
+
+@contextmanager
 def _oci(name: str, find: Callable[[], Programs] = find_programs) -> Iterator[Kind]:
     """`embedded://oci` with its own network on a bridge of the tests; nothing is left of it."""
     if reason := reason_missing():  # the network's plug-ins
@@ -52,20 +81,10 @@ def _oci(name: str, find: Callable[[], Programs] = find_programs) -> Iterator[Ki
     with node_directory() as directory:
         programs = find()
         (directory / "archives" / "busybox.tar").unlink()
-        clock, reserved = RealClock(), reserve_network(directory.name)
-        default = DefaultNetwork(clock, [reserved.subnet], reserved.bridge, directory / "leases")
-        network = PodNetwork(directory / "net.d", BINARY_DIRECTORIES, clock, default=default)
-        settings = OciSettings(programs, network, directory / "certs.d", directory / "archives")
-        runtime = CriServer(directory / "state", directory / "cri.sock", clock, settings)
-        try:
-            runtime.start()
-            yield Kind(name, directory / "cri.sock", f"/{directory.name}")
-        finally:
-            runtime.stop()
-            purge(directory / "state", clock, settings)
-            default.remove()
-            reserved.reservation.close()
-            clock.close()
+        with _network(directory) as network:
+            settings = OciSettings(programs, network, directory / "certs.d", directory / "archives")
+            with _served(directory, settings) as socket:
+                yield Kind(name, socket, f"/{directory.name}")
 
 
 @contextmanager
@@ -80,22 +99,12 @@ def _docker() -> Iterator[Kind]:
     """`embedded://docker` on a dockerd of the tests, with its own network on a bridge; nothing is left of it."""
     if reason := docker_missing() or reason_missing():  # the network's plug-ins
         pytest.skip(reason)
-    with PrivateDockerd() as daemon:
-        clock, reserved = RealClock(), reserve_network(daemon.directory.name)
-        state, leases = daemon.directory / "state", daemon.directory / "leases"
-        default = DefaultNetwork(clock, [reserved.subnet], reserved.bridge, leases)
-        network = PodNetwork(daemon.directory / "net.d", BINARY_DIRECTORIES, clock, default=default)
-        settings = DockerSettings(network, daemon.socket)
-        runtime = CriServer(state, daemon.directory / "cri.sock", clock, settings)
-        try:
-            runtime.start()
-            yield Kind("docker", daemon.directory / "cri.sock", daemon.cgroup_parent)
-        finally:
-            runtime.stop()
-            purge(state, clock, settings)
-            default.remove()
-            reserved.reservation.close()
-            clock.close()
+    with (
+        PrivateDockerd() as daemon,
+        _network(daemon.directory) as network,
+        _served(daemon.directory, DockerSettings(network, daemon.socket)) as socket,
+    ):
+        yield Kind("docker", socket, daemon.cgroup_parent)
 
 
 @contextmanager
@@ -113,8 +122,12 @@ def _containerd() -> Iterator[Kind]:
 @contextmanager
 def _processes() -> Iterator[Kind]:
     """`embedded://`: containers that are plain processes."""
-    with EmbeddedProcess() as embedded:
-        yield Kind("processes", embedded.socket, "")
+    directory = new_directory("em-")
+    try:
+        with _served(directory, ProcessSettings()) as socket:
+            yield Kind("processes", socket, "")
+    finally:
+        shutil.rmtree(directory)
 
 
 KINDS: Final[dict[str, Callable[[], AbstractContextManager[Kind]]]] = {

@@ -136,11 +136,13 @@ def two_containers(client: Client) -> tuple[str, str, str]:
 
 
 def test_network_of_several(client: Client, two_containers: tuple[str, str, str]) -> None:
-    """critest: Multiple containers: should support network; the containers of a pod share it."""
+    """critest: Multiple containers: should support network; a pod's containers share it, other pods reach it."""
     pod, _, other = two_containers
     address = client.pod_status(pod).network.ip
     assert _page(address) == _PAGE
     assert client.said(other, "wget -q -O - http://127.0.0.1:80/") == _PAGE
+    visitor = client.start(*LOOP, pod=client.pod(network=True))
+    assert client.said(visitor, f"wget -q -O - http://{address}:80/") == _PAGE
 
 
 def test_logs_of_several(client: Client, two_containers: tuple[str, str, str]) -> None:

@@ -1,49 +1,26 @@
-"""The base of the contract tests: a runtime under test with its abilities, and pods made in few words.
-
-The tests are written once and run over every runtime. Each declares by a `Can` which abilities it needs, and is
-skipped, with that as the reason, for a runtime without them.
-"""
+"""A runtime under test, and pods on it made in few words."""
 
 from __future__ import annotations
 
 import itertools
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from pathlib import Path
-from typing import TypeVar
 
 from edged.cri import ContainerId, SandboxId
-from edged.cri.client import CriClient
+from edged.cri.contract import ContainerRuntime
 from protos.cri.v1 import api_pb2 as pb
-
-Seen = TypeVar("Seen")
-
-DEADLINE_SECONDS = 60.0
-_POLL_SECONDS = 0.01
-
-
-class Can(Enum):
-    """An ability of some runtimes only; the value is the reason of a skipped test."""
-
-    IMAGES = "has images of its own, and their commands"
-    POD_NETWORK = "gives pods an address of their own"
-    ISOLATE = "gives containers a root and processes of their own"
-    LIMIT = "enforces limits of memory and CPU"
-    RESTART = "can be killed and started again by the test"
+from tests.modules.runtimes.process.node import eventually
 
 
 @dataclass(frozen=True)
 class RuntimeUnderTest:
-    """A running container runtime; `restart` kills it (containers go on) and starts it again."""
+    """A running container runtime; the double has no endpoint."""
 
     name: str
     endpoint: str
     image: str
     cgroup_parent: str
-    abilities: frozenset[Can]
-    restart: Callable[[], None]
 
 
 @dataclass
@@ -63,7 +40,7 @@ class Pods:
     """Makes pods on a runtime and removes them all. Each test has its own, with a label that tells them apart."""
 
     runtime: RuntimeUnderTest
-    client: CriClient
+    client: ContainerRuntime
     directory: Path
     test: str
     _made: list[SandboxId] = field(default_factory=list)
@@ -128,29 +105,8 @@ class Pods:
             lambda: self.client.container_status(container).status, lambda status: status.state == pb.CONTAINER_EXITED
         )
 
-    def run(self, pod: Pod, *command: str, name: str = "main") -> pb.ContainerStatus:
-        """Starts a container with this command and returns its status once it has ended."""
-        return self.ended(self.start(pod, *command, name=name))
-
     def remove_all(self) -> None:
         """Removes all pods of this test."""
         for sandbox in reversed(self._made):
             self.client.stop_pod_sandbox(sandbox)
             self.client.remove_pod_sandbox(sandbox)
-
-
-def shell(script: str) -> tuple[str, ...]:
-    """The command that runs a shell script."""
-    return ("sh", "-c", script)
-
-
-def eventually(observe: Callable[[], Seen], until: Callable[[Seen], bool] = bool) -> Seen:
-    """Return the first value of `observe` that satisfies `until`; fail with the last value after the deadline."""
-    pause = threading.Event()
-    seen = observe()
-    for _ in range(int(DEADLINE_SECONDS / _POLL_SECONDS)):
-        if until(seen):
-            return seen
-        pause.wait(_POLL_SECONDS)
-        seen = observe()
-    raise AssertionError(f"not what was waited for within {DEADLINE_SECONDS} s: {seen!r}")

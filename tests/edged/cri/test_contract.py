@@ -1,11 +1,9 @@
-"""The part of the contract that needs no real command: edged's own fake runtime is held to it as well. A fake that is
-kinder than containerd hides bugs, a stricter one invents them.
+"""What edged needs of a runtime, over its own client. Its double is held to it as well: one that is kinder than
+containerd hides bugs, a stricter one invents them.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import cast
 
 import pytest
 
@@ -14,28 +12,46 @@ from edged.cri import AlreadyExistsError, ContainerId, CriError, NotFoundError, 
 from edged.cri.client import CriClient
 from edged.cri.contract import ContainerRuntime
 from edged.cri.errors import ConnectionClosedError
+from edged.gc.images import names_in_use, sandbox_images, unused, updated_records
 from modules.lab.doubles.container_runtime import FakeRuntime
 from protos.cri.v1 import api_pb2 as pb
-from tests.edged.cri.conftest import CONTAINERD, RUNTIMES
+from tests.cri_contract.images import ContractImages
+from tests.cri_contract.kinds import KINDS
 from tests.edged.cri.event_listener import EventListener
 from tests.edged.cri.harness import Pods, RuntimeUnderTest
+from tests.modules.runtimes.oci.node import control_groups
 from tests.support.images import BUSYBOX_IMAGE
 
 FOREVER = ("sleep", "1000")
 UNKNOWN = ContainerId("0" * 64)
 
 
-_RUNTIMES = ["double", "embedded", "oci", CONTAINERD, pytest.param("docker", marks=pytest.mark.slow)]
+_RUNTIMES = [
+    "double",
+    "processes",
+    "oci",
+    pytest.param("containerd", marks=[pytest.mark.containerd, pytest.mark.slow]),
+    pytest.param("docker", marks=pytest.mark.slow),
+]
+"""What is held to containerd is edged's client, and the double: `make slow`, and `make quick` when these change."""
 
 
 @pytest.fixture(scope="module", params=_RUNTIMES)
 def runtime(request: pytest.FixtureRequest) -> Iterator[RuntimeUnderTest]:
     """The double, and each real runtime in turn."""
-    if request.param != "double":
-        with contextmanager(RUNTIMES[request.param])() as real:
-            yield real
+    if request.param == "double":
+        yield RuntimeUnderTest("double", "", BUSYBOX_IMAGE, "")
         return
-    yield RuntimeUnderTest("the double", "", BUSYBOX_IMAGE, "", frozenset(), lambda: None)
+    with KINDS[request.param]() as kind, ContractImages() as images:
+        endpoint, image = f"unix://{kind.socket}", images.name("busybox")
+        made = CriClient(endpoint, request_timeout=60)
+        made.pull_image(pb.ImageSpec(image=image))
+        made.close()
+        yield RuntimeUnderTest(kind.name, endpoint, image, kind.cgroup_parent)
+        parent = kind.cgroup_parent.strip("/")
+        for group in sorted(control_groups(parent), reverse=True) if parent else ():
+            if group.name != parent:  # of a pod: edged's duty, not the runtime's
+                group.rmdir()
 
 
 @pytest.fixture
@@ -56,7 +72,7 @@ def pods(
 ) -> Iterator[Pods]:
     """Makes pods for one test and removes them after it."""
     name = f"contract-{abs(hash(request.node.originalname)) % 10**8}"
-    made = Pods(runtime, cast("CriClient", client), tmp_path / "logs", name)
+    made = Pods(runtime, client, tmp_path / "logs", name)
     yield made
     made.remove_all()
 
@@ -202,7 +218,7 @@ def test_a_container_of_an_image_that_is_not_there_is_not_made(
     pod = pods.sandbox()
     config = pods.container_config(FOREVER)
     config.image.image = "localhost/never:pulled"
-    if runtime.name == "the process runtime":
+    if runtime.name == "processes":
         pytest.skip("the images of the process runtime are names")
     with pytest.raises(CriError):
         pods.create(pod, config)
@@ -286,6 +302,19 @@ def test_an_image_that_is_present_is_found_by_its_name(client: ContainerRuntime,
     image = client.image_status(pb.ImageSpec(image=runtime.image))
     assert image is not None
     assert image.id
+
+
+def test_garbage_collection_knows_the_image_of_a_container(
+    pods: Pods, client: ContainerRuntime, runtime: RuntimeUnderTest
+) -> None:
+    """A runtime names one image in several ways: in a container it is not called as in the list."""
+    pods.start(pods.sandbox(), *FOREVER)
+    used = names_in_use(client.list_containers(), ())
+    records = updated_records({}, client.list_images(), used, sandbox_images(client), 10.0)
+    image = client.image_status(pb.ImageSpec(image=runtime.image))
+    assert image is not None
+    assert records[image.id].last_used == 10.0
+    assert image.id not in {record.id for record in unused(records, 10.0, 0.0)}
 
 
 def test_a_closed_client_fails_every_call_and_another_one_goes_on(client: ContainerRuntime, pods: Pods) -> None:
