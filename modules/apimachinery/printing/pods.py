@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from modules.apimachinery.conditions import is_ready, is_true
 from modules.apimachinery.printing.ages import ago
 from modules.apimachinery.printing.fields import JsonObject, objects_at, text_at, value_at
 
@@ -50,7 +51,7 @@ def pod_summary(pod: JsonObject) -> PodSummary:
     restarts, of_sidecars = _Restarts(), _Restarts()
     word, ready = _initialization(pod, sidecars, restarts, of_sidecars)
     initializing = bool(word)
-    if not initializing or _condition(pod, "Initialized"):
+    if not initializing or is_true(pod, "Initialized"):
         restarts = of_sidecars
         word, more = _containers(pod, word or _pod_word(pod), restarts)
         ready += more
@@ -132,13 +133,8 @@ def _containers(pod: JsonObject, word: str, restarts: _Restarts) -> tuple[str, i
         elif status.get("ready") is True and value_at(status, "state.running") is not None:
             ready += 1
     if word == "Completed" and ready:
-        word = "Running" if _condition(pod, "Ready") else "NotReady"
+        word = "Running" if is_ready(pod) else "NotReady"
     return word, ready
-
-
-def _condition(pod: JsonObject, kind: str) -> bool:
-    conditions = objects_at(pod, "status.conditions")
-    return any(each.get("type") == kind and each.get("status") == "True" for each in conditions)
 
 
 def _sidecars(pod: JsonObject) -> set[str]:

@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from modules.apimachinery.api_errors import BadRequestError
+from modules.apimachinery.conditions import condition_of, timed
 from modules.apimachinery.kinds import JsonObject, kind_named
 from modules.apimachinery.served_resources import BUILT_IN, REVIEWS
 from modules.apimachinery.structural_schema.rules import has_validations, schema_faults
@@ -100,7 +101,7 @@ def with_status(obj: JsonObject, live: JsonObject | None, others: Iterable[JsonO
     stored = next(one["name"] for one in obj["spec"]["versions"] if one["storage"])
     status = {
         "conditions": [
-            *(_condition(before, *one, now) for one in wanted),
+            *(_condition({"status": before}, *one, now) for one in wanted),
             *_others(before, [one[0] for one in wanted]),
         ],
         "acceptedNames": obj["spec"]["names"] if accepted else before.get("acceptedNames") or _NO_NAMES,
@@ -114,11 +115,9 @@ def _others(before: JsonObject, own: list[str]) -> list[JsonObject]:
     return [one for one in before.get("conditions") or () if one.get("type") not in own]
 
 
-def _condition(before: JsonObject, kind: str, holds: bool, reason: str, message: str, now: str) -> JsonObject:
+def _condition(live: JsonObject, kind: str, holds: bool, reason: str, message: str, now: str) -> JsonObject:
     made = {"type": kind, "status": str(holds), "reason": reason, "message": message}
-    old: JsonObject = next((one for one in before.get("conditions") or () if one.get("type") == kind), {})
-    changed = old.get("lastTransitionTime", now) if old.get("status") == made["status"] else now
-    return {**made, "lastTransitionTime": changed}
+    return timed(made, condition_of(live, kind), now)
 
 
 def _conflict(obj: JsonObject, others: list[JsonObject]) -> tuple[str, str]:

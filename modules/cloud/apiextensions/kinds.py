@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from modules.apimachinery.api_errors import UnknownKindError
+from modules.apimachinery.conditions import is_true
 from modules.apimachinery.kinds import KINDS, JsonObject, Kind, ObjectKey, is_custom, kind_named
 from modules.apimachinery.resources import READ_VERBS, SCALE, WRITE_VERBS, PrinterColumn, Resource
 from modules.apimachinery.structural_schema.embedded import has_embedded
@@ -47,17 +48,12 @@ class CustomKind(msgspec.Struct, frozen=True):
 
 def is_established(definition: JsonObject) -> bool:
     """Return whether the kinds of a CustomResourceDefinition are served."""
-    return _holds(definition, "Established")
+    return is_true(definition, "Established")
 
 
 def has_its_names(definition: JsonObject) -> bool:
     """Return whether the names that a CustomResourceDefinition asks for are its own."""
-    return _holds(definition, "NamesAccepted")
-
-
-def _holds(definition: JsonObject, condition: str) -> bool:
-    found = (definition.get("status") or {}).get("conditions") or ()
-    return any(one.get("type") == condition and one.get("status") == "True" for one in found)
+    return is_true(definition, "NamesAccepted")
 
 
 def accepted_names(definition: JsonObject) -> JsonObject:

@@ -3,6 +3,7 @@
 from typing import Final
 
 from modules.apimachinery.api_errors import BadRequestError, ConflictError, InvalidError
+from modules.apimachinery.conditions import condition_of, is_ready, with_condition
 from modules.apimachinery.kinds import JsonObject, is_being_deleted, key_for, kind_named, metadata_of
 from modules.apimachinery.times import format_rfc3339
 from modules.apimachinery.validation.causes import shown
@@ -95,7 +96,7 @@ def evict_pod(cluster: Cluster, namespace: str, name: str, eviction: JsonObject)
     if charged is not None:
         cluster.replace(charged)
     if not is_being_deleted(pod):
-        cluster.replace(_as_target(pod, now))
+        cluster.replace(with_condition(pod, {**_TARGET, "lastTransitionTime": now}))
     cluster.delete(key, grace, uid, policy)
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
@@ -103,19 +104,7 @@ def evict_pod(cluster: Cluster, namespace: str, name: str, eviction: JsonObject)
 def _is_healthy(cluster: Cluster, pod: JsonObject) -> bool:
     """Return whether a pod is ready, and its node answers."""
     node = cluster.storage.find(key_for(_NODE, "", str(pod["spec"].get("nodeName") or "")))
-    return _ready(pod) == "True" and (node is None or _ready(node) != "Unknown")
-
-
-def _ready(obj: JsonObject) -> object:
-    conditions = (obj.get("status") or {}).get("conditions") or ()
-    return next((one.get("status") for one in conditions if one.get("type") == "Ready"), None)
-
-
-def _as_target(pod: JsonObject, now: str) -> JsonObject:
-    """Return a pod with the condition that gives the reason."""
-    status = pod.get("status") or {}
-    others = [one for one in status.get("conditions") or () if one.get("type") != _TARGET["type"]]
-    return {**pod, "status": {**status, "conditions": [*others, {**_TARGET, "lastTransitionTime": now}]}}
+    return is_ready(pod) and (node is None or condition_of(node, "Ready").get("status") != "Unknown")
 
 
 def request_token(cluster: Cluster, namespace: str, name: str, request: JsonObject) -> JsonObject:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from modules.apimachinery.api_errors import MethodNotAllowedError
 from modules.apimachinery.computed import computed
+from modules.apimachinery.conditions import with_condition
 from modules.apimachinery.graceful_deletion import finalizers_of, without_finalizer
 from modules.apimachinery.kinds import JsonObject, is_being_deleted, key_for, key_kind, key_of, kind_named
 from modules.apimachinery.times import format_rfc3339
@@ -110,10 +111,8 @@ class CustomResources:
             "type": "Terminating", "status": "True", "reason": "InstanceDeletionInProgress",
             "message": "CustomResource deletion is in progress", "lastTransitionTime": self._now(),
         }  # fmt: skip
-        status = definition["status"]
-        others = [one for one in status.get("conditions") or () if one.get("type") != condition["type"]]
         metadata = {**definition["metadata"], "finalizers": [*finalizers_of(definition), CLEANUP]}
-        return {**definition, "metadata": metadata, "status": {**status, "conditions": [*others, condition]}}
+        return with_condition({**definition, "metadata": metadata}, condition)
 
     def emptied(self, gone: JsonObject) -> JsonObject | None:
         """Return the definition that waited for the removal of its last custom object, ready to be removed itself."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from modules.apimachinery.api_errors import ForbiddenError, InternalError, TooManyRequestsError
+from modules.apimachinery.conditions import condition_in, timed, without
 from modules.apimachinery.kinds import JsonObject, is_being_deleted
 from modules.apimachinery.workload_selectors import matcher_of
 
@@ -38,17 +39,15 @@ def with_disruption_allowed(status: JsonObject, now: str) -> JsonObject:
 def with_condition(status: JsonObject, value: str, reason: str, message: str, now: str) -> JsonObject:
     """Return a status with its condition DisruptionAllowed, whose time is the last change of its value."""
     conditions = status.get("conditions") or []
-    old: JsonObject = next((one for one in conditions if one.get("type") == CONDITION), {})
-    changed_at = old.get("lastTransitionTime") if old.get("status") == value else now
     new = {
         "type": CONDITION,
         "status": value,
         "observedGeneration": status.get("observedGeneration", 0),
-        "lastTransitionTime": changed_at or now,
         "reason": reason,
         "message": message,
     }
-    return {**status, "conditions": [*(one for one in conditions if one.get("type") != CONDITION), new]}
+    changed = timed(new, condition_in(conditions, CONDITION), now)
+    return {**status, "conditions": [*without(conditions, CONDITION), changed]}
 
 
 def charged_budget(pod: JsonObject, budgets: Iterable[JsonObject], now: str, *, is_healthy: bool) -> JsonObject | None:
@@ -109,7 +108,7 @@ def _allows_unhealthy(budget: JsonObject) -> bool:
 
 def _reason(name: str, status: JsonObject) -> str:
     wanted, healthy = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
-    condition: JsonObject = next((one for one in status.get("conditions") or () if one.get("type") == CONDITION), {})
+    condition = condition_in(status.get("conditions") or (), CONDITION)
     if condition.get("reason") == SYNC_FAILED:
         why = f"because it failed sync: {condition.get('message')}"
         return f"The disruption budget {name} does not allow evicting pods currently {why}"

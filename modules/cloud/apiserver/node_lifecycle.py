@@ -11,11 +11,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from modules.apimachinery.api_errors import ApiError
+from modules.apimachinery.conditions import condition_of, conditions_of, is_ready
 from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named, uid_of
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.apiserver.event_registry import EventRegistry, event_about
 from modules.cloud.apiserver.reconciler import Attempt, Reconciler
-from modules.cloud.apiserver.scheduling.rooms import is_ready
 from modules.cloud.apiserver.silent_nodes import UNREACHABLE
 from modules.cloud.storage.object_storage import EventType, ObjectEvent, Storage
 
@@ -183,14 +183,14 @@ class NodeLifecycle(Reconciler):
         """Return whether a node's lease has expired; of a node without one, whether its heartbeats have ended, or have
         not begun.
         """
-        ready = _ready_of(node)
-        if ready is not None and not any(map(_is_heard, _conditions(node))):
+        ready = condition_of(node, "Ready")
+        if ready and not any(map(_is_heard, conditions_of(node))):
             return False  # it is marked
         key = ObjectKey("Lease", _LEASES, str(node["metadata"]["name"]))
         lease = self._storage.find(key)
         if lease is not None:
             return self._storage.unchanged_for(key) > _seconds_of(lease)
-        return self._unheard_for(node, ready or {}) > (_STARTUP_SECONDS if ready is None else _LEASE_SECONDS)
+        return self._unheard_for(node, ready) > (_LEASE_SECONDS if ready else _STARTUP_SECONDS)
 
     def _unheard_for(self, node: JsonObject, ready: JsonObject) -> float:
         """Return the seconds since this cloud has noticed the last heartbeat."""
@@ -207,23 +207,14 @@ def _seconds_of(lease: JsonObject) -> int:
     return min(duration, _LONGEST_LEASE) if isinstance(duration, int) and duration > 0 else _LEASE_SECONDS
 
 
-def _conditions(node: JsonObject) -> list[JsonObject]:
-    found = (node.get("status") or {}).get("conditions")
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-
-
-def _ready_of(node: JsonObject) -> JsonObject | None:
-    return next((one for one in _conditions(node) if one.get("type") == "Ready"), None)
-
-
 def _is_heard(condition: JsonObject) -> bool:
     return condition.get("type") in _REPORTED and condition.get("status") != _UNKNOWN["status"]
 
 
 def _with_conditions(node: JsonObject, now: str) -> JsonObject:
     unknown = {**_UNKNOWN, "lastTransitionTime": now}
-    conditions = [{**one, **unknown} if _is_heard(one) else one for one in _conditions(node)]
-    if _ready_of(node) is None:
+    conditions = [{**one, **unknown} if _is_heard(one) else one for one in conditions_of(node)]
+    if not condition_of(node, "Ready"):
         known = {one.get("type") for one in conditions}
         conditions += [
             {
@@ -242,7 +233,7 @@ def _with_taints(node: JsonObject, now: str) -> JsonObject:
     """Return the node; the same object when its taints are right. A pressure that is Unknown keeps its taint."""
     spec = node.get("spec") or {}
     taints = [taint for taint in spec.get("taints") or [] if isinstance(taint, dict)]
-    reported = {one.get("type"): one.get("status") for one in _conditions(node)}
+    reported = {one.get("type"): one.get("status") for one in conditions_of(node)}
     holding = [taint for (kind, status), taint in _TAINTS.items() if reported.get(kind) == status]
     ended = {key for (kind, status), (key, _) in _TAINTS.items() if reported.get(kind) in {"True", "False"} - {status}}
     kept = [taint for taint in taints if taint.get("key") not in ended]

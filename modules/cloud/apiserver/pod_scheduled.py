@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from modules.apimachinery.conditions import condition_of, timed, with_condition
 from modules.apimachinery.kinds import JsonObject, uid_of
 from modules.cloud.apiserver.event_registry import event_about
 
@@ -9,6 +10,7 @@ CONDITION: Final = "PodScheduled"
 _SCHEDULER: Final = "default-scheduler"
 _UNSCHEDULABLE: Final = "Unschedulable"
 _GATED: Final = {
+    "type": CONDITION,
     "status": "False",
     "reason": "SchedulingGated",
     "message": "Scheduling is blocked due to non-empty scheduling gates",
@@ -28,7 +30,7 @@ def has_default_scheduler(pod: JsonObject) -> bool:
 
 def waits_because(pod: JsonObject) -> str:
     """Return why a pod fits no node; "" when it has one, or the scheduler has not looked at it."""
-    condition = _condition_of(pod)
+    condition = condition_of(pod, CONDITION)
     if (pod.get("spec") or {}).get("nodeName") or condition.get("reason") != _UNSCHEDULABLE:
         return ""
     return str(condition.get("message") or "")
@@ -47,7 +49,6 @@ def with_nominated_node(pod: JsonObject, node: str) -> JsonObject:
 
 def as_preempted(pod: JsonObject, now: str) -> JsonObject:
     """Return a pod that makes room, with the condition for it."""
-    status = pod.get("status") or {}
     why = {
         "type": "DisruptionTarget",
         "status": "True",
@@ -55,8 +56,7 @@ def as_preempted(pod: JsonObject, now: str) -> JsonObject:
         "reason": "PreemptionByScheduler",
         "message": f"{_SCHEDULER}: preempting to accommodate a higher priority pod",
     }
-    others = [one for one in status.get("conditions") or [] if one.get("type") != why["type"]]
-    return {**pod, "status": {**status, "conditions": [*others, why]}}
+    return with_condition(pod, why)
 
 
 def with_node(pod: JsonObject, node: str, now: str, *, is_told: bool = False) -> JsonObject:
@@ -69,23 +69,20 @@ def with_node(pod: JsonObject, node: str, now: str, *, is_told: bool = False) ->
         is_told: whether a pod without the condition gets it.
     """
     placed = {**pod, "spec": {**pod["spec"], "nodeName": node}}
-    has_condition = is_told or _condition_of(pod)
-    return _with_condition(placed, {"status": "True", "lastTransitionTime": now}) if has_condition else placed
+    has_condition = is_told or condition_of(pod, CONDITION)
+    condition = {"type": CONDITION, "status": "True", "lastTransitionTime": now}
+    return with_condition(placed, condition) if has_condition else placed
 
 
 def as_waiting(pod: JsonObject, why: str, now: str) -> JsonObject:
     """Return the pod with the condition that it waits for a node."""
-    known = _condition_of(pod)
-    since = known.get("lastTransitionTime", now) if known.get("status") == "False" else now
-    condition = {"status": "False", "reason": _UNSCHEDULABLE, "message": why, "lastTransitionTime": since}
-    return _with_condition(pod, condition)
+    condition = {"type": CONDITION, "status": "False", "reason": _UNSCHEDULABLE, "message": why}
+    return with_condition(pod, timed(condition, condition_of(pod, CONDITION), now))
 
 
 def as_gated(pod: JsonObject, now: str) -> JsonObject:
     """Return the pod with the condition that its gates keep it from every node."""
-    known = _condition_of(pod)
-    since = known.get("lastTransitionTime", now) if known.get("status") == "False" else now
-    return _with_condition(pod, {**_GATED, "lastTransitionTime": since})
+    return with_condition(pod, timed(_GATED, condition_of(pod, CONDITION), now))
 
 
 def failed_scheduling(pod: JsonObject, why: str, now: str) -> JsonObject:
@@ -104,14 +101,3 @@ def preempted(pod: JsonObject, by: JsonObject, node: str, now: str) -> JsonObjec
     """Return the Event that a pod on a node makes room for another one."""
     words = f"Preempted by pod {uid_of(by)} on node {node}"
     return event_about(pod, ("Normal", "Preempted", words), _SCHEDULER, now)
-
-
-def _condition_of(pod: JsonObject) -> JsonObject:
-    conditions = (pod.get("status") or {}).get("conditions") or []
-    return next((one for one in conditions if one.get("type") == CONDITION), {})
-
-
-def _with_condition(pod: JsonObject, condition: JsonObject) -> JsonObject:
-    status = pod.get("status") or {}
-    others = [one for one in status.get("conditions") or [] if one.get("type") != CONDITION]
-    return {**pod, "status": {**status, "conditions": [*others, {"type": CONDITION, **condition}]}}

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from modules.apimachinery.conditions import is_ready
 from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject, key_of
 from modules.apimachinery.pods.general_predicates import insufficient_amount, taken_ports, used_port
@@ -34,7 +35,6 @@ from modules.cloud.apiserver.scheduling.rooms import (
     PodDemand,
     demand_of,
     has_ended,
-    is_ready,
 )
 from modules.cloud.apiserver.scheduling.scores import Scorer
 from modules.cloud.apiserver.scheduling.topology_spread import SpreadRules

@@ -6,6 +6,7 @@ kinds have rules of their own; see `modules.cloud.apiextensions.objects`.
 
 from typing import Final
 
+from modules.apimachinery.conditions import condition_of, timed
 from modules.apimachinery.kinds import JsonObject, is_custom, kind_named
 from modules.apimachinery.served_resources import resource_of
 
@@ -108,15 +109,12 @@ def with_approval(new: JsonObject, live: JsonObject, now: str) -> JsonObject:
     """Return a stored certificate request with the conditions of a new state, which get their times, and with its
     metadata.
     """
-    before = (live.get(_STATUS) or {}).get("conditions") or ()
-    conditions = [_timed(each, before, now) for each in (new.get(_STATUS) or {}).get("conditions") or ()]
+    conditions = [_timed(each, live, now) for each in (new.get(_STATUS) or {}).get("conditions") or ()]
     status = {**(live.get(_STATUS) or {}), "conditions": conditions}
     return {**with_changed_status({**new, _STATUS: status}, live), _STATUS: status}
 
 
-def _timed(condition: JsonObject, before: object, now: str) -> JsonObject:
-    known = [each for each in before if isinstance(each, dict)] if isinstance(before, list) else []
-    same = next((each for each in known if each.get("type") == condition.get("type")), None)
-    since = same.get("lastTransitionTime") if same and same.get("status") == condition.get("status") else None
-    times = {"lastUpdateTime": now, "lastTransitionTime": since or now}
+def _timed(condition: JsonObject, live: JsonObject, now: str) -> JsonObject:
+    old = condition_of(live, str(condition.get("type")))
+    times = {"lastUpdateTime": now, "lastTransitionTime": timed(condition, old, now)["lastTransitionTime"]}
     return {**condition, **{name: condition.get(name) or time for name, time in times.items()}}

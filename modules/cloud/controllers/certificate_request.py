@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from beehive.errors import BeehiveError
+from modules.apimachinery.conditions import condition_in
 from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.apimachinery.times import format_rfc3339
 from modules.apimachinery.validation.statuses import APPROVED, DENIED, FAILED
-from modules.cloud.controllers.conditions import found
 from modules.cloud.controllers.engine import Reconcile
 from modules.cloud.controllers.plan import NOTHING, ReconcilePlan, update_status
 from modules.cloud.controllers.view import View
@@ -59,8 +59,8 @@ def _waits(request: JsonObject) -> bool:
     """Return whether a request is approved, and neither answered nor another signer's."""
     status = request.get("status") or {}
     conditions = [each for each in status.get("conditions") or () if each.get("status") == "True"]
-    is_approved = found(conditions, APPROVED) is not None
-    is_ended = status.get("certificate") or found(conditions, DENIED) or found(conditions, FAILED)
+    is_approved = bool(condition_in(conditions, APPROVED))
+    is_ended = status.get("certificate") or condition_in(conditions, DENIED) or condition_in(conditions, FAILED)
     return request["spec"].get("signerName") == SIGNER and is_approved and not is_ended
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from modules.apimachinery.api_errors import UnknownKindError
+from modules.apimachinery.conditions import condition_of, is_ready
 from modules.apimachinery.endpoint_addresses import SERVICE_NAME
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of
 from modules.apimachinery.workload_selectors import matcher_of, selector_of
@@ -12,7 +13,7 @@ from modules.cloud.applications import NODE_GROUP, kind_of
 from modules.cloud.controllers import cluster_role
 from modules.cloud.controllers.disruption import SCALED
 from modules.cloud.controllers.job_pods import is_tracked
-from modules.cloud.controllers.pods import has_ended, is_mirror, is_ready
+from modules.cloud.controllers.pods import has_ended, is_mirror
 from modules.cloud.controllers.service_pods import selects
 from modules.cloud.controllers.view import View, controller_of, node_of
 
@@ -153,7 +154,5 @@ def _repels(node: JsonObject) -> bool:
 
 def _of_node(node: JsonObject) -> tuple[object, ...]:
     """Return the parts of a Node that DaemonSets depend on."""
-    conditions = (node.get("status") or {}).get("conditions") or ()
-    ready = next((one.get("status") for one in conditions if one.get("type") == "Ready"), None)
-    spec = node.get("spec") or {}
+    ready, spec = condition_of(node, "Ready").get("status"), node.get("spec") or {}
     return node["metadata"].get("labels"), spec.get("taints"), spec.get("unschedulable"), ready

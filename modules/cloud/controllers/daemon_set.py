@@ -8,9 +8,10 @@ is back. A node that went silent after it got the new pod does count: a bad vers
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from modules.apimachinery.conditions import is_ready
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, metadata_of
-from modules.cloud.controllers import conditions
 from modules.cloud.controllers.claims import claimed
+from modules.cloud.controllers.conditions import kept
 from modules.cloud.controllers.daemon_pods import Belongs, belongs, pod_for, target_node
 from modules.cloud.controllers.deployment_sets import scaled_value
 from modules.cloud.controllers.plan import (
@@ -22,15 +23,7 @@ from modules.cloud.controllers.plan import (
     ReconcilePlan,
     update_status,
 )
-from modules.cloud.controllers.pods import (
-    available_later,
-    by_age,
-    created_at,
-    has_ended,
-    is_available,
-    is_ready,
-    phase_of,
-)
+from modules.cloud.controllers.pods import available_later, by_age, created_at, has_ended, is_available, phase_of
 from modules.cloud.controllers.replica_set import MOST_WRITES, creation, deletion, is_unreachable, makes_its_own
 from modules.cloud.controllers.revisions import HASH, Revisions, hash_of, revisions_of, surplus
 from modules.cloud.controllers.view import View, node_of
@@ -246,5 +239,5 @@ class _Pass:
             "observedGeneration": self._daemon_set["metadata"].get("generation", 0),
             **{name: count for name, count in counts.items() if count},
             **({"collisionCount": collisions} if collisions else {}),
-            **conditions.kept(self._daemon_set.get("status") or {}),
+            **kept(self._daemon_set.get("status") or {}),
         }

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from typing import Final
 
+from modules.apimachinery.conditions import condition_in
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of
-from modules.cloud.controllers import conditions
 from modules.cloud.controllers.claims import claimed
+from modules.cloud.controllers.conditions import with_condition
 from modules.cloud.controllers.deployment_sets import (
     HASH,
     REVISION,
@@ -112,7 +113,7 @@ class _Pass:
         refusal = self._view.refusals.get(key_of(deployment))
         if refusal is not None and deadline_of(deployment) is not None:
             failed = condition(PROGRESSING, "False", refusal.reason, refusal.message, self._now)
-            status = {**status, "conditions": conditions.with_condition(status["conditions"], failed)}
+            status = {**status, "conditions": with_condition(status["conditions"], failed)}
         annotations = dict(deployment["metadata"].get("annotations") or {})
         if self._sets.new and revision_of(self._sets.new) >= self._newest_revision():
             annotations[REVISION] = str(revision_of(self._sets.new))
@@ -124,7 +125,7 @@ class _Pass:
 
     def _update_paused_condition(self) -> None:
         """Set the condition that the Deployment is paused, or was resumed; a pause stops the clock of its progress."""
-        current = conditions.found(self._conditions, PROGRESSING) or {}
+        current = condition_in(self._conditions, PROGRESSING)
         if deadline_of(self._deployment) is None or current.get("reason") == TIMED_OUT:
             return
         is_paused, was_paused = (
@@ -134,7 +135,7 @@ class _Pass:
         if is_paused != was_paused:
             word = "paused" if is_paused else "resumed"
             new = condition(PROGRESSING, "Unknown", f"Deployment{word.title()}", f"Deployment is {word}", self._now)
-            self._conditions = conditions.with_condition(self._conditions, new)
+            self._conditions = with_condition(self._conditions, new)
 
     def _newest_revision(self) -> int:
         """Return the revision of the new ReplicaSet: one more than the highest old revision."""
@@ -154,10 +155,10 @@ class _Pass:
 
     def _update_found_condition(self, new: JsonObject) -> None:
         """Set the condition that there is a ReplicaSet for the template, if there is none about the progress yet."""
-        if deadline_of(self._deployment) is not None and not conditions.found(self._conditions, PROGRESSING):
+        if deadline_of(self._deployment) is not None and not condition_in(self._conditions, PROGRESSING):
             words = f'Found new replica set "{new["metadata"]["name"]}"'
             found = condition(PROGRESSING, "True", "FoundNewReplicaSet", words, self._now)
-            self._conditions = conditions.with_condition(self._conditions, found)
+            self._conditions = with_condition(self._conditions, found)
 
     def _prepare_new(self, size: int) -> bool:
         """Bring the new ReplicaSet up to date, or make it; return whether it exists."""
@@ -180,7 +181,7 @@ class _Pass:
         if deadline_of(self._deployment) is not None:
             words = f'Created new replica set "{name}"'
             note = condition(PROGRESSING, "True", "NewReplicaSetCreated", words, self._now)
-            self._conditions = conditions.with_condition(self._conditions, note)
+            self._conditions = with_condition(self._conditions, note)
         return False
 
     def _made(self, size: int) -> JsonObject:

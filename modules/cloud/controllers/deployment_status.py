@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from modules.apimachinery.conditions import Conditions, condition_in, condition_of, without
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.times import format_rfc3339, parse_rfc3339
-from modules.cloud.controllers import conditions
-from modules.cloud.controllers.conditions import Conditions
+from modules.cloud.controllers.conditions import with_condition
 from modules.cloud.controllers.deployment_sets import bounds_of, counted, wanted
 
 PROGRESSING: Final = "Progressing"
@@ -70,7 +70,7 @@ def calculated(deployment: JsonObject, sets: Sets, known: Conditions, now: float
         "observedGeneration": deployment["metadata"].get("generation", 0),
         **{name: count for name, count in counts.items() if count},
         **({"collisionCount": collisions} if collisions else {}),
-        "conditions": conditions.with_condition(known, condition(AVAILABLE, *has, now)),
+        "conditions": with_condition(known, condition(AVAILABLE, *has, now)),
     }
 
 
@@ -92,50 +92,46 @@ def rollout_status(deployment: JsonObject, sets: Sets, known: Conditions, now: f
     """
     old = deployment.get("status") or {}
     if deadline_of(deployment) is None:
-        known = conditions.without(known, PROGRESSING)
+        known = without(known, PROGRESSING)
     status = calculated(deployment, sets, known, now)
-    current = conditions.found(known, PROGRESSING)
-    is_done = (
-        status.get("replicas", 0) == status.get("updatedReplicas", 0) and (current or {}).get("reason") == COMPLETE
-    )
+    current = condition_in(known, PROGRESSING)
+    is_done = status.get("replicas", 0) == status.get("updatedReplicas", 0) and current.get("reason") == COMPLETE
     if deadline_of(deployment) is not None and not is_done:
         status["conditions"] = _with_progress(deployment, sets, old, status, current, now)
     failures = _failures(sets)
     rest = status["conditions"]
-    status["conditions"] = (
-        conditions.with_condition(rest, failures[0]) if failures else conditions.without(rest, FAILURE)
-    )
+    status["conditions"] = with_condition(rest, failures[0]) if failures else without(rest, FAILURE)
     return status
 
 
 def times_out_at(deployment: JsonObject, status: JsonObject) -> float | None:
     """Return the deadline of a rollout without progress; None if it is complete, or over."""
     deadline = deadline_of(deployment)
-    current = conditions.found(status.get("conditions") or (), PROGRESSING)
-    if deadline is None or current is None or current.get("reason") in (COMPLETE, TIMED_OUT, "DeploymentPaused"):
+    current = condition_of({"status": status}, PROGRESSING)
+    if deadline is None or not current or current.get("reason") in (COMPLETE, TIMED_OUT, "DeploymentPaused"):
         return None
     since = parse_rfc3339(str(current.get("lastUpdateTime") or ""))
     return None if since is None else since + deadline + 1.0  # times are written in whole seconds
 
 
 def _with_progress(
-    deployment: JsonObject, sets: Sets, old: JsonObject, status: JsonObject, current: JsonObject | None, now: float
+    deployment: JsonObject, sets: Sets, old: JsonObject, status: JsonObject, current: JsonObject, now: float
 ) -> Conditions:
     known: Conditions = status["conditions"]
     name = deployment["metadata"]["name"]
     who = f'ReplicaSet "{sets.new["metadata"]["name"]}"' if sets.new else f'Deployment "{name}"'
     if sets.new and is_complete(deployment, status):
         done = condition(PROGRESSING, "True", COMPLETE, f"{who} has successfully progressed.", now)
-        return conditions.with_condition(known, done)
+        return with_condition(known, done)
     if _has_progressed(old, status):
         new = condition(PROGRESSING, "True", "ReplicaSetUpdated", f"{who} is progressing.", now)
-        if current is not None and current.get("status") == "True":
+        if current.get("status") == "True":
             new["lastTransitionTime"] = current.get("lastTransitionTime", new["lastTransitionTime"])
-        return [*conditions.without(known, PROGRESSING), new]
+        return [*without(known, PROGRESSING), new]
     ends = times_out_at(deployment, {"conditions": known})
     if ends is not None and now >= ends:
         late = condition(PROGRESSING, "False", TIMED_OUT, f"{who} has timed out progressing.", now)
-        return conditions.with_condition(known, late)
+        return with_condition(known, late)
     return known
 
 
@@ -156,5 +152,5 @@ def _failures(sets: Sets) -> Sequence[JsonObject]:
 
 
 def _failure(replica_set: JsonObject) -> JsonObject | None:
-    of = conditions.found((replica_set.get("status") or {}).get("conditions") or (), FAILURE)
-    return {**of, "lastUpdateTime": of.get("lastTransitionTime")} if of is not None else None
+    of = condition_of(replica_set, FAILURE)
+    return {**of, "lastUpdateTime": of.get("lastTransitionTime")} if of else None

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from modules.apimachinery.conditions import is_ready
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_kind, key_of
 from modules.apimachinery.times import format_rfc3339, parse_rfc3339
 from modules.cloud.apiserver.disruption_budgets import SYNC_FAILED, covers, with_condition, with_disruption_allowed
@@ -19,7 +20,7 @@ from modules.cloud.controllers.plan import (
     ReconcilePlan,
     update_status,
 )
-from modules.cloud.controllers.pods import is_mirror, is_ready
+from modules.cloud.controllers.pods import is_mirror
 from modules.cloud.controllers.replica_set import is_unreachable
 from modules.cloud.controllers.view import View, controller_of, node_of
 

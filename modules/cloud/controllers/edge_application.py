@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from beehive.decoding import decode_json
+from modules.apimachinery.conditions import condition_of
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of
 from modules.apimachinery.merge_patch import merge_patch
 from modules.cloud.applications import kind_of
@@ -25,7 +26,7 @@ from modules.cloud.controllers.plan import (
     patch,
     update_status,
 )
-from modules.cloud.controllers.pods import condition_of, owner_reference
+from modules.cloud.controllers.pods import owner_reference
 from modules.cloud.controllers.view import View, is_controlled_by
 
 _TEMPLATE: Final = "apps.kubeedge.io/last-applied-template"

@@ -11,11 +11,13 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
+from modules.apimachinery.conditions import is_ready
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_kind, uid_of
 from modules.apimachinery.times import format_rfc3339, parse_rfc3339
 from modules.apimachinery.workload_selectors import matcher_of
-from modules.cloud.controllers import conditions, job_pods
+from modules.cloud.controllers import job_pods
 from modules.cloud.controllers.claims import claimed
+from modules.cloud.controllers.conditions import with_condition
 from modules.cloud.controllers.job_pods import (
     has_failed,
     has_succeeded,
@@ -57,7 +59,7 @@ from modules.cloud.controllers.plan import (
     delete,
     update_status,
 )
-from modules.cloud.controllers.pods import by_age, has_ended, is_ready
+from modules.cloud.controllers.pods import by_age, has_ended
 from modules.cloud.controllers.replica_set import MOST_WRITES, creation, deletion, makes_its_own, to_delete
 from modules.cloud.controllers.view import View, controller_of
 
@@ -428,4 +430,4 @@ class _Pass:
 
     def _set(self, kind: str, status: str, reason: str, message: str) -> None:
         new = condition(kind, status, reason, message, self._now)
-        self._conditions = conditions.with_condition(self._conditions, new)
+        self._conditions = with_condition(self._conditions, new)

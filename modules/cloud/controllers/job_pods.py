@@ -5,10 +5,11 @@ from types import MappingProxyType
 from typing import Final
 
 from beehive.whole_numbers import whole_number
+from modules.apimachinery.conditions import changed_at, condition_of
 from modules.apimachinery.kinds import JsonObject, is_being_deleted, metadata_of, uid_of
 from modules.apimachinery.times import parse_rfc3339
 from modules.cloud.controllers.plan import PlannedWrite, patch
-from modules.cloud.controllers.pods import condition_of, created_at, has_ended, phase_of, pod_of
+from modules.cloud.controllers.pods import created_at, has_ended, phase_of, pod_of
 from modules.cloud.controllers.view import node_of
 
 TRACKING: Final = "batch.kubernetes.io/job-tracking"
@@ -137,7 +138,7 @@ def _ended_at(pod: JsonObject) -> float:
     if ends and len(known) == len(ends):
         return max(known)
     ready = condition_of(pod, "Ready")
-    since = parse_rfc3339(str(ready.get("lastTransitionTime") or "")) if ready.get("status") == "False" else None
+    since = changed_at(ready) if ready.get("status") == "False" else None
     if since is not None:
         return since
     deletion = parse_rfc3339(str(metadata.get("deletionTimestamp") or ""))

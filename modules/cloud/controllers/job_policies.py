@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from beehive.whole_numbers import whole_number
+from modules.apimachinery.conditions import condition_of
 from modules.apimachinery.kinds import JsonObject, metadata_of
 from modules.cloud.controllers import job_pods
 from modules.cloud.controllers.job_status import read_indexes
-from modules.cloud.controllers.pods import condition_of, created_at
+from modules.cloud.controllers.pods import created_at
 
 CONTROLLER: Final = "kubernetes.io/job-controller"
 FAILURES: Final = "batch.kubernetes.io/job-index-failure-count"

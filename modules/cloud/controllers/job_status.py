@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from beehive.whole_numbers import whole_number
+from modules.apimachinery.conditions import changed_at, condition_of
 from modules.apimachinery.kinds import JsonObject
-from modules.apimachinery.times import format_rfc3339, parse_rfc3339
-from modules.cloud.controllers import conditions
+from modules.apimachinery.times import format_rfc3339
 
 COMPLETE: Final = "Complete"
 FAILED: Final = "Failed"
@@ -31,14 +31,14 @@ def is_finished(job: JsonObject) -> bool:
 
 def true_condition(job: JsonObject, kind: str) -> JsonObject | None:
     """Return a condition of a Job if it is True, or None."""
-    found = conditions.found((job.get("status") or {}).get("conditions") or (), kind)
-    return found if found is not None and found.get("status") == "True" else None
+    found = condition_of(job, kind)
+    return found if found.get("status") == "True" else None
 
 
 def finish_time(job: JsonObject) -> float | None:
     """Return the end of a Job, in seconds since the epoch, or None."""
     end = finished(job)
-    return None if end is None else parse_rfc3339(str(end.get("lastTransitionTime") or ""))
+    return None if end is None else changed_at(end)
 
 
 def condition(kind: str, status: str, reason: str, message: str, now: float) -> JsonObject:

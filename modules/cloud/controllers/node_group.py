@@ -7,12 +7,12 @@ Other than KubeEdge's, it labels the zone of a node only if the node has none, n
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from modules.apimachinery.conditions import condition_of
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of, version_of
 from modules.cloud.applications import BELONGING_TO
 from modules.cloud.authorization.node_metadata import ZONE
 from modules.cloud.authorization.trusted_labels import labels_of, selector_of
 from modules.cloud.controllers.plan import NOTHING, PlannedWrite, ReconcilePlan, delete, patch, update_status
-from modules.cloud.controllers.pods import condition_of
 from modules.cloud.controllers.replica_set import MOST_WRITES
 from modules.cloud.controllers.view import View
 

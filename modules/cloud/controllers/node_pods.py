@@ -16,15 +16,16 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from modules.apimachinery.api_errors import BadRequestError
+from modules.apimachinery.conditions import changed_at, condition_of, is_ready, without
 from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_kind, uid_of
 from modules.apimachinery.pods.tolerations import NO_EXECUTE, tolerates
-from modules.apimachinery.times import format_rfc3339, parse_rfc3339
+from modules.apimachinery.times import format_rfc3339
 from modules.apimachinery.types import Taint
 from modules.apimachinery.types.pods import Toleration
 from modules.cloud.apiserver.silent_nodes import UNREACHABLE, pod_stays_for, pods_stay_for
 from modules.cloud.applications import BELONGING_TO
-from modules.cloud.controllers.conditions import with_condition, without
+from modules.cloud.controllers.conditions import with_condition
 from modules.cloud.controllers.plan import (
     NORMAL,
     NOTHING,
@@ -35,7 +36,7 @@ from modules.cloud.controllers.plan import (
     delete,
     update_status,
 )
-from modules.cloud.controllers.pods import condition_of, created_at, has_ended, is_active, is_ready
+from modules.cloud.controllers.pods import created_at, has_ended, is_active
 from modules.cloud.controllers.replica_set import MOST_WRITES
 from modules.cloud.controllers.view import View, controller_of
 
@@ -92,7 +93,7 @@ def _of_silent(view: View, node: JsonObject, now: float) -> ReconcilePlan:
     if ready.get("status") != "Unknown":
         view.marked_silent.pop(name, None)
         return NOTHING
-    since = parse_rfc3339(str(ready.get("lastTransitionTime") or "")) or 0.0
+    since = changed_at(ready) or 0.0
     marking, eviction = _marking(view, name, since, now), _eviction(view, node, since, now)
     times = [plan.again_at for plan in (marking, eviction) if plan.again_at is not None]
     return ReconcilePlan((*marking.writes, *eviction.writes), again_at=min(times, default=None))

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from modules.apimachinery.api_errors import BadRequestError
+from modules.apimachinery.conditions import changed_at, condition_of
 from modules.apimachinery.conversion import without_null_members
 from modules.apimachinery.generated_names import ALPHABET
 from modules.apimachinery.kinds import JsonObject, is_being_deleted, kind_named, metadata_of, uid_of
@@ -43,17 +44,6 @@ def is_active(pod: JsonObject) -> bool:
     return not has_ended(pod) and not is_being_deleted(pod)
 
 
-def condition_of(obj: JsonObject, kind: str) -> JsonObject:
-    """Return a condition of an object; an empty one by default."""
-    conditions = (obj.get("status") or {}).get("conditions") or ()
-    return next((one for one in conditions if isinstance(one, dict) and one.get("type") == kind), {})
-
-
-def is_ready(obj: JsonObject) -> bool:
-    """Return whether the condition Ready of a pod or node is True."""
-    return condition_of(obj, "Ready").get("status") == "True"
-
-
 def was_ready_once(pod: JsonObject) -> bool:
     """Return whether the containers of a pod that is not ready run, for the first time, and were ready since they have
     started.
@@ -62,7 +52,7 @@ def was_ready_once(pod: JsonObject) -> bool:
     running = [state for each in statuses if (state := (each.get("state") or {}).get("running"))]
     if not running or len(running) < len(statuses) or any(each.get("restartCount") for each in statuses):
         return False
-    since = parse_rfc3339(str(condition_of(pod, "Ready").get("lastTransitionTime") or ""))
+    since = changed_at(condition_of(pod, "Ready"))
     started = [parse_rfc3339(str(each.get("startedAt") or "")) or 0.0 for each in running]
     return since is not None and since > max(started)
 
@@ -74,7 +64,7 @@ def available_from(pod: JsonObject, min_ready_seconds: int, now: float) -> float
         return math.inf
     if min_ready_seconds <= 0:
         return 0.0
-    since = parse_rfc3339(str(ready.get("lastTransitionTime") or ""))
+    since = changed_at(ready)
     return (now if since is None else since) + min_ready_seconds
 
 

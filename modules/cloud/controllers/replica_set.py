@@ -8,12 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
+from modules.apimachinery.conditions import changed_at, condition_of, is_ready, without
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of, uid_of
-from modules.apimachinery.times import format_rfc3339, parse_rfc3339
+from modules.apimachinery.times import format_rfc3339
 from modules.apimachinery.validation.pods import MIRROR
 from modules.apimachinery.workload_selectors import matcher_of, selector_of
-from modules.cloud.controllers import conditions
 from modules.cloud.controllers.claims import claimed
+from modules.cloud.controllers.conditions import with_condition
 from modules.cloud.controllers.plan import (
     NORMAL,
     NOTHING,
@@ -28,11 +29,9 @@ from modules.cloud.controllers.plan import (
 from modules.cloud.controllers.pods import (
     available_later,
     by_age,
-    condition_of,
     created_at,
     is_active,
     is_available,
-    is_ready,
     phase_of,
     pod_of,
 )
@@ -153,7 +152,7 @@ def to_delete(view: View, replica_set: JsonObject, active: Sequence[JsonObject],
 
     def rank(pod: JsonObject) -> tuple[object, ...]:
         ready = is_ready(pod) and not is_unreachable(view, node_of(pod))
-        since = parse_rfc3339(str(condition_of(pod, "Ready").get("lastTransitionTime") or "")) if ready else None
+        since = changed_at(condition_of(pod, "Ready")) if ready else None
         return (
             bool(node_of(pod)),
             _PHASES.get(phase_of(pod), 0),
@@ -215,7 +214,7 @@ def _status(view: View, replica_set: JsonObject, active: Sequence[JsonObject], n
         "readyReplicas": sum(map(is_ready, active)),
         "availableReplicas": sum(is_available(pod, replica_set, now) for pod in active),
     }
-    known = conditions.without(old.get("conditions") or (), "ReplicaFailure")
+    known = without(old.get("conditions") or (), "ReplicaFailure")
     refusal = view.refusals.get(key_of(replica_set))
     if refusal is not None:
         new = {
@@ -225,7 +224,7 @@ def _status(view: View, replica_set: JsonObject, active: Sequence[JsonObject], n
             "reason": refusal.reason,
             "message": refusal.message,
         }
-        known = conditions.with_condition(old.get("conditions") or (), new)
+        known = with_condition(old.get("conditions") or (), new)
     return {
         "replicas": len(active),
         **{name: count for name, count in counts.items() if count},

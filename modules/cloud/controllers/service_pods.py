@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from modules.apimachinery.conditions import is_ready
 from modules.apimachinery.endpoint_addresses import endpoint_address
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, uid_of
 from modules.cloud.applications import BELONGING_TO
 from modules.cloud.authorization.node_metadata import ZONE
-from modules.cloud.controllers.pods import has_ended, is_ready
+from modules.cloud.controllers.pods import has_ended
 from modules.cloud.controllers.view import View, node_of
 
 _address: Final = lru_cache(1024)(endpoint_address)

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from modules.apimachinery.conditions import is_ready
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted
-from modules.cloud.controllers import conditions
 from modules.cloud.controllers.claims import claimed
+from modules.cloud.controllers.conditions import kept
 from modules.cloud.controllers.plan import (
     NORMAL,
     NOTHING,
@@ -23,7 +24,7 @@ from modules.cloud.controllers.plan import (
     delete,
     update_status,
 )
-from modules.cloud.controllers.pods import available_later, has_ended, is_available, is_ready, phase_of, was_ready_once
+from modules.cloud.controllers.pods import available_later, has_ended, is_available, phase_of, was_ready_once
 from modules.cloud.controllers.replica_set import FAILED_CREATE, MOST_WRITES, is_unreachable, makes_its_own
 from modules.cloud.controllers.revisions import HASH, Revisions, hash_of, is_of, revisions_of, surplus
 from modules.cloud.controllers.stateful_pods import (
@@ -199,5 +200,5 @@ class _Pass:
             **{name: count for name, count in counts.items() if count},
             **{name: of["metadata"]["name"] for name, of in names.items() if of["metadata"].get("name")},
             "collisionCount": self._revisions.collisions,
-            **conditions.kept(self._status),
+            **kept(self._status),
         }

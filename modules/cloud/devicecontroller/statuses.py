@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from beehive.whole_numbers import whole_number
+from modules.apimachinery.conditions import timed
 from modules.apimachinery.kinds import JsonObject, ObjectKey, version_of
 from modules.cloud.devicecontroller.records import DeviceRecord
 from modules.cloud.devicecontroller.reports import Report, ReportedValue, is_older
@@ -55,7 +56,7 @@ def with_report(
     twins = _twins(before.get("twins"), device, report, now)
     known = {str(_object(each).get("type")): each for each in before.get("conditions") or []}
     of_others = [each for name, each in known.items() if name not in TYPES]
-    mine_now = [each.as_json(known.get(each.type), at) for each in conditions]
+    mine_now = [timed(each.as_json(), known.get(each.type, {}), at) for each in conditions]
     status = {**before, "twins": twins, "conditions": [*mine_now, *of_others]}
     if report.state:
         status["state"] = report.state

@@ -28,23 +28,9 @@ class DeviceCondition(NamedTuple):
     message: str = ""
     type: str = VALID
 
-    def as_json(self, before: JsonObject | None, now: str) -> JsonObject:
-        """Return the condition, with the time of its last transition.
-
-        Args:
-            before: the condition so far.
-            now: RFC 3339.
-        """
-        status = str(self.holds)
-        has_changed = before is None or before.get("status") != status or not before.get("lastTransitionTime")
-        since = now if before is None or has_changed else before["lastTransitionTime"]
-        return {
-            "type": self.type,
-            "status": status,
-            "reason": self.reason,
-            "message": self.message,
-            "lastTransitionTime": since,
-        }
+    def as_json(self) -> JsonObject:
+        """Return the condition."""
+        return {"type": self.type, "status": str(self.holds), "reason": self.reason, "message": self.message}
 
 
 def conditions_of(device: DeviceRecord, model: ModelRecord | None) -> list[DeviceCondition]:

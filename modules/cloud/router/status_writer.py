@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from beehive.clock import Timer
 from beehive.module import Module
+from modules.apimachinery.conditions import condition_in, conditions_of, timed, without
 from modules.apimachinery.kinds import JsonObject, ObjectKey, uid_of
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.client.calls import ApiCall, ApiResult
@@ -166,23 +167,19 @@ def status_of(before: Any, counts: tuple[int, int, tuple[str, ...]], fault: Rule
     old: JsonObject = before if isinstance(before, dict) else {}
     successes, failures, errors = counts
     known = [each for each in old.get("errors") or [] if isinstance(each, str)]
-    conditions = [each for each in old.get("conditions") or [] if isinstance(each, dict)]
-    ready = next((each for each in conditions if each.get("type") == READY), {})
-    status = "False" if fault else "True"
-    since = ready.get("lastTransitionTime") if ready.get("status") == status else None
+    conditions = conditions_of({"status": old})
     made = {
         "type": READY,
-        "status": status,
+        "status": "False" if fault else "True",
         "reason": fault.reason if fault else "Routed",
         "message": fault.message if fault else "",
-        "lastTransitionTime": since or at,
     }
     return {
         **old,
         "successMessages": _count(old.get("successMessages")) + successes,
         "failMessages": _count(old.get("failMessages")) + failures,
         "errors": [*known, *errors][-MOST_ERRORS:],
-        "conditions": [made, *(each for each in conditions if each.get("type") != READY)],
+        "conditions": [timed(made, condition_in(conditions, READY), at), *without(conditions, READY)],
     }
 
 

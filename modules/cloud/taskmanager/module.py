@@ -15,6 +15,7 @@ from beehive.message import Message
 from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation
 from beehive.resource import Side
+from modules.apimachinery.conditions import is_ready
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, uid_of
 from modules.apimachinery.node_job_kinds import JobKind
 from modules.apimachinery.node_jobs import (
@@ -26,7 +27,6 @@ from modules.apimachinery.node_jobs import (
     JobTargets,
     read_spec,
 )
-from modules.cloud.apiserver.scheduling.rooms import is_ready
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.jobs import JOBS, KIND_NAMES

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from typing import Final
 
+from modules.apimachinery.conditions import is_ready
 from modules.apimachinery.kinds import JsonObject, is_being_deleted, uid_of
-from modules.cloud.controllers.pods import created_at, has_ended, is_active, is_ready
+from modules.cloud.controllers.pods import created_at, has_ended, is_active
 from modules.cloud.controllers.view import controller_of, node_of
 from modules.cloud.storage.object_storage import EventType
 from modules.lab.simulate.recent_states import RecentStates

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Final, Protocol
 
 from modules.apimachinery.api_errors import ApiError
+from modules.apimachinery.conditions import conditions_of, timed
 from modules.apimachinery.graceful_deletion import (
     BACKGROUND,
     FINALIZER_OF,
@@ -120,14 +121,12 @@ def _first(finalizers: Counter[str]) -> list[tuple[str, int]]:
 def _with_conditions(namespace: JsonObject, reasons: dict[str, tuple[str, str]], now: str) -> JsonObject:
     """Return the namespace with its conditions; the same object if it has them already."""
     status = namespace.get("status") or {}
-    before = {one.get("type"): one for one in status.get("conditions") or [] if isinstance(one, dict)}
+    before = {one.get("type"): one for one in conditions_of(namespace)}
     conditions = [one for kind, one in before.items() if kind not in _SETTLED]
     for kind, settled in _SETTLED.items():
         reason, message = reasons.get(kind, settled)
         told = {"type": kind, "status": str(kind in reasons), "reason": reason, "message": message}
-        old = before.get(kind, {})
-        since = old.get("lastTransitionTime") if old.get("status") == told["status"] else None
-        conditions.append({**told, "lastTransitionTime": since or now})
+        conditions.append(timed(told, before.get(kind, {}), now))
     if conditions == status.get("conditions"):
         return namespace
     return {**namespace, "status": {**status, "conditions": conditions}}

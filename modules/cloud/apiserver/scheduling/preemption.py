@@ -9,11 +9,12 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
+from modules.apimachinery.conditions import is_ready
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of
 from modules.apimachinery.times import parse_rfc3339
 from modules.cloud.apiserver.disruption_budgets import covers
 from modules.cloud.apiserver.pod_scheduled import nominated_node
-from modules.cloud.apiserver.scheduling.rooms import NodeRoom, is_ready
+from modules.cloud.apiserver.scheduling.rooms import NodeRoom
 from modules.cloud.authorization.node_accounts import MIRROR
 from modules.cloud.storage.unbound_pods import priority_of
 

@@ -33,12 +33,6 @@ def has_ended(pod: JsonObject) -> bool:
     return (pod.get("status") or {}).get("phase") in _ENDED
 
 
-def is_ready(node: JsonObject) -> bool:
-    """Return whether the node's condition Ready is True."""
-    conditions = (node.get("status") or {}).get("conditions") or []
-    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
-
-
 class PodDemand(NamedTuple):
     """The resources that a pod takes of a node, and the effect of its labels and rules on others."""
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Final
 
+from modules.apimachinery.conditions import is_ready
 from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.pods.node_selector import selector_matches
@@ -11,16 +12,7 @@ from modules.apimachinery.pods.tolerations import tolerates
 from modules.apimachinery.types import Pod
 from modules.apimachinery.types.scheduling import NodeSelector
 from modules.cloud.apiserver.scheduling.pod_affinity import PodRules
-from modules.cloud.apiserver.scheduling.rooms import (
-    CPU,
-    MEMORY,
-    PODS,
-    NodeRoom,
-    NodeRooms,
-    NodeVerdict,
-    PodDemand,
-    is_ready,
-)
+from modules.cloud.apiserver.scheduling.rooms import CPU, MEMORY, PODS, NodeRoom, NodeRooms, NodeVerdict, PodDemand
 from modules.cloud.apiserver.scheduling.topology_spread import SpreadRules
 
 _MOST: Final = 100

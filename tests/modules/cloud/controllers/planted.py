@@ -82,8 +82,8 @@ def pods_of_silent_nodes_are_replaced() -> Iterator[None]:
     """Silence is taken for death."""
     claimed = claims.claimed
 
-    def of_living(view: View, owner: JsonObject, kind: str) -> claims.ClaimedObjects:
-        found = claimed(view, owner, kind)
+    def of_living(view: View, owner: JsonObject, kind: str, *, takes_ended: bool = True) -> claims.ClaimedObjects:
+        found = claimed(view, owner, kind, takes_ended=takes_ended)
         owned = [one for one in found.owned if kind != "Pod" or not replica_set.is_unreachable(view, node_of(one))]
         return found._replace(owned=owned)
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from modules.apimachinery.conditions import condition_in as condition
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
 from modules.apimachinery.times import format_rfc3339
-from modules.cloud.controllers.conditions import found as condition
 from modules.cloud.controllers.conditions import with_condition
 from modules.cloud.controllers.deployment import reconcile
 from modules.cloud.controllers.deployment_sets import DESIRED, HASH, MOST, REVISION, bounds_of, new_set, wanted

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
+from modules.apimachinery.conditions import condition_of
 from modules.apimachinery.endpoint_addresses import SERVICE_NAME
 from modules.apimachinery.kinds import JsonObject, version_of
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.client.calls import MERGE
 from modules.cloud.controllers import service as controller
 from modules.cloud.controllers.endpoint_slices import MANAGED_BY
-from modules.cloud.controllers.pods import condition_of
 from tests.modules.cloud.controllers.site import Site
 
 PORTS = [{"port": 80, "targetPort": 8080}]

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from modules.apimachinery.conditions import is_ready
 from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.apimachinery.times import format_rfc3339
 from modules.apimachinery.validation.pods import MIRROR
-from modules.cloud.controllers.pods import is_ready
 from modules.cloud.controllers.replica_set import MOST_WRITES
 from modules.cloud.controllers.stateful_set import reconcile
 from modules.cloud.controllers.view import View, node_of

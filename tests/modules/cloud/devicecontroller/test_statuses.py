@@ -200,11 +200,3 @@ def test_a_report_of_values_keeps_the_state_that_waits_to_be_written() -> None:
     waiting = Report(state="online", last_online="then")
     waiting.add(reported(t=ReportedValue("1", 1000, "int")))
     assert (waiting.state, waiting.last_online, set(waiting.reported)) == ("online", "then", {"t"})
-
-
-def test_a_condition_with_another_reason_has_not_made_a_transition() -> None:
-    """As in Kubernetes, the time is that of the last change of the status."""
-    before = {"type": "Valid", "status": "False", "reason": "ModelNotFound", "lastTransitionTime": "then"}
-    found = DeviceCondition(holds=False, reason="InvalidProperties").as_json(before, "now")
-    assert (found["reason"], found["lastTransitionTime"]) == ("InvalidProperties", "then")
-    assert FINE.as_json(before, "now")["lastTransitionTime"] == "now"
