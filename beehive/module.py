@@ -103,6 +103,11 @@ class Module(Actor):
         module stops. Override it for a group commit. If it raises, all these messages are tried again.
         """
 
+    @property
+    def tried_again(self) -> list[Message]:
+        """The messages that the next instance takes again, for `on_failure`. Their senders are answered then."""
+        return [delivery.message for delivery in self.__batch]
+
     def is_batch_full(self) -> bool:
         """Return whether `on_batch_end` is to be called although more messages wait. It is called after each item of
         the inbox. Override it for a group commit whose size depends on the changes that the messages make, not on the
@@ -321,11 +326,11 @@ class Module(Actor):
 
     def __fail(self, error: BaseException, item: Any = None) -> None:
         self.__failure = error
-        self._actor_leave(error)
         if self.__ending_batch:
             self.__batch = [delivery for delivery in self.__batch if self.__may_try_again(delivery, error)]
         elif isinstance(item, Delivery) and self.__may_try_again(item, error):
             self.__batch.append(item)
+        self._actor_leave(error)
 
     def __may_try_again(self, delivery: Delivery, error: BaseException) -> bool:
         delivery.attempts += 1

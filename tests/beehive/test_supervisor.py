@@ -116,6 +116,24 @@ def test_a_poison_message_ends_in_the_dead_letters(log: Log) -> None:
             future.get()
 
 
+def test_a_failed_module_knows_which_messages_are_tried_again(log: Log) -> None:
+    """When it has failed on one for the last time, it can answer the sender: nobody else does."""
+
+    class Telling(Fragile):
+        attempts = 2
+
+        def on_failure(self, *_: object) -> None:
+            log([message.content for message in self.tried_again])
+
+    with Harness() as bee:
+        bee.expect_failures()
+        bee.add(Telling, log)
+        bee.start()
+        bee.send("fragile", bee.message("default/pod/a", "insert", "poison"))
+        bee.run_for(200)
+    assert log.entries == ["start", "poison", ["poison"], "start", "poison", [], "start"]
+
+
 def test_a_module_may_have_its_own_number_of_tries(log: Log) -> None:
     """`attempts` is the module's."""
 

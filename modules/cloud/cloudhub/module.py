@@ -70,6 +70,7 @@ _LOGGED = 500
 _DRAIN_PERIOD = 0.05
 _BUSY = 256
 """Depth of the inbox above which no message is sent again."""
+_NOT_SERVED = "cloudhub: no controller of this cloud takes such messages"
 _NOT_CONNECTED = "the node is not connected"
 _TOO_MANY_WAIT = "too many of its messages wait for the controllers"
 _ACKNOWLEDGEMENTS = 512
@@ -328,6 +329,7 @@ class CloudHub(Module):
         if group is Group.EDGECONTROLLER or (group is not None and self.hive.members(group)):
             if not self._has_handler(group, message):
                 self.broadcast(group, message)  # a dead letter: no controller will report it as handled
+                self._answer_error(node, message, _NOT_SERVED)
                 return False
             if self._upstream.is_full(node):
                 self._disconnect(node, _TOO_MANY_WAIT, overloaded)
@@ -337,6 +339,7 @@ class CloudHub(Module):
                 self._renewals.offer(each)
             return True
         self._drop(f"nobody here for: {destination}", message)
+        self._answer_error(node, message, _NOT_SERVED)
         return False
 
     def _has_handler(self, group: Group, message: Message) -> bool:

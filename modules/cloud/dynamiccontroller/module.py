@@ -23,6 +23,7 @@ from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb as Command
 from modules.cloud.client.calls import DOCUMENT, MOST_WATCHES, UNWATCH, ApiCall, ApiResult, JsonObject
 from modules.cloud.messages import HANDLED, HANDLED_RESOURCE
+from modules.cloud.open_messages import OpenMessages
 
 _log = logging.getLogger(__name__)
 
@@ -37,6 +38,8 @@ _DOCUMENT: Final = re.compile(
 
 WATCH_SYNC = "watchapp/sync"
 """Resource of a node's list of watches."""
+_UNREADABLE: Final = Application(key="", verb="")
+_FAILED: Final = BeehiveError("dynamiccontroller has failed", hint="ask again")
 
 
 class DynamicController(Module):
@@ -50,10 +53,25 @@ class DynamicController(Module):
     group: ClassVar[str] = Group.DYNAMICCONTROLLER
     side: ClassVar[Side] = Side.CLOUD
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._open = OpenMessages()
+
+    def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
+        """Answer the requests that go with this instance. But a list of watches is repeated by its node, which would
+        end the watches that an answer lacks or refuses.
+        """
+        for message in self._open.lost(self.tried_again):
+            node, resource = _origin(message)
+            if resource != WATCH_SYNC:
+                self._answer(message, node, _done(message.content_as(Application), _FAILED))
+        super().on_failure(exception_type, exception_value, traceback)
+
     @handles()
     def handle(self, message: Message) -> None:
         """Handle a request of a node's metaserver."""
-        node, _, resource = message.route.resource.removeprefix("node/").partition("/")
+        self._open.take(message)
+        node, resource = _origin(message)
         if resource == WATCH_SYNC:
             self._replace_watches(message, node)
             return
@@ -61,7 +79,7 @@ class DynamicController(Module):
             app = message.content_as(Application)
         except ContentError as error:
             _log.warning("an Application of node %s cannot be read: %s", node, error)
-            self._handled(node)
+            self._answer(message, node, _rejected(_UNREADABLE, str(error)))
             return
         if app.verb == Verb.GET and app.key in _HEALTH:
             self._answer(message, node, msgspec.structs.replace(app, status=Progress.APPROVED, resp_body=b"ok"))
@@ -114,11 +132,15 @@ class DynamicController(Module):
         answer = self.message(
             str(resource), Operation.APPLICATION_RESPONSE, content, group=Group.RESOURCE, parent_id=request.id
         )
-        self._handled(node)
-        self.send(ModuleName.CLOUDHUB, answer)
-
-    def _handled(self, node: str) -> None:
         self.send(ModuleName.CLOUDHUB, self.message(HANDLED_RESOURCE, HANDLED, {node: 1}))
+        self.send(ModuleName.CLOUDHUB, answer)
+        self._open.close(request)
+
+
+def _origin(message: Message) -> tuple[str, str]:
+    """Return the node of a message, and the resource that it wrote."""
+    node, _, rest = message.route.resource.removeprefix("node/").partition("/")
+    return node, rest
 
 
 def call_of(app: Application) -> ApiCall | str:

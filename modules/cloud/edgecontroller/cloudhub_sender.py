@@ -59,12 +59,19 @@ class CloudHubSender:
 
     def send_response(self, request: Message, answer: UpstreamResponse) -> None:
         """Send the response to a message of a node."""
+        self._send(self._response(request, answer))
+
+    def send_now(self, request: Message, answer: UpstreamResponse) -> None:
+        """Send the response to a message of a node without a commit."""
+        self._module.hive.send(ModuleName.CLOUDHUB, self._response(request, answer))
+
+    def _response(self, request: Message, answer: UpstreamResponse) -> Message:
         clock, asked, resource = self._module.clock, request.header, request.route.resource
         if answer.resource_type:
             resource = str(msgspec.structs.replace(request.subject_on_cloud, type=answer.resource_type))
         header = Header(clock.new_id(), asked.msg_id, clock.now_ms(), answer.version, sync=False, type=asked.type)
         route = Route(self._module.name, "", Group.RESOURCE, Operation.RESPONSE, resource)
-        self._send(Message(header, route, answer.content))
+        return Message(header, route, answer.content)
 
     def _send(self, message: Message) -> None:
         self._transactions.after_commit(partial(self._module.hive.send, ModuleName.CLOUDHUB, message))

@@ -170,8 +170,11 @@ class EdgeController(TurnModule):
         self._transactions.abandon()
 
     def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
-        """Leave the database as it was after the last transaction; the restarted module loads it."""
+        """Leave the database as it was after the last transaction; the restarted module loads it. Nodes whose messages
+        are not tried again are told.
+        """
         self.on_stop()
+        self._upstream.give_up(self.tried_again)
         super().on_failure(exception_type, exception_value, traceback)
 
     def is_batch_full(self) -> bool:

@@ -5,6 +5,7 @@ A procedure is a sequence of calls of the API server, whose answers may come imm
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from http import HTTPStatus
 from typing import Final, Generic, TypeVar
 
 from beehive.clock import Clock
@@ -15,6 +16,7 @@ from modules.apimachinery.application import KnownSince
 from modules.apimachinery.kinds import kind_named
 from modules.cloud.authorization.access_control import AccessControl
 from modules.cloud.authorization.attributes import Attributes
+from modules.cloud.client.call_requests import failure
 from modules.cloud.client.calls import ApiResult, Perform
 from modules.cloud.edgecontroller.cloudhub_sender import CloudHubSender
 from modules.cloud.edgecontroller.downstream.controller import DownstreamController
@@ -40,6 +42,7 @@ _STATUS: Final[dict[str, str]] = {
     ResourceType.NODEPATCH: "Node",
     ResourceType.NODESTATUS: "Node",
 }
+_LOST: Final = "cloudcore has failed; whether it has done this is not known"
 COMPARED: Final = (ResourceType.DEVICE, ResourceType.DEVICE_MODEL)
 """Types that a node has from the cloud alone: it asks whether they are gone, and is answered nothing about them."""
 _KINDS: Final[dict[str, str]] = {
@@ -194,6 +197,7 @@ class UpstreamController:
         way the message counts as handled.
         """
         since = self._clock.monotonic()
+        self._handled.take(message)
 
         def finished(results: _Results) -> None:
             is_answered = self._send_results(message, results)
@@ -222,6 +226,14 @@ class UpstreamController:
             self._handled.count(message, since, is_answered=is_answered)
 
         self._handle(message, begin, refused)
+
+    def give_up(self, tried_again: Iterable[Message]) -> None:
+        """Answer the messages that go with the module with an error, without a commit: nothing is promised."""
+        error = RefusedError(failure(HTTPStatus.SERVICE_UNAVAILABLE, _LOST).refusal or {})
+        for message in self._handled.lost(tried_again):
+            for result in refusal_responses(message, error):
+                if isinstance(result, UpstreamResponse):
+                    self._sender.send_now(message, result)
 
     def _send_results(self, message: Message, results: Iterable[UpstreamResult]) -> bool:
         """Send what follows from a message, and return whether it is answered."""

@@ -79,27 +79,21 @@ _NOT_ANSWERED = frozenset(
 
 
 def refusal_responses(request: Message, error: ApiError) -> list[UpstreamResult]:
-    """Return the responses to a request that is refused. To a query an error has a lister's form: an edge would store
-    the bare error as the object, as KubeEdge's metamanager does.
+    """Return the responses to a request that is refused, in KubeEdge's form for its type. To a query a failure has a
+    lister's form: an edge would store the bare error as the object, as KubeEdge's metamanager does.
     """
-    if error.code == HTTPStatus.FORBIDDEN:
-        return _forbidden(request, error)
-    is_query = request.route.operation == Operation.QUERY and error.code >= HTTPStatus.INTERNAL_SERVER_ERROR
-    return [error_response(error) if is_query else status_error(error)]
-
-
-def _forbidden(request: Message, error: ApiError) -> list[UpstreamResult]:
-    """Return the responses to a forbidden request, in KubeEdge's form for its type."""
     resource_type, operation = request.subject_on_cloud.type, request.route.operation
     if (resource_type, operation) in _NOT_ANSWERED:
-        return []
+        return [] if error.code == HTTPStatus.FORBIDDEN else [status_error(error)]
     if resource_type == ResourceType.NODESTATUS:
         return [UpstreamResponse(error.message, resource_type=ResourceType.NODE)]
-    if resource_type == ResourceType.SERVICE_ACCOUNT_TOKEN or (
-        resource_type == ResourceType.POD and operation == Operation.DELETE
-    ):
+    is_query = operation == Operation.QUERY
+    if is_query and error.code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return [error_response(error)]
+    is_bare = is_query and error.code != HTTPStatus.FORBIDDEN
+    if is_bare or resource_type == ResourceType.SERVICE_ACCOUNT_TOKEN or operation == Operation.DELETE:
         return [status_error(error)]
-    return [error_response(error, "" if operation == Operation.QUERY else _EMPTY_OF.get(resource_type, ""))]
+    return [error_response(error, "" if is_query else _EMPTY_OF.get(resource_type, ""))]
 
 
 def handler_of(request: Message) -> UpstreamHandler:

@@ -292,6 +292,20 @@ def test_each_message_counts_as_handled_once_whoever_takes_it() -> None:
         }
 
 
+@pytest.mark.parametrize("has_module", [False, True])
+def test_a_node_is_told_that_no_controller_takes_its_message(*, has_module: bool) -> None:
+    """It would wait until its own time is over."""
+    with Harness() as bee:
+        if has_module:
+            bee.add(Devices, [])
+        cloud = Cloud(bee)
+        link = cloud.connect()
+        report = bee.message("device/default/d/twin/edge_updated", "update", source="twin", group="resource")
+        cloud.says(link, report)
+        (told,) = link.take()
+        assert (told.parent_id, told.route.operation) == (report.id, "error")
+
+
 def test_whoever_is_here_hears_of_connections() -> None:
     came: list[str] = []
     with Harness() as bee:

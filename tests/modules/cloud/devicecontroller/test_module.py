@@ -215,6 +215,23 @@ def test_the_history_gets_values_that_are_stored_and_no_others(bee: Harness) -> 
     ]
 
 
+def test_a_report_is_answered_once_although_the_module_fails(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that waits for the API server goes with the module, and comes again later; so does one that it fails on."""
+    bee.expect_failures()
+    server = started(bee, device())
+    server.is_down = True
+    told = [report(bee, "1"), report(bee, "2")]
+    bee.run_for(INTERVAL)
+    bee.send(ModuleName.DEVICECONTROLLER, bee.message("cloudcore/objects", Verb.CHANGED, 5, source="edgecontroller"))
+    server.is_down = False
+    bee.run_for(120)
+    monkeypatch.setattr(status_writer.StatusWriter, "report", None)
+    told.append(report(bee, "3"))
+    bee.run_for(120)
+    assert {each: answer["code"] for each, answer in answers(bee).items()} == {each.id: 429 for each in told}
+    assert sum(bool(each.parent_id) for each in bee.sent_to(ModuleName.CLOUDHUB)) == len(told)
+
+
 def test_nothing_is_asked_while_nothing_happens(bee: Harness) -> None:
     """No device, or devices that say nothing: no periodic traffic."""
     server = started(bee, device())

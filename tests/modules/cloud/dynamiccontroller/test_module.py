@@ -11,6 +11,7 @@ from beehive import Message, ModuleName
 from beehive.testing import Harness
 from modules.apimachinery.limits import NODE_LIMIT, NODE_VALUES
 from modules.cloud.client.calls import DOCUMENT, MOST_WATCHES, ApiCall, ApiResult
+from modules.cloud.dynamiccontroller import module
 from modules.cloud.dynamiccontroller.module import DynamicController
 from modules.cloud.messages import HANDLED
 
@@ -207,10 +208,26 @@ def test_more_watches_than_a_node_may_have_are_rejected(bee: Harness) -> None:
     assert (len(content), len(asked)) == (70 - MOST_WATCHES, MOST_WATCHES + 1)
 
 
-def test_other_messages_than_applications_are_dropped(bee: Harness) -> None:
-    bee.send(ModuleName.DYNAMICCONTROLLER, bee.message("node/n1/null", "null", [1]))
-    (told,) = bee.sent
-    assert (told.message.route.operation, told.message.content) == (HANDLED, {"n1": 1}), "and another may come"
+def test_other_messages_than_applications_are_rejected(bee: Harness) -> None:
+    content = content_of(ask(bee, [1]))
+    assert (content["Status"], bool(content["Reason"])) == ("Rejected", True)
+    (handled,) = [each.content for each in bee.sent_to(ModuleName.CLOUDHUB) if each.route.operation == HANDLED]
+    assert handled == {"n1": 1}, "and another may come"
+
+
+def test_a_request_is_answered_once_although_the_module_fails(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that waits for edgecontroller, and the one that it fails on; a list of watches comes again."""
+    bee.expect_failures()
+    for content, resource in ((app(ID="waits"), "null"), ({"w": app(Verb="watch")}, "watchapp/sync")):
+        bee.send(ModuleName.DYNAMICCONTROLLER, bee.message(f"node/n1/{resource}", "null", content))
+    monkeypatch.setattr(module, "call_of", None)
+    bee.send(ModuleName.DYNAMICCONTROLLER, bee.message("node/n1/null", "null", app(ID="fails")))
+    bee.run_for(60.0)
+    found = [content_of(each) for each in bee.sent_to(ModuleName.CLOUDHUB) if each.parent_id]
+    assert [(each["ID"], each["Status"], each["Error"]["ErrStatus"]["code"]) for each in found] == [
+        ("waits", "Rejected", 504),
+        ("fails", "Rejected", 504),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_a_request_that_is_too_large_is_answered_so(controller: Controller, wrap
     controller.asks("default/node/n1", "insert", node("n1"))
     content = wrapped(b'{"status":{"x":[' + b",".join([b"[]"] * 900_000) + b"]}}")
     request = controller.asks("default/nodepatch/n1", "patch", Raw(content))
-    status = controller.answer_to(request).content["ErrStatus"]
+    status = controller.answer_to(request).content["Err"]["ErrStatus"]
     assert (status["code"], status["reason"]) == (413, "RequestEntityTooLarge")
 
 
