@@ -15,7 +15,7 @@ from edgehub.outbox.sqlite import SqliteOutbox
 def test_written_messages_are_there_after_a_kill_and_in_order(tmp_path: Path, written: int) -> None:
     """SIGKILL in the middle of the stream of changes."""
     path = tmp_path / "outbox.db"
-    program = [sys.executable, "-m", "tests.edgehub.outbox_child", path]
+    program = [sys.executable, "-m", "tests.edgehub.outbox_child", str(path)]
     with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         told = [child.stdout.readline().strip() for _ in range(written)]
