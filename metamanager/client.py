@@ -1,8 +1,8 @@
 """The client of metamanager: the only module of this package that other packages import.
 
-`MetaClient` blocks until the answer, and serves worker actors. `AsyncMetaClient` never blocks, and serves code on a
-module's thread: it takes a function to call with the answer. Both send the same requests (KubeEdge's metaclient,
-docs/protocol.md, "Forms of answers"):
+`MetaClient` blocks until the answer, and serves worker actors, which only read. `AsyncMetaClient` never blocks, and
+serves code on a module's thread: it takes a function to call with the answer. Both send KubeEdge's metaclient's
+requests (docs/protocol.md, "Forms of answers"):
 
     meta = MetaClient(hive)
     pods = meta.list_all(ResourceType.POD)
@@ -113,33 +113,6 @@ def list_all_call(kind: str, namespace: str = "") -> Call[list[bytes]]:
     return Call(Operation.QUERY, _resource(kind, namespace), None, read)
 
 
-def create_call(kind: str, namespace: str, name: str, value: Json) -> Call[bytes]:
-    """Create an object in the cloud."""
-    return Call(Operation.INSERT, _resource(kind, namespace, name), _json(value), answers.read_object)
-
-
-def update_call(kind: str, namespace: str, name: str, value: Json) -> Call[bytes | None]:
-    """Change an object in the cloud."""
-    return Call(Operation.UPDATE, _resource(kind, namespace, name), _json(value), answers.read_object_or_ok)
-
-
-def patch_call(kind: ResourceType, namespace: str, name: str, text: bytes | str) -> Call[bytes]:
-    """Patch an object's status in the cloud; the patch travels as a JSON string, as KubeEdge's do."""
-    plain = text if isinstance(text, str) else text.decode()
-    return Call(Operation.PATCH, _resource(kind, namespace, name), plain, answers.read_object)
-
-
-def delete_call(kind: str, namespace: str, name: str, options: Json) -> Call[None]:
-    """Delete an object in the cloud."""
-    return Call(Operation.DELETE, _resource(kind, namespace, name), _json(options), answers.read_ok)
-
-
-def token_call(namespace: str, service_account: str, request: Json) -> Call[bytes]:
-    """Request a service account token."""
-    resource = _resource(ResourceType.SERVICE_ACCOUNT_TOKEN, namespace, service_account)
-    return Call(Operation.QUERY, resource, _json(request), answers.read_object)
-
-
 _COMPLETE: Final = str(Resource.of(ResourceType.STORE, "", "complete"))
 
 
@@ -177,36 +150,12 @@ class MetaClient:
         """Return the stored objects of a type, in one namespace or (empty) in all; never asks the cloud."""
         return self._ask(list_all_call(kind, namespace))
 
-    def create(self, kind: str, namespace: str, name: str, value: Json) -> bytes:
-        """Create a node, lease, mirror pod or certificate signing request; return the cloud's object."""
-        return self._ask(create_call(kind, namespace, name, value))
-
-    def update(self, kind: str, namespace: str, name: str, value: Json) -> bytes | None:
-        """Change an object; return the cloud's new object for a lease, None for others.
-
-        A lease needs the cloud's answer. For the others (podstatus, nodestatus, node, volumeattachment) metamanager
-        stores the newest, forwards it and answers OK immediately, connected or not.
-        """
-        return self._ask(update_call(kind, namespace, name, value))
-
-    def patch(self, kind: ResourceType, namespace: str, name: str, text: bytes | str) -> bytes:
-        """Patch the status of a pod (`ResourceType.PODPATCH`) or node (`NODEPATCH`) by a strategic merge patch.
-
-        Return the cloud's patched object. The store keeps the patch, even without a connection.
-        """
-        return self._ask(patch_call(kind, namespace, name, text))
-
-    def delete(self, kind: str, namespace: str, name: str, options: Json) -> None:
-        """Delete an object in the cloud: a pod that has ended. `options` are metav1.DeleteOptions, for a pod with its
-        uid in the preconditions. The stored row goes when the cloud's delete message arrives.
-        """
-        self._ask(delete_call(kind, namespace, name, options))
-
     def token(self, namespace: str, service_account: str, request: Json) -> bytes:
         """Return an authentication.k8s.io TokenRequest with its status; without a connection, a stored one for an equal
         request that is still valid.
         """
-        return self._ask(token_call(namespace, service_account, request))
+        resource = _resource(ResourceType.SERVICE_ACCOUNT_TOKEN, namespace, service_account)
+        return self._ask(Call(Operation.QUERY, resource, _json(request), answers.read_object))
 
     def _ask(self, call: Call[T]) -> T:
         message = call.message(self._hive.clock, ModuleName.EDGED)
@@ -261,14 +210,19 @@ class AsyncMetaClient:
     def create(
         self, kind: str, namespace: str, name: str, value: Json, *, then: Callable[[bytes | CallError], None]
     ) -> None:
-        """As `MetaClient.create`."""
-        self._ask(create_call(kind, namespace, name, value), then)
+        """Create a node, lease, mirror pod or certificate signing request; `then` gets the cloud's object."""
+        self._ask(Call(Operation.INSERT, _resource(kind, namespace, name), _json(value), answers.read_object), then)
 
     def update(
         self, kind: str, namespace: str, name: str, value: Json, *, then: Callable[[bytes | CallError | None], None]
     ) -> None:
-        """As `MetaClient.update`."""
-        self._ask(update_call(kind, namespace, name, value), then)
+        """Change an object; `then` gets the cloud's new object for a lease, None for others.
+
+        A lease needs the cloud's answer. For the others (podstatus, nodestatus, node, volumeattachment) metamanager
+        stores the newest, forwards it and answers OK immediately, connected or not.
+        """
+        resource = _resource(kind, namespace, name)
+        self._ask(Call(Operation.UPDATE, resource, _json(value), answers.read_object_or_ok), then)
 
     def patch(
         self,
@@ -279,20 +233,21 @@ class AsyncMetaClient:
         *,
         then: Callable[[bytes | CallError], None],
     ) -> None:
-        """As `MetaClient.patch`."""
-        self._ask(patch_call(kind, namespace, name, text), then)
+        """Patch the status of a pod (`ResourceType.PODPATCH`) or node (`NODEPATCH`) by a strategic merge patch, which
+        travels as a JSON string, as KubeEdge's do.
+
+        `then` gets the cloud's patched object. The store keeps the patch, even without a connection.
+        """
+        plain = text if isinstance(text, str) else text.decode()
+        self._ask(Call(Operation.PATCH, _resource(kind, namespace, name), plain, answers.read_object), then)
 
     def delete(
         self, kind: str, namespace: str, name: str, options: Json, *, then: Callable[[CallError | None], None]
     ) -> None:
-        """As `MetaClient.delete`."""
-        self._ask(delete_call(kind, namespace, name, options), then)
-
-    def token(
-        self, namespace: str, service_account: str, request: Json, *, then: Callable[[bytes | CallError], None]
-    ) -> None:
-        """As `MetaClient.token`."""
-        self._ask(token_call(namespace, service_account, request), then)
+        """Delete an object in the cloud: a pod that has ended. `options` are metav1.DeleteOptions, for a pod with its
+        uid in the preconditions. The stored row goes when the cloud's delete message arrives.
+        """
+        self._ask(Call(Operation.DELETE, _resource(kind, namespace, name), _json(options), answers.read_ok), then)
 
     def record_event(self, namespace: str, name: str, event: Json, *, is_new: bool) -> None:
         """Store a v1 Event and, if events are reported, send it to the cloud; there is no answer.
@@ -300,8 +255,9 @@ class AsyncMetaClient:
         Later states of an event are updates with the whole event: a cloud that has missed the first accepts them, where
         it would refuse a patch, KubeEdge's form.
         """
-        call = create_call if is_new else update_call
-        message = call(ResourceType.EVENT, namespace, name, event).message(self._module.clock, self._module.name)
+        operation = Operation.INSERT if is_new else Operation.UPDATE
+        call = Call(operation, _resource(ResourceType.EVENT, namespace, name), _json(event), answers.read_object_or_ok)
+        message = call.message(self._module.clock, self._module.name)
         self._module.send(ModuleName.METAMANAGER, message)
 
     def _ask(self, call: Call[T], then: Callable[[T | CallError], None]) -> None:

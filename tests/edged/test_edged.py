@@ -361,16 +361,6 @@ def test_a_pull_that_fails_is_reported_and_tried_again_after_its_back_off(bench:
     assert bench.runtime.running() == ["main"]
 
 
-def test_an_image_that_may_not_be_pulled_is_named(bench: Bench) -> None:
-    bench.start()
-    container = {"name": "main", "image": "nginx:1", "imagePullPolicy": "Never", "command": ["x"]}
-    bench.tell("insert", pod(containers=[container]))
-    waiting = bench.meta.statuses("web")[-1]["containerStatuses"][0]["state"]["waiting"]
-    assert waiting["reason"] == "ErrImageNeverPull"
-    assert "nginx:1" in waiting["message"]
-    assert bench.runtime.calls["pull_image"] == 0
-
-
 def config_map(text: str, version: str = "1") -> dict[str, object]:
     metadata = {"name": "settings", "namespace": "default", "uid": "cm", "resourceVersion": version}
     return {"metadata": metadata, "data": {"a.conf": text}}

@@ -234,18 +234,6 @@ def test_a_configmap_of_the_environment_starts_the_pod_when_it_comes(bench: Benc
     assert bench.runtime.running() == ["main"]
 
 
-def test_a_failed_pull_is_tried_again_when_its_back_off_is_over_and_not_much_later(bench: Bench) -> None:
-    bench.start()
-    bench.runtime.fail("pull_image", unavailable(), times=3)
-    bench.tell("insert", pod(containers=[{"name": "main", "image": "nginx:1", "command": ["x"]}]))
-    bench.run(10.5)
-    assert bench.runtime.calls["pull_image"] == 2
-    bench.run(20.5)
-    assert bench.runtime.calls["pull_image"] == 3
-    bench.run(40.5)
-    assert bench.runtime.running() == ["main"]
-
-
 def test_a_clock_that_is_set_back_holds_nobody_up(bench: Bench) -> None:
     """A board without a battery: neither crash loop nor image back-off waits for the old time to come again."""
     bench.start()
@@ -258,16 +246,6 @@ def test_a_clock_that_is_set_back_holds_nobody_up(bench: Bench) -> None:
     assert bench.runtime.calls["start_container"] > started
     newest = max(bench.runtime.containers.values(), key=lambda c: int(c.id.split("-")[1]))
     assert last_status(bench)["containerStatuses"][0]["restartCount"] == newest.metadata.attempt
-
-
-def test_a_container_made_after_the_clock_was_set_back_is_the_newest(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod())
-    bench.bee.clock.jump_wall(-1e6)
-    bench.runtime.end("main", 1)
-    bench.run(90)
-    assert bench.runtime.running() == ["main"]
-    assert bench.runtime.calls["create_container"] == 2
 
 
 def test_a_bug_that_one_pod_brings_to_light_ends_neither_edged_nor_the_other_pods(bench: Bench) -> None:
@@ -359,23 +337,6 @@ def test_an_image_stays_where_it_is(bench: Bench) -> None:
     bench.runtime.end("main", 1)
     bench.run(5)
     assert bench.runtime.calls["pull_image"] == 0
-
-
-@pytest.mark.parametrize(
-    ("volumes", "reason"),
-    [
-        ([{"name": "v", "configMap": {"name": "none"}}], "none"),
-        ([{"name": "v", "nfs": {"server": "s", "path": "/"}}], "kind is not supported"),
-        ([{"name": "v", "hostPath": {"path": "/does/not/exist", "type": "Directory"}}], "/does/not/exist"),
-    ],
-)
-def test_a_pod_that_waits_for_a_volume_names_it(bench: Bench, volumes: list[dict[str, Any]], reason: str) -> None:
-    bench.start()
-    bench.tell("insert", pod(volumes=volumes))
-    bench.run(2)
-    waiting = last_status(bench)["containerStatuses"][0]["state"]["waiting"]
-    assert waiting["reason"] == "ContainerCreating"
-    assert reason in waiting["message"]
 
 
 def test_a_pod_whose_sandbox_cannot_be_made_has_the_reason(bench: Bench) -> None:

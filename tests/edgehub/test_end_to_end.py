@@ -126,41 +126,6 @@ def test_a_link_cut_again_and_again_comes_back_and_loses_nothing(how: str) -> No
         assert sum(joined.counters.ends.values()) == 20
 
 
-def test_a_cloud_that_comes_later_is_found() -> None:
-    """The node is started first; nothing listens yet."""
-    port = free_port()
-    with node(port) as joined:
-        while joined.counters.ends["dial"] < 2:
-            threading.Event().wait(0.01)
-        with ScriptedCloud(port=port) as late:
-            late.accept()
-            assert joined.next().content_as(str) == CLOUD_CONNECTED
-
-
-def test_a_half_open_link_is_noticed_and_replaced() -> None:
-    """The cloud stands still without closing; the node dials again."""
-    with ScriptedCloud() as cloud, node(cloud.port, ping_interval=0.1, read_deadline=0.3) as joined:
-        cloud.accept()
-        assert joined.next().content_as(str) == CLOUD_CONNECTED
-        assert joined.next().content_as(str) == CLOUD_DISCONNECTED
-        assert joined.counters.ends == {"dead peer": 1}
-        cloud.accept()
-        assert joined.next().content_as(str) == CLOUD_CONNECTED
-
-
-def test_malformed_frames_do_not_end_the_link() -> None:
-    """Counted; the object after them is stored."""
-    with LibraryCloud() as cloud, node(cloud.port) as joined:
-        connection = cloud.accept()
-        for frame in ("", "{", "[]", "null", '{"header":{}}', "\x00", b"\xff\xfe"):
-            connection.send(frame)
-        connection.send(encode(message("default/pod/p", "insert")).decode())
-        assert joined.next().content_as(str) == CLOUD_CONNECTED
-        assert joined.next().route.resource == "default/pod/p"
-        assert sum(joined.counters.rejected.values()) == 7
-        assert joined.counters.connections == 1
-
-
 def test_a_node_stops_promptly_while_it_dials() -> None:
     """A cloud that hangs does not hold it up."""
     with ScriptedCloud() as cloud, node(cloud.port):

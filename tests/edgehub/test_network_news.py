@@ -8,7 +8,7 @@ import pytest
 
 from beehive import RealClock
 from edgehub.errors import ClosedHereError, DeadPeerError
-from edgehub.network.guard import DIAL_INTERVAL, LONGEST_INTERVAL
+from edgehub.network.guard import LONGEST_INTERVAL
 from edgehub.ping_deadline import Flow
 from edgehub.transport import Transport
 from edgehub.websocket import CHECK_DEADLINE, WebsocketLink
@@ -16,7 +16,6 @@ from modules.lab.doubles.memory_cloud import MemoryLink
 from tests.edgehub.beds import Bed
 from tests.edgehub.clouds import TIMEOUT, ScriptedCloud
 from tests.edgehub.links import RunningLink, settings
-from tests.edgehub.messages import message
 from tests.end_to_end.processes import wait_until
 from tests.support.clocks import Ahead
 
@@ -92,21 +91,6 @@ def test_a_change_has_the_cloud_dialled_immediately_but_not_in_a_storm() -> None
         assert len(bed.cloud.dialled) - tries <= 2
 
 
-def test_without_news_everything_goes_on(caplog: pytest.LogCaptureFixture) -> None:
-    """A sandbox may refuse the socket; one warning says so."""
-
-    def refused() -> Network:
-        raise PermissionError(1, "Operation not permitted")
-
-    caplog.set_level("INFO")
-    bed = Bed(watch_network=refused)
-    with bed.bee:
-        bed.bee.start()
-        sent = bed.hub(message("default/device/d", "upload"))
-        assert [one.id for one in bed.sent()] == [sent.id]
-    assert caplog.text.count("changes of the network are not seen") == 1
-
-
 def test_a_watch_that_fails_is_given_up() -> None:
     """The link stays."""
 
@@ -172,34 +156,6 @@ def test_a_dial_that_hangs_in_the_old_network_is_restarted() -> None:
         assert len(bed.cloud.dialled) == 2
         assert bed.counters.connections == 1
         assert bed.counters.ends == {ClosedHereError.reason: 1}
-
-
-def test_a_change_that_comes_too_soon_after_another_is_acted_on_a_little_later() -> None:
-    """First the device is up, then it gets its address; the try in between hangs."""
-    with hanging() as (bed, network):
-        network.change(bed)
-        bed.bee.run_for(1)
-        assert len(bed.cloud.dialled) == 2
-        bed.cloud.hanging = False
-        for _ in range(5):
-            network.change(bed)
-        assert len(bed.cloud.dialled) == 2
-        bed.bee.run_for(DIAL_INTERVAL)
-        assert len(bed.cloud.dialled) == 3
-        assert bed.counters.connected
-        bed.bee.run_for(60)
-        assert len(bed.cloud.dialled) == 3
-
-
-def test_devices_of_pods_break_off_no_dial() -> None:
-    """They come and go all the time; one of them may be the way to a cloud nearby, so it is dialled if nothing is."""
-    with hanging() as (bed, network):
-        for _ in range(10):
-            network.change(bed, "another device is up, another address has come")
-            bed.bee.run_for(1)
-        assert len(bed.cloud.dialled) == 1
-        network.change(bed, "another device is up, the default route has come")
-        assert len(bed.cloud.dialled) == 2
 
 
 def test_a_dial_comes_to_its_end_however_often_the_network_changes() -> None:

@@ -119,27 +119,6 @@ def test_a_request_that_was_answered_or_that_nobody_waits_for_is_not_refused_whe
         assert not bed.counters.refused
 
 
-def test_an_outage_keeps_the_order_and_only_the_newest_state() -> None:
-    """Whatever its length: one status for each pod, and every event."""
-    bed = started(refusing=True)
-    with bed.bee:
-        ids = []
-        for round_ in range(50):
-            for pod in ("a", "b"):
-                bed.hub(message(f"default/podstatus/{pod}", "update", {"round": round_}))
-            if round_ % 10 == 0:
-                ids.append(bed.hub(message(f"default/event/{round_}", "insert")).id)
-        bed.cloud.refusing = False
-        bed.bee.run_for(31)
-        states = [one for one in bed.sent() if one.route.operation == "update"]
-        assert [(one.route.resource, one.content_as(dict)) for one in states] == [
-            ("default/podstatus/a", {"round": 49}),
-            ("default/podstatus/b", {"round": 49}),
-        ]
-        assert [one.id for one in bed.sent() if one.route.operation == "insert"] == ids
-        assert bed.counters.refused == {Refusal.SUPERSEDED: 98}
-
-
 def test_a_message_without_room_is_a_dead_letter_with_its_reason() -> None:
     """Never silently gone."""
     three = Limit(3, 10_000)
@@ -158,66 +137,6 @@ def test_a_message_without_room_is_a_dead_letter_with_its_reason() -> None:
         assert {letter.reason for letter in letters} == {DropReason.NOT_SENT}
         assert letters[0].detail.startswith("3 messages (")
         assert bed.counters.refused == {Refusal.NO_ROOM: 2, Refusal.GAVE_WAY: 2}
-
-
-def test_events_that_are_older_than_the_cluster_would_keep_them_are_dropped() -> None:
-    """When the link comes up; what devices sent stays for a week."""
-    bed = started(refusing=True)
-    with bed.bee:
-        bed.hub(message("default/event/old", "insert"))
-        kept = bed.hub(message("default/device/d", "upload"))
-        bed.bee.run_for(3500)
-        young = bed.hub(message("default/event/young", "insert"))
-        bed.bee.run_for(200)
-        bed.cloud.refusing = False
-        bed.bee.run_for(31)
-        assert [one.id for one in bed.sent()] == [kept.id, young.id]
-        assert bed.counters.refused == {Refusal.TOO_OLD: 1}
-
-
-def test_unconfirmed_messages_are_sent_again_on_the_next_link() -> None:
-    """A network that ate it, though every write had succeeded; the ids stay, so the cloud can tell."""
-    bed = started()
-    with bed.bee:
-        bed.bee.run_for(31)
-        bed.cloud.stalled = True
-        first = bed.hub(message("default/device/a", "upload"))
-        second = bed.hub(message("default/pod/p", "response", "OK", parent_msg_id="p"))
-        bed.cloud.stalled = False
-        bed.cloud.cut()
-        third = bed.hub(message("default/device/b", "upload"))
-        bed.bee.run_for(1)
-        assert [one.id for one in bed.sent()] == [first.id, second.id, second.id, first.id, third.id]
-        bed.bee.run_for(14.1)
-        bed.cloud.cut()
-        bed.bee.run_for(40)
-        assert len(bed.sent()) == 5, "all has settled"
-
-
-def test_what_arrived_less_than_a_keepalive_period_ago_leaves_again() -> None:
-    """The cloud may have died with it. Answers do not: the cloud asks again for those it misses."""
-    bed = started()
-    with bed.bee:
-        bed.bee.run_for(31)
-        event = bed.hub(message("default/event/a", "insert"))
-        answer = bed.hub(message("default/pod/p", "response", "OK", parent_msg_id="p"))
-        bed.bee.run_for(14)
-        assert bed.counters.confirmed >= 2
-        bed.cloud.cut()
-        bed.bee.run_for(1)
-        assert [one.id for one in bed.sent()] == [event.id, answer.id, event.id]
-
-
-def test_answered_messages_are_not_sent_again() -> None:
-    """Though nobody waited for the answer."""
-    bed = started()
-    with bed.bee:
-        bed.bee.run_for(31)
-        sent = bed.hub(message("default/nodestatus/n", "update"))
-        bed.deliver(message("default/nodestatus/n", "response", "OK", parent_msg_id=sent.id))
-        bed.cloud.cut()
-        bed.bee.run_for(1)
-        assert [one.id for one in bed.sent()] == [sent.id]
 
 
 @pytest.mark.parametrize("waiting", [True, False])

@@ -1,15 +1,14 @@
-"""The client against the module: both ways of asking, in both runtimes."""
+"""The client against the module: both ways of asking."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import msgspec
 import pytest
 
-from beehive import Group, Hive, Message, Module, ModuleName, Operation, ResourceType, Source, Threads, handles
+from beehive import Group, Hive, Message, Module, ModuleName, Operation, ResourceType, Threads, handles
 from beehive.testing import Harness
 from metamanager.client import (
     AlreadyExistsError,
@@ -21,7 +20,6 @@ from metamanager.client import (
     RejectedError,
 )
 from metamanager.errors import StoreWriteError
-from metamanager.module import MetaManager, MetaSettings
 from metamanager.sqlite_store import SqliteStore
 from tests.metamanager.support import META, NOT_FOUND, cloud_answers, from_cloud, node, shape, thing
 
@@ -44,74 +42,14 @@ def test_objects_of_the_store_are_returned() -> None:
             meta.get(ResourceType.PODPATCH, "default", "b")
 
 
-def questions(meta: MetaClient) -> list[tuple[Any, tuple[str, str, Any], Any, Any]]:
-    """Each call: what it does, what reaches the cloud, what the cloud says, what comes back."""
-    raw = msgspec.Raw(THING)
-    options: dict[str, Any] = {"gracePeriodSeconds": 0}
-    request: dict[str, Any] = {"spec": {}}
-    return [
-        (lambda: meta.get("configmap", "default", "a"), ("query", "default/configmap/a", None), thing(), THING),
-        (lambda: meta.get("lease", "kube-node-lease", "n"), ("query", "kube-node-lease/lease/n", None), OBJECT, THING),
-        (lambda: meta.create("node", "", "n", THING), ("insert", "null/node/n", raw), OBJECT, THING),
-        (lambda: meta.update("lease", "k", "n", thing()), ("update", "k/lease/n", raw), OBJECT, THING),
-        (lambda: meta.token("default", "sa", request), ("query", "default/serviceaccounttoken/sa",
-                                                       msgspec.Raw(b'{"spec":{}}')), thing(), THING),
-        (lambda: meta.patch(ResourceType.PODPATCH, "default", "a", b"{}"), ("patch", "default/podpatch/a", "{}"),
-         OBJECT, THING),
-        (lambda: meta.patch(ResourceType.NODEPATCH, "", "n", "{}"), ("patch", "null/nodepatch/n", "{}"), OBJECT, THING),
-        (lambda: meta.delete("pod", "default", "a", options), ("delete", "default/pod/a",
-                                                              msgspec.Raw(b'{"gracePeriodSeconds":0}')), "OK", None),
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize("number", range(8))
-def test_each_question_reaches_the_cloud_as_kubeedge_asks_it(number: int) -> None:
-    """Operation, resource and content as in the wire catalogue (docs/protocol.md, "Upstream"), and the object comes
-    back.
-    """
+def test_a_token_is_requested_as_kubeedge_requests_it() -> None:
+    """Of the cloud, for edged's worker."""
     with node(connected=True) as bee:
-        call, asked, content, result = questions(MetaClient(bee.hive))[number]
-        cloud_answers(bee, lambda _: content)
-        bee.answer(Group.HUB, lambda sent: sent.reply(bee.clock, content) if sent.header.sync else None)
-        assert call() == result
+        cloud_answers(bee, lambda _: thing())
+        assert MetaClient(bee.hive).token("default", "sa", {"spec": {}}) == THING
         first = bee.sent[0].message
-        assert shape(first) == asked
+        assert shape(first) == ("query", "default/serviceaccounttoken/sa", msgspec.Raw(b'{"spec":{}}'))
         assert (first.route.source, first.route.group) == (ModuleName.EDGED, Group.META)
-
-
-def test_a_status_is_accepted_immediately_without_a_cloud() -> None:
-    """No object comes back."""
-    with node() as bee:
-        assert MetaClient(bee.hive).update(ResourceType.PODSTATUS, "default", "a", {"UID": "u"}) is None
-
-
-def test_a_refusal_of_the_cloud_is_its_error() -> None:
-    """With Kubernetes' status."""
-    exists = {"ErrStatus": {"reason": "AlreadyExists", "code": 409, "message": "nodes n already exists"}}
-    with node(connected=True) as bee:
-        meta = MetaClient(bee.hive)
-        cloud_answers(bee, lambda _: {"Object": thing(), "Err": exists})
-        with pytest.raises(AlreadyExistsError, match="already exists"):
-            meta.create(ResourceType.NODE, "", "n", THING)
-        cloud_answers(bee, lambda _: NOT_FOUND)
-        with pytest.raises(NotFoundError):
-            meta.get(ResourceType.CONFIGMAP, "default", "a")
-
-
-def test_without_a_connection_it_is_reported_immediately() -> None:
-    """No virtual time passes."""
-    with node() as bee:
-        meta, before = MetaClient(bee.hive), bee.clock.monotonic()
-        for call in (
-            lambda: meta.create("node", "", "n", THING),
-            lambda: meta.get("configmap", "default", "a"),
-            lambda: meta.patch(ResourceType.PODPATCH, "default", "a", "{}"),
-            lambda: meta.delete("pod", "default", "a", {}),
-        ):
-            with pytest.raises(NotConnectedError) as caught:
-                call()
-            assert caught.value.retryable
-        assert bee.clock.monotonic() == before
 
 
 def test_a_silent_cloud_and_a_missing_metamanager_are_no_answer() -> None:
@@ -126,6 +64,25 @@ def test_a_silent_cloud_and_a_missing_metamanager_are_no_answer() -> None:
         MetaClient(hive).list_all(ResourceType.POD)
 
 
+Ask = Callable[[AsyncMetaClient, Callable[[Any], None]], None]
+_RAW = msgspec.Raw(THING)
+QUESTIONS: dict[str, tuple[Ask, tuple[str, str, Any], Any, Any]] = {
+    "get": (lambda meta, then: meta.get("configmap", "default", "a", then=then),
+            ("query", "default/configmap/a", None), thing(), THING),
+    "lease": (lambda meta, then: meta.get("lease", "kube-node-lease", "n", then=then),
+              ("query", "kube-node-lease/lease/n", None), OBJECT, THING),
+    "create": (lambda meta, then: meta.create("node", "", "n", THING, then=then),
+               ("insert", "null/node/n", _RAW), OBJECT, THING),
+    "update": (lambda meta, then: meta.update("lease", "k", "n", thing(), then=then),
+               ("update", "k/lease/n", _RAW), OBJECT, THING),
+    "patch": (lambda meta, then: meta.patch(ResourceType.PODPATCH, "default", "a", b"{}", then=then),
+              ("patch", "default/podpatch/a", "{}"), OBJECT, THING),
+    "delete": (lambda meta, then: meta.delete("pod", "default", "a", {"gracePeriodSeconds": 0}, then=then),
+               ("delete", "default/pod/a", msgspec.Raw(b'{"gracePeriodSeconds":0}')), "OK", None),
+}  # fmt: skip
+"""Each call: what it does, what reaches the cloud, what the cloud says, what comes back."""
+
+
 class Asker(Module):
     """A module that asks without blocking and keeps the answers."""
 
@@ -133,75 +90,67 @@ class Asker(Module):
     group = Group.EDGED
     outcomes: list[Any]
 
-    @handles(None, "ask-all")
-    def ask_all(self, _message: Message) -> None:
-        """Put every question."""
-        meta, keep = AsyncMetaClient(self), self.outcomes.append
-        meta.list_all(ResourceType.POD, then=keep)
-        meta.get(ResourceType.CONFIGMAP, "default", "a", then=keep)
-        meta.create(ResourceType.NODE, "", "n", THING, then=keep)
-        meta.update(ResourceType.LEASE, "k", "n", THING, then=keep)
-        meta.patch(ResourceType.PODPATCH, "default", "a", "{}", then=keep)
-        meta.delete(ResourceType.POD, "default", "a", {}, then=keep)
-        meta.token("default", "sa", {"spec": {}}, then=keep)
+    @handles(None, "ask")
+    def ask(self, message: Message) -> None:
+        """Put a question, or every one."""
+        for name in [message.content_as(str)] if message.content else QUESTIONS:
+            QUESTIONS[name][0](AsyncMetaClient(self), self.outcomes.append)
 
     @handles()
     def others(self, message: Message) -> None:
         """What metamanager hands on."""
 
 
-class Cloud(Module):
-    """A hub whose cloud answers everything with an object."""
-
-    name = ModuleName.EDGEHUB
-    group = Group.HUB
-
-    @handles()
-    def take(self, message: Message) -> None:
-        """Answer what waits."""
-        if message.header.sync:
-            self.reply(message, OBJECT, source=ModuleName.EDGECONTROLLER)
-
-
 @contextmanager
-def threads(path: Path) -> Iterator[Hive]:
-    """The real thing: a hub, metamanager and an asker on threads."""
-    hive = Hive(Threads())
-    hive.add(Cloud)
-    hive.add(MetaManager, MetaSettings(str(path)))
-    hive.add(Asker)
-    hive.start()
-    try:
-        yield hive
-    finally:
-        hive.stop()
+def asked(name: str, answer: Any) -> Iterator[Harness]:
+    """A node whose edged has put a question, to which the cloud has answered."""
+    Asker.outcomes = []
+    with node(connected=True, beside=Asker) as bee:
+        cloud_answers(bee, lambda _: answer)
+        bee.answer(Group.HUB, lambda sent: sent.reply(bee.clock, answer) if sent.header.sync else None)
+        bee.send(ModuleName.EDGED, bee.message("", "ask", name))
+        bee.settle()
+        yield bee
 
 
-def tell_connected(hive: Hive) -> None:
-    hive.send(META, Message.new(
-        hive.clock, source=Source.EDGEHUB, resource="node/connection", operation=Operation.CONNECT,
-        content="cloud_connected",
-    ))  # fmt: skip
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_each_question_reaches_the_cloud_as_kubeedge_asks_it(name: str) -> None:
+    """Operation, resource and content as in the wire catalogue (docs/protocol.md, "Upstream"), and the object comes
+    back.
+    """
+    _, reached, content, result = QUESTIONS[name]
+    with asked(name, content) as bee:
+        assert Asker.outcomes == [result]
+        first = bee.sent[0].message
+        assert shape(first) == reached
+        assert (first.route.source, first.route.group) == (ModuleName.EDGED, Group.META)
 
 
-def test_questions_in_turns_get_values_or_errors_in_the_modules_turn() -> None:
-    """Without a connection: a list, and six errors, as values."""
+@pytest.mark.parametrize(
+    ("name", "status", "error"),
+    [
+        ("create", {"reason": "AlreadyExists", "code": 409, "message": "nodes n already exists"}, AlreadyExistsError),
+        ("get", NOT_FOUND["ErrStatus"], NotFoundError),
+    ],
+)
+def test_a_refusal_of_the_cloud_is_its_error(name: str, status: dict[str, Any], error: type[RejectedError]) -> None:
+    """With Kubernetes' status."""
+    with asked(name, {"Object": thing(), "Err": {"ErrStatus": status}}):
+        (outcome,) = Asker.outcomes
+        assert isinstance(outcome, error)
+        assert outcome.status.message == status["message"]
+
+
+def test_without_a_connection_it_is_reported_immediately() -> None:
+    """No virtual time passes."""
     Asker.outcomes = []
     with node(beside=Asker) as bee:
-        bee.send(ModuleName.EDGED, bee.message("", "ask-all"))
-        assert Asker.outcomes[0] == []
-        assert [type(outcome) for outcome in Asker.outcomes[1:]] == [NotConnectedError] * 6
-
-
-def test_a_worker_waits_for_real(tmp_path: Path) -> None:
-    """On threads, with a real file: create, get and list."""
-    with threads(tmp_path / "edgecore.db") as hive:
-        meta = MetaClient(hive, seconds=60)
-        tell_connected(hive)
-        assert meta.create(ResourceType.NODE, "", "n", THING) == THING
-        assert meta.get(ResourceType.CONFIGMAP, "default", "a") == THING
-        assert meta.patch(ResourceType.PODPATCH, "default", "a", "{}") == THING
-        assert meta.list_all(ResourceType.CONFIGMAP) == [THING]
+        before = bee.clock.monotonic()
+        bee.send(ModuleName.EDGED, bee.message("", "ask"))
+        bee.settle()
+        assert [type(outcome) for outcome in Asker.outcomes] == [NotConnectedError] * len(QUESTIONS)
+        assert all(outcome.retryable for outcome in Asker.outcomes)
+        assert bee.clock.monotonic() == before
 
 
 class Noting(Module):
@@ -256,7 +205,7 @@ def test_metamanager_that_is_not_there_is_an_error_of_the_call() -> None:
     with Harness() as bee:
         bee.add(Asker)
         bee.start()
-        bee.send(ModuleName.EDGED, bee.message("", "ask-all"))
+        bee.send(ModuleName.EDGED, bee.message("", "ask"))
         bee.run_for(66)
-        assert [type(outcome) for outcome in Asker.outcomes] == [NoAnswerError] * 7
+        assert [type(outcome) for outcome in Asker.outcomes] == [NoAnswerError] * len(QUESTIONS)
         assert all(outcome.retryable for outcome in Asker.outcomes)

@@ -11,10 +11,11 @@ from beehive import Group, Message, ModuleName, Operation, ResourceType, decode
 from beehive.testing import Harness
 from edgehub.install import install
 from edgehub.settings import EdgeHubSettings
+from metamanager import answers
 from metamanager.client import MetaClient, NotConnectedError, RejectedError
 from metamanager.module import MetaManager, MetaSettings
 from modules.lab.doubles.memory_cloud import MemoryCloud
-from tests.metamanager.support import META, store_of, thing
+from tests.metamanager.support import META, from_edged, store_of, thing
 
 
 class Cloud:
@@ -58,6 +59,11 @@ def node(path: Path | None = None, *, online: bool = True) -> Iterator[tuple[Har
         yield bee, cloud
 
 
+def changed(bee: Harness, resource: str, operation: str, content: object) -> bytes | None:
+    """Return the answer to a change that edged asks for; raise its error."""
+    return answers.read_object_or_ok(bee.ask(META, from_edged(bee, resource, operation, content)))
+
+
 def test_pushed_objects_are_stored_and_acknowledged_over_the_wire() -> None:
     """And comes into edged's inbox."""
     with node() as (bee, cloud):
@@ -87,11 +93,11 @@ def test_a_node_without_a_cloud_refuses_immediately_and_answers_from_its_store(t
         meta, begin = MetaClient(bee.hive), bee.clock.monotonic()
         assert meta.get(ResourceType.NODE, "", "n") == before
         with pytest.raises(NotConnectedError):
-            meta.patch(ResourceType.NODEPATCH, "", "n", "{}")
+            changed(bee, "null/nodepatch/n", Operation.PATCH, "{}")
         assert bee.clock.monotonic() == begin
         cloud.memory.refusing = False
         bee.run_for(120)
-        assert meta.patch(ResourceType.NODEPATCH, "", "n", "{}")
+        assert changed(bee, "null/nodepatch/n", Operation.PATCH, "{}")
 
 
 def test_a_cut_link_ends_the_wait_for_an_answer() -> None:
@@ -122,16 +128,16 @@ def test_an_answer_after_the_deadline_is_still_kept() -> None:
 def test_what_will_never_fit_is_refused_for_good() -> None:
     """The hub's word on size reaches who asked, as an error that trying again does not help."""
     with node() as (bee, _cloud), pytest.raises(RejectedError) as caught:
-        MetaClient(bee.hive).create(ResourceType.POD, "default", "a", thing(x="y" * 200_000))
+        changed(bee, "default/pod/a", Operation.INSERT, thing(x="y" * 200_000))
     assert not caught.value.retryable
 
 
 def test_a_status_waits_for_the_cloud() -> None:
     """edged gets its OK immediately; the newest status of each pod reaches the cloud when it is back."""
     with node(online=False) as (bee, cloud):
-        meta = MetaClient(bee.hive)
         for number in range(3):
-            meta.update(ResourceType.PODSTATUS, "default", "a", {"UID": "u", "Name": "a", "Status": {"n": number}})
+            status = {"UID": "u", "Name": "a", "Status": {"n": number}}
+            assert changed(bee, "default/podstatus/a", Operation.UPDATE, status) is None
         cloud.memory.refusing = False
         bee.run_for(120)
         sent = [message for message in cloud.memory.messages() if message.route.operation == Operation.UPDATE]

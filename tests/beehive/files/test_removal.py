@@ -1,28 +1,25 @@
 """Any tree that a container can make is removed, and nothing but it."""
 
 import os
-import resource
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from beehive.files.removal import remove_tree
-from tests.beehive.files.trees import make_deep, open_below
+from tests.beehive.files.trees import DEEP, few_descriptors, make_deep, no_way_down, open_below
 from tests.support.directories import short_directory
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting and becoming another user need root")
 
 
-@pytest.mark.parametrize("depth", [1, 15, 16, 17, 33, 2500])
+@pytest.mark.parametrize("depth", [1, 15, 16, 17, 33, DEEP])
 def test_a_tree_of_any_depth_goes(tmp_path: Path, depth: int) -> None:
-    """`shutil.rmtree` ends with RecursionError from a depth of 1,000; a path may have 4,096 bytes."""
-    top = tmp_path / "top"
-    make_deep(top, depth, name="d" * 20)
-    remove_tree(top)
+    """`shutil.rmtree` ends with RecursionError; a path may have 4,096 bytes."""
+    top = make_deep(tmp_path / "top", depth, name="d" * 20)
+    with no_way_down():
+        remove_tree(top)
     assert list(tmp_path.iterdir()) == []
     assert open_below(tmp_path) == 0
 
@@ -60,21 +57,10 @@ def test_a_missing_path_is_no_error_and_a_file_is_removed(tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
-@contextmanager
-def _descriptors(most: int) -> Iterator[None]:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
 def test_few_descriptors_are_enough(tmp_path: Path) -> None:
     """A node that is short of them still gets rid of pods."""
     top = make_deep(tmp_path / "top", 300)
-    used = max(int(name) for name in os.listdir("/proc/self/fd"))  # noqa: PTH208
-    with _descriptors(used + 12):
+    with few_descriptors(12):
         remove_tree(top)
     assert not top.exists()
 

@@ -1,8 +1,15 @@
 """Trees as a container can make them, which the usual functions cannot."""
 
 import os
-from contextlib import suppress
+import resource
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
+
+DEEP: Final = 600
+"""Levels of a tree, for `no_way_down`. The time of a walk grows with their square."""
 
 
 def open_below(top: Path) -> int:
@@ -27,3 +34,27 @@ def make_deep(top: Path, depth: int, *, name: str = "d", files: bool = False) ->
         at = below
     os.close(at)
     return top
+
+
+@contextmanager
+def few_descriptors(most: int) -> Iterator[None]:
+    """Let this process open so many files more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    used = max(int(name) for name in os.listdir("/proc/self/fd"))  # noqa: PTH208
+    resource.setrlimit(resource.RLIMIT_NOFILE, (used + most, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@contextmanager
+def no_way_down() -> Iterator[None]:
+    """Let no function go down `DEEP` levels by calling itself, or with a descriptor for each."""
+    usual = sys.getrecursionlimit()
+    sys.setrecursionlimit(500)
+    try:
+        with few_descriptors(500):
+            yield
+    finally:
+        sys.setrecursionlimit(usual)

@@ -64,26 +64,6 @@ def test_a_pull_keeps_no_worker(wide: Bench) -> None:
     assert wide.runtime.calls["pull_image"] == 1
 
 
-def test_five_pods_share_one_pull(wide: Bench) -> None:
-    wide.runtime.pull_seconds = 10.0
-    wide.start()
-    for number in range(5):
-        wide.tell("insert", pod(f"p{number}", containers=[on("new:1", f"c{number}")]))
-    wide.run(12)
-    assert len(wide.runtime.running()) == 5
-    assert wide.runtime.calls["pull_image"] == 1
-
-
-def test_images_are_pulled_one_after_the_other_unless_configured_otherwise(bench: Bench) -> None:
-    bench.runtime.pull_seconds = 10.0
-    bench.start()
-    for number in range(3):
-        bench.tell("insert", pod(f"p{number}", containers=[on(f"new:{number}", f"c{number}")]))
-    for done in (1, 2, 3):
-        bench.run(10.2)
-        assert len(bench.runtime.running()) == done
-
-
 def test_a_pod_that_goes_does_not_wait_for_its_image(wide: Bench) -> None:
     wide.runtime.pull_seconds = 300.0
     wide.start()

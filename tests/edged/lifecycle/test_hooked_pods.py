@@ -134,17 +134,6 @@ def test_a_hook_that_never_ends_does_not_keep_the_pod(bench: Bench) -> None:
     assert bench.runtime.sandboxes == {}
 
 
-def test_hooks_that_never_end_keep_no_other_pod_from_starting(bench: Bench) -> None:
-    """There are four workers, and more pods than that with such hooks."""
-    takes(bench, float("inf"))
-    bench.start()
-    for number in range(6):
-        bench.tell("insert", {**hooked(start=EXEC), "metadata": pod(f"slow-{number}")["metadata"]})
-    bench.tell("insert", pod("quick"))
-    assert bench.meta.phases("quick") == ["Running"]
-    assert len(bench.runtime.running()) == 7
-
-
 def test_a_container_that_ends_while_its_hook_runs_is_started_again_and_has_it_again(bench: Bench) -> None:
     begun = takes(bench, 20)
     bench.start()
@@ -156,17 +145,6 @@ def test_a_container_that_ends_while_its_hook_runs_is_started_again_and_has_it_a
     bench.run(20)
     assert bench.runtime.running() == ["main", "other"]
     assert bench.meta.phases("web")[-1] == "Running"
-
-
-def test_a_sidecars_hook_holds_the_next_container_back(bench: Bench) -> None:
-    takes(bench, 5)
-    side = {**other("side"), "restartPolicy": "Always", "lifecycle": {"postStart": EXEC}}
-    bench.start()
-    bench.tell("insert", pod(initContainers=[side]))
-    bench.run(4)
-    assert bench.runtime.running() == ["side"]
-    bench.run(3)
-    assert bench.runtime.running() == ["main", "side"]
 
 
 def test_a_hook_that_fails_in_a_pod_that_never_restarts_ends_it(bench: Bench) -> None:
@@ -262,17 +240,6 @@ def test_a_hook_that_fails_as_nobody_foresaw_keeps_no_container_running(bench: B
     bench.run(1)
     assert bench.runtime.running() == []
     assert "FailedPreStopHook" in [reason for reason, _ in bench.meta.told("web")]
-
-
-def test_each_container_has_its_hook_beside_the_others(bench: Bench, limits: list[int]) -> None:
-    takes(bench, 8)
-    twin = {**other("twin"), "lifecycle": {"preStop": EXEC}}
-    wanted = hooked(stop=EXEC, more=[twin, other()])
-    bench.start()
-    bench.tell("insert", wanted)
-    bench.tell("update", going(wanted))
-    bench.run(9)
-    assert sorted(limits) == [22, 22, 30]
 
 
 def test_a_single_container_that_is_killed_has_its_hook_too(bench: Bench, limits: list[int]) -> None:

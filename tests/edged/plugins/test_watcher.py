@@ -16,7 +16,7 @@ from beehive.simulation import Simulation
 from edged.errors import EdgedError, PluginCallError, PluginError
 from edged.plugins.socket import PluginSocket
 from edged.plugins.watcher import Plugin, PluginWatcher, sockets_in
-from tests.beehive.files.trees import make_deep
+from tests.beehive.files.trees import DEEP, make_deep, no_way_down
 from tests.support.csi_driver import CsiDriver
 from tests.support.directories import short_directory
 
@@ -158,8 +158,8 @@ def test_what_counts_as_a_plugins_socket(tmp_path: Path) -> None:
 
 def test_directories_nested_deeply_are_no_hindrance(directory: Path) -> None:
     """A plug-in may write there. `os.walk` ends with RecursionError."""
-    make_deep(directory / "deep", 1500)
-    with socket.socket(socket.AF_UNIX) as server:
+    make_deep(directory / "deep", DEEP)
+    with no_way_down(), socket.socket(socket.AF_UNIX) as server:
         server.bind(str(directory / "a.sock"))
         found = sockets_in(directory, {})
     remove_tree(directory / "deep")

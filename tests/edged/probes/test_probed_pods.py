@@ -74,27 +74,6 @@ def test_a_container_that_is_not_ready_any_more_is_left_alone(bench: Bench) -> N
     assert is_ready(bench)
 
 
-def test_a_probe_is_asked_in_its_rhythm_after_its_delay(bench: Bench) -> None:
-    bench.network.statuses[IP, 80] = 200
-    settled(bench).tell("insert", probed(liveness={"initialDelaySeconds": 7, "periodSeconds": 3}))
-    asked = []
-    for _ in range(14):
-        bench.run(1)
-        asked.append(bench.network.asked[IP, 80])
-    assert asked == [0, 0, 0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3]
-
-
-def test_first_questions_of_a_node_that_has_just_come_up_are_spread_over_the_period(bench: Bench) -> None:
-    bench.start()
-    for number in range(20):
-        bench.tell("insert", probed(f"p{number}", readiness={"periodSeconds": 100}))
-    bench.run(10)
-    early = bench.network.asked.total()
-    bench.run(100)
-    assert 0 < early < 10
-    assert bench.network.asked.total() >= 20
-
-
 @pytest.mark.parametrize("kind", ["liveness", "startup"])
 def test_a_container_that_fails_is_killed_and_started_again(bench: Bench, kind: str) -> None:
     """Its predecessor's failures do not count against it."""
@@ -109,14 +88,6 @@ def test_a_container_that_fails_is_killed_and_started_again(bench: Bench, kind: 
     bench.network.statuses[IP, 80] = 200
     bench.run(60)
     assert bench.runtime.calls["stop_container"] == 1
-
-
-def test_a_container_that_keeps_failing_gets_into_back_off(bench: Bench) -> None:
-    settled(bench).tell("insert", probed(liveness={"periodSeconds": 1, "failureThreshold": 1}))
-    bench.run(3)
-    assert main_status(bench)["state"]["waiting"]["reason"] == "CrashLoopBackOff"
-    bench.run(600)
-    assert 3 < bench.runtime.calls["create_container"] < 9
 
 
 def test_a_pod_that_never_restarts_fails_by_its_liveness_probe(bench: Bench) -> None:
@@ -149,35 +120,6 @@ def test_startup_holds_the_others_back(bench: Bench) -> None:
     bench.run(60)
     assert bench.network.asked[IP, 80] == asked
     assert bench.runtime.calls["create_container"] == 1
-
-
-def test_a_sidecar_lets_the_next_one_begin_when_its_startup_probe_has_passed(bench: Bench) -> None:
-    sidecar = {
-        "name": "side", "image": "busybox:1.36", "command": ["sleep", "inf"], "restartPolicy": "Always",
-        "startupProbe": {"tcpSocket": {"port": 80}, "periodSeconds": 1, "failureThreshold": 100},
-    }  # fmt: skip
-    settled(bench).tell("insert", pod(initContainers=[sidecar]))
-    bench.run(20)
-    assert bench.runtime.running() == ["side"]
-    bench.network.statuses[IP, 80] = 200
-    bench.run(1.5)
-    assert bench.runtime.running() == ["main", "side"]
-
-
-def test_a_command_in_the_container_is_a_probe_too(bench: Bench) -> None:
-    asked = []
-
-    def execute(name: str, command: Any) -> ExecResult:
-        asked.append((name, list(command)))
-        return ExecResult(b"", b"", 1 if len(asked) > 2 else 0)
-
-    bench.runtime.on_exec = execute
-    exec_probe = {"httpGet": None, "exec": {"command": ["cat", "/ok"]}, "periodSeconds": 1, "failureThreshold": 1}
-    settled(bench).tell("insert", probed(readiness=exec_probe))
-    assert main_status(bench)["ready"] is True
-    bench.run(3)
-    assert main_status(bench)["ready"] is False
-    assert asked[0] == ("main", ["cat", "/ok"])
 
 
 def test_a_probe_without_a_target_changes_nothing(bench: Bench) -> None:
@@ -272,27 +214,6 @@ def test_an_agent_that_begins_again_leaves_a_ready_container_ready(bench: Bench)
     bench.run(90)
     assert not served(bench).status.container_statuses[0].ready
     assert bench.network.asked[IP, 81] == asked
-
-
-def test_containers_that_do_not_answer_hold_up_nobody_else(bench: Bench) -> None:
-    """Fifteen of them, each waited for until its limit."""
-    settled(bench)
-    hanging = {
-        "periodSeconds": 30,
-        "timeoutSeconds": 30,
-        "failureThreshold": 1000,
-        "httpGet": {"port": 82, "host": "h"},
-    }
-    bench.network.statuses["h", 82] = 0
-    for number in range(15):
-        bench.tell("insert", probed(f"p{number}", liveness=hanging))
-    bench.network.statuses["h", 83] = 200
-    good = {"periodSeconds": 1, "httpGet": {"port": 83, "host": "h"}}
-    bench.tell("insert", probed("web", readiness=good))
-    assert is_ready(bench)
-    before = bench.network.asked["h", 83]
-    bench.run(10)
-    assert bench.network.asked["h", 83] == before + 10
 
 
 def test_a_probe_that_is_changed_is_asked_as_it_is_now(bench: Bench) -> None:

@@ -15,7 +15,7 @@ from beehive.files.walking import Walk
 from edged.errors import VolumeError
 from edged.volumes.ownership import VolumeOwner, owner_of, set_volume_ownership
 from modules.apimachinery.types import PodSecurityContext
-from tests.beehive.files.trees import make_deep
+from tests.beehive.files.trees import DEEP, make_deep, no_way_down
 from tests.edged.pods.builders import a_pod
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="giving files to a group needs root")
@@ -134,8 +134,9 @@ def test_whose_the_volumes_are(security: PodSecurityContext | None, expected: Vo
 
 def test_a_tree_that_a_container_has_made_is_given_whatever_its_depth(tmp_path: Path) -> None:
     """Deeper than a function can call itself, and than there are descriptors."""
-    top = make_deep(tmp_path / "volume", 2000, files=True)
-    set_volume_ownership(top, VolumeOwner(4242))
+    top = make_deep(tmp_path / "volume", DEEP, files=True)
+    with no_way_down():
+        set_volume_ownership(top, VolumeOwner(4242))
     given = {found.entry.stat(follow_symlinks=False).st_gid for found in Walk(top)}
     remove_tree(top)
     assert given == {4242}

@@ -27,7 +27,7 @@ from modules.runtimes.engine.views import sandbox_matches
 from modules.runtimes.process.images import image_id
 from modules.runtimes.shim.procfs import parse_stat, read_stat
 from protos.cri.v1 import api_pb2 as cri
-from tests.beehive.files.trees import make_deep
+from tests.beehive.files.trees import DEEP, make_deep, no_way_down
 
 _RECORD = SandboxRecord(created_at=1, ip="127.0.0.1", boot_id=BootId("b"))
 
@@ -77,12 +77,13 @@ def test_deeply_nested_directories_of_a_container_do_not_fail_a_start(tmp_path: 
     """
     state = StateDirectory(tmp_path)
     publish(state.journal, state.containers / "a", cri.CreateContainerRequest(), _RECORD, ("work",))
-    make_deep(state.containers / "a/work/deep", 1500)
-    make_deep(state.containers / ".half/work/deep", 1500)
-    discard(state.journal, state.containers / "a")
-    state.release()
-    assert [path.name for path in state.containers.iterdir()] == [".half"]
-    StateDirectory(tmp_path).release()
+    make_deep(state.containers / "a/work/deep", DEEP)
+    make_deep(state.containers / ".half/work/deep", DEEP)
+    with no_way_down():
+        discard(state.journal, state.containers / "a")
+        state.release()
+        assert [path.name for path in state.containers.iterdir()] == [".half"]
+        StateDirectory(tmp_path).release()
     assert list(state.containers.iterdir()) == []
 
 
