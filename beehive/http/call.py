@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from beehive.clock import Clock
 from beehive.errors import BeehiveError
+from beehive.http.authority import authority
 from beehive.http.client import ClientExchange
 from beehive.http.errors import HttpError
 from beehive.http.forwarding import Fields, passed_on
@@ -17,7 +18,6 @@ from beehive.sockets.tls import default_client_context
 _MAX_HEAD: Final = 64 * 1024
 _READ_BYTES: Final = 64 * 1024
 _SWITCHING: Final = 101
-_PORTS: Final = {"http": 80, "https": 443}
 
 
 class CallFailedError(BeehiveError):
@@ -57,8 +57,7 @@ class HttpCall(NamedTuple):
     @property
     def authority(self) -> str:
         """Host and port as in the header `Host`."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == _PORTS.get(self.scheme) else f"{host}:{self.port}"
+        return authority(self.host, self.port, self.scheme)
 
     def __str__(self) -> str:
         return f"{self.method} {self.scheme}://{self.authority}{self.target.partition('?')[0]}"

@@ -20,6 +20,7 @@ import msgspec
 
 from beehive import Clock
 from beehive.files.descriptors import SHORTAGES
+from beehive.http.authority import PORTS, authority
 from beehive.http.errors import HttpError
 from beehive.sockets import dialling
 from edged.errors import NetworkError, ShortageError
@@ -112,8 +113,7 @@ class SocketNetwork:
         import grpc  # noqa: PLC0415 - 21 MB, with the first such probe
 
         with contextlib.ExitStack() as stack:
-            address = f"ipv6:[{target.host}]" if ":" in target.host else f"ipv4:{target.host}"
-            address = f"{address}:{target.port}"
+            address = f"{'ipv6' if ':' in target.host else 'ipv4'}:{authority(target.host, target.port)}"
             if self._connect is not dialling.connect:  # gRPC connects by itself
                 with _problems("connect", f"{target.host}:{target.port}"):
                     connection = self._connect(target.host, target.port, self._clock, seconds)
@@ -198,7 +198,6 @@ MAX_HEAD = 64 * 1024
 MAX_BODY = 10 * 1024
 """Bytes of a body that are read at most (kubelet's maxRespBodyLength)."""
 
-_PORTS = {"http": 80, "https": 443}
 _REDIRECTS = (301, 302, 303, 307, 308)
 _EXCLUDED = ("host", "connection", "content-length", "transfer-encoding", "trailer")
 """Headers that the request sets itself or a GET without a body cannot have (Go's reqWriteExcludeHeader)."""
@@ -208,7 +207,7 @@ def request_headers(target: HttpTarget) -> list[tuple[str, str]]:
     """Return all headers of the request for a target, `Host` first."""
     given = {name.lower(): value for name, value in target.headers}
     return [
-        ("Host", given.get("host", "").strip() or _authority(target)),
+        ("Host", given.get("host", "").strip() or authority(target.host, target.port, target.scheme)),
         *((name, value.strip()) for name, value in target.headers if name.lower() not in _EXCLUDED),
         ("Connection", "close"),
     ]
@@ -228,17 +227,13 @@ def redirected(target: HttpTarget, head: "ResponseHead") -> HttpTarget | None:
     location = head.headers.get("location", "")
     if head.status not in _REDIRECTS or not location:
         return None
+    base = f"{target.scheme}://{authority(target.host, target.port, target.scheme)}{request_path(target.path)}"
     try:
-        split = urlsplit(urljoin(f"{target.scheme}://{_authority(target)}{request_path(target.path)}", location))
-        port = split.port or _PORTS.get(split.scheme, 0)
+        split = urlsplit(urljoin(base, location))
+        port = split.port or PORTS.get(split.scheme, 0)
     except ValueError:
         return None
-    if split.scheme not in _PORTS or split.hostname != target.host.lower():
+    if split.scheme not in PORTS or split.hostname != target.host.lower():
         return None
     path = split.path + (f"?{split.query}" if split.query else "")
     return msgspec.structs.replace(target, scheme=split.scheme, port=port, path=path)
-
-
-def _authority(target: HttpTarget) -> str:
-    host = f"[{target.host}]" if ":" in target.host else target.host
-    return host if target.port == _PORTS.get(target.scheme) else f"{host}:{target.port}"

@@ -4,9 +4,9 @@ Beyond KubeEdge, they include references of init containers, and secrets in proj
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey, uid_of
+from modules.apimachinery.unvalidated import member_of
 
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 _SECRET_FIELDS = ("secretRef", "nodePublishSecretRef")
@@ -36,7 +36,7 @@ def other_references_of(pod: JsonObject) -> list[ObjectKey]:
 def claims_of(pod: JsonObject) -> Iterator[ObjectKey]:
     """Yield the keys of the claims of a pod's volumes: those that it names, and those made for it."""
     for volume in (pod.get("spec") or {}).get("volumes") or ():
-        name = _part(volume, "persistentVolumeClaim").get("claimName")
+        name = member_of(volume, "persistentVolumeClaim").get("claimName")
         if name:
             yield _claim(pod, str(name))
         elif volume.get("ephemeral"):
@@ -81,7 +81,7 @@ def _secrets_of_source(volume: JsonObject) -> Iterator[str]:
     for kind, source in volume.items():
         if not isinstance(source, dict) or kind == "secret":
             continue
-        names = [source.get("secretName"), *(_part(source, field).get("name") for field in _SECRET_FIELDS)]
+        names = [source.get("secretName"), *(member_of(source, field).get("name") for field in _SECRET_FIELDS)]
         yield from (name for name in names if isinstance(name, str) and name)
 
 
@@ -96,24 +96,19 @@ def _named_in(spec: JsonObject) -> Iterator[tuple[str, str]]:
 
 
 def _named_in_volume(volume: JsonObject) -> Iterator[tuple[str, str]]:
-    yield "ConfigMap", _part(volume, "configMap").get("name", "")
-    yield "Secret", _part(volume, "secret").get("secretName", "")
-    for source in _part(volume, "projected").get("sources") or []:
-        yield "ConfigMap", _part(source, "configMap").get("name", "")
-        yield "Secret", _part(source, "secret").get("name", "")
+    yield "ConfigMap", member_of(volume, "configMap").get("name", "")
+    yield "Secret", member_of(volume, "secret").get("secretName", "")
+    for source in member_of(volume, "projected").get("sources") or []:
+        yield "ConfigMap", member_of(source, "configMap").get("name", "")
+        yield "Secret", member_of(source, "secret").get("name", "")
 
 
 def _named_in_container(container: JsonObject) -> Iterator[tuple[str, str]]:
     for source in container.get("envFrom") or []:
-        yield "ConfigMap", _part(source, "configMapRef").get("name", "")
-        yield "Secret", _part(source, "secretRef").get("name", "")
+        yield "ConfigMap", member_of(source, "configMapRef").get("name", "")
+        yield "Secret", member_of(source, "secretRef").get("name", "")
     for variable in container.get("env") or []:
         if "valueFrom" in variable:
-            value = _part(variable, "valueFrom")
-            yield "ConfigMap", _part(value, "configMapKeyRef").get("name", "")
-            yield "Secret", _part(value, "secretKeyRef").get("name", "")
-
-
-def _part(obj: Any, name: str) -> JsonObject:
-    part = obj.get(name)
-    return part if isinstance(part, dict) else {}
+            value = member_of(variable, "valueFrom")
+            yield "ConfigMap", member_of(value, "configMapKeyRef").get("name", "")
+            yield "Secret", member_of(value, "secretKeyRef").get("name", "")

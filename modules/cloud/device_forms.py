@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.unvalidated import as_object, as_objects
 
 _TYPES: Final = ("int", "string", "double", "float", "boolean", "bytes")
 """The members of a property's type in v1alpha2; in v1beta1 the type is the same word in capitals."""
@@ -33,10 +34,10 @@ class Converted(NamedTuple):
 
 def converted_device(obj: JsonObject) -> Converted:
     """Return a Device in the form of v1beta1; v1beta1 stays as it is."""
-    spec, status = _object(obj.get("spec")), _object(obj.get("status"))
-    protocol = _object(spec.get("protocol"))
+    spec, status = as_object(obj.get("spec")), as_object(obj.get("status"))
+    protocol = as_object(spec.get("protocol"))
     old_protocol = [name for name in (*_PROTOCOLS, _CUSTOMIZED, "common") if name in protocol]
-    desired = [twin for twin in _objects(status.get("twins")) if "desired" in twin]
+    desired = [twin for twin in as_objects(status.get("twins")) if "desired" in twin]
     if not old_protocol and not desired and not any(name in spec for name in _OLD_SPEC):
         return Converted(obj, is_old=False)
     unused: list[str] = []
@@ -57,12 +58,12 @@ def converted_device(obj: JsonObject) -> Converted:
 
 def converted_model(obj: JsonObject) -> Converted:
     """Return a DeviceModel in the form of v1beta1; v1beta1 stays as it is."""
-    spec = _object(obj.get("spec"))
+    spec = as_object(obj.get("spec"))
     properties = spec.get("properties")
-    if not isinstance(properties, list) or not any(isinstance(_object(one).get("type"), dict) for one in properties):
+    if not isinstance(properties, list) or not any(isinstance(as_object(one).get("type"), dict) for one in properties):
         return Converted(obj, is_old=False)
     unused: list[str] = []
-    made = [_model_property(one, unused) for one in _objects(properties)]
+    made = [_model_property(one, unused) for one in as_objects(properties)]
     return Converted({**obj, "spec": {**spec, "properties": made}}, is_old=True, unused=tuple(unused))
 
 
@@ -75,7 +76,7 @@ def _model_property(old: JsonObject, unused: list[str]) -> JsonObject:
     if len(named) != 1:
         unused.append(f"{where}: its type must be one of {', '.join(_TYPES)}")
         return made
-    rules = _object(of[named[0]])
+    rules = as_object(of[named[0]])
     made["type"] = named[0].upper()
     made |= {name: _text(rules[name]) for name in _RULES if rules.get(name) is not None}
     if rules.get("defaultValue") is not None:
@@ -99,22 +100,22 @@ def _one_protocol(old: JsonObject) -> tuple[str, JsonObject]:
     named = [name for name in (*_PROTOCOLS, _CUSTOMIZED) if name in old]
     if len(named) != 1:
         return "", {}
-    settings = _object(old[named[0]])
+    settings = as_object(old[named[0]])
     if named[0] != _CUSTOMIZED:
         return named[0], settings
-    return _text(settings.get("protocolName")), _object(settings.get("configData"))
+    return _text(settings.get("protocolName")), as_object(settings.get("configData"))
 
 
 def _properties(spec: JsonObject, twins: list[JsonObject]) -> list[JsonObject]:
     """Return the properties of a Device, from its properties in the new form, its visitors and its desired values."""
-    made = {_text(one.get("name")): one for one in _objects(spec.get("properties"))}
+    made = {_text(one.get("name")): one for one in as_objects(spec.get("properties"))}
     given = frozenset(made)
-    for visitor in _objects(spec.get("propertyVisitors")):
+    for visitor in as_objects(spec.get("propertyVisitors")):
         name = _text(visitor.get("propertyName"))
         if name not in given:
             made[name] = _property(name, visitor)
     for twin in twins:
-        name, desired = _text(twin.get("propertyName")), _object(twin.get("desired"))
+        name, desired = _text(twin.get("propertyName")), as_object(twin.get("desired"))
         if name not in given and desired.get("value") not in (None, ""):
             made[name] = {"name": name, **made.get(name, {}), "desired": {**desired, "value": _text(desired["value"])}}
     return list(made.values())
@@ -130,7 +131,7 @@ def _property(name: str, visitor: JsonObject) -> JsonObject:
 
 def _selected_node(selector: Any) -> str:
     """Return the only node that a node selector can mean, or ""."""
-    terms = _objects(_object(selector).get("nodeSelectorTerms"))
+    terms = as_objects(as_object(selector).get("nodeSelectorTerms"))
     wanted = [one for term in terms for one in _requirements(term)]
     if len(terms) != 1 or len(wanted) != 1 or wanted[0].get("operator") != "In" or wanted[0].get("key") not in _HOST:
         return ""
@@ -140,15 +141,7 @@ def _selected_node(selector: Any) -> str:
 
 def _requirements(term: JsonObject) -> Iterator[JsonObject]:
     for field in ("matchExpressions", "matchFields"):
-        yield from _objects(term.get(field))
-
-
-def _object(value: Any) -> JsonObject:
-    return value if isinstance(value, dict) else {}
-
-
-def _objects(value: Any) -> list[JsonObject]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+        yield from as_objects(term.get(field))
 
 
 def _text(value: Any) -> str:

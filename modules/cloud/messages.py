@@ -4,6 +4,8 @@ from typing import Final
 
 import msgspec
 
+from beehive.message import Message
+
 ACKNOWLEDGED: Final = "acknowledged"
 """Operation: cloudhub sends edgecontroller a list of `Acknowledged`, of any nodes."""
 
@@ -15,6 +17,12 @@ controller few messages of a node before these are handled (`UpstreamWindow`).
 """
 
 HANDLED_RESOURCE: Final = "cloudhub/handled"
+
+
+def origin_of(message: Message) -> tuple[str, str]:
+    """Return the node of a message, and the resource that it wrote."""
+    node, _, resource = message.route.resource.removeprefix("node/").partition("/")
+    return node, resource
 
 
 NODES: Final = "nodes"

@@ -1,11 +1,27 @@
 """CustomResourceDefinitions of this project's own modules, as objects."""
 
-from typing import Final
+from typing import Any, Final
 
 from modules.apimachinery.kinds import JsonObject, Kind
 
 AGE: Final = ("Age", "date", ".metadata.creationTimestamp")
 """The column that each table of kubectl ends with: name, type, path."""
+
+
+def schema_of(*required: str, **members: Any) -> JsonObject:
+    """Return the schema of an object with these members."""
+    made: JsonObject = {"type": "object", "properties": members}
+    return {**made, "required": list(required)} if required else made
+
+
+def list_of(items: JsonObject, most: int = 0) -> JsonObject:
+    """Return the schema of a list, of at most so many items; 0: of any number."""
+    return {"type": "array", "items": items, **({"maxItems": most} if most else {})}
+
+
+def choice_of(*values: str) -> JsonObject:
+    """Return the schema of one of these texts."""
+    return {"type": "string", "enum": list(values)}
 
 
 def definition_of(

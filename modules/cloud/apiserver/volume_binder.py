@@ -10,6 +10,7 @@ from typing import Any
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, uid_of
 from modules.apimachinery.types import QuantityError, whole_value
+from modules.apimachinery.unvalidated import as_object
 from modules.apimachinery.workload_selectors import matcher_of
 from modules.cloud.apiserver.event_registry import event_about
 
@@ -140,7 +141,7 @@ def _with_status(obj: JsonObject, status: JsonObject) -> JsonObject:
 
 def _annotated(obj: JsonObject, wanted: Mapping[str, str]) -> JsonObject:
     """Return an object with annotations; itself if it has them."""
-    given = _object(obj["metadata"].get("annotations"))
+    given = as_object(obj["metadata"].get("annotations"))
     if wanted.items() <= given.items():
         return obj
     return {**obj, "metadata": {**obj["metadata"], "annotations": {**given, **wanted}}}
@@ -227,7 +228,7 @@ def _bound(claim: JsonObject, volume: JsonObject) -> list[JsonObject]:
 
 
 def _status(obj: JsonObject) -> dict[str, Any]:
-    return _object(obj.get("status"))
+    return as_object(obj.get("status"))
 
 
 def _is_bound(claim: JsonObject) -> bool:
@@ -235,20 +236,15 @@ def _is_bound(claim: JsonObject) -> bool:
 
 
 def _spec(obj: JsonObject) -> dict[str, Any]:
-    return _object(obj.get("spec"))
+    return as_object(obj.get("spec"))
 
 
 def _owner(volume: JsonObject) -> dict[str, Any]:
-    return _object(_spec(volume).get("claimRef"))
+    return as_object(_spec(volume).get("claimRef"))
 
 
 def _uid_of_owner(volume: JsonObject) -> str:
     return str(_owner(volume).get("uid") or "")
-
-
-def _object(value: Any) -> dict[str, Any]:
-    """Return an object, empty for anything else: an earlier version may have stored it."""
-    return value if isinstance(value, dict) else {}
 
 
 def _capacity(volume: JsonObject) -> int:

@@ -4,8 +4,9 @@ The node authorizer, which decides on the node's requests, answers them, so that
 """
 
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Final
 
+from modules.apimachinery.unvalidated import as_object, as_text
 from modules.cloud.authentication.users import User
 from modules.cloud.authorization.attributes import NODE_GROUPS, Attributes, user_of
 from modules.cloud.authorization.graph import NodeGraph
@@ -53,7 +54,7 @@ def review_of_rights(call: ApiCall) -> ApiCall:
 
 def is_allowed(answer: ApiResult) -> bool:
     """Return whether the answer to a review of rights allows what it asks for."""
-    return bool(_object((answer.object or {}).get("status")).get("allowed"))
+    return bool(as_object((answer.object or {}).get("status")).get("allowed"))
 
 
 def is_about_others(call: ApiCall) -> bool:
@@ -67,11 +68,11 @@ def is_about_others(call: ApiCall) -> bool:
 
 def attributes_of_review(call: ApiCall) -> Attributes | None:
     """Return the request that a review of the node's own rights is about; None for a path that is no resource."""
-    asked = _object(_spec(call).get("resourceAttributes"))
+    asked = as_object(_spec(call).get("resourceAttributes"))
     if not asked:
         return None
-    fields = {name: _text(asked.get(name)) for name in ("verb", "group", "resource", "namespace", "name")}
-    if subresource := _text(asked.get("subresource")):
+    fields = {name: as_text(asked.get(name), _LONGEST) for name in ("verb", "group", "resource", "namespace", "name")}
+    if subresource := as_text(asked.get("subresource"), _LONGEST):
         fields["resource"] += f"/{subresource}"
     return Attributes(node=call.node, **fields)
 
@@ -108,8 +109,8 @@ def answer(
 
 def _of_other(spec: JsonObject, index: RbacIndex) -> JsonObject:
     groups = spec.get("groups")
-    named = tuple(_text(group) for group in groups) if isinstance(groups, list) else ()
-    return decision(User(_text(spec.get("user")), groups=named, has_all_groups=True), spec, index)
+    named = tuple(as_text(group, _LONGEST) for group in groups) if isinstance(groups, list) else ()
+    return decision(User(as_text(spec.get("user"), _LONGEST), groups=named, has_all_groups=True), spec, index)
 
 
 def _of_node(call: ApiCall, graph: NodeGraph) -> JsonObject:
@@ -117,18 +118,10 @@ def _of_node(call: ApiCall, graph: NodeGraph) -> JsonObject:
     if asked is not None:
         decision = authorize(asked, graph)
         return {"allowed": True} if decision.allowed else {"allowed": False, "reason": decision.reason}
-    path = _object(_spec(call).get("nonResourceAttributes"))
+    path = as_object(_spec(call).get("nonResourceAttributes"))
     is_open = path.get("verb") == "get" and path.get("path") in _OPEN
     return {"allowed": True} if is_open else {"allowed": False, "reason": "no node may do that"}
 
 
 def _spec(call: ApiCall) -> JsonObject:
-    return _object(call.body.get("spec")) if isinstance(call.body, dict) else {}
-
-
-def _object(value: Any) -> JsonObject:
-    return value if isinstance(value, dict) else {}
-
-
-def _text(value: Any) -> str:
-    return value[:_LONGEST] if isinstance(value, str) else ""
+    return as_object(call.body.get("spec")) if isinstance(call.body, dict) else {}

@@ -9,6 +9,7 @@ from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, kind_named
 from modules.apimachinery.lister import Lister
 from modules.apimachinery.pod_references import other_references_of, references_of
 from modules.apimachinery.reference_index import ReferenceIndex
+from modules.apimachinery.unvalidated import member_of
 from modules.cloud.authorization.node_accounts import NodeAccounts, is_mirror
 from modules.cloud.authorization.node_metadata import HOSTNAME
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
@@ -69,7 +70,7 @@ class NodeGraph:
 
     def requests_of(self, user: str) -> int:
         """Return the number of certificate signing requests of a user; the mirror of a cluster has none."""
-        return sum(_spec(each).get("username") == user for each in self._store.list(_REQUEST))
+        return sum(member_of(each, "spec").get("username") == user for each in self._store.list(_REQUEST))
 
     def is_hostname_in_use(self, hostname: str, node: str) -> bool:
         """Return whether a hostname is another Node's, by its name or its label. A node's own name is never."""
@@ -93,7 +94,7 @@ class NodeGraph:
         any volume.
         """
         obj = self._store.find(ObjectKey(_VOLUME, "", volume))
-        claim = (_spec(obj) if obj else {}).get("claimRef")
+        claim = (member_of(obj, "spec") if obj else {}).get("claimRef")
         if not isinstance(claim, dict):
             return False
         key = ObjectKey(_CLAIM, str(claim.get("namespace") or _NAMESPACE), str(claim.get("name")))
@@ -127,12 +128,7 @@ class NodeGraph:
             self._references.remove(key)
         else:
             references = dict.fromkeys([*references_of(pod), *other_references_of(pod)])
-            self._references.put(key, str(_spec(pod).get("nodeName") or ""), references)
-
-
-def _spec(obj: JsonObject) -> JsonObject:
-    spec = obj.get("spec")
-    return spec if isinstance(spec, dict) else {}
+            self._references.put(key, str(member_of(pod, "spec").get("nodeName") or ""), references)
 
 
 def _hostname_of(node: JsonObject | None) -> str:
@@ -141,7 +137,7 @@ def _hostname_of(node: JsonObject | None) -> str:
 
 def _secrets_of(volume: JsonObject) -> Iterator[ObjectKey]:
     """Yield the secrets that a volume's source names (Kubernetes' VisitPersistentVolumeSecretNames)."""
-    spec = _spec(volume)
+    spec = member_of(volume, "spec")
     claim = spec.get("claimRef")
     own = str(claim.get("namespace") or _NAMESPACE) if isinstance(claim, dict) else _NAMESPACE
     for source in spec.values():

@@ -9,6 +9,7 @@ from beehive.clock import Clock
 from beehive.whole_numbers import whole_number
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_kind, key_of, metadata_of
 from modules.apimachinery.limits import memory_of
+from modules.apimachinery.unvalidated import member_of
 
 MIRROR: Final = "kubernetes.io/config.mirror"
 """The annotation that marks a mirror pod, the API server's copy of a static pod."""
@@ -184,7 +185,7 @@ class NodeAccounts:
 
 def most_mirror_pods(own: JsonObject | None) -> int:
     """Return the largest number of mirror pods of a node: its capacity, if that is a number up to 250."""
-    capacity = _part(_part(own or {}, "status"), "capacity").get("pods")
+    capacity = member_of(member_of(own or {}, "status"), "capacity").get("pods")
     number = whole_number(str(capacity), 9)
     return _DEFAULT_PODS if number is None else min(number, _MOST_PODS)
 
@@ -193,7 +194,7 @@ def _refusal_of_annotations(old: JsonObject, new: JsonObject) -> str:
     """Return why a node may not change the annotations of a pod so, or ""."""
     if old.get("metadata") == new.get("metadata"):
         return ""
-    before, after = _part(_part(old, "metadata"), "annotations"), _part(_part(new, "metadata"), "annotations")
+    before, after = (member_of(member_of(each, "metadata"), "annotations") for each in (old, new))
     if before == after:
         return ""
     if (MIRROR in before) != (MIRROR in after):
@@ -219,9 +220,3 @@ def _charge_of(kind: str, obj: JsonObject) -> _Charge:
 
 def _cost(value: Any) -> int:
     return memory_of(msgspec.json.encode(value))
-
-
-def _part(obj: JsonObject, name: str) -> JsonObject:
-    """Return a member of an object, or an empty dictionary."""
-    part = obj.get(name)
-    return part if isinstance(part, dict) else {}

@@ -12,6 +12,7 @@ from typing import Final
 from modules.apimachinery.certificate_requests import subject_of
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_kind, metadata_of, reporter_of, uid_of
 from modules.apimachinery.pod_references import other_references_of, references_of
+from modules.apimachinery.unvalidated import member_of
 from modules.cloud.authorization.attributes import user_of
 from modules.cloud.authorization.graph import NodeGraph
 from modules.cloud.authorization.node_accounts import MIRROR, MOST_REQUESTS, is_mirror
@@ -56,7 +57,7 @@ def _pod(node: str, old: JsonObject | None, new: JsonObject | None, graph: NodeG
         forbidden = forbidden_pod_annotations(_annotations(old), _annotations(new))
         if forbidden:
             return f'node "{node}" cannot update annotations through pod status: {_some(forbidden)}'
-    before, after = _part(old, "status"), _part(new, "status")
+    before, after = member_of(old, "status"), member_of(new, "status")
     if (before.get(_CLAIMS) or []) != (after.get(_CLAIMS) or []):
         return f'node "{node}" cannot update resource claim statuses'
     return ""
@@ -129,7 +130,7 @@ def _node(node: str, old: JsonObject | None, new: JsonObject | None, graph: Node
             return f'node "{node}" is not allowed to {"set" if old is None else "modify"} its {field}'
     if old is None:
         return ""
-    was, wanted = _part(old, "spec"), _part(new, "spec")
+    was, wanted = member_of(old, "spec"), member_of(new, "spec")
     changed = sorted(name for name in {*was, *wanted} if (was.get(name) or None) != (wanted.get(name) or None))
     return f'node "{node}" is not allowed to modify {_some(changed)}' if changed else ""
 
@@ -166,7 +167,7 @@ def _event(node: str, old: JsonObject | None, new: JsonObject | None, graph: Nod
 
 def _is_about_own(node: str, event: JsonObject, graph: NodeGraph) -> bool:
     """Return whether an Event concerns the Node, a pod bound to it, or a pod that no longer exists."""
-    about = _part(event, "involvedObject")
+    about = member_of(event, "involvedObject")
     kind, name = about.get("kind"), str(about.get("name") or "")
     if kind == "Node":
         return name == node
@@ -182,7 +183,7 @@ def _request(node: str, old: JsonObject | None, new: JsonObject | None, graph: N
     """
     if old is not None or new is None:
         return f'node "{node}" can only create certificate signing requests'
-    spec = _part(new, "spec")
+    spec = member_of(new, "spec")
     username = spec.get("username")
     if username != user_of(node):
         return f'node "{node}" can only ask in its own name'
@@ -192,12 +193,6 @@ def _request(node: str, old: JsonObject | None, new: JsonObject | None, graph: N
             return f"can only create a node CSR with CN={username}"
     made = graph.requests_of(username)
     return f"exceeded quota: {username} has {made} already; delete some" if made >= MOST_REQUESTS else ""
-
-
-def _part(obj: JsonObject, name: str) -> JsonObject:
-    """Return a member of an unvalidated object, or an empty dictionary."""
-    part = obj.get(name)
-    return part if isinstance(part, dict) else {}
 
 
 _DECIDE: Final[dict[str, Callable[[str, JsonObject | None, JsonObject | None, NodeGraph], str]]] = {

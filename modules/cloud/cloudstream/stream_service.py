@@ -12,6 +12,7 @@ from typing import Final
 
 from beehive.clock import Clock
 from beehive.hive import Hive
+from beehive.http.authority import url_of
 from beehive.http.errors import HttpStatusError
 from beehive.http.http_server import HttpServer
 from beehive.http.listening import listen_tcp
@@ -154,8 +155,7 @@ class StreamListener:
     @property
     def url(self) -> str:
         """The URL of the port, when started."""
-        host = f"[{self._address}]" if ":" in self._address else self._address
-        return f"https://{host}:{self.port}"
+        return url_of(self._address, self.port, tls=True)
 
     def start(self, hive: Hive, clock: Clock) -> HttpServer:
         """Start to serve. Raise ListenError when the address cannot be listened on."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from modules.cloud.identities.node_identity import is_node_name, node_in
 from modules.cloud.websocket.connection import WebsocketConnection
-from modules.cloud.websocket.handshake import Refusal
+from modules.cloud.websocket.handshake import Refusal, first_header
 from modules.cloud.websocket.link import LinkClosed, LinkEvent
 from modules.cloud.websocket.server import WebsocketServer, WebsocketSettings
 from modules.streams import credit
@@ -32,17 +32,17 @@ _LONGEST_ADDRESS: Final = 45
 
 def node_of(request: "Request") -> str:
     """Return the node name in the request."""
-    return _first(request, _NODE)
+    return first_header(request, _NODE)
 
 
 def address_of(request: "Request") -> str:
     """Return the node's internal address from the request; "" without one."""
-    return _first(request, _ADDRESS)[:_LONGEST_ADDRESS]
+    return first_header(request, _ADDRESS)[:_LONGEST_ADDRESS]
 
 
 def has_credit(request: "Request") -> bool:
     """Return whether the node grants and takes credit for streams."""
-    return _first(request, credit.HEADER) == credit.VERSION
+    return first_header(request, credit.HEADER) == credit.VERSION
 
 
 def refuse_tunnel(
@@ -64,7 +64,7 @@ def refuse_tunnel(
     node = node_of(request)
     if not is_node_name(node):
         return Refusal(HTTPStatus.BAD_REQUEST, f"header {_NODE} is missing or is not a node name\n")
-    if _first(request, "Origin"):
+    if first_header(request, "Origin"):
         return Refusal(HTTPStatus.FORBIDDEN, "pages of browsers are not served\n")
     holder = node_in(certificate) if tls else node
     if holder != node:
@@ -74,11 +74,6 @@ def refuse_tunnel(
     if node not in connected and len(connected) >= limit:
         return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, f"{limit} nodes have tunnels, the limit\n")
     return None
-
-
-def _first(request: "Request", name: str) -> str:
-    values = request.headers.get_all(name)
-    return values[0] if values else ""
 
 
 _log = logging.getLogger(__name__)

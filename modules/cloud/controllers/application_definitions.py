@@ -3,12 +3,12 @@ for their tables, and their admission.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.validation.causes import Cause, too_long
 from modules.cloud.apiextensions.admission import CustomAdmission, Find
-from modules.cloud.apiextensions.definition_objects import AGE, definition_of
+from modules.cloud.apiextensions.definition_objects import AGE, choice_of, definition_of, list_of, schema_of
 from modules.cloud.applications import EDGE_APPLICATION, NODE_GROUP
 from modules.cloud.controllers.application_copies import copies_of
 
@@ -20,65 +20,53 @@ _LONGEST: Final = 63
 """Characters of the value of a label."""
 
 
-def _object(*required: str, **members: Any) -> JsonObject:
-    made: JsonObject = {"type": "object", "properties": members}
-    return {**made, "required": list(required)} if required else made
-
-
-def _list(items: JsonObject, most: int = 0) -> JsonObject:
-    return {"type": "array", "items": items, **({"maxItems": most} if most else {})}
-
-
-def _choice(*values: str) -> JsonObject:
-    return {"type": "string", "enum": list(values)}
-
-
 _AMOUNTS: Final = {"type": "object", "additionalProperties": {"x-kubernetes-int-or-string": True}}
-_OF_WORDS: Final = _list(
-    _object("containerName", "operator", containerName=_STRING, operator=_choice("add", "remove"), value=_WORDS), 100
+_OF_WORDS: Final = list_of(
+    schema_of("containerName", "operator", containerName=_STRING, operator=choice_of("add", "remove"), value=_WORDS),
+    100,
 )
-_VARIABLE: Final = _object("name", name=_STRING, value=_STRING, valueFrom={"type": "object", **_KEEP})
-_OPERATOR: Final = _choice("add", "remove", "replace")
-_IMAGE: Final = _object(
+_VARIABLE: Final = schema_of("name", name=_STRING, value=_STRING, valueFrom={"type": "object", **_KEEP})
+_OPERATOR: Final = choice_of("add", "remove", "replace")
+_IMAGE: Final = schema_of(
     "component", "operator",
-    component=_choice("Registry", "Repository", "Tag"),
+    component=choice_of("Registry", "Repository", "Tag"),
     operator=_OPERATOR,
     value=_STRING,
-    predicate=_object("path", path=_STRING),
+    predicate=schema_of("path", path=_STRING),
 )  # fmt: skip
-_ENVIRONMENT: Final = _object(
-    "containerName", "operator", containerName=_STRING, operator=_OPERATOR, value=_list(_VARIABLE, 1000)
+_ENVIRONMENT: Final = schema_of(
+    "containerName", "operator", containerName=_STRING, operator=_OPERATOR, value=list_of(_VARIABLE, 1000)
 )
-_RESOURCES: Final = _object(
-    "containerName", "value", containerName=_STRING, value=_object(limits=_AMOUNTS, requests=_AMOUNTS)
+_RESOURCES: Final = schema_of(
+    "containerName", "value", containerName=_STRING, value=schema_of(limits=_AMOUNTS, requests=_AMOUNTS)
 )
-_OVERRIDERS: Final = _object(
+_OVERRIDERS: Final = schema_of(
     replicas={"type": "integer", "format": "int32", "minimum": 0},
-    imageOverriders=_list(_IMAGE, 100),
-    envOverriders=_list(_ENVIRONMENT, 100),
+    imageOverriders=list_of(_IMAGE, 100),
+    envOverriders=list_of(_ENVIRONMENT, 100),
     commandOverriders=_OF_WORDS,
     argsOverriders=_OF_WORDS,
-    resourcesOverriders=_list(_RESOURCES, 100),
+    resourcesOverriders=list_of(_RESOURCES, 100),
 )
-_EXPRESSION: Final = _object(
-    "key", "operator", key=_STRING, operator=_choice("In", "NotIn", "Exists", "DoesNotExist"), values=_WORDS
+_EXPRESSION: Final = schema_of(
+    "key", "operator", key=_STRING, operator=choice_of("In", "NotIn", "Exists", "DoesNotExist"), values=_WORDS
 )
-_SELECTOR: Final = _object(matchLabels=_TEXTS, matchExpressions=_list(_EXPRESSION, 100))
-_APPLICATION_SPEC: Final = _object(
+_SELECTOR: Final = schema_of(matchLabels=_TEXTS, matchExpressions=list_of(_EXPRESSION, 100))
+_APPLICATION_SPEC: Final = schema_of(
     "workloadScope",
-    workloadTemplate=_object(manifests=_list({"type": "object", **_KEEP}, 100)),
-    workloadScope=_object(
-        targetNodeGroups=_list(_object("name", name=_STRING, overriders=_OVERRIDERS), 1000),
-        targetNodeLabels=_list(_object("labelSelector", labelSelector=_SELECTOR, overriders=_OVERRIDERS), 1000),
+    workloadTemplate=schema_of(manifests=list_of({"type": "object", **_KEEP}, 100)),
+    workloadScope=schema_of(
+        targetNodeGroups=list_of(schema_of("name", name=_STRING, overriders=_OVERRIDERS), 1000),
+        targetNodeLabels=list_of(schema_of("labelSelector", labelSelector=_SELECTOR, overriders=_OVERRIDERS), 1000),
     ),
 )
-_IDENTIFIER: Final = _object(
+_IDENTIFIER: Final = schema_of(
     "ordinal",
     ordinal={"type": "integer", "minimum": 0},
     **dict.fromkeys(("group", "version", "kind", "resource", "namespace", "name"), _STRING),
 )
-_WORKLOAD: Final = _object("identifier", identifier=_IDENTIFIER, conditions=_choice("Processing", "Available"))
-_NODE_STATUS: Final = _object(
+_WORKLOAD: Final = schema_of("identifier", identifier=_IDENTIFIER, conditions=choice_of("Processing", "Available"))
+_NODE_STATUS: Final = schema_of(
     "nodeName", "readyStatus", "selectionStatus",
     **dict.fromkeys(("nodeName", "readyStatus", "selectionStatus", "selectionStatusReason"), _STRING),
 )  # fmt: skip
@@ -87,12 +75,12 @@ _NODE_STATUS: Final = _object(
 def definitions() -> list[JsonObject]:
     """Return the definitions of NodeGroups and EdgeApplications."""
     group = {
-        "spec": _object(nodes=_WORDS, matchLabels=_TEXTS, topologyEnabled={"type": "boolean"}),
-        "status": _object(nodeStatuses=_list(_NODE_STATUS), ready=_STRING),
+        "spec": schema_of(nodes=_WORDS, matchLabels=_TEXTS, topologyEnabled={"type": "boolean"}),
+        "status": schema_of(nodeStatuses=list_of(_NODE_STATUS), ready=_STRING),
     }
     application = {
         "spec": _APPLICATION_SPEC,
-        "status": _object(workloadStatus=_list(_WORKLOAD), available=_STRING),
+        "status": schema_of(workloadStatus=list_of(_WORKLOAD), available=_STRING),
     }
     return [
         definition_of(kind, members, column, AGE, has_status=True, needs_spec=True)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from modules.apimachinery.kinds import JsonObject
+from modules.cloud.apiextensions.definition_objects import choice_of, schema_of
 from modules.cloud.devices import DEVICE, DEVICE_MODEL, DEVICE_STATUS
 
 _STRING: Final = {"type": "string"}
@@ -21,20 +22,12 @@ _OLD: Final = "v1alpha2"
 _AGE: Final = ("Age", "date", ".metadata.creationTimestamp")
 
 
-def _object(**members: Any) -> JsonObject:
-    return {"type": "object", "properties": members}
-
-
 def _open(**members: Any) -> JsonObject:
-    return {**_object(**members), **_KEEP}
+    return {**schema_of(**members), **_KEEP}
 
 
 def _list(**members: Any) -> JsonObject:
-    return {"type": "array", "items": _object(**members)}
-
-
-def _choice(*values: str) -> JsonObject:
-    return {"type": "string", "enum": list(values)}
+    return {"type": "array", "items": schema_of(**members)}
 
 
 def _word(*values: str) -> JsonObject:
@@ -42,31 +35,31 @@ def _word(*values: str) -> JsonObject:
     return {"enum": list(values), **_KEEP}
 
 
-_VISITORS: Final = _object(protocolName=_STRING, configData=_FREE)
-_VALUE: Final = {**_object(value=_STRING, metadata=_TEXTS), "required": ["value"]}
-_DATABASES: Final = _object(
-    influxdb2=_object(
-        influxdb2ClientConfig=_object(url=_STRING, org=_STRING, bucket=_STRING),
-        influxdb2DataConfig=_object(measurement=_STRING, tag=_TEXTS, fieldKey=_STRING),
+_VISITORS: Final = schema_of(protocolName=_STRING, configData=_FREE)
+_VALUE: Final = {**schema_of(value=_STRING, metadata=_TEXTS), "required": ["value"]}
+_DATABASES: Final = schema_of(
+    influxdb2=schema_of(
+        influxdb2ClientConfig=schema_of(url=_STRING, org=_STRING, bucket=_STRING),
+        influxdb2DataConfig=schema_of(measurement=_STRING, tag=_TEXTS, fieldKey=_STRING),
     ),
-    redis=_object(redisClientConfig=_object(addr=_STRING, db=_INTEGER, poolsize=_INTEGER, minIdleConns=_INTEGER)),
-    TDEngine=_object(TDEngineClientConfig=_object(addr=_STRING, dbName=_STRING)),
-    mysql=_object(mysqlClientConfig=_object(addr=_STRING, database=_STRING, userName=_STRING)),
+    redis=schema_of(redisClientConfig=schema_of(addr=_STRING, db=_INTEGER, poolsize=_INTEGER, minIdleConns=_INTEGER)),
+    TDEngine=schema_of(TDEngineClientConfig=schema_of(addr=_STRING, dbName=_STRING)),
+    mysql=schema_of(mysqlClientConfig=schema_of(addr=_STRING, database=_STRING, userName=_STRING)),
 )
-_PUSH: Final = _object(
-    http=_object(hostName=_STRING, port=_INTEGER, requestPath=_STRING, timeout=_INTEGER),
-    mqtt=_object(address=_STRING, topic=_STRING, qos=_INTEGER, retained=_BOOLEAN),
-    otel=_object(endpointURL=_STRING),
+_PUSH: Final = schema_of(
+    http=schema_of(hostName=_STRING, port=_INTEGER, requestPath=_STRING, timeout=_INTEGER),
+    mqtt=schema_of(address=_STRING, topic=_STRING, qos=_INTEGER, retained=_BOOLEAN),
+    otel=schema_of(endpointURL=_STRING),
     dbMethod=_DATABASES,
     anomalyDetection=_FREE,
 )
-_MODEL: Final = _object(
+_MODEL: Final = schema_of(
     spec=_open(
         properties=_list(
             name=_STRING,
             description=_STRING,
             type=_word("INT", "FLOAT", "DOUBLE", "STRING", "BOOLEAN", "BYTES", "STREAM"),
-            accessMode=_choice("ReadWrite", "ReadOnly"),
+            accessMode=choice_of("ReadWrite", "ReadOnly"),
             minimum=_STRING,
             maximum=_STRING,
             unit=_STRING,
@@ -76,9 +69,9 @@ _MODEL: Final = _object(
         protocolConfigData=_FREE,
     )
 )
-_DEVICE: Final = _object(
+_DEVICE: Final = schema_of(
     spec=_open(
-        deviceModelRef=_object(name=_STRING),
+        deviceModelRef=schema_of(name=_STRING),
         nodeName=_STRING,
         properties=_list(
             name=_STRING,
@@ -91,14 +84,14 @@ _DEVICE: Final = _object(
         ),
         protocol={**_VISITORS, **_KEEP},
         methods=_list(name=_STRING, description=_STRING, propertyNames={"type": "array", "items": _STRING}),
-        stateReport=_object(reportToCloud=_BOOLEAN, reportCycle=_INTEGER),
+        stateReport=schema_of(reportToCloud=_BOOLEAN, reportCycle=_INTEGER),
     ),
     status=_FREE,
 )
 _CONDITIONS: Final = _list(type=_STRING, status=_STRING, reason=_STRING, message=_STRING, lastTransitionTime=_STRING)
-_STATUS: Final = _object(
+_STATUS: Final = schema_of(
     spec={"type": "object"},
-    status=_object(
+    status=schema_of(
         twins=_list(propertyName=_STRING, reported=_VALUE, observedDesired=_VALUE),
         state=_STRING,
         lastOnlineTime=_STRING,
@@ -108,7 +101,7 @@ _STATUS: Final = _object(
 )
 
 
-_AS_STORED: Final = _object(spec=_FREE, status=_FREE)
+_AS_STORED: Final = schema_of(spec=_FREE, status=_FREE)
 
 
 def definitions() -> list[JsonObject]:

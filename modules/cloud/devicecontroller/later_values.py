@@ -7,9 +7,10 @@ connection that has ended, so its answer is lost. Pure.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.unvalidated import as_object
 from modules.cloud.devicecontroller.reports import Report, ReportedValue, is_older, milliseconds
 
 Times = dict[str, dict[str, int]]
@@ -49,12 +50,8 @@ def _values(report: Report) -> Iterator[tuple[str, str, ReportedValue]]:
 
 def _stored_times(status: JsonObject) -> dict[tuple[str, str], int]:
     made = {}
-    for twin in _object(status.get("status")).get("twins") or ():
+    for twin in as_object(status.get("status")).get("twins") or ():
         for side, field in _SIDES:
-            metadata = _object(_object(_object(twin).get(field)).get("metadata"))
-            made[str(_object(twin).get("propertyName")), side] = milliseconds(metadata.get("timestamp"))
+            metadata = as_object(as_object(as_object(twin).get(field)).get("metadata"))
+            made[str(as_object(twin).get("propertyName")), side] = milliseconds(metadata.get("timestamp"))
     return made
-
-
-def _object(value: Any) -> JsonObject:
-    return value if isinstance(value, dict) else {}

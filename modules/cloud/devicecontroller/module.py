@@ -28,7 +28,7 @@ from modules.cloud.devicecontroller.status_writer import StatusWriter
 from modules.cloud.devicecontroller.statuses import accepted_values, with_report
 from modules.cloud.devicecontroller.validity import conditions_of
 from modules.cloud.devices import API_VERSION, DEVICE, DEVICE_MODEL
-from modules.cloud.messages import HANDLED, HANDLED_RESOURCE, ConnectEvent
+from modules.cloud.messages import HANDLED, HANDLED_RESOURCE, ConnectEvent, origin_of
 from modules.cloud.object_writes import JOURNAL
 from modules.cloud.open_messages import OpenMessages
 from modules.cloud.refusals import Refusals
@@ -197,7 +197,7 @@ class DeviceController(Module):
     @handles(None, Operation.CONNECTED, source=ModuleName.CLOUDHUB)
     def on_connected(self, message: Message) -> None:
         """Tell a node which devices it has, at each connection: it may have missed a change."""
-        node, _ = _origin(message)
+        node, _ = origin_of(message)
         self._connected[node] = message.content_as(ConnectEvent).connection
         if self._is_loaded:
             self._send_members(node)
@@ -207,7 +207,7 @@ class DeviceController(Module):
     @handles(None, Operation.DISCONNECTED, source=ModuleName.CLOUDHUB)
     def on_disconnected(self, message: Message) -> None:
         """Take that a connection of a node has ended, perhaps an earlier one."""
-        node, _ = _origin(message)
+        node, _ = origin_of(message)
         if self._connected.get(node) == message.content_as(ConnectEvent).connection:
             del self._connected[node]
 
@@ -215,7 +215,7 @@ class DeviceController(Module):
     def handle(self, message: Message) -> None:
         """Handle a message of a node's devicetwin."""
         self._open.take(message)
-        node, rest = _origin(message)
+        node, rest = origin_of(message)
         if not self._is_loaded and not self._loading.are_absent and len(self._waiting) < _MOST_WAITING:
             self._waiting.append(message)
             return
@@ -257,7 +257,7 @@ class DeviceController(Module):
 
     def _answer(self, message: Message, code: int, reason: str, later: Times | None = None) -> None:
         """Answer a message of a node; KubeEdge's resource for it is the word `twin`."""
-        node, _ = _origin(message)
+        node, _ = origin_of(message)
         reply = message.reply(self.clock, wire.answer(code, reason, later), source=self.name)
         self.send(ModuleName.CLOUDHUB, reply.with_route(group=Group.TWIN, resource=f"node/{node}/twin"))
         self._open.close(message)
@@ -355,9 +355,3 @@ def _named(key: ObjectKey) -> JsonObject:
     """Return an object with only its kind and name."""
     kind, metadata = key.kind.partition(".")[0], {"name": key.name, "namespace": key.namespace}
     return {"kind": kind, "apiVersion": API_VERSION, "metadata": metadata}
-
-
-def _origin(message: Message) -> tuple[str, str]:
-    """Return the node of a message, and the resource that it wrote."""
-    node, _, rest = message.route.resource.removeprefix("node/").partition("/")
-    return node, rest

@@ -1,11 +1,12 @@
 """The fields of Devices and DeviceModels that devicecontroller remembers in place of the objects."""
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from modules.apimachinery.device_properties import ModelProperty
 from modules.apimachinery.kinds import JsonObject, uid_of
+from modules.apimachinery.unvalidated import as_object, as_objects, as_text
 from modules.cloud.device_forms import converted_device, converted_model
 
 _RULES: Final = ("name", "type", "accessMode", "minimum", "maximum", "unit")
@@ -56,16 +57,16 @@ class ModelRecord(msgspec.Struct, frozen=True):
 def device_record(given: JsonObject) -> DeviceRecord:
     """Return the record of a Device; a field of an unexpected type counts as absent."""
     obj, is_old, unused = converted_device(given)
-    spec, labels = _object(obj.get("spec")), _object(obj["metadata"].get("labels"))
+    spec, labels = as_object(obj.get("spec")), as_object(obj["metadata"].get("labels"))
     properties = tuple(
-        WantedProperty(_text(each.get("name")), _text(_object(each.get("desired")).get("value")))
-        for each in _objects(spec.get("properties"))
+        WantedProperty(as_text(each.get("name")), as_text(as_object(each.get("desired")).get("value")))
+        for each in as_objects(spec.get("properties"))
     )
     return DeviceRecord(
         uid=uid_of(obj),
-        node=_text(spec.get("nodeName")),
-        description=_text(labels.get("description")),
-        model=_text(_object(spec.get("deviceModelRef")).get("name")),
+        node=as_text(spec.get("nodeName")),
+        description=as_text(labels.get("description")),
+        model=as_text(as_object(spec.get("deviceModelRef")).get("name")),
         properties=properties,
         is_old=is_old,
         unused=unused,
@@ -76,19 +77,7 @@ def model_record(given: JsonObject) -> ModelRecord:
     """Return the record of a DeviceModel."""
     obj, is_old, unused = converted_model(given)
     rules = {
-        _text(each.get("name")): ModelProperty(*(_text(each.get(name)) for name in _RULES))
-        for each in _objects(_object(obj.get("spec")).get("properties"))
+        as_text(each.get("name")): ModelProperty(*(as_text(each.get(name)) for name in _RULES))
+        for each in as_objects(as_object(obj.get("spec")).get("properties"))
     }
     return ModelRecord(rules, is_old, unused)
-
-
-def _object(value: Any) -> JsonObject:
-    return value if isinstance(value, dict) else {}
-
-
-def _objects(value: Any) -> list[JsonObject]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""

@@ -10,6 +10,7 @@ from beehive.message import Message
 from beehive.whole_numbers import whole_number
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.limits import NODE_LIMIT, NODE_VALUES, is_too_large
+from modules.apimachinery.unvalidated import as_object, as_text
 
 VALUE_CHARACTERS: Final = 64 * 1024
 """Most characters of one value."""
@@ -94,7 +95,7 @@ def read_twins(message: Message) -> Report:
     for name, twin in twins.items():
         if not isinstance(twin, dict):
             continue
-        kind = _short(_object(twin.get("metadata")).get("type"))
+        kind = as_text(as_object(twin.get("metadata")).get("type"), _SHORT)
         for field, sides in (("actual", report.reported), ("expected", report.observed)):
             side = _side(twin.get(field), kind)
             if side is not None:
@@ -113,7 +114,7 @@ def read_state(message: Message) -> Report:
     if not isinstance(device, dict):
         raise ReportError(400, "the member device must be an object")
     found = {name.lower(): value for name, value in device.items()}
-    return Report(state=_short(found.get("state")), last_online=_short(found.get("lastonlinetime")))
+    return Report(state=as_text(found.get("state"), _SHORT), last_online=as_text(found.get("lastonlinetime"), _SHORT))
 
 
 def _content(message: Message) -> JsonObject:
@@ -137,18 +138,10 @@ def _side(given: Any, kind: str) -> ReportedValue | None:
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     if len(text) > VALUE_CHARACTERS:
         raise ReportError(413, f"a value has at most {VALUE_CHARACTERS} characters")
-    return ReportedValue(text, milliseconds(_object(given.get("metadata")).get("timestamp")), kind)
+    return ReportedValue(text, milliseconds(as_object(given.get("metadata")).get("timestamp")), kind)
 
 
 def milliseconds(given: Any) -> int:
     """Return a time, 0 if it is invalid; KubeEdge writes a number into messages and a text into a DeviceStatus."""
     given = whole_number(given) if isinstance(given, str) else given
     return given if type(given) is int and 0 < given < 2**63 else 0
-
-
-def _object(value: Any) -> JsonObject:
-    return value if isinstance(value, dict) else {}
-
-
-def _short(value: Any) -> str:
-    return value[:_SHORT] if isinstance(value, str) else ""

@@ -6,6 +6,7 @@ from typing import Any, Final
 from beehive.whole_numbers import whole_number
 from modules.apimachinery.conditions import timed
 from modules.apimachinery.kinds import JsonObject, ObjectKey, version_of
+from modules.apimachinery.unvalidated import as_object
 from modules.cloud.devicecontroller.records import DeviceRecord
 from modules.cloud.devicecontroller.reports import Report, ReportedValue, is_older
 from modules.cloud.devicecontroller.validity import TYPES, DeviceCondition
@@ -26,7 +27,7 @@ def is_of_a_device(status: JsonObject) -> bool:
 
 
 def _owners(status: JsonObject) -> list[JsonObject]:
-    return [_object(each) for each in status["metadata"].get("ownerReferences") or []]
+    return [as_object(each) for each in status["metadata"].get("ownerReferences") or []]
 
 
 def with_report(
@@ -52,9 +53,9 @@ def with_report(
         at: the same as RFC 3339.
     """
     mine = live if live is not None and is_of(live, device) else {}
-    before = _object(mine.get("status"))
+    before = as_object(mine.get("status"))
     twins = _twins(before.get("twins"), device, report, now)
-    known = {str(_object(each).get("type")): each for each in before.get("conditions") or []}
+    known = {str(as_object(each).get("type")): each for each in before.get("conditions") or []}
     of_others = [each for name, each in known.items() if name not in TYPES]
     mine_now = [timed(each.as_json(), known.get(each.type, {}), at) for each in conditions]
     status = {**before, "twins": twins, "conditions": [*mine_now, *of_others]}
@@ -75,7 +76,7 @@ def accepted_values(made: JsonObject, report: Report) -> list[tuple[str, Reporte
     """Return the reported values of a report that a DeviceStatus has, by the names of their properties: without
     properties that the Device does not have, and without values of an outdated time.
     """
-    stored = {each["propertyName"]: each.get("reported") for each in _object(made.get("status")).get("twins") or []}
+    stored = {each["propertyName"]: each.get("reported") for each in as_object(made.get("status")).get("twins") or []}
     return [(name, side) for name, side in report.reported.items() if stored.get(name) == side.as_json()]
 
 
@@ -110,10 +111,6 @@ def _twins(before: Any, device: DeviceRecord, report: Report, now: int) -> list[
 
 
 def _is_outdated(side: ReportedValue, stored: Any, now: int) -> bool:
-    text = str(_object(_object(stored).get("metadata")).get("timestamp") or "")
+    text = str(as_object(as_object(stored).get("metadata")).get("timestamp") or "")
     timestamp = whole_number(text) or 0
     return timestamp <= now + _AHEAD and is_older(side.timestamp, timestamp)
-
-
-def _object(value: Any) -> JsonObject:
-    return value if isinstance(value, dict) else {}

@@ -30,6 +30,7 @@ from modules.cloud.messages import (
     NODES_RESOURCE,
     Cloudcores,
     NodeConnection,
+    origin_of,
 )
 from modules.cloud.refusals import Refusals
 from modules.cloud.router.deliveries import Deliveries, OwnPorts
@@ -166,7 +167,7 @@ class CloudRouter(Module):
     @handles(None, Operation.UPLOAD)
     def handle(self, message: Message) -> None:
         """Handle a message of a node's eventbus or servicebus."""
-        node, resource = _origin(message)
+        node, resource = origin_of(message)
         self.send(ModuleName.CLOUDHUB, self.message(HANDLED_RESOURCE, HANDLED, {node: 1}))
         if message.parent_id:
             self._handle_answer(message, node)
@@ -209,7 +210,7 @@ class CloudRouter(Module):
         self._subscriptions.begin()
         early, self._early, self._early_bytes = self._early, [], 0
         for message in early:
-            self._deliveries.handle(message, *_origin(message))
+            self._deliveries.handle(message, *origin_of(message))
 
         def seed(answer: Message | BeehiveError) -> None:
             for one in answer.content_as(list[NodeConnection]) if isinstance(answer, Message) else ():
@@ -302,9 +303,3 @@ class CloudRouter(Module):
         self._requests.end_all(_STOPPING)
         if server is not None:
             server.stop()
-
-
-def _origin(message: Message) -> tuple[str, str]:
-    """Return the node of a message, and the resource that it wrote."""
-    node, _, resource = message.route.resource.removeprefix("node/").partition("/")
-    return node, resource

@@ -8,6 +8,7 @@ import msgspec
 
 from beehive.whole_numbers import whole_number
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, uid_of
+from modules.apimachinery.unvalidated import as_object, as_text
 from modules.cloud.router.paths import PathPattern, read_pattern
 from modules.cloud.router.topics import is_topic, is_topic_filter
 from modules.cloud.rules import RULE_ENDPOINT
@@ -86,21 +87,21 @@ Endpoints = Mapping[ObjectKey, EndpointRecord]
 
 def endpoint_record(obj: JsonObject) -> EndpointRecord:
     """Return the record of a RuleEndpoint; a field of an unexpected type counts as absent."""
-    spec = _object(obj.get("spec"))
+    spec = as_object(obj.get("spec"))
     return EndpointRecord(
-        _text(spec.get("ruleEndpointType")), _port(_texts(spec.get("properties")).get("service_port"))
+        as_text(spec.get("ruleEndpointType")), _port(_texts(spec.get("properties")).get("service_port"))
     )
 
 
 def rule_record(obj: JsonObject) -> RuleRecord:
     """Return the record of a Rule."""
-    spec = _object(obj.get("spec"))
+    spec = as_object(obj.get("spec"))
     return RuleRecord(
         key=key_of(obj),
         uid=uid_of(obj),
-        created=_text(obj["metadata"].get("creationTimestamp")),
-        source=_text(spec.get("source")),
-        target=_text(spec.get("target")),
+        created=as_text(obj["metadata"].get("creationTimestamp")),
+        source=as_text(spec.get("source")),
+        target=as_text(spec.get("target")),
         source_resource=_texts(spec.get("sourceResource")),
         target_resource=_texts(spec.get("targetResource")),
     )
@@ -204,13 +205,5 @@ def _port(text: str | None) -> int:
     return number if number < 65536 else 0
 
 
-def _object(value: Any) -> JsonObject:
-    return value if isinstance(value, dict) else {}
-
-
 def _texts(value: Any) -> dict[str, str]:
-    return {key: each for key, each in _object(value).items() if isinstance(each, str)}
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
+    return {key: each for key, each in as_object(value).items() if isinstance(each, str)}

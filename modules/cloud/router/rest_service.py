@@ -9,6 +9,7 @@ from typing import Final, Protocol
 import msgspec
 
 from beehive.clock import Clock
+from beehive.http.authority import url_of
 from beehive.http.browser_guard import OTHER_SITE, is_sent_by_another_site
 from beehive.http.errors import HttpStatusError
 from beehive.http.forwarding import Fields, passed_on
@@ -187,8 +188,7 @@ class RestListener:
     @property
     def url(self) -> str:
         """Its URL, once started."""
-        host = f"[{self._address}]" if ":" in self._address else self._address
-        return f"{'https' if self._context else 'http'}://{host}:{self.port}"
+        return url_of(self._address, self.port, tls=self._context is not None)
 
     def start(self, ask: Callable[[RestCall], RestAnswer], api: CallApi, clock: Clock) -> HttpServer:
         """Start to serve. Raise ListenError when the address cannot be listened on."""

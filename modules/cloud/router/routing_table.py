@@ -1,10 +1,11 @@
 """All Rules with their RuleEndpoints, and which of them a request or a message matches."""
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable
-from typing import Final, NamedTuple, TypeVar
+from collections.abc import Iterable
+from typing import Final, NamedTuple
 
 from modules.apimachinery.kinds import ObjectKey, key_of
+from modules.cloud.indexes import discard
 from modules.cloud.router.paths import CallerPath
 from modules.cloud.router.records import (
     EndpointRecord,
@@ -20,9 +21,6 @@ from modules.cloud.router.topics import has_wildcard, selects
 from modules.cloud.rules import RULE_ENDPOINT
 from modules.cloud.storage.object_storage import EventType
 from modules.cloud.storage.watch_history import ObjectChanged
-
-K = TypeVar("K", bound=Hashable)
-V = TypeVar("V")
 
 _ANY: Final = ""
 """Key of routes whose first path segment is a wildcard."""
@@ -104,7 +102,7 @@ class RoutingTable:
         old = self._rules.pop(key, None)
         if old is not None:
             for name in (old.source, old.target):
-                _remove(self._users, endpoint_key(old, name), key)
+                discard(self._users, endpoint_key(old, name), key)
         if rule is not None:
             self._rules[key] = rule
             for name in (rule.source, rule.target):
@@ -133,18 +131,10 @@ class RoutingTable:
 
     def _forget(self, key: ObjectKey, route: RuleRoute) -> None:
         if route.pattern is not None:
-            _remove(self._by_path, _path_entry(route), key)
+            discard(self._by_path, _path_entry(route), key)
         else:
-            _remove(self._by_resource, _resource_entry(route), key)
-            _remove(self._of_node, route.node, key)
-
-
-def _remove(index: dict[K, dict[ObjectKey, V]], entry: K, key: ObjectKey) -> None:
-    members = index.get(entry)
-    if members is not None:
-        members.pop(key, None)
-        if not members:
-            del index[entry]
+            discard(self._by_resource, _resource_entry(route), key)
+            discard(self._of_node, route.node, key)
 
 
 def _path_entry(route: RuleRoute) -> tuple[str, str]:

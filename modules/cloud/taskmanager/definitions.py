@@ -2,12 +2,12 @@
 clusters.
 """
 
-from typing import Any, Final
+from typing import Final
 
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.node_job_kinds import JobKind
 from modules.apimachinery.node_jobs import MOST_FIELDS, MOST_IMAGES, MOST_NODES, TEMPLATE
-from modules.cloud.apiextensions.definition_objects import AGE, definition_of
+from modules.cloud.apiextensions.definition_objects import AGE, definition_of, list_of, schema_of
 from modules.cloud.jobs import JOBS
 
 _STRING: Final = {"type": "string", "maxLength": 1024}
@@ -15,33 +15,24 @@ _TEXT: Final = {"type": "string"}
 _COUNT: Final = {"type": "integer", "format": "int32", "minimum": 0}
 
 
-def _object(*required: str, **members: Any) -> JsonObject:
-    made: JsonObject = {"type": "object", "properties": members}
-    return {**made, "required": list(required)} if required else made
-
-
-def _list(items: JsonObject, most: int) -> JsonObject:
-    return {"type": "array", "items": items, "maxItems": most}
-
-
 def _map(most: int) -> JsonObject:
     return {"type": "object", "additionalProperties": _STRING, "maxProperties": most}
 
 
-_EXPRESSION: Final = _object("key", "operator", key=_STRING, operator=_STRING, values=_list(_STRING, 1000))
+_EXPRESSION: Final = schema_of("key", "operator", key=_STRING, operator=_STRING, values=list_of(_STRING, 1000))
 _TARGETS: Final[JsonObject] = {
-    "nodeNames": _list(_STRING, MOST_NODES),
-    "labelSelector": _object(matchLabels=_map(100), matchExpressions=_list(_EXPRESSION, 100)),
+    "nodeNames": list_of(_STRING, MOST_NODES),
+    "labelSelector": schema_of(matchLabels=_map(100), matchExpressions=list_of(_EXPRESSION, 100)),
     "timeoutSeconds": _COUNT,
     "concurrency": _COUNT,
     "failureTolerate": {"type": "string", "pattern": r"^(0|1|[01]?\.[0-9]{1,4})?$"},
 }
-_CHECKS: Final[JsonObject] = {"checkItems": _list({"type": "string", "enum": ["cpu", "mem", "disk"]}, 16)}
-_DIGESTS: Final = _object(
-    arm64=_STRING, amd64=_STRING, registryAPI=_object("host", "token", host=_STRING, token=_STRING)
+_CHECKS: Final[JsonObject] = {"checkItems": list_of({"type": "string", "enum": ["cpu", "mem", "disk"]}, 16)}
+_DIGESTS: Final = schema_of(
+    arm64=_STRING, amd64=_STRING, registryAPI=schema_of("host", "token", host=_STRING, token=_STRING)
 )
 _SPECS: Final[dict[JobKind, JsonObject]] = {
-    JobKind.NODE_UPGRADE: _object(
+    JobKind.NODE_UPGRADE: schema_of(
         "version",
         **_TARGETS,
         **_CHECKS,
@@ -50,23 +41,23 @@ _SPECS: Final[dict[JobKind, JsonObject]] = {
         imageDigestGatter=_DIGESTS,
         requireConfirmation={"type": "boolean"},
     ),
-    JobKind.IMAGE_PRE_PULL: _object(
+    JobKind.IMAGE_PRE_PULL: schema_of(
         TEMPLATE,
         **{
-            TEMPLATE: _object(
+            TEMPLATE: schema_of(
                 "images",
                 **_TARGETS,
                 **_CHECKS,
-                images=_list(_STRING, MOST_IMAGES),
+                images=list_of(_STRING, MOST_IMAGES),
                 imageSecrets=_STRING,
                 retryTimes={**_COUNT, "maximum": 100},
             )
         },
     ),
-    JobKind.CONFIG_UPDATE: _object("updateFields", **_TARGETS, updateFields=_map(MOST_FIELDS)),
+    JobKind.CONFIG_UPDATE: schema_of("updateFields", **_TARGETS, updateFields=_map(MOST_FIELDS)),
 }
-_ACTION: Final = _object(**dict.fromkeys(("action", "status", "reason", "time"), _TEXT))
-_IMAGE: Final = _object(**dict.fromkeys(("image", "status", "reason"), _TEXT))
+_ACTION: Final = schema_of(**dict.fromkeys(("action", "status", "reason", "time"), _TEXT))
+_IMAGE: Final = schema_of(**dict.fromkeys(("image", "status", "reason"), _TEXT))
 _OF_NODES: Final[dict[JobKind, JsonObject]] = {
     JobKind.NODE_UPGRADE: {"currentVersion": _TEXT, "historicVersion": _TEXT},
     JobKind.IMAGE_PRE_PULL: {"imageStatus": {"type": "array", "items": _IMAGE}},
@@ -82,14 +73,14 @@ def definitions() -> list[JsonObject]:
 
 
 def _members(kind: JobKind) -> JsonObject:
-    node = _object(
+    node = schema_of(
         nodeName=_TEXT,
         phase=_TEXT,
         reason=_TEXT,
         actionFlow={"type": "array", "items": _ACTION},
         **_OF_NODES[kind],
     )
-    status = _object("phase", phase=_TEXT, reason=_TEXT, nodeStatus={"type": "array", "items": node})
+    status = schema_of("phase", phase=_TEXT, reason=_TEXT, nodeStatus={"type": "array", "items": node})
     return {"spec": _SPECS[kind], "status": status}
 
 

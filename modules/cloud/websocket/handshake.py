@@ -27,7 +27,7 @@ class Refusal(NamedTuple):
 
 def node_of(request: "Request") -> str:
     """Return the node name in the request's header `node_id`."""
-    return _first(request, "node_id")
+    return first_header(request, "node_id")
 
 
 def refuse_handshake(
@@ -45,10 +45,10 @@ def refuse_handshake(
     node = node_of(request)
     if not is_node_name(node):
         return Refusal(HTTPStatus.BAD_REQUEST, "header node_id is missing or is not a node name\n", "node name")
-    if _first(request, "ConnectionUse") != _USE_MESSAGES:
+    if first_header(request, "ConnectionUse") != _USE_MESSAGES:
         return Refusal(HTTPStatus.BAD_REQUEST, "header ConnectionUse: msg is wanted\n", "use")
-    origin = _first(request, "Origin")
-    if origin and origin.rpartition("/")[2] != _first(request, "Host"):
+    origin = first_header(request, "Origin")
+    if origin and origin.rpartition("/")[2] != first_header(request, "Host"):
         return Refusal(HTTPStatus.FORBIDDEN, "a foreign Origin is not served\n", "origin")
     holder = node_in(certificate) if tls else node
     if holder != node:
@@ -61,7 +61,7 @@ def refuse_handshake(
     return None
 
 
-def _first(request: "Request", name: str) -> str:
+def first_header(request: "Request", name: str) -> str:
     """Return the first value of a header, or "". A Go edge repeats some headers with each retry."""
     values = request.headers.get_all(name)
     return values[0] if values else ""

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 
+from beehive.http.authority import bracketed
 from modules.apimachinery.printing.fields import JsonObject, list_at, map_at, objects_at, text_at, value_at
 from modules.kubectl.describers.common import (
     Related,
@@ -41,10 +42,9 @@ def _action(probe: JsonObject) -> str:
     if "httpGet" in probe:
         http = map_at(probe, "httpGet")
         host, path = text_at(http, "host"), text_at(http, "path")
-        host = f"[{host}]" if ":" in host else host
         slash = "/" if path and not path.startswith("/") else ""
         scheme = (text_at(http, "scheme") or "http").lower()
-        return f"http-get {scheme}://{host}:{text_at(http, 'port')}{slash}{path}"
+        return f"http-get {scheme}://{bracketed(host)}:{text_at(http, 'port')}{slash}{path}"
     if "tcpSocket" in probe:
         return f"tcp-socket {text_at(probe, 'tcpSocket.host')}:{text_at(probe, 'tcpSocket.port')}"
     if "grpc" in probe:

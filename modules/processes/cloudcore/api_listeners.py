@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from beehive.http.authority import url_of
 from beehive.http.http_server import HttpServer
 from beehive.http.listening import listen_tcp
 from beehive.sockets.ports import ListenError
@@ -83,8 +84,7 @@ class ApiListener:
         return self._port
 
     def _url(self, address: str) -> str:
-        host = f"[{address}]" if ":" in address else address
-        return f"{'https' if self._context else 'http'}://{host}:{self._port}"
+        return url_of(address, self._port, tls=self._context is not None)
 
     def start(self, service: HttpService, clock: Clock) -> HttpServer:
         """Start to serve.

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from beehive.clock import Clock
+from beehive.http.authority import bracketed
 from beehive.http.errors import HttpStatusError
 from beehive.http.request import Request
 from beehive.http.responses import Reply
@@ -153,5 +154,5 @@ class UserEntrance(Entrance):
 
 def hosts_of(names: Iterable[str], port: int) -> list[str]:
     """Return the valid headers `Host` for some names of a server; browsers leave the port of HTTPS out."""
-    known = [f"[{name}]" if ":" in name else name for name in (*names, "localhost", "127.0.0.1")]
+    known = [bracketed(name) for name in (*names, "localhost", "127.0.0.1")]
     return [f"{name}:{port}" for name in known] + (known if port == 443 else [])

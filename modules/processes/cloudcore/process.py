@@ -14,6 +14,7 @@ import msgspec
 from beehive.clock import Clock, RealClock
 from beehive.errors import BeehiveError
 from beehive.hive import Hive
+from beehive.http.authority import authority
 from beehive.message import Message
 from beehive.names import ModuleName
 from beehive.runtime import Threads
@@ -283,7 +284,7 @@ class CloudCore:
         """The addresses as URLs, also the metrics'."""
         schemes = ("wss", "https") if self._config.tls else ("ws",)
         served = [*zip(schemes, self.addresses, strict=True), *(("http", metrics) for metrics in self._metrics)]
-        urls = [f"{scheme}://{_host(host)}:{port}" for scheme, (host, port) in served]
+        urls = [f"{scheme}://{authority(host, port)}" for scheme, (host, port) in served]
         callers = [f"{self._callers.url} (callers of nodes)"] if self._callers is not None else []
         streams = [f"{self._streams.url} (streams)"] if self._streams is not None else []
         tunnels = [f"port {self._tunnels.port} (stream tunnels)"] if self._tunnels.port else []
@@ -531,10 +532,6 @@ def _remote(selected: "Selected", config: CloudCoreConfig, counters: Counters) -
         counters=counters.api,
         node_states=counters.node_states,
     )
-
-
-def _host(address: str) -> str:
-    return f"[{address}]" if ":" in address else address
 
 
 def _allow_many_files() -> None:

@@ -24,11 +24,11 @@ from modules.apimachinery.kinds import (
     key_for,
     key_of,
     kind_named,
-    metadata_of,
     uid_of,
 )
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.event_registry import event_about
 from modules.cloud.apiserver.garbage_collector.owners import OwnerIndex, OwnerReference, references_of
 from modules.cloud.apiserver.garbage_collector.plan import MOST, Action, Deletion, NewState, OwnerWarning, plan
 from modules.cloud.apiserver.namespaces import CONTENTS, finalized
@@ -284,7 +284,8 @@ class GarbageCollector(Reconciler):
                 case NewState(obj=obj):
                     self._cluster.replace(obj)
                 case OwnerWarning():
-                    self._cluster.record_event(_event(action, self._now()))
+                    what = "Warning", action.reason, action.message
+                    self._cluster.record_event(event_about(action.obj, what, _COMPONENT, self._now()))
         except ApiError as error:  # an object beyond the limits of its size, for instance
             _log.warning("what follows from a deletion cannot be done for %s: %s", key, error)
             self._waiting.pop(key, None)
@@ -339,26 +340,3 @@ def _has_changed(old: JsonObject | None, new: JsonObject) -> bool:
     """Return whether an object's owner references have changed."""
     before = None if old is None else old["metadata"].get("ownerReferences")
     return bool(before != new["metadata"].get("ownerReferences"))
-
-
-def _event(warning: OwnerWarning, now: str) -> JsonObject:
-    obj, metadata = warning.obj, metadata_of(warning.obj)
-    about = {"kind": obj["kind"], "apiVersion": obj["apiVersion"], "name": metadata["name"], "uid": uid_of(obj)}
-    place = {"namespace": metadata["namespace"]} if metadata.get("namespace") else {}
-    return {
-        "kind": "Event",
-        "apiVersion": "v1",
-        "metadata": {
-            "name": f"{metadata['name'][:200]}.{uid_of(obj)[:8]}{metadata.get('resourceVersion', '')}",
-            "namespace": metadata.get("namespace") or "default",
-        },
-        "involvedObject": {**about, **place},
-        "reason": warning.reason,
-        "message": warning.message,
-        "type": "Warning",
-        "source": {"component": _COMPONENT},
-        "reportingComponent": _COMPONENT,
-        "firstTimestamp": now,
-        "lastTimestamp": now,
-        "count": 1,
-    }

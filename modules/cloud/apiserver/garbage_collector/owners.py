@@ -1,13 +1,13 @@
 """Owner references, and an index of the objects that have them."""
 
 from collections.abc import Iterable, Mapping
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey
+from modules.cloud.indexes import discard
 
-_Place = TypeVar("_Place")
 _IGNORED: Final = "Event"
 """The kind that is never collected."""
 
@@ -77,18 +77,10 @@ class OwnerIndex:
         if key.kind == _IGNORED:
             return
         for reference in references_of(old):
-            _discard(self._dependents, reference.uid, key)
+            discard(self._dependents, reference.uid, key)
             for namespace in {key.namespace, ""}:
-                _discard(self._blocking, (reference.uid, namespace), key)
+                discard(self._blocking, (reference.uid, namespace), key)
         for reference in references_of(new):
             self._dependents.setdefault(reference.uid, {})[key] = None
             for namespace in {key.namespace, ""} if reference.blocks else ():
                 self._blocking.setdefault((reference.uid, namespace), {})[key] = None
-
-
-def _discard(index: dict[_Place, dict[ObjectKey, None]], place: _Place, key: ObjectKey) -> None:
-    keys = index.get(place)
-    if keys is not None:
-        keys.pop(key, None)
-        if not keys:
-            del index[place]

@@ -1,8 +1,9 @@
 """Answers access reviews about a user's rights by RBAC."""
 
-from typing import Any, Final
+from typing import Final
 
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.unvalidated import as_text
 from modules.cloud.authentication.users import User
 from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.authorization.rbac.rules import AccessRequest, PolicyRule
@@ -18,9 +19,9 @@ def request_of(spec: JsonObject) -> AccessRequest:
     """Return the request that a review's `resourceAttributes` or `nonResourceAttributes` are about."""
     resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if isinstance(resource, dict):
-        return AccessRequest(**{name: _text(resource.get(name)) for name in _FIELDS})
+        return AccessRequest(**{name: as_text(resource.get(name), _LONGEST) for name in _FIELDS})
     asked = path if isinstance(path, dict) else {}
-    return AccessRequest(verb=_text(asked.get("verb")), path=_text(asked.get("path")))
+    return AccessRequest(verb=as_text(asked.get("verb"), _LONGEST), path=as_text(asked.get("path"), _LONGEST))
 
 
 def decision(user: User, spec: JsonObject, index: RbacIndex) -> JsonObject:
@@ -38,7 +39,3 @@ def rules_status(user: User, namespace: str, index: RbacIndex) -> JsonObject:
     for rule in dict.fromkeys(held):
         status["nonResourceRules" if rule.paths else "resourceRules"].append(rule.in_json())
     return status
-
-
-def _text(value: Any) -> str:
-    return value[:_LONGEST] if isinstance(value, str) else ""

@@ -2,15 +2,13 @@
 
 import base64
 import ipaddress
-from typing import Final
 from urllib.parse import SplitResult, unquote, urlsplit
 
 import msgspec
 
+from beehive.http.authority import PORTS, authority, url_of
 from modules.cloud.client.kubeconfig.model import Selected
 from modules.cloud.client.kubeconfig.reading import KubeconfigError
-
-_PORTS: Final = {"http": 80, "https": 443}
 
 
 class ProxyUrl(msgspec.Struct, frozen=True):
@@ -27,7 +25,7 @@ class ProxyUrl(msgspec.Struct, frozen=True):
     @property
     def text(self) -> str:
         """The URL without its password."""
-        return f"http://{_bracketed(self.host)}:{self.port}"
+        return url_of(self.host, self.port, tls=False)
 
 
 class ServerUrl(msgspec.Struct, frozen=True):
@@ -43,7 +41,7 @@ class ServerUrl(msgspec.Struct, frozen=True):
     @property
     def address(self) -> str:
         """Host and port."""
-        return f"{_bracketed(self.host)}:{self.port}"
+        return authority(self.host, self.port)
 
     @property
     def text(self) -> str:
@@ -53,7 +51,7 @@ class ServerUrl(msgspec.Struct, frozen=True):
     @property
     def host_header(self) -> str:
         """The value of the header Host: with the port unless it is the scheme's own."""
-        return _bracketed(self.host) if self.port == _PORTS["https" if self.is_https else "http"] else self.address
+        return authority(self.host, self.port, "https" if self.is_https else "http")
 
     @property
     def target_prefix(self) -> str:
@@ -77,7 +75,7 @@ def server_url(selected: Selected) -> ServerUrl:
     cluster, where = selected.cluster, selected.where
     text = cluster.server if "://" in cluster.server else f"https://{cluster.server}"
     url, host, port = _parts(text, "server", where)
-    if url.scheme not in _PORTS:
+    if url.scheme not in PORTS:
         raise KubeconfigError(where, f"server has the scheme {url.scheme!r}: write an https:// or http:// URL")
     if url.username is not None or url.query or url.fragment:
         raise KubeconfigError(where, "server has a user, a query or a fragment: write only host, port and path")
@@ -112,8 +110,4 @@ def _parts(text: str, field: str, where: str) -> tuple[SplitResult, str, int]:
         raise KubeconfigError(where, f"{field} is not a URL: write scheme://host:port") from None
     if not host or not text.isascii() or any(each <= " " for each in text):
         raise KubeconfigError(where, f"{field} is not a URL: write scheme://host:port")
-    return url, host, port if port is not None else _PORTS.get(url.scheme, 0)
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+    return url, host, port if port is not None else PORTS.get(url.scheme, 0)

@@ -106,13 +106,9 @@ class Authority:
             now: seconds since the epoch.
         """
         key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name(
-            [x509.NameAttribute(NameOID.ORGANIZATION_NAME, _NAME), x509.NameAttribute(NameOID.COMMON_NAME, _NAME)]
-        )
         alternatives = x509.SubjectAlternativeName([_general_name(name) for name in names])
-        builder = self._issue(subject, key.public_key(), now - _BACKDATED, _LONG, _SERVER)
-        builder = builder.add_extension(alternatives, critical=False)
-        return builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM), pem_of_key(key)
+        builder = self._issue(_subject(_NAME, _NAME), key.public_key(), now - _BACKDATED, _LONG, _SERVER)
+        return self._signed(builder.add_extension(alternatives, critical=False)), pem_of_key(key)
 
     def make_administrator_certificate(self, user: str, now: float) -> tuple[bytes, bytes]:
         """Return a new client certificate of a member of `system:masters`, valid for a year, and its key, both PEM.
@@ -125,10 +121,9 @@ class Authority:
             ValueError: the name is empty or too long.
         """
         key = ec.generate_private_key(ec.SECP256R1())
-        organization = x509.NameAttribute(NameOID.ORGANIZATION_NAME, "system:masters")
-        subject = x509.Name([organization, x509.NameAttribute(NameOID.COMMON_NAME, user)])
+        subject = _subject("system:masters", user)
         builder = self._issue(subject, key.public_key(), now, timedelta(days=365), _CLIENT)
-        return builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM), pem_of_key(key)
+        return self._signed(builder), pem_of_key(key)
 
     def make_cloudcore_certificate(self, identity: str, now: float) -> tuple[bytes, bytes]:
         """Return a new client certificate of a cloudcore, valid for a day, and its key, both PEM.
@@ -138,11 +133,9 @@ class Authority:
             now: seconds since the epoch.
         """
         key = ec.generate_private_key(ec.SECP256R1())
-        organization = x509.NameAttribute(NameOID.ORGANIZATION_NAME, CLOUDCORES_ORGANIZATION)
-        subject = x509.Name([organization, x509.NameAttribute(NameOID.COMMON_NAME, identity)])
+        subject = _subject(CLOUDCORES_ORGANIZATION, identity)
         begins, life = now - _BACKDATED, timedelta(days=1, seconds=_BACKDATED)
-        builder = self._issue(subject, key.public_key(), begins, life, _CLIENT)
-        return builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM), pem_of_key(key)
+        return self._signed(self._issue(subject, key.public_key(), begins, life, _CLIENT)), pem_of_key(key)
 
     def key_in(self, request: bytes, node: str) -> str:
         """Return the fingerprint of the key in a node's certificate request.
@@ -168,14 +161,8 @@ class Authority:
             RequestRefusedError: it is not a request, is for another name, or has too weak a key.
         """
         key = _key_in(_checked(request, node))
-        subject = x509.Name(
-            [
-                x509.NameAttribute(NameOID.ORGANIZATION_NAME, NODES_ORGANIZATION),
-                x509.NameAttribute(NameOID.COMMON_NAME, common_name_of(node)),
-            ]
-        )
-        builder = self._issue(subject, key, now, timedelta(seconds=seconds), _CLIENT)
-        return builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.DER)
+        subject = _subject(NODES_ORGANIZATION, common_name_of(node))
+        return self._signed(self._issue(subject, key, now, timedelta(seconds=seconds), _CLIENT), Encoding.DER)
 
     def sign_client(self, request: bytes, now: float, seconds: float) -> bytes:
         """Sign the certificate request of a client of the API server, with the name and the groups that it asks for.
@@ -199,8 +186,12 @@ class Authority:
         except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion) as error:
             raise RequestRefusedError(_SIGNING, f"{len(request)} bytes", "not a PKCS #10 request in PEM") from error
         csr = _read_request(der)
-        builder = self._issue(_client_subject(csr), _check_key(csr), now, timedelta(seconds=seconds), _CLIENT)
-        return builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM)
+        return self._signed(
+            self._issue(_client_subject(csr), _check_key(csr), now, timedelta(seconds=seconds), _CLIENT)
+        )
+
+    def _signed(self, builder: x509.CertificateBuilder, encoding: Encoding = Encoding.PEM) -> bytes:
+        return builder.sign(self._key, hashes.SHA256()).public_bytes(encoding)
 
     def _issue(
         self,
@@ -218,6 +209,11 @@ class Authority:
             .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
             .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier), critical=False)
         )
+
+
+def _subject(organization: str, name: str) -> x509.Name:
+    names = ((NameOID.ORGANIZATION_NAME, organization), (NameOID.COMMON_NAME, name))
+    return x509.Name([x509.NameAttribute(of, value) for of, value in names])
 
 
 def pem_of_key(key: ec.EllipticCurvePrivateKey) -> bytes:

@@ -1,11 +1,13 @@
 """The nodes of Devices, and the DeviceModels that they need there."""
 
 from collections import defaultdict
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey
+from modules.apimachinery.unvalidated import as_object
 from modules.cloud.device_forms import converted_device
 from modules.cloud.devices import DEVICE, DEVICE_MODEL
+from modules.cloud.indexes import discard
 
 
 class DevicePlacement(NamedTuple):
@@ -19,8 +21,8 @@ class DevicePlacement(NamedTuple):
 
 def placement_of(device: JsonObject) -> DevicePlacement:
     """Return the placement of a Device."""
-    spec = _object(converted_device(device).object.get("spec"))
-    name = _object(spec.get("deviceModelRef")).get("name")
+    spec = as_object(converted_device(device).object.get("spec"))
+    name = as_object(spec.get("deviceModelRef")).get("name")
     model = ObjectKey(DEVICE_MODEL.key_name, device["metadata"].get("namespace", "default"), name) if name else None
     return DevicePlacement(str(spec.get("nodeName") or ""), model)
 
@@ -37,8 +39,9 @@ class DevicePlacements:
         """Record a Device; None: it was deleted."""
         old = self._of.pop(key, None)
         if old is not None:
-            _discard(self._on_node, old.node, key)
-            _discard(self._users, old.model, key)
+            discard(self._on_node, old.node, key)
+            if old.model is not None:
+                discard(self._users, old.model, key)
         if device is None:
             return
         new = self._of[key] = placement_of(device)
@@ -66,15 +69,3 @@ class DevicePlacements:
         devices = list(self._on_node.get(node, ()))
         models = dict.fromkeys(model for key in devices if (model := self._of[key].model) is not None)
         return [*models, *devices]
-
-
-def _discard(index: defaultdict[Any, dict[ObjectKey, None]], by: Any, key: ObjectKey) -> None:
-    found = index.get(by)
-    if found is not None:
-        found.pop(key, None)
-        if not found:
-            del index[by]
-
-
-def _object(value: Any) -> JsonObject:
-    return value if isinstance(value, dict) else {}

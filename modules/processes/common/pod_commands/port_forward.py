@@ -10,6 +10,7 @@ import threading
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from beehive.http.authority import authority
 from beehive.http.spdy import ConnectionEnd, StreamData, StreamEnd
 from beehive.printable import clipped
 from beehive.whole_numbers import whole_number
@@ -280,8 +281,7 @@ def listen(pair: PortPair, addresses: Sequence[str], stack: ExitStack) -> list[R
                 raise failed from error
             continue
         port = listening.getsockname()[1]
-        where = f"[{address}]" if ":" in address else address
-        print_lines([f"Forwarding from {where}:{port} -> {pair.remote}"])
+        print_lines([f"Forwarding from {authority(address, port)} -> {pair.remote}"])
         routes.append(Route(listening, pair.remote))
     if failed is not None and not routes:
         raise failed
