@@ -113,7 +113,9 @@ class EdgeController(TurnModule):
         sender = CloudHubSender(self, self._transactions, mirror.bodies)
         may_send = partial(may_read, graph=self._graph)
         watches = NodeWatches() if watches is None else watches
-        self._downstream = DownstreamController(mirror, object_syncs, sender.send_down, may_send, self, watches)
+        self._downstream = DownstreamController(
+            mirror, object_syncs, sender.send_down, may_send, self, watches, self._confirm_end
+        )
         self._connections = NodeConnections(
             database, mirror, object_syncs, self._downstream, sender.close_connection, self.clock.now
         )
@@ -340,6 +342,9 @@ class EdgeController(TurnModule):
 
     def _keeps(self, key: ObjectKey, obj: JsonObject, size: int) -> bool:
         return self._kept.keeps(key, obj, size)
+
+    def _confirm_end(self, key: ObjectKey, uid: str, then: Callable[[], None]) -> None:
+        self._client.confirm_end(key, uid, then)
 
     def _owns(self, duty: str) -> bool:
         """Return whether a duty is this cloudcore's, among all with the same database."""

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from http import HTTPStatus
 
+from modules.apimachinery.kinds import ObjectKey, uid_of
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.client.kube_client import KubeClient
 from modules.cloud.coordination.lease_keeper import LeaseListener
@@ -17,6 +18,7 @@ from modules.cloud.edgecontroller.cluster.resources import ClusterResources
 from modules.cloud.edgecontroller.cluster.state import ClusterState
 from modules.cloud.edgecontroller.cluster.watches import ClusterWatches
 from modules.cloud.edgecontroller.downstream.controller import DownstreamController
+from modules.cloud.edgecontroller.mirror.ended_pods import EndedPods
 from modules.cloud.edgecontroller.mirror.mirror import Mirror
 from modules.cloud.edgecontroller.mirror.missing_bodies import MissingBodies
 from modules.cloud.edgecontroller.mirror.reflectors import Reflectors
@@ -88,6 +90,8 @@ class ClusterClient:
         resources = ClusterResources(self.calls, module.clock)
         self.watches = ClusterWatches(self.calls, resources, self.reflectors, downstream, transactions)
         self.devices = ClusterDevices(mirror, self.reflectors, transactions, module)
+        self._passed_over = EndedPods()
+        """The pods for which all was listed again."""
         self._is_loading = False
         self._is_loaded = False
         """Whether all objects were there once, and the state or KubeEdge's ObjectSyncs were read if there was need."""
@@ -135,6 +139,23 @@ class ClusterClient:
                 self.reflectors.observe(partial(self._connections.deletion_confirmed, node, asked))
 
         self.calls.send(ApiCall(verb="get", api_version="v1", plural="nodes", name=node), answered)
+
+    def confirm_end(self, key: ObjectKey, uid: str, then: Callable[[], None]) -> None:
+        """Call a function if the API server does not have a pod that the mirror lacks. If it has, the watch has passed
+        it over: the versions went back and on again, so all is listed again, but once for a pod, which may be
+        unreadable.
+        """
+
+        def answered(result: ApiResult) -> None:
+            if result.object is not None and uid_of(result.object) == uid:
+                if self.is_ready and uid not in self._passed_over:
+                    self._passed_over.add(uid)
+                    self.reflectors.went_back()
+            elif result.object is not None or (result.refusal or {}).get("code") == HTTPStatus.NOT_FOUND:
+                self.reflectors.observe(then)
+
+        get = ApiCall(verb="get", api_version="v1", plural="pods", namespace=key.namespace, name=key.name)
+        self.calls.send(get, answered)
 
     def _objects_are_listed(self) -> None:
         """Once all objects are there: read the state in the cluster or KubeEdge's ObjectSyncs, if wanted, and go on."""

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
+from functools import partial
 from typing import Final, NamedTuple
 
 from beehive.names import Operation
@@ -120,6 +121,8 @@ class DownstreamController:
         may_read: whether a node may read an object; otherwise it receives only the deletion.
         mirrored: tells which kinds the lister has, and which objects in part only.
         watches: of nodes.
+        confirm: calls a function if the API server does not have a pod, which the lister lacks: no watch may have told
+            of it, where the API server was restored to an older state.
     """
 
     def __init__(
@@ -130,7 +133,9 @@ class DownstreamController:
         may_read: Callable[[str, ObjectKey], bool],
         mirrored: MirroredObjects,
         watches: NodeWatches,
+        confirm: Callable[[ObjectKey, str, Callable[[], None]], None],
     ) -> None:
+        self._confirm = confirm
         self._lister = lister
         self._may_read = may_read
         self._object_syncs = object_syncs
@@ -579,8 +584,16 @@ class DownstreamController:
             is_on_its_way = (new is None or not new.version) and self._may_have(node, sync.key)
             if sync.key.kind == _NODE.name or not is_on_its_way:
                 self._object_syncs.deleted(node, uid)
+        elif sync.key.kind == _POD.name and not self._sent.has(node, uid, None):
+            self._confirm(sync.key, uid, partial(self._send_confirmed, node, uid))
         else:
             self.send(deletion_of_unknown(node, sync.key, uid))
+
+    def _send_confirmed(self, node: str, uid: str) -> None:
+        """Send the deletion of a pod that the API server does not have, if the node still needs that."""
+        sync = self._object_syncs.of(node).get(uid)
+        if sync is not None and self._live(sync.key, uid) is None:
+            self.delete_unknown(node, sync.key, uid)
 
     def _send_objects(self, node: str, keys: Iterable[ObjectKey]) -> None:
         """Send a connected node the objects whose present version it has not acknowledged."""

@@ -1,5 +1,6 @@
 """edgecontroller with the embedded API server on a hive, in virtual time, for tests."""
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -199,6 +200,11 @@ class Controller:
         content = [Acknowledged(node_name, uid, version, is_delete)]
         told = self.bee.message(ACKNOWLEDGED_RESOURCE, ACKNOWLEDGED, content, source="cloudhub")
         self.bee.hive.send(EdgeController.name, told)
+
+
+def at_once(_key: ObjectKey, _uid: str, then: Callable[[], None]) -> None:
+    """The API server has no such pod."""
+    then()
 
 
 class AllMirrored:

@@ -11,6 +11,7 @@ from modules.apimachinery.kinds import ObjectKey, kind_named
 from modules.cloud import api_messages
 from modules.cloud.client.calls import JSON_PATCH, MERGE, STRATEGIC, ApiCall, ApiResult
 from modules.cloud.edgecontroller.module import EdgeController
+from modules.cloud.storage.object_sync import ObjectSync
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer, FakeExchange
 from tests.modules.cloud.edgecontroller.controller import USES, WEB
 from tests.modules.cloud.objects import configmap, node, pod, secret
@@ -633,6 +634,50 @@ def test_a_list_tells_of_a_deletion_before_the_watch(core: ClusterController) ->
     core.bee.forget()
     core.connected()
     assert [one for one in core.down() if one.startswith("insert")] == []
+
+
+def test_a_pod_that_the_watch_has_passed_over_is_not_deleted(core: ClusterController) -> None:
+    """The API server was restored, and others wrote beyond the version that the watch had seen: no version shows that
+    (simulation, state, seed 66038). All is listed again.
+    """
+    watches = core.server.hold_watches()
+    core.server.apply(pod("made"))
+    result = asked(core, "list", "pods", namespace="", options={"fieldSelector": "spec.nodeName=n1"})
+    assert [each["metadata"]["name"] for each in (result.object or {})["items"]] == ["made"]
+    core.server.apply(pod("later"))
+    (watch,) = (one for one in watches if one.call.plural == "pods")
+    watch.tell("ADDED", core.server.cluster.storage.get(ObjectKey("Pod", "default", "later")))
+    core.bee.run_for(60.0)
+    assert set(core.down()) == {"insert node/n1/default/pod/later", "disconnected node/n1"}
+    core.connected()
+    assert core.down() == ["insert node/n1/default/pod/later", "insert node/n1/default/pod/made"]
+    core.bee.run_for(60.0)
+    assert "delete node/n1/default/pod/made" not in core.down()
+
+
+def test_a_pod_that_cannot_be_read_is_neither_deleted_nor_listed_for_ever(core: ClusterController) -> None:
+    """It is in no list, and the API server has it."""
+    server = core.server
+    live = {**pod("ghost"), "metadata": {"name": "ghost", "namespace": "default", "uid": "g", "resourceVersion": "1"}}
+
+    def answer(exchange: FakeExchange) -> None:
+        if exchange.call.name == "ghost":
+            exchange.answer(200, live)
+        elif exchange.request.stream:
+            server._watch(exchange)
+        else:
+            server._answer(exchange)
+
+    server.answers["pods"] = answer
+    server.lists.clear()
+    for _ in range(3):
+        core.database.begin()
+        core.database.put_object_sync("n1", "g", ObjectSync(ObjectKey("Pod", "default", "ghost"), 1))
+        core.database.commit(1)
+        core.connected()
+        core.bee.run_for(30.0)
+    assert "delete node/n1/default/pod/ghost" not in core.down()
+    assert [kind for kind, _ in server.lists].count("pods") == 1
 
 
 def test_a_node_gets_a_deletion_from_the_watch(core: ClusterController) -> None:
