@@ -22,7 +22,7 @@ from modules.apimachinery.limits import NODE_LIMIT, NODE_VALUES, is_too_large
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb as Command
 from modules.cloud.client.calls import DOCUMENT, MOST_WATCHES, UNWATCH, ApiCall, ApiResult, JsonObject
-from modules.cloud.messages import HANDLED, HANDLED_RESOURCE
+from modules.cloud.messages import HANDLED, HANDLED_RESOURCE, origin_of
 from modules.cloud.open_messages import OpenMessages
 
 _log = logging.getLogger(__name__)
@@ -62,7 +62,7 @@ class DynamicController(Module):
         end the watches that an answer lacks or refuses.
         """
         for message in self._open.lost(self.tried_again):
-            node, resource = _origin(message)
+            node, resource = origin_of(message)
             if resource != WATCH_SYNC:
                 self._answer(message, node, _done(message.content_as(Application), _FAILED))
         super().on_failure(exception_type, exception_value, traceback)
@@ -71,7 +71,7 @@ class DynamicController(Module):
     def handle(self, message: Message) -> None:
         """Handle a request of a node's metaserver."""
         self._open.take(message)
-        node, resource = _origin(message)
+        node, resource = origin_of(message)
         if resource == WATCH_SYNC:
             self._replace_watches(message, node)
             return
@@ -135,12 +135,6 @@ class DynamicController(Module):
         self.send(ModuleName.CLOUDHUB, self.message(HANDLED_RESOURCE, HANDLED, {node: 1}))
         self.send(ModuleName.CLOUDHUB, answer)
         self._open.close(request)
-
-
-def _origin(message: Message) -> tuple[str, str]:
-    """Return the node of a message, and the resource that it wrote."""
-    node, _, rest = message.route.resource.removeprefix("node/").partition("/")
-    return node, rest
 
 
 def call_of(app: Application) -> ApiCall | str:
