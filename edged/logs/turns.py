@@ -1,9 +1,9 @@
 """The order in which logs are read."""
 
-import threading
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+from beehive.turns import Turns
 
 
 class ReadingTurns:
@@ -14,50 +14,28 @@ class ReadingTurns:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._is_taken = False
-        self._waiting: deque[threading.Lock] = deque()
-        """A lock of each reader that waits, released when it has the turn."""
+        self._turns = Turns()
 
     @contextmanager
     def turn(self) -> Iterator[None]:
         """Have the turn in the context."""
-        self._acquire()
+        self._turns.acquire()
         try:
             yield
         finally:
-            self._give()
+            self._turns.release()
 
     @contextmanager
     def pause(self) -> Iterator[None]:
         """Be without the turn in the context, and have it again afterwards."""
-        self._give()
+        self._turns.release()
         try:
             yield
         finally:
-            self._acquire()
+            self._turns.acquire()
 
     def pass_on(self) -> None:
         """Let the waiting readers have their turns before this one goes on."""
-        with self._lock:
-            if not self._waiting:
-                return
-        with self.pause():
-            pass
-
-    def _acquire(self) -> None:
-        with self._lock:
-            if not self._is_taken:
-                self._is_taken = True
-                return
-            gate = threading.Lock()
-            gate.acquire()
-            self._waiting.append(gate)
-        gate.acquire()
-
-    def _give(self) -> None:
-        with self._lock:
-            if self._waiting:
-                self._waiting.popleft().release()
-            else:
-                self._is_taken = False
+        if self._turns.are_awaited:
+            with self.pause():
+                pass

@@ -23,6 +23,7 @@ from sqlalchemy import create_engine
 
 from beehive.simulation import Simulation
 from beehive.testing import Harness
+from beehive.turns import Turns
 from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.apimachinery.selectors import FieldTerm, Selector
 from modules.cloud.apiserver import api_calls
@@ -35,7 +36,6 @@ from modules.cloud.journal.links import LinkStore
 from modules.cloud.journal.writes import MOST_OWN_ROWS, MOST_ROWS, WriteStore
 from modules.cloud.messages import LinkSession
 from modules.cloud.object_writes import CREATED, ObjectWrite
-from modules.cloud.storage.database.turns import Turns
 from modules.cloud.storage.watch_history import ObjectChanged
 from modules.lab.load.documents import whole_node, whole_patch
 from tests.bench.rows import Goal, Row, Unit, written

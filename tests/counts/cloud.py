@@ -17,6 +17,7 @@ from websockets.uri import parse_uri
 from beehive.codec import decode, encode
 from beehive.message import Message
 from beehive.testing import Harness
+from beehive.turns import Turns
 from modules.cloud.client.calls import APPLY, ApiCall, ApiResult
 from modules.cloud.cloudhub.dispatcher import Dispatcher
 from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
@@ -32,7 +33,6 @@ from modules.cloud.refusals import Refusals
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.database.engine import file_of
 from modules.cloud.storage.database.room import Room
-from modules.cloud.storage.database.turns import Turns
 from modules.cloud.websocket.server import WebsocketServer, WebsocketSettings
 from modules.processes.cloudcore.config import CloudCoreConfig
 from modules.processes.cloudcore.counters import Counters

@@ -7,10 +7,10 @@ from typing import Final, TypeVar
 from sqlalchemy import Connection, MetaData
 from sqlalchemy.exc import SQLAlchemyError
 
+from beehive.turns import Turns
 from modules.cloud.storage.database import IN_MEMORY
 from modules.cloud.storage.database.engine import make_engine, shown, url_of
 from modules.cloud.storage.database.errors import DatabaseError
-from modules.cloud.storage.database.turns import Turns
 
 _TURN_SECONDS: Final = 60.0
 

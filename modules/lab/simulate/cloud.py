@@ -11,6 +11,7 @@ from beehive.clock import Clock
 from beehive.errors import BeehiveError, StartError
 from beehive.hive import Hive
 from beehive.message import Message
+from beehive.turns import Turns
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, kind_named, uid_of
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
@@ -36,7 +37,6 @@ from modules.cloud.identities.module import IdentitiesModule, known_identities
 from modules.cloud.refusals import Refusals
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.database.errors import DatabaseError
-from modules.cloud.storage.database.turns import Turns
 from modules.cloud.storage.object_storage import EventType
 from modules.cloud.websocket.link import LinkEvent
 from modules.lab.simulate.checked_hive import CheckedHive

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from beehive.errors import BeehiveError
 from beehive.hive import Hive
+from beehive.turns import Turns
 from modules.apimachinery.kinds import JsonObject, key_of, uid_of, version_of
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.client.transport import ApiRequest, Exchange, ResponseListener
@@ -15,7 +16,6 @@ from modules.cloud.devicecontroller.definitions import definitions
 from modules.cloud.edgecontroller.cluster.remote_cluster import RemoteCluster
 from modules.cloud.storage.database import IN_MEMORY
 from modules.cloud.storage.database.errors import DatabaseError
-from modules.cloud.storage.database.turns import Turns
 from modules.lab.simulate.api_network import ApiNetwork, SimulatedTransport
 from modules.lab.simulate.api_server import SimulatedApiServer
 from modules.lab.simulate.cloud import SimulatedCloud, known_kind

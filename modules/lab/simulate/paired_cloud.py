@@ -8,12 +8,12 @@ from typing import Final
 
 from beehive.errors import BeehiveError
 from beehive.hive import Hive
+from beehive.turns import Turns
 from modules.apimachinery.kinds import JsonObject, key_of, uid_of, version_of
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.edgecontroller.cluster.remote_cluster import RemoteCluster
-from modules.cloud.storage.database.turns import Turns
 from modules.lab.simulate.books import Loader, differences_of_books, parts_of
 from modules.lab.simulate.cloud import SimulatedCloud
 from modules.lab.simulate.embedded_server import EmbeddedServer

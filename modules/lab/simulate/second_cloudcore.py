@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from beehive.turns import Turns
 from modules.cloud.cloudhub.module import CloudHubSettings
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.coordination.lease_settings import LeaseSettings
@@ -14,7 +15,6 @@ from modules.cloud.edgecontroller.cluster.remote_cluster import RemoteCluster
 from modules.cloud.edgecontroller.downstream.node_watches import NodeWatches
 from modules.cloud.edgecontroller.module import EdgeController
 from modules.cloud.storage.database.database import Database
-from modules.cloud.storage.database.turns import Turns
 from modules.cloud.websocket.link import LinkEvent
 from modules.lab.simulate.checked_hive import CheckedHive
 from modules.lab.simulate.cloud import add_identities, start_or_end

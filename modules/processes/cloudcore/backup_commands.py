@@ -117,11 +117,11 @@ def _restore(chosen: argparse.Namespace) -> None:
 def _record_restore(database: Path, made: str, reason: str) -> None:
     """Note the restore in the change journal of the restored database."""
     from beehive.clock import RealClock  # noqa: PLC0415 - as above
+    from beehive.turns import Turns  # noqa: PLC0415
     from modules.cloud.journal.database import JournalDatabase  # noqa: PLC0415
     from modules.cloud.journal.writes import WriteStore  # noqa: PLC0415
     from modules.cloud.object_writes import ADMINISTRATOR, RESTORED, access_entry  # noqa: PLC0415
     from modules.cloud.storage.database.errors import DatabaseError  # noqa: PLC0415
-    from modules.cloud.storage.database.turns import Turns  # noqa: PLC0415
     from modules.processes.common.backup.errors import BackupError  # noqa: PLC0415
 
     entry = access_entry(

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from beehive.hive import Hive
+from beehive.turns import Turns
 from modules.cloud import api_messages
 from modules.cloud.apiserver.admission.chain import PLUGINS, PLUGINS_WITH_TOKENS
 from modules.cloud.apiserver.admission.namespace_room import room_of_namespaces
@@ -29,7 +30,6 @@ from modules.cloud.edgecontroller.cluster.remote_cluster import RemoteCluster
 from modules.cloud.router.definitions import definitions as rule_definitions
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.database.room import Room
-from modules.cloud.storage.database.turns import Turns
 from modules.cloud.storage.object_storage import Storage
 from modules.cloud.taskmanager.definitions import definitions as job_definitions
 from modules.processes.cloudcore.config import CloudCoreConfig

@@ -18,6 +18,7 @@ from beehive.http.authority import authority
 from beehive.message import Message
 from beehive.names import ModuleName
 from beehive.runtime import Threads
+from beehive.turns import Turns
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
 from modules.cloud.apiserver.kubernetes_service import KubernetesService, kubernetes_service
@@ -54,7 +55,6 @@ from modules.cloud.router.rest_service import RestListener
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.database.engine import file_of
 from modules.cloud.storage.database.room import Room
-from modules.cloud.storage.database.turns import Turns
 from modules.cloud.taskmanager.module import CloudTaskManager
 from modules.cloud.websocket.server import WebsocketServer, WebsocketSettings
 from modules.processes.cloudcore.api_listeners import ApiListener, InsecureListener, PageListener, SecureListener

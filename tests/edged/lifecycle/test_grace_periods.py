@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from beehive import Clock, Runtime, Timer
 from beehive.simulation import Simulation
 from edged.lifecycle.grace_periods import GracePeriod, GracePeriods
 from edged.lifecycle.termination_ordering import TerminationOrdering
-from edged.lifecycle.waits import WaitOverError, Waits
+from edged.lifecycle.waits import Wait, WaitOverError, Waits
 from edged.pod_workers.container_killer import run_concurrently
 from edged.pods.model import ContainerId, PodUid
 
@@ -104,6 +105,19 @@ def test_no_container_waits_longer_than_its_grace_period(actors: Runtime) -> Non
     actors.clock.after(0.02, lambda: departure.shorten(0))
     TerminationOrdering(Waits(actors), {B: frozenset({A})}).wait_for_turn(B, departure)
     assert departure.remaining <= 0
+
+
+def test_a_container_whose_turn_comes_while_its_wait_begins_does_not_wait() -> None:
+    wait = Mock(spec=Wait)
+
+    def begin_late(begin: Callable[[Wait], None], *, limit: object) -> None:
+        assert limit is not None
+        ordering.container_terminated(A)
+        begin(wait)
+
+    ordering = TerminationOrdering(Mock(spec=Waits, wait=begin_late), {A: frozenset(), B: frozenset({A})})
+    ordering.wait_for_turn(B, Mock(spec=GracePeriod))
+    wait.end.assert_called_once_with()
 
 
 class ShortenedMeanwhile:

@@ -27,7 +27,7 @@ def _queued(turns: ReadingTurns, order: list[str], *names: str) -> list[threadin
     for number, name in enumerate(names, 1):
         threads.append(threading.Thread(target=note, args=(name,)))
         threads[-1].start()
-        wait_until(lambda number=number: len(turns._waiting) == number, "it waits")  # type: ignore[misc]
+        wait_until(lambda number=number: len(turns._turns._waiting) == number, "it waits")  # type: ignore[misc]
     return threads
 
 
@@ -79,8 +79,8 @@ def test_a_pause_that_ends_with_an_error_ends_with_the_turn() -> None:
     with turns.turn():
         with pytest.raises(ValueError, match="of this test"), turns.pause():
             raise ValueError("of this test")
-        assert turns._is_taken
-    assert not turns._is_taken
+        assert turns._turns.locked()
+    assert not turns._turns.locked()
 
 
 def test_a_log_is_read_in_its_turn_and_waits_without_it(log: Path) -> None:
@@ -88,7 +88,7 @@ def test_a_log_is_read_in_its_turn_and_waits_without_it(log: Path) -> None:
     held: list[bool] = []
 
     def ended() -> bool:
-        held.append(reader._TURNS._is_taken)
+        held.append(reader._TURNS._turns.locked())
         return len(held) > 1
 
     with closing(LogReader(log, LogOptions(follow=True), ended)) as followed:
@@ -97,7 +97,7 @@ def test_a_log_is_read_in_its_turn_and_waits_without_it(log: Path) -> None:
         assert _read(log), "beside a client that takes nothing more"
         assert list(pieces) == []
     assert held == [True, True]
-    assert not reader._TURNS._is_taken
+    assert not reader._TURNS._turns.locked()
 
 
 def test_lines_that_are_not_shown_take_several_turns(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:

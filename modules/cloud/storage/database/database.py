@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Select, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from beehive.decoding import decode_json
+from beehive.turns import Turns
 from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.storage.database.change_rows import changes_after, has_gap_after, stored_history
 from modules.cloud.storage.database.damage import ADVICE, is_damaged, prepare_and_repair
@@ -31,7 +32,6 @@ from modules.cloud.storage.database.tables import (
     sessions,
     signing_keys,
 )
-from modules.cloud.storage.database.turns import Turns
 from modules.cloud.storage.object_storage import ObjectEvent, StoredChange
 from modules.cloud.storage.object_sync import (
     ClaimedConnection,

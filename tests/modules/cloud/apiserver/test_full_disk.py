@@ -12,6 +12,7 @@ import pytest
 
 from beehive import State
 from beehive.testing import Harness
+from beehive.turns import Turns
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.full_disk import FULL_SECONDS, is_vital
 from modules.cloud.apiserver.module import ApiServer
@@ -22,7 +23,6 @@ from modules.cloud.object_writes import JOURNAL, WRITES, WRITES_RESOURCE, WriteL
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.database.engine import make_engine, url_of
 from modules.cloud.storage.database.room import Room
-from modules.cloud.storage.database.turns import Turns
 from tests.modules.cloud.edgecontroller.controller import Controller, add_api_server
 from tests.modules.cloud.objects import configmap, node
 from tests.support.full_disk import small_file_system

@@ -15,6 +15,7 @@ from sqlalchemy import Connection
 from beehive.errors import RequestTimeoutError
 from beehive.module import Module
 from beehive.testing import Harness
+from beehive.turns import Turns
 from modules.apimachinery.kinds import ObjectKey, kind_called
 from modules.cloud.api_messages import MODULE, RESOURCE, SOURCE, Verb
 from modules.cloud.apiserver.cluster import Cluster
@@ -38,7 +39,6 @@ from modules.cloud.devicecontroller.definitions import definitions
 from modules.cloud.refusals import Refusals
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.database.errors import DatabaseError
-from modules.cloud.storage.database.turns import Turns
 from modules.cloud.storage.transactions import Transactions
 from modules.cloud.storage.watch_history import WatchQuery, WatchStart
 from tests.modules.cloud.changes import RecordedChanges

@@ -8,6 +8,7 @@ import pytest
 
 from beehive.simulation import Simulation
 from beehive.testing import Harness
+from beehive.turns import Turns
 from modules.apimachinery.kinds import key_of
 from modules.cloud.api_messages import MODULE, RESOURCE, SOURCE, Verb
 from modules.cloud.apiserver.cluster import Cluster
@@ -20,7 +21,6 @@ from modules.cloud.journal.database import JournalDatabase
 from modules.cloud.journal.module import Journal
 from modules.cloud.object_writes import JOURNAL, WRITES, WRITES_RESOURCE, ObjectWrite, WriteList, WriteQuery
 from modules.cloud.refusals import Refusals
-from modules.cloud.storage.database.turns import Turns
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 from tests.modules.cloud.objects import configmap, in_memory, node, pod
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, insert, select, update
 
+from beehive.turns import Turns
 from modules.cloud.device_values import LONGEST_VALUE, DeviceValue, HistoryValue, ValueList, ValueQuery
 from modules.cloud.journal import device_values as history
 from modules.cloud.journal.database import JournalDatabase
 from modules.cloud.journal.device_values import DAYS, ValueStore, properties, values
-from modules.cloud.storage.database.turns import Turns
 
 NOW = 1_800_000_000.0
 DAY = 86_400.0

@@ -2,12 +2,12 @@
 
 import pytest
 
+from beehive.turns import Turns
 from modules.cloud.journal import links as journal
 from modules.cloud.journal.database import JournalDatabase
 from modules.cloud.journal.links import DAYS, LOST_AFTER, REPLACED, UNTOLD_END, LinkStore
 from modules.cloud.messages import LinkQuery, LinkSession
 from modules.cloud.storage.database.errors import DatabaseError
-from modules.cloud.storage.database.turns import Turns
 
 NOW = 1_000_000_000.0
 

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, func, select
 
 from beehive.names import Operation
 from beehive.testing import Harness
+from beehive.turns import Turns
 from modules.cloud.device_values import REPORTED, VALUES_RESOURCE, DeviceValue
 from modules.cloud.journal import device_values as history
 from modules.cloud.journal.database import JournalDatabase
@@ -36,7 +37,6 @@ from modules.cloud.object_writes import (
     node_user,
 )
 from modules.cloud.storage.database.errors import DatabaseError
-from modules.cloud.storage.database.turns import Turns
 from tests.support.slow import one_in
 
 NOW = 1_700_000_000.0

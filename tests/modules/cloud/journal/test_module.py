@@ -8,6 +8,7 @@ import pytest
 
 from beehive.names import ModuleName, Operation
 from beehive.testing import Harness
+from beehive.turns import Turns
 from modules.cloud.device_values import REPORTED, VALUES, VALUES_RESOURCE, DeviceValue, ValueList, ValueQuery
 from modules.cloud.journal.database import JournalDatabase
 from modules.cloud.journal.links import LinkStore
@@ -29,7 +30,6 @@ from modules.cloud.object_writes import (
     node_user,
 )
 from modules.cloud.storage.database.errors import DatabaseError
-from modules.cloud.storage.database.turns import Turns
 
 
 class Cloud:

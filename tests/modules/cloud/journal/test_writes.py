@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from beehive.turns import Turns
 from modules.cloud.journal import writes as journal
 from modules.cloud.journal.database import JournalDatabase
 from modules.cloud.journal.writes import DAYS, MOST_OF_OBJECT, WriteStore
@@ -20,7 +21,6 @@ from modules.cloud.object_writes import (
 )
 from modules.cloud.storage.database.engine import make_engine, url_of
 from modules.cloud.storage.database.tables import object_syncs
-from modules.cloud.storage.database.turns import Turns
 
 NOW = 1_000_000_000.0
 

@@ -19,6 +19,7 @@ from sqlalchemy.exc import ProgrammingError
 
 from beehive.clock import RealClock
 from beehive.simulation import Simulation
+from beehive.turns import Turns
 from modules.apimachinery.kinds import LAST_APPLIED, ObjectKey, kind_named
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.storage.database import engine
@@ -28,7 +29,6 @@ from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.database.listener import Looks
 from modules.cloud.storage.database.meter import TransactionMeter
 from modules.cloud.storage.database.tables import SCHEMA_VERSION, signing_keys, tables
-from modules.cloud.storage.database.turns import Turns
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 from modules.cloud.storage.object_sync import Epoch, Holder, NodeState, ObjectSync
 from modules.cloud.storage.signing_key import StoredSigningKey

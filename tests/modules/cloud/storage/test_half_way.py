@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
 from beehive.trace_context import own_context
+from beehive.turns import Turns
 from modules.cloud.storage import transactions
 from modules.cloud.storage.database.database import Database, RemoteChanges
 from modules.cloud.storage.database.engine import make_engine, truncate_log, url_of
@@ -20,7 +21,6 @@ from modules.cloud.storage.database.listener import DatabaseListener
 from modules.cloud.storage.database.room import Room
 from modules.cloud.storage.database.rows import Statement
 from modules.cloud.storage.database.tables import state
-from modules.cloud.storage.database.turns import Turns
 from modules.cloud.storage.object_sync import Holder
 from tests.modules.cloud.storage.test_transactions import SYNC, Core
 from tests.support.descriptors import open_descriptors

@@ -1,4 +1,4 @@
-"""The order of threads at the database."""
+"""The order of threads at what only one may use: the database of a cloud, the logs of pods."""
 
 import threading
 from collections import deque
@@ -17,6 +17,11 @@ class Turns:
         self._is_taken = False
         self._waiting: deque[threading.Lock] = deque()
         """A lock of each thread that waits, released when it is its turn."""
+
+    @property
+    def are_awaited(self) -> bool:
+        """Whether a thread waits for its turn."""
+        return bool(self._waiting)
 
     def locked(self) -> bool:
         """Return whether a thread holds the lock."""

@@ -1,10 +1,10 @@
-"""Whose turn it is at the database."""
+"""Whose turn it is."""
 
 import threading
 
 import pytest
 
-from modules.cloud.storage.database.turns import Turns
+from beehive.turns import Turns
 from tests.end_to_end.processes import wait_until
 from tests.support.patience import PATIENCE
 
