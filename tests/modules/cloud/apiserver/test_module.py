@@ -16,6 +16,7 @@ from beehive.errors import RequestTimeoutError
 from beehive.module import Module
 from beehive.testing import Harness
 from modules.apimachinery.kinds import ObjectKey, kind_called
+from modules.apimachinery.pods.objects import MIRROR
 from modules.cloud.api_messages import MODULE, RESOURCE, SOURCE, Verb
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.embedded_kube_api import EmbeddedKubeApi
@@ -26,7 +27,6 @@ from modules.cloud.apiserver.reconcilers import ControlPlane
 from modules.cloud.apiserver.system_objects import make_system_objects
 from modules.cloud.apiserver.volume_protection import FINALIZERS
 from modules.cloud.authentication.users import User
-from modules.cloud.authorization.node_accounts import MIRROR
 from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.authorization.rbac.rules import AccessRequest
 from modules.cloud.client.calls import APPLY, MERGE, STRATEGIC, ApiCall, ApiCalls, ApiResult
