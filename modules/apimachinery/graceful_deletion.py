@@ -8,6 +8,7 @@ from typing import Final
 
 from modules.apimachinery.api_errors import InvalidError
 from modules.apimachinery.kinds import JsonObject, is_being_deleted, key_kind
+from modules.apimachinery.pods.objects import has_ended
 from modules.apimachinery.times import format_rfc3339, parse_rfc3339
 
 BACKGROUND: Final = "Background"
@@ -23,7 +24,6 @@ _EVENT: Final = "Event"
 _ORPHANING: Final = ("Job", "ReplicationController")
 """The kinds whose dependents stay if a deletion does not say otherwise, as in the API versions that are served."""
 
-_ENDED_PHASES = ("Succeeded", "Failed")
 _LONGEST_GRACE = 100 * 365 * 24 * 3600
 """Seconds; the end of a longer one may be beyond the year 9999."""
 
@@ -35,7 +35,7 @@ def grace_for_deletion(pod: JsonObject, asked: int | None) -> int:
     negative one counts as one second.
     """
     spec = pod.get("spec") or {}
-    if not spec.get("nodeName") or (pod.get("status") or {}).get("phase") in _ENDED_PHASES:
+    if not spec.get("nodeName") or has_ended(pod):
         return 0
     seconds = int(spec.get("terminationGracePeriodSeconds") or 0) if asked is None else asked
     return min(seconds if seconds >= 0 else 1, _LONGEST_GRACE)
@@ -64,7 +64,7 @@ def is_deletion_complete(pod: JsonObject) -> bool:
     status = pod.get("status") or {}
     states = [container.get("state") or {} for container in status.get("containerStatuses") or []]
     is_running = any(state.get("running") is not None for state in states)
-    return is_being_deleted(pod) and status.get("phase") in _ENDED_PHASES and not is_running
+    return is_being_deleted(pod) and has_ended(pod) and not is_running
 
 
 def finalizers_of(obj: JsonObject) -> list[str]:

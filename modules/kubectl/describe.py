@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from modules.apimachinery.pods.objects import ENDED
 from modules.apimachinery.printing.fields import JsonObject, text_at
 from modules.apimachinery.printing.terminal import print_text
 from modules.cli.errors import KubectlError, StatusError, UnreachableError
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from modules.cli.parser import VerbParser
     from modules.kubectl.describers.common import Related
 
-_ENDED: Final = ("Succeeded", "Failed")
 _WITHOUT_EVENTS: Final = ("Secret",)
 _LEASES: Final = "kube-node-lease"
 
@@ -125,4 +125,4 @@ class _RelatedObjects:
 
 
 def _runs_on(pod: JsonObject, node: str) -> bool:
-    return text_at(pod, "spec.nodeName") == node and text_at(pod, "status.phase") not in _ENDED
+    return text_at(pod, "spec.nodeName") == node and text_at(pod, "status.phase") not in ENDED

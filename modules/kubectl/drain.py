@@ -6,7 +6,8 @@ import time
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from modules.apimachinery.printing.fields import JsonObject, map_at, objects_at, text_at
+from modules.apimachinery.pods.objects import ENDED, is_mirror
+from modules.apimachinery.printing.fields import JsonObject, objects_at, text_at
 from modules.apimachinery.printing.terminal import print_lines
 from modules.cli.errors import KubectlError, StatusError, TimedOutError
 from modules.kubectl import arguments
@@ -26,8 +27,6 @@ RETRY_SECONDS: Final = 5
 POLL_SECONDS: Final = 1.0
 
 _DAEMON_SET: Final = "DaemonSet"
-_MIRROR: Final = "kubernetes.io/config.mirror"
-_ENDED: Final = ("Succeeded", "Failed")
 
 
 def add(parser: VerbParser) -> None:
@@ -120,14 +119,14 @@ def pod_name(pod: JsonObject) -> str:
 
 
 def _verdicts(pod: JsonObject, options: DrainOptions) -> Iterator[_Verdict]:
-    has_ended = text_at(pod, "status.phase") in _ENDED
+    has_ended = text_at(pod, "status.phase") in ENDED
     owner = next((one for one in objects_at(pod, "metadata.ownerReferences") if one.get("controller")), None)
     if owner is not None and owner.get("kind") == _DAEMON_SET and not has_ended:
         if options.ignore_daemonsets:
             yield _Verdict(is_evicted=False, warning="ignoring DaemonSet-managed Pods")
         else:
             yield _refused("cannot delete DaemonSet-managed Pods (use --ignore-daemonsets to ignore)")
-    if _MIRROR in map_at(pod, "metadata.annotations"):
+    if is_mirror(pod):
         yield _Verdict(is_evicted=False)  # its node would make it again
     if any("emptyDir" in volume for volume in objects_at(pod, "spec.volumes")) and not has_ended:
         if options.delete_emptydir_data:

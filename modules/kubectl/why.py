@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from beehive.decoding import decode_json
 from beehive.printable import printable
+from modules.apimachinery.pods.objects import is_mirror
 from modules.apimachinery.printing.ages import ago
-from modules.apimachinery.printing.fields import JsonObject, map_at, text_at
+from modules.apimachinery.printing.fields import JsonObject, text_at
 from modules.apimachinery.printing.terminal import print_json, print_lines
 from modules.cli.errors import KubectlError, StatusError, UnreachableError, UsageError
 from modules.kubectl import arguments
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 _PODS: Final = ("pod", "pods", "po")
 _NODE: Final = "edgecore"
 _LEASES: Final = "kube-node-lease"
-_MIRROR: Final = "kubernetes.io/config.mirror"
 """Annotation of a mirror pod, whose uid is another than the static pod's on the node."""
 _MOST_OF_A_CHAIN: Final = 256 * 1024
 """Bytes of a node's answer."""
@@ -210,7 +210,7 @@ def _chain(session: Session, pod: JsonObject, unread: list[str]) -> NodeChain | 
     except (KubectlError, msgspec.MsgspecError, UnicodeError) as error:
         unread.append(f"the steps that node {bound} has kept: {error}")
         return None
-    return chain if chain.uid == uid or _MIRROR in map_at(pod, "metadata.annotations") else None
+    return chain if chain.uid == uid or is_mirror(pod) else None
 
 
 def _last_lines(session: Session, pod: JsonObject, unread: list[str]) -> LastLines | None:

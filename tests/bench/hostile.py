@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from websockets.exceptions import ConnectionClosed
 
-from modules.cloud.authorization.node_accounts import MIRROR
+from modules.apimachinery.pods.objects import MIRROR
 from tests.bench.crowd import Cloud, Node, memory_of
 from tests.bench.rows import Row, Unit
 from tests.support.control_client import ControlClient, Get

@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.pods.objects import MIRROR
 from modules.apimachinery.validation.causes import Causes, forbidden, invalid
 from modules.apimachinery.validation.names import faults_of_subdomain
 from modules.apimachinery.validation.pod_spec import only_of_pods, pod_spec
 from modules.apimachinery.validation.rules import Fields, both
 
-MIRROR: Final = "kubernetes.io/config.mirror"
 _UPDATABLE: Final = (
     "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only"
     " additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was"

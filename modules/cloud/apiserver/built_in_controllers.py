@@ -7,6 +7,7 @@ from typing import Final
 
 from modules.apimachinery.graceful_deletion import finalizers_of
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_for, kind_named
+from modules.apimachinery.pods.objects import node_of
 from modules.cloud.apiserver.admission.api_access import ROOT_CERTIFICATE
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.reconciler import Attempt, Reconciler
@@ -73,7 +74,7 @@ class OrphanedPods(Reconciler):
         return sorted(key for key, pod in pods.items() if self._is_lost(pod))
 
     def _is_lost(self, pod: JsonObject) -> bool:
-        node = str(pod.get("spec", {}).get("nodeName") or "")
+        node = node_of(pod)
         return bool(node) and not finalizers_of(pod) and self._storage.find(key_for(_NODE, "", node)) is None
 
     def remove(self) -> None:

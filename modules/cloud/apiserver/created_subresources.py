@@ -5,6 +5,7 @@ from typing import Final
 from modules.apimachinery.api_errors import BadRequestError, ConflictError, InvalidError
 from modules.apimachinery.conditions import condition_of, is_ready, with_condition
 from modules.apimachinery.kinds import JsonObject, is_being_deleted, key_for, kind_named, metadata_of
+from modules.apimachinery.pods.objects import node_of
 from modules.apimachinery.times import format_rfc3339
 from modules.apimachinery.validation.causes import shown
 from modules.apimachinery.validation.names import faults_of_subdomain
@@ -103,7 +104,7 @@ def evict_pod(cluster: Cluster, namespace: str, name: str, eviction: JsonObject)
 
 def _is_healthy(cluster: Cluster, pod: JsonObject) -> bool:
     """Return whether a pod is ready, and its node answers."""
-    node = cluster.storage.find(key_for(_NODE, "", str(pod["spec"].get("nodeName") or "")))
+    node = cluster.storage.find(key_for(_NODE, "", node_of(pod)))
     return is_ready(pod) and (node is None or condition_of(node, "Ready").get("status") != "Unknown")
 
 

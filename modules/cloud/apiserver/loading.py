@@ -6,7 +6,8 @@ from typing import Final
 
 from beehive.clock import Clock
 from modules.apimachinery.kinds import JsonObject, ObjectKey, metadata_of
-from modules.cloud.authorization.node_accounts import MIRROR, NodeAccounts
+from modules.apimachinery.pods.objects import MIRROR, node_of
+from modules.cloud.authorization.node_accounts import NodeAccounts
 
 _log = logging.getLogger(__name__)
 
@@ -50,7 +51,7 @@ class LoadedObjects:
             return None
         if key.kind == "Node":
             return self._without_surplus(key, obj, {**obj, "status": {}}, key.name)
-        node = str((obj.get("spec") or {}).get("nodeName") or "") if key.kind == "Pod" else ""
+        node = node_of(obj) if key.kind == "Pod" else ""
         if not node:
             return obj
         if MIRROR not in (metadata_of(obj).get("annotations") or {}):

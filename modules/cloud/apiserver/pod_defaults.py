@@ -9,9 +9,9 @@ from typing import Any
 
 from modules.apimachinery.conversion import convert, copied
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.pods.objects import MIRROR
 from modules.apimachinery.pods.qos import qos_class
 from modules.apimachinery.types import Pod
-from modules.apimachinery.validation.pods import MIRROR
 
 _SPEC = {
     "restartPolicy": "Always",

@@ -12,6 +12,7 @@ from modules.apimachinery.api_errors import ApiError
 from modules.apimachinery.conversion import validate_schema
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, kind_named, uid_of
 from modules.apimachinery.merge_schema import MergeSchema
+from modules.apimachinery.pods.objects import node_of
 from modules.apimachinery.protobuf.empty_members import without_empty_members
 from modules.apimachinery.strategic_merge import merge_strategic
 from modules.apimachinery.validation.objects import validate_status
@@ -21,7 +22,6 @@ from modules.cloud.apiserver.fields.plain_form import is_in_stored_form
 from modules.cloud.apiserver.fields.types import decoded
 from modules.cloud.apiserver.strategies import with_changed_status
 from modules.cloud.authorization.graph import NodeGraph
-from modules.cloud.authorization.node_authorizer import node_of
 from modules.cloud.authorization.rules import RULES, Scope
 from modules.cloud.client.calls import STRATEGIC, ApiCall, ApiResult
 

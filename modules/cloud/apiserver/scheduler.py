@@ -22,20 +22,13 @@ from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject, key_of
 from modules.apimachinery.pods.general_predicates import insufficient_amount, taken_ports, used_port
 from modules.apimachinery.pods.node_selector import pod_fits_node, selector_matches
+from modules.apimachinery.pods.objects import has_ended, node_of
 from modules.apimachinery.pods.tolerations import tolerates
 from modules.apimachinery.types import Pod, Taint
 from modules.cloud.apiserver.pod_scheduled import is_gated, nominated_node, with_nominated_node
 from modules.cloud.apiserver.scheduling.pod_affinity import PodRules
 from modules.cloud.apiserver.scheduling.preemption import Preemption, preemptions
-from modules.cloud.apiserver.scheduling.rooms import (
-    PODS,
-    NodeRoom,
-    NodeRooms,
-    NodeVerdict,
-    PodDemand,
-    demand_of,
-    has_ended,
-)
+from modules.cloud.apiserver.scheduling.rooms import PODS, NodeRoom, NodeRooms, NodeVerdict, PodDemand, demand_of
 from modules.cloud.apiserver.scheduling.scores import Scorer
 from modules.cloud.apiserver.scheduling.topology_spread import SpreadRules
 from modules.cloud.apiserver.scheduling.volume_nodes import (
@@ -104,7 +97,7 @@ class Placer:
         fleet.set_nodes(list(nodes))
         by_node: dict[str, list[JsonObject]] = {}
         for pod in pods:
-            by_node.setdefault(str((pod.get("spec") or {}).get("nodeName") or ""), []).append(pod)
+            by_node.setdefault(node_of(pod), []).append(pod)
         for name in fleet.rooms.keys() & by_node.keys():
             fleet.set_pods(name, by_node[name])
         return cls(fleet)

@@ -8,9 +8,10 @@ from beehive.clock import Clock
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, kind_named, metadata_of
 from modules.apimachinery.lister import Lister
 from modules.apimachinery.pod_references import other_references_of, references_of
+from modules.apimachinery.pods.objects import is_mirror
 from modules.apimachinery.reference_index import ReferenceIndex
 from modules.apimachinery.unvalidated import member_of
-from modules.cloud.authorization.node_accounts import NodeAccounts, is_mirror
+from modules.cloud.authorization.node_accounts import NodeAccounts
 from modules.cloud.authorization.node_metadata import HOSTNAME
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 

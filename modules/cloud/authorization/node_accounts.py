@@ -9,10 +9,9 @@ from beehive.clock import Clock
 from beehive.whole_numbers import whole_number
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_kind, key_of, metadata_of
 from modules.apimachinery.limits import memory_of
+from modules.apimachinery.pods.objects import MIRROR, is_mirror
 from modules.apimachinery.unvalidated import member_of
 
-MIRROR: Final = "kubernetes.io/config.mirror"
-"""The annotation that marks a mirror pod, the API server's copy of a static pod."""
 _DEFAULT_PODS: Final = 110
 _MOST_PODS: Final = 250
 """Mirror pods of a node whatever its capacity is: that is the node's own word."""
@@ -30,13 +29,6 @@ MOST_REQUESTS: Final = 100
 """Stored certificate signing requests of one node; they are never garbage collected here."""
 _RESERVED_SECONDS: Final = 60.0
 """Seconds within which a pod that was admitted is reported by the API server's watch, if it was created."""
-
-
-def is_mirror(pod: JsonObject) -> bool:
-    """Return whether a pod is a mirror pod."""
-    metadata = pod.get("metadata")
-    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
-    return isinstance(annotations, dict) and MIRROR in annotations
 
 
 class _Charge(msgspec.Struct, frozen=True, gc=False):

@@ -6,9 +6,9 @@ from typing import Final
 import msgspec
 
 from modules.apimachinery.kinds import KINDS, JsonObject, ObjectKey, key_for, kind_named
+from modules.apimachinery.pods.objects import is_mirror, node_of
 from modules.cloud.authorization.attributes import Attributes
 from modules.cloud.authorization.graph import NodeGraph
-from modules.cloud.authorization.node_accounts import is_mirror
 from modules.cloud.authorization.rules import RULES, Scope
 
 LEASES: Final = "kube-node-lease"
@@ -66,11 +66,6 @@ def token_refusal(node: str, request: Attributes, graph: NodeGraph) -> str:
     if account_of(pod) != request.name:
         return "cannot bind token for serviceaccount to pod running with different serviceaccount name"
     return ""
-
-
-def node_of(pod: JsonObject) -> str:
-    """Return the node that a pod is bound to, or ""."""
-    return str((pod.get("spec") or {}).get("nodeName") or "")
 
 
 def account_of(pod: JsonObject) -> str:

@@ -12,11 +12,12 @@ from typing import Final
 from modules.apimachinery.certificate_requests import subject_of
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_kind, metadata_of, reporter_of, uid_of
 from modules.apimachinery.pod_references import other_references_of, references_of
+from modules.apimachinery.pods.objects import MIRROR, is_mirror, node_of
 from modules.apimachinery.unvalidated import member_of
 from modules.cloud.authorization.attributes import user_of
 from modules.cloud.authorization.graph import NodeGraph
-from modules.cloud.authorization.node_accounts import MIRROR, MOST_REQUESTS, is_mirror
-from modules.cloud.authorization.node_authorizer import LEASES, node_of
+from modules.cloud.authorization.node_accounts import MOST_REQUESTS
+from modules.cloud.authorization.node_authorizer import LEASES
 from modules.cloud.authorization.node_metadata import (
     HOSTNAME,
     forbidden_annotations,

@@ -9,9 +9,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from modules.apimachinery.kinds import JsonObject, is_being_deleted, uid_of, version_of
+from modules.apimachinery.pods.objects import has_ended, is_mirror
 from modules.apimachinery.workload_selectors import matcher_of, selector_of
 from modules.cloud.controllers.plan import PlannedWrite, patch
-from modules.cloud.controllers.pods import has_ended, is_mirror, owner_reference
+from modules.cloud.controllers.pods import owner_reference
 from modules.cloud.controllers.view import View
 
 

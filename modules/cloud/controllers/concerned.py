@@ -7,15 +7,15 @@ from modules.apimachinery.api_errors import UnknownKindError
 from modules.apimachinery.conditions import condition_of, is_ready
 from modules.apimachinery.endpoint_addresses import SERVICE_NAME
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of
+from modules.apimachinery.pods.objects import has_ended, is_mirror, node_of
 from modules.apimachinery.workload_selectors import matcher_of, selector_of
 from modules.cloud.apiserver.disruption_budgets import covers
 from modules.cloud.applications import NODE_GROUP, kind_of
 from modules.cloud.controllers import cluster_role
 from modules.cloud.controllers.disruption import SCALED
 from modules.cloud.controllers.job_pods import is_tracked
-from modules.cloud.controllers.pods import has_ended, is_mirror
 from modules.cloud.controllers.service_pods import selects
-from modules.cloud.controllers.view import View, controller_of, node_of
+from modules.cloud.controllers.view import View, controller_of
 
 ADOPTERS: Final = {
     "Pod": ("ReplicaSet", "ReplicationController", "DaemonSet", "StatefulSet", "Job"),

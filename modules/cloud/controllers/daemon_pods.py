@@ -6,12 +6,12 @@ from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.pods.node_selector import pod_fits_node
+from modules.apimachinery.pods.objects import node_of
 from modules.apimachinery.pods.tolerations import tolerates
 from modules.apimachinery.types import Node, Pod
 from modules.cloud.apiserver.silent_nodes import UNREACHABLE
 from modules.cloud.controllers.pods import pod_of
 from modules.cloud.controllers.revisions import HASH
-from modules.cloud.controllers.view import node_of
 
 _BY_NAME: Final = "metadata.name"
 _TOLERATED: Final = (

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from modules.apimachinery.conditions import is_ready
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, metadata_of
+from modules.apimachinery.pods.objects import has_ended, node_of, phase_of
 from modules.cloud.controllers.claims import claimed
 from modules.cloud.controllers.conditions import kept
 from modules.cloud.controllers.daemon_pods import Belongs, belongs, pod_for, target_node
@@ -23,10 +24,10 @@ from modules.cloud.controllers.plan import (
     ReconcilePlan,
     update_status,
 )
-from modules.cloud.controllers.pods import available_later, by_age, created_at, has_ended, is_available, phase_of
+from modules.cloud.controllers.pods import available_later, by_age, created_at, is_available
 from modules.cloud.controllers.replica_set import MOST_WRITES, creation, deletion, is_unreachable, makes_its_own
 from modules.cloud.controllers.revisions import HASH, Revisions, hash_of, revisions_of, surplus
-from modules.cloud.controllers.view import View, node_of
+from modules.cloud.controllers.view import View
 
 
 class _OnNode(NamedTuple):

@@ -5,6 +5,7 @@ from typing import Final
 
 from modules.apimachinery.conditions import condition_in
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of
+from modules.apimachinery.pods.objects import has_ended
 from modules.cloud.controllers.claims import claimed
 from modules.cloud.controllers.conditions import with_condition
 from modules.cloud.controllers.deployment_sets import (
@@ -46,7 +47,7 @@ from modules.cloud.controllers.plan import (
     patch,
     update_status,
 )
-from modules.cloud.controllers.pods import has_ended, owner_reference, template_hash
+from modules.cloud.controllers.pods import owner_reference, template_hash
 from modules.cloud.controllers.replica_set import makes_its_own
 from modules.cloud.controllers.view import View
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from modules.apimachinery.conditions import is_ready
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_kind, key_of
+from modules.apimachinery.pods.objects import is_mirror, node_of
 from modules.apimachinery.times import format_rfc3339, parse_rfc3339
 from modules.cloud.apiserver.disruption_budgets import SYNC_FAILED, covers, with_condition, with_disruption_allowed
 from modules.cloud.controllers.conditions import kept
@@ -20,9 +21,8 @@ from modules.cloud.controllers.plan import (
     ReconcilePlan,
     update_status,
 )
-from modules.cloud.controllers.pods import is_mirror
 from modules.cloud.controllers.replica_set import is_unreachable
-from modules.cloud.controllers.view import View, controller_of, node_of
+from modules.cloud.controllers.view import View, controller_of
 
 _DELETION_SECONDS: Final = 120.0
 """Seconds until an evicted pod must be deleted; after that, it counts again."""

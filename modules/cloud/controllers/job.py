@@ -13,19 +13,13 @@ from typing import Final
 
 from modules.apimachinery.conditions import is_ready
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_kind, uid_of
+from modules.apimachinery.pods.objects import has_ended, is_active
 from modules.apimachinery.times import format_rfc3339, parse_rfc3339
 from modules.apimachinery.workload_selectors import matcher_of
 from modules.cloud.controllers import job_pods
 from modules.cloud.controllers.claims import claimed
 from modules.cloud.controllers.conditions import with_condition
-from modules.cloud.controllers.job_pods import (
-    has_failed,
-    has_succeeded,
-    index_of,
-    is_active,
-    is_terminating,
-    is_tracked,
-)
+from modules.cloud.controllers.job_pods import has_failed, has_succeeded, index_of, is_terminating, is_tracked
 from modules.cloud.controllers.job_policies import (
     failure_counts,
     failures_of,
@@ -59,7 +53,7 @@ from modules.cloud.controllers.plan import (
     delete,
     update_status,
 )
-from modules.cloud.controllers.pods import by_age, has_ended
+from modules.cloud.controllers.pods import by_age
 from modules.cloud.controllers.replica_set import MOST_WRITES, creation, deletion, makes_its_own, to_delete
 from modules.cloud.controllers.view import View, controller_of
 

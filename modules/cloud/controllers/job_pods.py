@@ -7,10 +7,10 @@ from typing import Final
 from beehive.whole_numbers import whole_number
 from modules.apimachinery.conditions import changed_at, condition_of
 from modules.apimachinery.kinds import JsonObject, is_being_deleted, metadata_of, uid_of
+from modules.apimachinery.pods.objects import has_ended, node_of, phase_of
 from modules.apimachinery.times import parse_rfc3339
 from modules.cloud.controllers.plan import PlannedWrite, patch
-from modules.cloud.controllers.pods import created_at, has_ended, phase_of, pod_of
-from modules.cloud.controllers.view import node_of
+from modules.cloud.controllers.pods import created_at, pod_of
 
 TRACKING: Final = "batch.kubernetes.io/job-tracking"
 """The finalizer that keeps a pod until it was counted."""
@@ -28,11 +28,6 @@ def untracked(pod: JsonObject) -> PlannedWrite:
     """Return the removal of the finalizer."""
     finalizers = [one for one in metadata_of(pod).get("finalizers") or () if one != TRACKING]
     return patch(pod, {"metadata": {"finalizers": finalizers or None}})
-
-
-def is_active(pod: JsonObject) -> bool:
-    """Return whether a pod runs or will."""
-    return not has_ended(pod) and not is_being_deleted(pod)
 
 
 def is_terminating(pod: JsonObject) -> bool:

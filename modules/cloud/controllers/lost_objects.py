@@ -17,10 +17,11 @@ import msgspec
 
 from modules.apimachinery.conditions import is_ready
 from modules.apimachinery.kinds import JsonObject, is_being_deleted, key_kind, metadata_of, uid_of
+from modules.apimachinery.pods.objects import has_ended, phase_of
 from modules.cloud.controllers.daemon_pods import target_node
 from modules.cloud.controllers.job_pods import INDEX
 from modules.cloud.controllers.plan import WARNING, EventNote
-from modules.cloud.controllers.pods import created_at, has_ended, phase_of
+from modules.cloud.controllers.pods import created_at
 from modules.cloud.controllers.view import controller_of
 
 _YOUNG: Final = 60.0

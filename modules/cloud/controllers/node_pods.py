@@ -19,6 +19,7 @@ from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.conditions import changed_at, condition_of, is_ready, without
 from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_kind, uid_of
+from modules.apimachinery.pods.objects import has_ended, is_active
 from modules.apimachinery.pods.tolerations import NO_EXECUTE, tolerates
 from modules.apimachinery.times import format_rfc3339
 from modules.apimachinery.types import Taint
@@ -36,7 +37,7 @@ from modules.cloud.controllers.plan import (
     delete,
     update_status,
 )
-from modules.cloud.controllers.pods import created_at, has_ended, is_active
+from modules.cloud.controllers.pods import created_at
 from modules.cloud.controllers.replica_set import MOST_WRITES
 from modules.cloud.controllers.view import View, controller_of
 

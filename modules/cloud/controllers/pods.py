@@ -10,38 +10,16 @@ from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.conditions import changed_at, condition_of
 from modules.apimachinery.conversion import without_null_members
 from modules.apimachinery.generated_names import ALPHABET
-from modules.apimachinery.kinds import JsonObject, is_being_deleted, kind_named, metadata_of, uid_of
+from modules.apimachinery.kinds import JsonObject, kind_named, metadata_of, uid_of
 from modules.apimachinery.protobuf.empty_members import template_without_empty_members
 from modules.apimachinery.times import parse_rfc3339
-from modules.apimachinery.validation.pods import MIRROR
 from modules.cloud.apiserver.fields.types import decoded
 from modules.cloud.apiserver.pod_defaults import complete_pod_spec
 
 _POD: Final = kind_named("Pod")
-_ENDED: Final = ("Succeeded", "Failed")
 _FNV_OFFSET: Final = 2166136261
 _FNV_PRIME: Final = 16777619
 _32_BITS: Final = 0xFFFFFFFF
-
-
-def phase_of(pod: JsonObject) -> str:
-    """Return the phase of a pod; a pod that no node has reported is Pending."""
-    return str((pod.get("status") or {}).get("phase") or "Pending")
-
-
-def has_ended(pod: JsonObject) -> bool:
-    """Return whether all containers of a pod have ended for good."""
-    return phase_of(pod) in _ENDED
-
-
-def is_mirror(pod: JsonObject) -> bool:
-    """Return whether a node has made a pod for one of its static pods."""
-    return MIRROR in (metadata_of(pod).get("annotations") or {})
-
-
-def is_active(pod: JsonObject) -> bool:
-    """Return whether a pod counts as a replica."""
-    return not has_ended(pod) and not is_being_deleted(pod)
 
 
 def was_ready_once(pod: JsonObject) -> bool:

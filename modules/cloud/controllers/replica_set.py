@@ -10,8 +10,8 @@ from typing import Final
 
 from modules.apimachinery.conditions import changed_at, condition_of, is_ready, without
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of, uid_of
+from modules.apimachinery.pods.objects import MIRROR, has_ended, is_active, node_of, phase_of
 from modules.apimachinery.times import format_rfc3339
-from modules.apimachinery.validation.pods import MIRROR
 from modules.apimachinery.workload_selectors import matcher_of, selector_of
 from modules.cloud.controllers.claims import claimed
 from modules.cloud.controllers.conditions import with_condition
@@ -26,16 +26,8 @@ from modules.cloud.controllers.plan import (
     delete,
     update_status,
 )
-from modules.cloud.controllers.pods import (
-    available_later,
-    by_age,
-    created_at,
-    is_active,
-    is_available,
-    phase_of,
-    pod_of,
-)
-from modules.cloud.controllers.view import View, controller_of, node_of
+from modules.cloud.controllers.pods import available_later, by_age, created_at, is_available, pod_of
+from modules.cloud.controllers.view import View, controller_of
 
 FAILED_CREATE: Final = "FailedCreate"
 FAILED_DELETE: Final = "FailedDelete"
@@ -58,7 +50,7 @@ def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
     if claims.writes:
         return ReconcilePlan(claims.writes)
     active = [pod for pod in claims.owned if is_active(pod)]
-    ended = [pod for pod in claims.owned if is_ended(pod)]
+    ended = [pod for pod in claims.owned if has_ended(pod)]  # by their nodes: containers are restarted for ever
     writes: tuple[PlannedWrite, ...] = ()
     again_at: float | None = None
     if not is_being_deleted(replica_set):
@@ -102,13 +94,6 @@ def deletion(pod: JsonObject) -> PlannedWrite:
         refused=EventNote(WARNING, FAILED_DELETE, "Error deleting: {why}"),
         counts_as=FAILED_DELETE,
     )
-
-
-def is_ended(pod: JsonObject) -> bool:
-    """Return whether a node has ended a pod, or refused it: containers of a ReplicaSet are restarted for ever, so that
-    its pods end by their nodes' decision only.
-    """
-    return phase_of(pod) in ("Failed", "Succeeded")
 
 
 def pause_ends(ended: Sequence[JsonObject]) -> float:

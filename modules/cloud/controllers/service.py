@@ -8,6 +8,7 @@ from typing import Final
 
 from modules.apimachinery.endpoint_addresses import SERVICE_NAME
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted
+from modules.apimachinery.pods.objects import node_of
 from modules.cloud.applications import BELONGING_TO, RANGE_NODE_GROUP, TOPOLOGY
 from modules.cloud.controllers.endpoint_slices import (
     CONTROLLER,
@@ -18,7 +19,7 @@ from modules.cloud.controllers.endpoint_slices import (
 )
 from modules.cloud.controllers.plan import NOTHING, PlannedWrite, ReconcilePlan, create, delete, update
 from modules.cloud.controllers.service_pods import Backend, Ports, backends, endpoint_of, is_headless
-from modules.cloud.controllers.view import View, node_of
+from modules.cloud.controllers.view import View
 
 HEADLESS: Final = "service.kubernetes.io/headless"
 _MIRRORED_BY: Final = "endpointslicemirroring-controller.k8s.io"

@@ -7,10 +7,10 @@ from typing import Final, NamedTuple
 from modules.apimachinery.conditions import is_ready
 from modules.apimachinery.endpoint_addresses import endpoint_address
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, uid_of
+from modules.apimachinery.pods.objects import has_ended, node_of
 from modules.cloud.applications import BELONGING_TO
 from modules.cloud.authorization.node_metadata import ZONE
-from modules.cloud.controllers.pods import has_ended
-from modules.cloud.controllers.view import View, node_of
+from modules.cloud.controllers.view import View
 
 _address: Final = lru_cache(1024)(endpoint_address)
 """A pod may be behind many Services, and is looked at for each of them with each of its changes."""

@@ -11,6 +11,7 @@ import msgspec
 
 from modules.apimachinery.conditions import is_ready
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted
+from modules.apimachinery.pods.objects import has_ended, node_of, phase_of
 from modules.cloud.controllers.claims import claimed
 from modules.cloud.controllers.conditions import kept
 from modules.cloud.controllers.plan import (
@@ -24,7 +25,7 @@ from modules.cloud.controllers.plan import (
     delete,
     update_status,
 )
-from modules.cloud.controllers.pods import available_later, has_ended, is_available, phase_of, was_ready_once
+from modules.cloud.controllers.pods import available_later, is_available, was_ready_once
 from modules.cloud.controllers.replica_set import FAILED_CREATE, MOST_WRITES, is_unreachable, makes_its_own
 from modules.cloud.controllers.revisions import HASH, Revisions, hash_of, is_of, revisions_of, surplus
 from modules.cloud.controllers.stateful_pods import (
@@ -35,7 +36,7 @@ from modules.cloud.controllers.stateful_pods import (
     retention_writes,
     waits_for_former,
 )
-from modules.cloud.controllers.view import View, node_of
+from modules.cloud.controllers.view import View
 
 
 def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:

@@ -6,6 +6,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, uid_of, version_of
+from modules.apimachinery.pods.objects import node_of
 from modules.apimachinery.types import Taint
 from modules.cloud.authorization.trusted_labels import TrustedLabels
 from modules.cloud.client.calls import ApiResult
@@ -190,8 +191,3 @@ def is_controlled_by(obj: JsonObject, owner: JsonObject) -> bool:
     """Return whether an owner is the controller of an object; its uid decides, not its name."""
     reference = controller_of(obj)
     return reference is not None and reference.get("uid") == uid_of(owner)
-
-
-def node_of(pod: JsonObject) -> str:
-    """Return the node of a pod, or ""."""
-    return str((pod.get("spec") or {}).get("nodeName") or "")

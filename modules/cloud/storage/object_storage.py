@@ -34,6 +34,7 @@ from modules.apimachinery.kinds import (
 )
 from modules.apimachinery.limits import OBJECT_BYTES
 from modules.apimachinery.lister import Revision
+from modules.apimachinery.pods.objects import node_of
 from modules.apimachinery.selectors import are_selected_alike
 from modules.cloud.apiextensions.kinds import ServedKinds
 from modules.cloud.storage.namespace_sizes import NamespaceSizes
@@ -545,7 +546,7 @@ class Storage:
 
     def _unset(self, key: ObjectKey) -> None:
         if key.kind == _POD:
-            self._unindex(key, _node_of(self._objects[key]))
+            self._unindex(key, node_of(self._objects[key]))
         elif key.kind == _SERVICE:
             self.service_numbers.remove(key)
         self.large.discard(key)
@@ -565,9 +566,9 @@ class Storage:
         else:
             self.large.discard(key)
         if key.kind == _POD:
-            node = _node_of(obj)
+            node = node_of(obj)
             is_other = before is not None and before.get("spec") is not obj.get("spec")
-            if before is not None and is_other and (left := _node_of(before)) != node:
+            if before is not None and is_other and (left := node_of(before)) != node:
                 self._unindex(key, left)
             self._pods_of.setdefault(node, set()).add(key)
             self._pod_changes += 1
@@ -604,10 +605,6 @@ def _states_of(
         for key, obj in objects.items()
     )
     return sorted(found, key=attrgetter("version"))
-
-
-def _node_of(pod: JsonObject) -> str:
-    return str((pod.get("spec") or {}).get("nodeName") or "")
 
 
 def _stored(obj: JsonObject, old: JsonObject) -> tuple[bytes, bytes, JsonObject]:

@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from modules.apimachinery.endpoint_addresses import endpoint_address
 from modules.apimachinery.pods.node_conditions import is_ready
+from modules.apimachinery.pods.objects import ENDED
 from modules.apimachinery.types import Container, Pod
 from modules.edge.edgemesh.objects import EndpointPort, Endpoints, EndpointSlice, Service, ServicePort, SliceEndpoint
 
@@ -15,7 +16,6 @@ _PROTOCOLS: Final = frozenset({"TCP", "UDP"})
 EVERY: Final = "*"
 """In place of a node group: the endpoint is for every node that has heard of it."""
 _LARGEST_PORT: Final = 65535
-_ENDED: Final = ("Succeeded", "Failed")
 
 
 class BackendPort(NamedTuple):
@@ -120,7 +120,7 @@ def backends_of_pods(service: Service, pods: Iterable[Pod], *, node: str, zone: 
         zone: of the node.
     """
     for pod in pods:
-        if not selects(service, pod) or pod.status.phase in _ENDED:
+        if not selects(service, pod) or pod.status.phase in ENDED:
             continue
         serving = is_ready(pod.status)
         terminating = pod.metadata.deletion_timestamp is not None
@@ -140,7 +140,7 @@ def backends_of_other_nodes(service: Service, pods: Iterable[Pod], node: str) ->
     """
     for pod in pods:
         address = endpoint_address(pod.status.host_ip)
-        if pod.spec.node_name == node or not address or pod.status.phase in _ENDED:
+        if pod.spec.node_name == node or not address or pod.status.phase in ENDED:
             continue
         bound = {
             (each.container_port, each.protocol or "TCP"): each.host_port

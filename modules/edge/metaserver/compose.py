@@ -10,11 +10,9 @@ from typing import Final, NamedTuple
 import msgspec
 
 from beehive.decoding import decode_json, json_decoder
+from modules.apimachinery.pods.objects import MIRROR
 from modules.apimachinery.printing.fields import map_at, text_at
 from modules.apimachinery.resources import Resource
-
-MIRROR: Final = "kubernetes.io/config.mirror"
-"""Annotation of a mirror pod: the static pod with another UID."""
 
 _DOCUMENT: Final = json_decoder(dict[str, msgspec.Raw])
 

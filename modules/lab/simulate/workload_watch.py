@@ -8,8 +8,9 @@ from typing import Final
 
 from modules.apimachinery.conditions import is_ready
 from modules.apimachinery.kinds import JsonObject, is_being_deleted, uid_of
-from modules.cloud.controllers.pods import created_at, has_ended, is_active
-from modules.cloud.controllers.view import controller_of, node_of
+from modules.apimachinery.pods.objects import has_ended, is_active, node_of
+from modules.cloud.controllers.pods import created_at
+from modules.cloud.controllers.view import controller_of
 from modules.cloud.storage.object_storage import EventType
 from modules.lab.simulate.recent_states import RecentStates
 

@@ -12,11 +12,11 @@ import pytest
 from beehive.simulation import Simulation
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, kind_named
 from modules.apimachinery.lister import Lister
+from modules.apimachinery.pods.objects import MIRROR
 from modules.cloud.apiserver.garbage_collector.owners import OwnerIndex
 from modules.cloud.apiserver.scheduling.rooms import NodeRooms
 from modules.cloud.authentication.users import User
 from modules.cloud.authorization.graph import NodeGraph
-from modules.cloud.authorization.node_accounts import MIRROR
 from modules.cloud.authorization.rbac.index import KINDS, RbacIndex
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 

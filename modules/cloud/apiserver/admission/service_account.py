@@ -5,7 +5,7 @@ from typing import Final
 from modules.apimachinery.api_errors import ForbiddenError
 from modules.apimachinery.kinds import JsonObject, key_for, kind_named
 from modules.apimachinery.lister import Lister
-from modules.apimachinery.validation.pods import MIRROR
+from modules.apimachinery.pods.objects import is_mirror
 from modules.cloud.apiserver.admission.api_access import with_api_access
 
 _ACCOUNT: Final = kind_named("ServiceAccount")
@@ -19,7 +19,7 @@ def service_account(pod: JsonObject, live: JsonObject | None, objects: Lister) -
         ForbiddenError: the account does not exist. (That a namespace has no account `default` yet is no obstacle: it
             is made with the first change.)
     """
-    if live is not None or _is_mirror(pod):
+    if live is not None or is_mirror(pod):
         return pod
     spec, secrets = pod["spec"], (_account_of(pod, objects) or {}).get("imagePullSecrets")
     return (
@@ -34,13 +34,9 @@ def service_account_with_token(pod: JsonObject, live: JsonObject | None, objects
         ForbiddenError: as `service_account`.
     """
     admitted = service_account(pod, live, objects)
-    if live is not None or _is_mirror(pod):
+    if live is not None or is_mirror(pod):
         return admitted
     return with_api_access(admitted, _account_of(pod, objects))
-
-
-def _is_mirror(pod: JsonObject) -> bool:
-    return MIRROR in (pod["metadata"].get("annotations") or {})
 
 
 def _account_of(pod: JsonObject, objects: Lister) -> JsonObject | None:

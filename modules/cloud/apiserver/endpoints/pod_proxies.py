@@ -16,6 +16,7 @@ from modules.apimachinery.application import Target
 from modules.apimachinery.endpoint_addresses import SERVICE_NAME
 from modules.apimachinery.errors import ApiStatusError, CloudRefusalError, no_such_path
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.pods.objects import node_of
 from modules.cloud.apiserver.endpoints.pod_streams import PROXY, Calls, scheme_name_port
 from modules.cloud.client.calls import ApiCall
 
@@ -86,7 +87,7 @@ def serve_proxy(request: Request, target: Target, caller: Calls, servers: PodSer
         service = _object(caller, SERVICES, target.namespace, name)
         name, number = _endpoint(caller, service, target.namespace, port)
         pod = _object(caller, PODS, target.namespace, name)
-    node = str(pod.get("spec", {}).get("nodeName") or "")
+    node = node_of(pod)
     if not node:
         raise ApiStatusError(400, f"pod {name} does not have a host assigned")
     host = str(pod.get("status", {}).get("podIP") or name)

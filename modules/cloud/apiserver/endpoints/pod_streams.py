@@ -17,6 +17,7 @@ from modules.apimachinery.errors import ApiStatusError, CloudRefusalError
 from modules.apimachinery.go_json import uint16_error
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.pods.log_options import InvalidLogOptionsError, LogOptionError, log_options
+from modules.apimachinery.pods.objects import node_of
 from modules.apimachinery.types import Nanoseconds
 from modules.cloud.client.calls import ApiCall, ApiResult
 
@@ -110,7 +111,7 @@ def serve_stream(request: Request, target: Target, caller: Calls, nodes: NodeRep
     path = ["", _PATHS[target.subresource], target.namespace, target.name]
     if target.subresource != "portforward":
         path.append(container_of(pod, request.first("container")))
-    node = str(pod.get("spec", {}).get("nodeName") or "")
+    node = node_of(pod)
     if not node and target.subresource == LOG:
         return text(200, "")
     if not node:

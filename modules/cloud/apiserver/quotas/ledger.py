@@ -12,11 +12,11 @@ import msgspec
 from beehive.clock import Clock
 from modules.apimachinery.api_errors import ForbiddenError
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of, kind_named, version_of
+from modules.apimachinery.pods.objects import has_ended
 from modules.apimachinery.types.quantity import QuantityError, parse_quantity
 from modules.cloud.apiserver.quotas.scopes import is_about
 from modules.cloud.apiserver.quotas.usage import Amounts, missing_amounts, returned_by, shown, usage_of, written
 from modules.cloud.apiserver.reconciler import Attempt, Reconciler
-from modules.cloud.apiserver.scheduling.rooms import has_ended
 from modules.cloud.storage.object_storage import EventType, ObjectEvent, Storage
 
 _QUOTA: Final = kind_named("ResourceQuota")

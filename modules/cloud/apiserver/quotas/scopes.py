@@ -6,10 +6,10 @@ from typing import Any, Final
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject, key_kind
+from modules.apimachinery.pods.objects import is_mirror
 from modules.apimachinery.pods.qos import QosClass, qos_class
 from modules.apimachinery.types.pods import Pod
 from modules.apimachinery.types.quantity import QuantityError
-from modules.cloud.authorization.node_accounts import is_mirror
 
 _BEST_EFFORT: Final = "BestEffort"
 _OPPOSITES: Final = {"NotTerminating": "Terminating", "NotBestEffort": _BEST_EFFORT}

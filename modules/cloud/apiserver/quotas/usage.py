@@ -8,6 +8,7 @@ from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject, Kind
 from modules.apimachinery.pods.demand import pod_limits, pod_requests
+from modules.apimachinery.pods.objects import has_ended
 from modules.apimachinery.times import parse_rfc3339
 from modules.apimachinery.types.pods import Pod
 from modules.apimachinery.types.quantity import QuantityError, format_binary_quantity, format_quantity, parse_quantity
@@ -20,7 +21,6 @@ _BY_PLAIN_NAME: Final = (
 """The kinds that have a name in quotas without `count/`; pods have one, too."""
 _COMPUTED: Final = ("cpu", "memory", "ephemeral-storage")
 _HUGE: Final = "hugepages-"
-_ENDED: Final = ("Succeeded", "Failed")
 _ONE: Final = Fraction(1)
 _IN_BYTES: Final = ("memory", "storage")
 REQUIRED: Final = frozenset(
@@ -56,7 +56,7 @@ def returned_by(pod: JsonObject, now: float) -> Amounts:
 
 
 def _of_pod(obj: JsonObject) -> Iterator[tuple[str, Fraction]]:
-    if (obj.get("status") or {}).get("phase") in _ENDED:
+    if has_ended(obj):
         return
     pod = convert(obj, Pod, "Pod")
     yield "pods", _ONE

@@ -11,11 +11,11 @@ from typing import Final, NamedTuple
 
 from modules.apimachinery.conditions import is_ready
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of
+from modules.apimachinery.pods.objects import is_mirror
 from modules.apimachinery.times import parse_rfc3339
 from modules.cloud.apiserver.disruption_budgets import covers
 from modules.cloud.apiserver.pod_scheduled import nominated_node
 from modules.cloud.apiserver.scheduling.rooms import NodeRoom
-from modules.cloud.authorization.node_accounts import MIRROR
 from modules.cloud.storage.unbound_pods import priority_of
 
 _NEVER: Final = "Never"
@@ -55,7 +55,7 @@ def preemptions(
     found, trials = list[Preemption](), 0
     for room in rooms:
         if room.lowest_priority < priority and is_ready(room.obj):
-            lower = [other for other in room.pods if priority_of(other) < priority and not _is_static(other)]
+            lower = [other for other in room.pods if priority_of(other) < priority and not is_mirror(other)]
             trial = room.without(map(key_of, lower))
             if fits(trial):
                 trials += len(lower)
@@ -118,7 +118,3 @@ def _badness(one: Preemption) -> tuple[float, ...]:
     priorities = [priority_of(pod) for pod in one.victims]
     first = min(_start_of(pod) for pod in one.victims if priority_of(pod) == priorities[0])
     return one.broken, priorities[0], sum(each + 2**31 for each in priorities), len(priorities), -first
-
-
-def _is_static(pod: JsonObject) -> bool:
-    return MIRROR in (pod["metadata"].get("annotations") or {})

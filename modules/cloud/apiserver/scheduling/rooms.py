@@ -13,24 +13,18 @@ from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
 from modules.apimachinery.pods.demand import Amounts, pod_requests
 from modules.apimachinery.pods.general_predicates import Port, host_ports
+from modules.apimachinery.pods.objects import MIRROR, has_ended
 from modules.apimachinery.types import Node, Pod, QuantityError, parse_quantity
 from modules.cloud.apiserver.scheduling.volume_nodes import Find
-from modules.cloud.authorization.node_accounts import MIRROR
 from modules.cloud.storage.unbound_pods import priority_of
 
 PODS: Final = "pods"
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
-_ENDED: Final = ("Succeeded", "Failed")
 _UNNAMED: Final = {CPU: "100m", MEMORY: "200Mi"}
 """The requests that a container counts for in scores where it names none (kube-scheduler's non-zero requests)."""
 _MOST_VERDICTS: Final = 32
 """Looks that a node keeps, for pods with as many different demands."""
-
-
-def has_ended(pod: JsonObject) -> bool:
-    """Return whether a pod no longer takes room."""
-    return (pod.get("status") or {}).get("phase") in _ENDED
 
 
 class PodDemand(NamedTuple):

@@ -14,7 +14,7 @@ from typing import Final
 
 from modules.apimachinery.api_errors import ForbiddenError, NotFoundError
 from modules.apimachinery.kinds import JsonObject, Kind, key_kind, key_of, kind_named
-from modules.apimachinery.validation.pods import MIRROR
+from modules.apimachinery.pods.objects import is_mirror
 from modules.apimachinery.validation.statuses import APPROVED, DENIED
 from modules.cloud.authentication.users import User, groups_of
 from modules.cloud.authorization.rbac.index import BINDINGS, ROLES, RbacIndex, role_of
@@ -57,7 +57,7 @@ def admission(
             _check_role(user, index, old, new)
         elif kind in BINDINGS:
             _check_binding(user, index, old, new)
-        elif kind == _POD and _is_mirror(new) and not _is_mirror(old or {}):
+        elif kind == _POD and is_mirror(new) and not is_mirror(old or {}):
             raise ForbiddenError("pods", key_of(new).name, "a mirror pod is made by its node, which pays for it")
         elif kind == _SERVICE.name:
             _check_addresses(user, index, old, new)
@@ -99,10 +99,6 @@ def _check_addresses(user: User, index: RbacIndex, old: JsonObject | None, new: 
     if _external(new) - _external(old or {}) and index.allowed(user, asked) is None:
         why = "external addresses take traffic of all nodes: whoever sets them must be allowed to update all Services"
         raise ForbiddenError(_SERVICE.plural, key_of(new).name, why)
-
-
-def _is_mirror(pod: JsonObject) -> bool:
-    return MIRROR in ((pod.get("metadata") or {}).get("annotations") or {})
 
 
 def _external(service: JsonObject) -> set[str]:

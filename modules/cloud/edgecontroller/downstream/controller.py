@@ -18,7 +18,7 @@ from modules.apimachinery.kinds import (
 )
 from modules.apimachinery.lister import Lister, Revision
 from modules.apimachinery.pod_references import references_of
-from modules.cloud.authorization.node_authorizer import node_of
+from modules.apimachinery.pods.objects import node_of
 from modules.cloud.client.calls import ApiCall
 from modules.cloud.devices import DEVICE, is_sent_to_nodes
 from modules.cloud.devices import KEY_NAMES as DEVICES

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named, metadata_of
-from modules.cloud.authorization.node_authorizer import node_of
+from modules.apimachinery.pods.objects import node_of
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.edgecontroller.downstream.location_cache import LocationCache
 from modules.cloud.edgecontroller.mirror.mirrored_bodies import MirroredBodies

@@ -9,7 +9,7 @@ import msgspec
 from beehive.decoding import decode_json, json_decoder
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey
 from modules.apimachinery.pod_references import other_references_of, references_of
-from modules.apimachinery.validation.pods import MIRROR
+from modules.apimachinery.pods.objects import MIRROR
 from modules.cloud.client.reflector.observations import ObservedObject
 
 _AT_HAND: Final = 64

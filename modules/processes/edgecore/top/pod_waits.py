@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator
 
+from modules.apimachinery.pods.objects import ENDED
 from modules.apimachinery.printing.fields import JsonObject, map_at, objects_at, text_at, value_at
 from modules.insight.ends import end_of
 
 _INITIALIZING = "PodInitializing"
-_ENDED = frozenset({"Succeeded", "Failed"})
 
 
 def pod_waits(pod: JsonObject) -> list[str]:
     """Return the reasons why the pod waits, one text for each container; empty if it runs, or has ended."""
-    if text_at(pod, "status.phase") in _ENDED:
+    if text_at(pod, "status.phase") in ENDED:
         return []
     if text_at(pod, "metadata.deletionTimestamp"):
         grace = text_at(pod, "metadata.deletionGracePeriodSeconds")

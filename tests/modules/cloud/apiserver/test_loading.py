@@ -6,8 +6,8 @@ import msgspec
 
 from beehive.simulation import Simulation
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
+from modules.apimachinery.pods.objects import MIRROR
 from modules.cloud.apiserver.loading import LoadedObjects
-from modules.cloud.authorization.node_accounts import MIRROR
 
 MIB = 1024 * 1024
 

@@ -17,6 +17,7 @@ from beehive.module import Module
 from beehive.testing import Harness
 from beehive.turns import Turns
 from modules.apimachinery.kinds import ObjectKey, kind_called
+from modules.apimachinery.pods.objects import MIRROR
 from modules.cloud.api_messages import MODULE, RESOURCE, SOURCE, Verb
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.embedded_kube_api import EmbeddedKubeApi
@@ -27,7 +28,6 @@ from modules.cloud.apiserver.reconcilers import ControlPlane
 from modules.cloud.apiserver.system_objects import make_system_objects
 from modules.cloud.apiserver.volume_protection import FINALIZERS
 from modules.cloud.authentication.users import User
-from modules.cloud.authorization.node_accounts import MIRROR
 from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.authorization.rbac.rules import AccessRequest
 from modules.cloud.client.calls import APPLY, MERGE, STRATEGIC, ApiCall, ApiCalls, ApiResult
@@ -697,53 +697,39 @@ def test_what_follows_from_a_deletion_is_done_after_a_restart(bee: Harness, tmp_
     assert server.call("get", "configmaps", "child").refusal
 
 
-def test_an_apply_creates_with_the_right_to_create_only(bee: Harness) -> None:
+@pytest.mark.parametrize(
+    ("verb", "plural", "group", "body", "more"),
+    [
+        ("patch", "pods", "", pod("web"), {"patch_type": APPLY, "options": {"fieldManager": "k"}}),
+        ("update", "leases", "coordination.k8s.io", {"metadata": {"name": "web"}, "spec": {}},
+         {"api_version": "coordination.k8s.io/v1", "options": {"fieldManager": ""}}),
+    ],
+    ids=["apply", "update"],
+)  # fmt: skip
+def test_it_creates_with_the_right_to_create_only(
+    bee: Harness, verb: str, plural: str, group: str, body: Json, more: dict[str, Any]
+) -> None:
     """Who may patch pods could otherwise make some, with any service account of the namespace."""
-    server, group = Server(bee), "rbac.authorization.k8s.io"
-    rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["patch"]}
+    server, rbac = Server(bee), "rbac.authorization.k8s.io"
+    rule = {"apiGroups": [group], "resources": [plural], "verbs": [verb]}
     role = {"metadata": {"name": "r"}, "rules": [rule]}
-    carol = {"kind": "User", "apiGroup": group, "name": "carol"}
-    binding = {"metadata": {"name": "b"}, "roleRef": {"apiGroup": group, "kind": "Role", "name": "r"}}
-    server.call("create", "roles", api_version=f"{group}/v1", body=role)
-    server.call("create", "rolebindings", api_version=f"{group}/v1", body={**binding, "subjects": [carol]})
+    carol = {"kind": "User", "apiGroup": rbac, "name": "carol"}
+    binding = {"metadata": {"name": "b"}, "roleRef": {"apiGroup": rbac, "kind": "Role", "name": "r"}}
+    server.call("create", "roles", api_version=f"{rbac}/v1", body=role)
+    server.call("create", "rolebindings", api_version=f"{rbac}/v1", body={**binding, "subjects": [carol]})
 
-    def apply() -> Json | None:
-        options = {"fieldManager": "k"}
-        return server.call(
-            "patch", "pods", "web", patch_type=APPLY, body=pod("web"), user="carol", options=options
-        ).refusal
+    def refusal() -> Json | None:
+        return server.call(verb, plural, "web", body=body, user="carol", **more).refusal
 
-    refusal = apply()
-    assert refusal is not None
-    assert (refusal["code"], "cannot create resource" in refusal["message"]) == (403, True)
-    changed = {**role, "rules": [{**rule, "verbs": ["patch", "create"]}]}
-    server.call("update", "roles", "r", api_version=f"{group}/v1", body=changed)
-    assert apply() is None
-    server.call("update", "roles", "r", api_version=f"{group}/v1", body=role)
-    assert apply() is None
-
-
-def test_an_update_creates_with_the_right_to_create_only(bee: Harness) -> None:
-    server, group, leases = Server(bee), "rbac.authorization.k8s.io", "coordination.k8s.io"
-    rule = {"apiGroups": [leases], "resources": ["leases"], "verbs": ["update"]}
-    carol = {"kind": "User", "apiGroup": group, "name": "carol"}
-    role = {"metadata": {"name": "r"}, "rules": [rule]}
-    binding = {"metadata": {"name": "b"}, "roleRef": {"apiGroup": group, "kind": "Role", "name": "r"}}
-    server.call("create", "roles", api_version=f"{group}/v1", body=role)
-    server.call("create", "rolebindings", api_version=f"{group}/v1", body={**binding, "subjects": [carol]})
-
-    def update() -> Json | None:
-        lease, options = {"metadata": {"name": "l"}, "spec": {}}, {"fieldManager": ""}
-        return server.call(
-            "update", "leases", "l", api_version=f"{leases}/v1", body=lease, user="carol", options=options
-        ).refusal
-
-    refusal = update()
-    assert refusal is not None
-    assert (refusal["code"], "cannot create resource" in refusal["message"]) == (403, True)
-    changed = {**role, "rules": [{**rule, "verbs": ["update", "create"]}]}
-    server.call("update", "roles", "r", api_version=f"{group}/v1", body=changed)
-    assert update() is None
+    refused = refusal()
+    assert refused is not None
+    assert (refused["code"], "cannot create resource" in refused["message"]) == (403, True)
+    changed = {**role, "rules": [{**rule, "verbs": [verb, "create"]}]}
+    server.call("update", "roles", "r", api_version=f"{rbac}/v1", body=changed)
+    assert refusal() is None
+    if verb == "patch":
+        server.call("update", "roles", "r", api_version=f"{rbac}/v1", body=role)
+        assert refusal() is None
 
 
 @pytest.mark.parametrize("verb", ["create", "patch"])

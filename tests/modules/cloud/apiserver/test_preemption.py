@@ -9,12 +9,12 @@ import pytest
 from beehive.simulation import Simulation
 from modules.apimachinery.api_errors import ForbiddenError
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, kind_named
+from modules.apimachinery.pods.objects import MIRROR
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.pod_scheduled import nominated_node, with_nominated_node
 from modules.cloud.apiserver.scheduler import Placer
 from modules.cloud.apiserver.scheduling.preemption import preemptions
 from modules.cloud.apiserver.scheduling.rooms import PODS, NodeRoom, NodeRooms
-from modules.cloud.authorization.node_accounts import MIRROR
 
 HIGH, MID, LOW = 1000, 100, -10
 OF_BUDGET = {"app": "guarded"}

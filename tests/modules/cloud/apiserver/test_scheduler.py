@@ -9,13 +9,13 @@ import pytest
 
 from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject, ObjectKey
+from modules.apimachinery.pods.objects import MIRROR
 from modules.cloud.apiserver import scheduler
 from modules.cloud.apiserver.scheduler import Placement, Placer, makes_room
 from modules.cloud.apiserver.scheduling import rooms
 from modules.cloud.apiserver.scheduling.scores import Scorer, balanced, least_allocated
 from modules.cloud.apiserver.silent_nodes import UNREACHABLE
 from modules.cloud.applications import NODE_GROUP
-from modules.cloud.authorization.node_accounts import MIRROR
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 from tests.support.failing import Attempt, Failing, fail_at_each_call
 

@@ -4,9 +4,9 @@ import pytest
 
 from beehive.simulation import Simulation
 from modules.apimachinery.kinds import JsonObject, ObjectKey
+from modules.apimachinery.pods.objects import MIRROR
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.authorization.graph import NodeGraph
-from modules.cloud.authorization.node_accounts import MIRROR
 from modules.cloud.authorization.node_metadata import HOSTNAME
 from modules.cloud.storage.object_storage import ObjectEvent
 from tests.modules.cloud.objects import namespace, pod

@@ -9,7 +9,8 @@ import pytest
 
 from beehive.simulation import Simulation
 from modules.apimachinery.kinds import JsonObject, key_kind, key_of
-from modules.cloud.authorization.node_accounts import MIRROR, NodeAccounts, _charge_of, _cost, most_mirror_pods
+from modules.apimachinery.pods.objects import MIRROR
+from modules.cloud.authorization.node_accounts import NodeAccounts, _charge_of, _cost, most_mirror_pods
 
 KIB = 1024
 

@@ -10,13 +10,13 @@ from typing import Any, Final
 
 from modules.apimachinery.conditions import is_ready
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of, kind_named, uid_of
+from modules.apimachinery.pods.objects import has_ended, is_active, node_of
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.apiserver import api_calls
 from modules.cloud.apiserver.garbage_collector.collector import GarbageCollector
 from modules.cloud.client.calls import MERGE, ApiCall, ApiResult
 from modules.cloud.controllers.job_pods import TRACKING
-from modules.cloud.controllers.pods import has_ended, is_active
-from modules.cloud.controllers.view import controller_of, node_of
+from modules.cloud.controllers.view import controller_of
 from modules.cloud.storage.object_storage import ObjectEvent
 from modules.lab.simulate.workload_watch import WorkloadWatch
 from tests.modules.cloud.controllers.site import FOLLOWED, Site, image_of, new_image, workload

@@ -8,6 +8,7 @@ from unittest.mock import patch
 import msgspec
 
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.pods.objects import node_of
 from modules.cloud.controllers import (
     claims,
     cron_job,
@@ -22,7 +23,7 @@ from modules.cloud.controllers import (
 from modules.cloud.controllers.deployment_sets import Bounds
 from modules.cloud.controllers.engine import Engine
 from modules.cloud.controllers.plan import PlannedWrite
-from modules.cloud.controllers.view import View, node_of
+from modules.cloud.controllers.view import View
 
 Plant = Callable[[], AbstractContextManager[None]]
 

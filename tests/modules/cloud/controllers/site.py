@@ -8,12 +8,12 @@ from typing import Any, Final
 from beehive.simulation.scheduler import VirtualClock
 from modules.apimachinery.conditions import is_ready
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of, kind_named
+from modules.apimachinery.pods.objects import has_ended
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.apiserver import api_calls
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.client.calls import MERGE, ApiCall, ApiResult
 from modules.cloud.controllers.engine import Engine
-from modules.cloud.controllers.pods import has_ended
 from modules.cloud.controllers.registry import ALL, CONTROLLERS, MADE
 from modules.cloud.controllers.view import controller_of
 from modules.cloud.storage.object_storage import ObjectEvent

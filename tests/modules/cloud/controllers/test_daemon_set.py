@@ -6,13 +6,14 @@ import pytest
 
 from modules.apimachinery.conditions import is_ready
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of
+from modules.apimachinery.pods.objects import node_of
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.client.calls import ApiCall
 from modules.cloud.controllers.daemon_pods import target_node
 from modules.cloud.controllers.daemon_set import reconcile
 from modules.cloud.controllers.pods import available_from, owner_reference
 from modules.cloud.controllers.revisions import revisions_of
-from modules.cloud.controllers.view import View, node_of
+from modules.cloud.controllers.view import View
 from tests.modules.cloud.controllers.site import Site, image_of, new_image, workload
 
 TEN = tuple(f"n{number}" for number in range(10))

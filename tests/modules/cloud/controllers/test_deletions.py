@@ -3,7 +3,7 @@
 import pytest
 
 from modules.apimachinery.kinds import ObjectKey, is_being_deleted
-from modules.cloud.controllers.view import node_of
+from modules.apimachinery.pods.objects import node_of
 from tests.modules.cloud.controllers.lives import DAEMON, JOB, Life
 from tests.modules.cloud.controllers.site import new_image, workload
 

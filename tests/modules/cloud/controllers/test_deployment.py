@@ -7,6 +7,7 @@ import pytest
 
 from modules.apimachinery.conditions import is_ready
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of, uid_of
+from modules.apimachinery.pods.objects import is_active, node_of
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.apiserver import pod_defaults
 from modules.cloud.apiserver.kind_defaults import with_defaults
@@ -22,9 +23,9 @@ from modules.cloud.controllers.deployment_sets import (
 )
 from modules.cloud.controllers.deployment_status import times_out_at
 from modules.cloud.controllers.plan import NOTHING
-from modules.cloud.controllers.pods import is_active, owner_reference, with_same_template
+from modules.cloud.controllers.pods import owner_reference, with_same_template
 from modules.cloud.controllers.replica_set import pause_ends, reconcile, surplus_ended, to_delete
-from modules.cloud.controllers.view import View, controller_of, node_of
+from modules.cloud.controllers.view import View, controller_of
 from tests.modules.cloud.controllers.site import Site, image_of, new_image, workload
 
 OF_REPLICAS = {"ReplicaSet": "replicaset-controller", "ReplicationController": "replication-controller"}

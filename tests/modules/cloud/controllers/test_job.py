@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey
+from modules.apimachinery.pods.objects import is_active, node_of
 from modules.apimachinery.times import format_rfc3339
-from modules.cloud.controllers.job_pods import TRACKING, is_active
+from modules.cloud.controllers.job_pods import TRACKING
 from modules.cloud.controllers.job_policies import FAILURES
 from modules.cloud.controllers.job_status import indexes_text, read_indexes
-from modules.cloud.controllers.view import node_of
 from tests.modules.cloud.controllers.site import Site, workload
 
 

@@ -6,11 +6,11 @@ import pytest
 
 from modules.apimachinery.conditions import is_ready
 from modules.apimachinery.kinds import JsonObject, ObjectKey
+from modules.apimachinery.pods.objects import MIRROR, node_of
 from modules.apimachinery.times import format_rfc3339
-from modules.apimachinery.validation.pods import MIRROR
 from modules.cloud.controllers.replica_set import MOST_WRITES
 from modules.cloud.controllers.stateful_set import reconcile
-from modules.cloud.controllers.view import View, node_of
+from modules.cloud.controllers.view import View
 from tests.modules.cloud.controllers.site import Site, image_of, new_image, workload
 
 

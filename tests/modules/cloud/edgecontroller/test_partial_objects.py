@@ -8,7 +8,8 @@ import pytest
 from beehive.simulation import Simulation
 from modules.apimachinery.kinds import ObjectKey
 from modules.apimachinery.pod_references import other_references_of, references_of
-from modules.cloud.authorization.node_accounts import MIRROR, NodeAccounts
+from modules.apimachinery.pods.objects import MIRROR
+from modules.cloud.authorization.node_accounts import NodeAccounts
 from modules.cloud.authorization.node_authorizer import account_of
 from modules.cloud.edgecontroller.mirror.mirrored_bodies import partial_object
 from tests.modules.cloud.objects import configmap, pod

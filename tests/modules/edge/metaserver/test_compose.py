@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from modules.edge.metaserver.compose import MIRROR, LiveStatus, compose, normalize
+from modules.apimachinery.pods.objects import MIRROR
+from modules.edge.metaserver.compose import LiveStatus, compose, normalize
 from tests.modules.edge.metaserver.objects import obj, resource, text
 
 ROW = text(obj("a", uid="1", status={"phase": "Pending"}))

@@ -8,10 +8,10 @@ import pytest
 
 from modules.apimachinery.api_errors import ApiError
 from modules.apimachinery.kinds import KINDS, key_of, kind_named
+from modules.apimachinery.pods.objects import MIRROR
 from modules.apimachinery.served_resources import RESOURCES
 from modules.apimachinery.strategic_merge import merge_json
 from modules.apimachinery.validation.invalid_fields import InvalidFieldsError
-from modules.apimachinery.validation.pods import MIRROR
 from modules.cloud.apiserver.api_calls import serve
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.client.calls import MERGE, ApiCall, ApiResult

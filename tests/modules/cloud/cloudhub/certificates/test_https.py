@@ -6,7 +6,7 @@ import ssl
 import struct
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from http import HTTPStatus
 from pathlib import Path
 from socketserver import ThreadingTCPServer
@@ -59,6 +59,15 @@ class Server:
         if chain is not None:
             context.load_cert_chain(chain)
         return context
+
+    @contextmanager
+    def connection(self) -> Iterator[ssl.SSLSocket]:
+        """TLS to the server."""
+        with (
+            socket.create_connection(self.server.address, timeout=DEADLINE) as plain,
+            self.client().wrap_socket(plain, server_hostname="127.0.0.1") as secure,
+        ):
+            yield secure
 
     def get(
         self, path: str, headers: dict[str, str] | None = None, body: bytes | None = None, chain: Path | None = None
@@ -147,10 +156,7 @@ def test_anybody_may_ask_whether_a_node_is_registered(server: Server) -> None:
 )
 def test_bodies_without_a_bound_are_not_read(server: Server, headers: bytes, status: int) -> None:
     """The answer comes immediately, and the server goes on serving."""
-    with (
-        socket.create_connection(server.server.address, timeout=DEADLINE) as plain,
-        server.client().wrap_socket(plain, server_hostname="127.0.0.1") as secure,
-    ):
+    with server.connection() as secure:
         secure.sendall(b"GET /edge.crt HTTP/1.1\r\nHost: c\r\n" + headers + b"\r\n\r\n")
         assert secure.recv(100).startswith(b"HTTP/1.1 %d " % status)
     assert server.get("/ca.crt")[0] == 200
@@ -158,10 +164,7 @@ def test_bodies_without_a_bound_are_not_read(server: Server, headers: bytes, sta
 
 def test_no_body_is_read_for_who_has_neither_token_nor_certificate(server: Server) -> None:
     """The refusal comes before the announced megabyte."""
-    with (
-        socket.create_connection(server.server.address, timeout=DEADLINE) as plain,
-        server.client().wrap_socket(plain, server_hostname="127.0.0.1") as secure,
-    ):
+    with server.connection() as secure:
         secure.sendall(b"GET /edge.crt HTTP/1.1\r\nHost: c\r\nNodeName: n1\r\nContent-Length: 1048576\r\n\r\n")
         assert secure.recv(100).startswith(b"HTTP/1.1 401 ")
 
@@ -270,10 +273,7 @@ def _drips_until_the_end(secure: ssl.SSLSocket) -> bool:
 
 
 def test_a_request_has_one_deadline_however_slowly_it_comes(server: Server) -> None:
-    with (
-        socket.create_connection(server.server.address, timeout=DEADLINE) as plain,
-        server.client().wrap_socket(plain, server_hostname="127.0.0.1") as secure,
-    ):
+    with server.connection() as secure:
         secure.sendall(b"GET /ca.crt HTTP/1.1\r\nHost:")
         server.clock.go(11.0)
         assert _drips_until_the_end(secure)
@@ -282,10 +282,7 @@ def test_a_request_has_one_deadline_however_slowly_it_comes(server: Server) -> N
 
 @pytest.mark.parametrize("lines", [[b"X: " + b"x" * 40_000], [b"X: " + b"x" * 1000] * 50])
 def test_headers_have_a_bound(server: Server, lines: list[bytes]) -> None:
-    with (
-        socket.create_connection(server.server.address, timeout=DEADLINE) as plain,
-        server.client().wrap_socket(plain, server_hostname="127.0.0.1") as secure,
-    ):
+    with server.connection() as secure:
         secure.sendall(b"GET /ca.crt HTTP/1.1\r\nHost: c\r\n" + b"\r\n".join(lines) + b"\r\n\r\n")
         assert secure.recv(100).startswith(b"HTTP/1.1 431 ")
 
