@@ -188,7 +188,8 @@ def _pop(holder: dict[str, Any], path: Sequence[str]) -> Any:
     if len(path) == 1:
         raise UnprocessableError("the whole object cannot be removed")
     parent = _parent(holder, path)
-    return parent.pop(_existing(parent, path))
+    member = _existing(parent, path)
+    return parent.pop(member)
 
 
 def _index(part: str, most: int) -> int | None:

@@ -70,6 +70,8 @@ def test_an_operation(document: Any, operations: Any, result: Any) -> None:
         {"op": "test", "path": "/list/1", "value": None},
         {"op": "test", "path": "/list/0", "value": True},
         {"op": "add", "path": "/text/0", "value": "x"},
+        {"op": "remove", "path": "/text/0"},
+        {"op": "move", "from": "/text/0", "path": "/a"},
         {"op": "walk", "path": "/a"},
         {"op": ["add"], "path": "/a"},
         {"op": "add", "path": "a", "value": 1},

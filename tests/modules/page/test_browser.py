@@ -522,6 +522,16 @@ def test_axe_finds_nothing_serious_light_and_dark_narrow_and_wide(looked: Looked
     assert planted.startswith("button-name: "), "or axe has looked at nothing"
 
 
+def test_links_beside_words_are_seen_without_colours(looked: Looked) -> None:
+    """WCAG 1.4.1; newer releases of axe than the one above tell (`link-in-text-block`)."""
+    window = looked.window
+    window.run("if (window.asked) window.fetch = window.asked;")
+    window.run("history.pushState(null, '', '/page/changes?q=is:all'); dispatchEvent(new PopStateEvent('popstate'))")
+    window.wait("Boolean(document.querySelector('td .quiet + a'))")
+    lines = "[...document.querySelectorAll('td .quiet + a')].map((link) => getComputedStyle(link).textDecorationLine)"
+    assert set(window.run(f"return {lines}")) == {"underline"}
+
+
 def test_an_address_that_was_used_opens_nothing(looked: Looked) -> None:
     window = looked.window
     window.run("sessionStorage.clear()")

@@ -59,9 +59,9 @@ _GIVEN: Final = (*_NUMBERS, *_FLAGS, "propagationPolicy")
 """The fields that have a meaning although they are empty."""
 _PRECONDITIONS: Final = ("uid", "resourceVersion")
 """The fields of the query of a deletion that are its preconditions."""
-_VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "GET": "get", "HEAD": "get"}
-_NAMESPACE: Final = "Namespace"
-"""The kind whose objects are not deleted together."""
+_VERBS: Final = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_PROXY: Final = "proxy"
+"""The subresource whose path goes on."""
 _OF_COLLECTIONS: Final = {"get": "list", "delete": "deletecollection"}
 _MANAGED: Final = ("create", "update", "patch")
 """The verbs whose changes are attributed to a manager."""
@@ -85,6 +85,25 @@ _LARGE_PROTOBUF: Final = 4096
 """Bytes of protobuf that take as long to read as `LARGE` bytes of JSON."""
 
 
+def methods_of(target: Target, resource: Resource) -> tuple[str, ...]:
+    """Return the methods of a path, those of reads first. Raise ApiStatusError for a subresource that is not there."""
+    verbs: tuple[str, ...] = ("get", "update", "patch", "delete") if target.name else ("get", "create", "delete")
+    if target.subresource:
+        name, _, rest = target.subresource.partition("/")
+        found = next((each.verbs for each in resource.all_subresources() if each.name == name), None)
+        if found is None or (rest and name != _PROXY):
+            raise no_such_path()
+        verbs = found
+    elif target.name:
+        verbs = tuple(verb for verb in verbs if verb in resource.verbs)
+    elif resource.namespaced and not target.namespace:
+        verbs = ("get",)
+    else:
+        verbs = tuple(verb for verb in verbs if _OF_COLLECTIONS.get(verb, verb) in resource.verbs)
+    is_stream = bool(target.subresource) and "create" in verbs
+    return tuple(method for method, verb in _VERBS.items() if verb in verbs and (method != "HEAD" or not is_stream))
+
+
 def check_method(method: str, target: Target, resource: Resource) -> None:
     """Check that the path of a request that writes has its method.
 
@@ -92,17 +111,7 @@ def check_method(method: str, target: Target, resource: Resource) -> None:
         MethodNotAllowedError: it has not.
         ApiStatusError: the resource has no such subresource.
     """
-    if target.subresource:
-        verbs = next((each.verbs for each in resource.all_subresources() if each.name == target.subresource), None)
-        if verbs is None:
-            raise no_such_path()
-    elif target.name:
-        verbs = ("update", "patch", "delete")
-    elif resource.namespaced and not target.namespace:
-        verbs = ()
-    else:
-        verbs = ("create",) if resource.key_kind == _NAMESPACE else ("create", "delete")
-    if _VERBS.get(method) not in verbs:
+    if method not in methods_of(target, resource):
         raise MethodNotAllowedError("the server does not allow this method on the requested resource")
 
 

@@ -34,7 +34,7 @@ from modules.cloud.apiserver.endpoints.module_caller import ApiCaller
 from modules.cloud.apiserver.endpoints.node_servers import NodeServers
 from modules.cloud.apiserver.endpoints.pod_proxies import is_proxied, serve_proxy
 from modules.cloud.apiserver.endpoints.pod_streams import PROXY, STREAMS, is_stream, serve_stream
-from modules.cloud.apiserver.endpoints.requests import call_of_request, check_method, review_of
+from modules.cloud.apiserver.endpoints.requests import call_of_request, check_method, methods_of, review_of
 from modules.cloud.apiserver.endpoints.resource_metrics import GROUP as METRICS_GROUP
 from modules.cloud.apiserver.endpoints.resource_metrics import METRICS, ResourceMetrics
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
@@ -210,7 +210,7 @@ class ApiService:
         """Return the reply; refusals become a metav1.Status."""
         request = without_watch_path(request)
         if not wants_web_socket(request) or is_proxied(request.parts):
-            reply = self._served(request)
+            reply = self._allowing(self._served(request), request)
             return indented(reply) if wants_indented(request) and not is_proxied(request.parts) else reply
         reply = self._served(without_upgrade(request))
         if not isinstance(reply, Stream):
@@ -219,6 +219,20 @@ class ApiService:
             return in_web_socket(request, reply, self._clock)
         except ApiStatusError as error:
             return error.response()
+
+    def _allowing(self, reply: Reply, request: Request) -> Reply:
+        """Return a reply; a 405 names the methods of its path (RFC 9110, 15.5.6), if it is not a pod's own."""
+        if (
+            not isinstance(reply, Response)
+            or reply.status != HTTPStatus.METHOD_NOT_ALLOWED
+            or is_proxied(request.parts)
+        ):
+            return reply
+        target = parse_target(request.parts)
+        served = (*self._resources(), BINDINGS)
+        resource = next((one for one in served if (one.group, one.plural) == (target.group, target.plural)), None)
+        allowed = ", ".join(methods_of(target, resource)) if resource else ""
+        return msgspec.structs.replace(reply, headers=(*reply.headers, ("Allow", allowed)))
 
     def _served(self, request: Request) -> Reply:
         try:

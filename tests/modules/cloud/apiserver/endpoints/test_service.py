@@ -513,6 +513,27 @@ def test_a_refusal_is_a_status(api: Serving, method: str, path: str, body: Any, 
     assert (refused.status, status["kind"], status["code"], status["status"]) == (code, "Status", code, "Failure")
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("PUT", MAPS, "GET, HEAD, POST, DELETE"),
+        ("TRACE", f"{MAPS}/a", "GET, HEAD, PUT, PATCH, DELETE"),
+        ("POST", "/api/v1/configmaps", "GET, HEAD"),
+        ("DELETE", "/api/v1/namespaces", "GET, HEAD, POST"),
+        ("POST", f"{PODS}/web/status", "GET, HEAD, PUT, PATCH"),
+        ("GET", f"{PODS}/web/eviction", "POST"),
+        ("PUT", f"{PODS}/web/exec", "GET, POST"),
+        ("PUT", f"{PODS}/web/log", "GET, HEAD"),
+        ("GET", "/api/v1/namespaces/ns/bindings", "POST"),
+    ],
+)
+def test_a_method_that_a_path_has_not_is_told_those_that_it_has(
+    api: Serving, method: str, path: str, allowed: str
+) -> None:
+    refused = api.ask(method, path, b"")
+    assert (refused.status, dict(refused.headers).get("Allow")) == (405, allowed)
+
+
 def test_a_watch_of_a_version_that_is_not_known_ends_with_an_error(api: Serving) -> None:
     """Its response is a stream, as an API server's (recorded): some clients understand 410 only there."""
     api.ask("POST", MAPS, configmap("a"))
