@@ -76,8 +76,13 @@ def test_looks_at_a_process_without_a_handler_are_few(monkeypatch: pytest.Monkey
 
 def test_a_status_that_is_longer_than_most_is_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[bytes] = []
+
+    def notices(status: bytes, _number: int) -> bool:
+        seen.append(status)
+        return True
+
     monkeypatch.setattr("modules.runtimes.oci.first_process._USUAL_STATUS", 100)
-    monkeypatch.setattr("modules.runtimes.oci.first_process.notices", lambda status, _number: not seen.append(status))
+    monkeypatch.setattr("modules.runtimes.oci.first_process.notices", notices)
     first = FirstProcess.of(os.getpid(), "no group", os.getppid())
     assert first is not None
     try:
