@@ -26,8 +26,10 @@ def open_without_links(path: Path, flags: int, mode: int = 0o600) -> int:
     Raises:
         OSError: it cannot be opened, or is not a regular file (EINVAL).
     """
-    *directories, name = path.parts[-OWN_PARTS:]
-    within = os.open(Path(*path.parts[: -len(directories) - 1]), _DIRECTORY)
+    parts = path.parts
+    *directories, name = parts[-OWN_PARTS:]
+    above = os.path.join("", *parts[: -len(directories) - 1])  # noqa: PTH118 - strings: each container has a log
+    within = os.open(above or ".", _DIRECTORY)
     try:
         for part in directories:
             following = os.open(part, _DIRECTORY | os.O_NOFOLLOW, dir_fd=within)

@@ -10,9 +10,10 @@ an error.
 import errno
 import os
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 
-from beehive.files.descriptors import mount_of, open_directory, open_without_rights
+from beehive.files.descriptors import MountOf, mount_of, open_directory, open_without_rights
 
 _LEVELS = 16
 """Directories that are open at a time; each takes two descriptors."""
@@ -84,7 +85,6 @@ class _Removal:
         if self._was_empty(self._above, name):
             return None
         self._top = self._open(self._above, name)
-        self._mount = mount_of(self._top)
         for _ in range(_PASSES):
             before, self._error = self._removed, None
             self._empty_top()
@@ -102,6 +102,11 @@ class _Removal:
         for descriptor in (self._deep, self._top):
             if descriptor >= 0:
                 os.close(descriptor)
+
+    @cached_property
+    def _mount_of_top(self) -> MountOf:
+        """Asked where a directory below has something in it."""
+        return mount_of(self._top)
 
     def _complain(self) -> None:
         if self._error is not None:
@@ -176,7 +181,7 @@ class _Removal:
         descriptor = -1
         try:
             descriptor = self._open(within, name)
-            if mount_of(descriptor) != self._mount:
+            if mount_of(descriptor) != self._mount_of_top:
                 raise OSError(errno.EBUSY, "something is mounted there")
             self._levels.append(_Level(within, name, descriptor))
         except OSError as error:

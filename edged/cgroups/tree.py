@@ -19,6 +19,8 @@ _log = logging.getLogger(__name__)
 
 _HUGE_PAGES = "hugetlb"
 _PAGE_FILES = (("hugetlb.", ".limit_in_bytes"), ("hugetlb.", ".max"))
+_LINKS_OF_LEAF = 2
+"""Links of a directory without others below it, where a file system counts those, as that of cgroups does."""
 
 
 class CgroupTree(Protocol):
@@ -230,6 +232,8 @@ def _all_below(directory: str) -> list[str]:
     found = [directory]
     for path in found:
         try:
+            if os.stat(path).st_nlink == _LINKS_OF_LEAF:  # noqa: PTH116 - spares a listing of some fifty files
+                continue
             with os.scandir(path) as entries:
                 found += [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
         except OSError:

@@ -34,6 +34,7 @@ _DIRECTORY_MODE = 0o750
 _HOSTS = Path("/etc/hosts")
 _LONGEST_FILE_NAME = 255
 """Characters (Linux's NAME_MAX)."""
+_WORDS = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _LONGEST_HOSTS = 1024 * 1024
 """Maximum of bytes of the machine's /etc/hosts that are copied."""
 
@@ -166,9 +167,12 @@ class PodDirectories:
         """Return the file for the container's message when it ends; anybody in it may write there."""
         path = self._paths.termination_message(ref_of(pod).uid, container.name, attempt)
         make_directories(path.parent, _DIRECTORY_MODE)
-        path.touch()
-        path.chmod(0o666)
-        give_to_pods(path)
+        descriptor = os.open(path, _WORDS, 0o666)
+        try:
+            os.fchmod(descriptor, 0o666)
+            give_to_pods(descriptor)
+        finally:
+            os.close(descriptor)
         return path
 
 

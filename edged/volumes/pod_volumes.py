@@ -98,10 +98,11 @@ class PodVolumes:
         """
         for key in [key for key in list(self._plans) if key[0] == uid]:
             self._plans.pop(key, None)
-        pod = self._pods / self._paths.pod(uid).name
-        volumes, sub_paths = pod / self._paths.volumes(uid).name, pod / self._paths.sub_paths(uid).name
+        volumes, sub_paths = self._paths.volumes(uid), self._paths.sub_paths(uid)
         if not (volumes.exists() or sub_paths.exists()):
             return
+        pod = self._pods / self._paths.pod(uid).name
+        volumes, sub_paths = pod / volumes.name, pod / sub_paths.name
         # sub paths first (CleanSubPaths): while one shows a volume, its disk is in use, and a driver would detach it
         problem = self._unmount(self.mounts.below(sub_paths)[::-1]) if sub_paths.exists() else None
         try:

@@ -33,9 +33,11 @@ _ZONE: Final = re.compile(r"Z|[+-](\d\d):(\d\d)", re.ASCII)
 _FRACTION: Final = re.compile(r"[.,]\d+", re.ASCII)
 _MICROSECONDS: Final = re.compile(r"[.,]\d{6}", re.ASCII)
 _GOOD: Final = re.compile(
-    r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|1\d|2[0-8])T([01]\d|2[0-3])(:[0-5]\d){2}(?P<micro>\.\d{6})?Z", re.ASCII
+    r"\d{4}-((0[1-9]|1[0-2])-(0[1-9]|1\d|2[0-8])|(0[13-9]|1[0-2])-(29|30)|(0[13578]|1[02])-31)"
+    r"T([01]\d|2[0-3])(:[0-5]\d){2}(?P<micro>\.\d{6})?Z",
+    re.ASCII,
 )
-"""Most times: their month needs no look at the calendar."""
+"""All times in UTC but those of a 29th of February, which need a look at the calendar."""
 USUAL_TIME: Final = rf"\A(?a:{_GOOD.pattern})\Z"
 """The pattern of such a text."""
 _BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")

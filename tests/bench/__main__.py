@@ -44,6 +44,7 @@ from tests.bench.rows import Goal, Row, Unit, heads, rates, written
 from tests.end_to_end.processes import Process
 from tests.support.browser import why_none
 from tests.support.containerd import reason_missing
+from tests.support.directories import SHORT
 
 ROUNDS: Final = 5
 
@@ -233,7 +234,19 @@ def _machine() -> str:
         "unknown processor",
     )
     python = ".".join(map(str, sys.version_info[:3]))
-    return f"{os.cpu_count()} × {model}; Python {python}; load average before {_load()}"
+    return f"{os.cpu_count()} × {model}; Python {python}; load average before {_load()}{_disk(SHORT)}"
+
+
+def _disk(directory: Path) -> str:
+    """Return what is to be known of the disk of a directory: without its journal, ext4 passes the inodes of files that
+    were deleted minutes ago by one at a time, which costs a pod up to 25 ms (docs/performance.md).
+    """
+    device = os.stat(directory).st_dev  # noqa: PTH116 - its numbers
+    name = Path(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}").resolve().name
+    has_journal = any(Path("/proc/fs/jbd2").glob(f"{name}-*"))
+    return (
+        "" if has_journal or not Path(f"/proc/fs/ext4/{name}").exists() else "; ext4 WITHOUT A JOURNAL: pods cost more"
+    )
 
 
 def _load() -> str:

@@ -10,6 +10,7 @@ an inode, and processor time for finding one.
 
 import errno
 import logging
+import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -53,12 +54,10 @@ class BootDirectory:
 
     def make_bundle(self, container: Path) -> None:
         """Make the bundle of a container's directory, unless it is there. Raises OSError."""
-        link = container / BUNDLE
-        if link.is_dir() and not link.is_symlink():  # an edgecore that kept bundles on the disk has made it
-            return
-        (self._bundles / container.name).mkdir(mode=_OWNER_ONLY, exist_ok=True)
         with suppress(FileExistsError):
-            link.symlink_to(Path("..", "..", _RUNTIME, _BUNDLES, container.name))
+            os.mkdir(f"{self._bundles}/{container.name}", _OWNER_ONLY)  # noqa: PTH102 - strings: for each container
+        with suppress(FileExistsError):  # an edgecore that kept bundles on the disk has made a directory
+            os.symlink(f"../../{_RUNTIME}/{_BUNDLES}/{container.name}", f"{container}/{BUNDLE}")  # noqa: PTH211
 
     def remove_bundle(self, container_id: str) -> None:
         """Remove the bundle of a container; there may be none. Raises OSError."""

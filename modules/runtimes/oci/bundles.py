@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from beehive.decoding import decode_json
-from beehive.files.durable import replace_soon
+from beehive.files.durable import replace_soon, write_soon
 from beehive.files.reading import list_directory, read_file
 from modules.runtimes.engine.containers import changed_resources
 from modules.runtimes.engine.errors import NoSuchObjectError, WrongStateError
@@ -161,7 +161,7 @@ class Bundles:
             reached = str(self._mapped.bind(container.id, rootfs, root.gid))
             config = {**config, "root": {**config["root"], "path": reached}}
         self._boot.make_bundle(container.directory)
-        replace_soon(container.directory / BUNDLE / _CONFIG, json.dumps(config).encode())
+        write_soon(f"{container.directory}/{BUNDLE}/{_CONFIG}", json.dumps(config).encode())
         return spec
 
     def started(self, container: OciContainer, spec: OciSpec) -> None:

@@ -17,6 +17,8 @@ _STATUS: Final = pattern(rb"\nNSpid:[^\n]*?(\d+)\n(?:.*\n)?SigBlk:\t(\w+)\nSigIg
 """Of /proc/PID/status: the innermost process id, and masks of signals: a blocked signal waits for the process, an
 ignored or caught one was decided on. The first line has the program's name, without newlines.
 """
+_USUAL_STATUS: Final = 4 * 1024
+"""Bytes of it. A larger buffer is mapped for each look."""
 _LONGEST_STATUS: Final = 64 * 1024
 """Bytes read of it: a process may be in thousands of groups."""
 _FIRST_LOOK_SECONDS: Final = 0.002
@@ -113,7 +115,10 @@ class FirstProcess:
                 return False
             self._starter = None
         try:
-            return notices(os.pread(status, _LONGEST_STATUS, 0), number)
+            text = os.pread(status, _USUAL_STATUS, 0)
+            if len(text) == _USUAL_STATUS:
+                text = os.pread(status, _LONGEST_STATUS, 0)
+            return notices(text, number)
         except OSError:
             return True  # it has ended
 

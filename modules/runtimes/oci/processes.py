@@ -171,7 +171,7 @@ class ContainerProcesses:
 
     def remove(self, container: OciContainer) -> None:
         """Remove the mounts and states of an ended container outside its directory. Raises RunFailedError."""
-        if not self._undo(container.id, container.directory):
+        if not self._undo(container.id, container.directory, is_removed=True):
             raise RunFailedError(
                 f"remove container {container.id}", "something of it resists", "edgecore's log says what"
             )
@@ -214,10 +214,11 @@ class ContainerProcesses:
             container.first_process.close()
         container.finished(exit_)
 
-    def _undo(self, container_id: str, directory: Path, *, search: bool = False) -> bool:
+    def _undo(self, container_id: str, directory: Path, *, search: bool = False, is_removed: bool = False) -> bool:
         """Remove all traces of a start; return whether that was possible.
 
-        With `search`, an edgecore that was killed may have started a conmon that has not written its process id.
+        With `search`, an edgecore that was killed may have started a conmon that has not written its process id. With
+        `is_removed`, what conmon and edgecore have written stays: the whole directory is removed next.
         """
         pidfd = None
         try:
@@ -226,9 +227,10 @@ class ContainerProcesses:
             if pidfd is not None and not _ends(pidfd):
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
             self._bundles.unmount(directory)
-            (directory / RUN_RECORD).unlink(missing_ok=True)
-            for each in list_directory(directory / PERSIST):
-                remove_tree(each)
+            if not is_removed:
+                (directory / RUN_RECORD).unlink(missing_ok=True)
+                for each in list_directory(directory / PERSIST):
+                    remove_tree(each)
         except (CommandFailedError, RequestRefusedError, OSError) as error:
             _log.error("a container cannot be removed: %s", error, extra={"container": container_id})
             return False

@@ -4,7 +4,7 @@ import socket
 from pathlib import Path
 from typing import Final
 
-from beehive.files.durable import replace_soon
+from beehive.files.durable import write_soon
 from beehive.files.reading import read_file
 from modules.runtimes.engine.errors import BadRequestError
 from modules.runtimes.engine.model import Sandbox
@@ -73,15 +73,15 @@ def paths_of(directory: Path) -> tuple[Path, ...]:
 
 
 def write_sandbox_files(sandbox: Sandbox) -> None:
-    """Write the files into the directory of the sandbox. Raises OSError, BadRequestError."""
+    """Write the files into the directory of a new sandbox. Raises OSError, BadRequestError."""
     config = sandbox.config
     is_own = config.linux.security_context.namespace_options.network != cri.NODE
     hostname = (config.hostname if is_own else "") or socket.gethostname()
     texts = (f"{hostname}\n", _HOSTS, resolv_conf(config.dns_config))
-    for name, text in zip(_NAMES, texts, strict=True):
-        path = sandbox.directory / name
-        replace_soon(path, text.encode(), _READABLE)
-        give_to_root(config, path)
+    paths = [f"{sandbox.directory}/{name}" for name in _NAMES]
+    for path, text in zip(paths, texts, strict=True):
+        write_soon(path, text.encode(), _READABLE)
+    give_to_root(config, *paths)
 
 
 def sandbox_files(directory: Path, shm: Path) -> SandboxFiles:

@@ -31,7 +31,7 @@ def mapped_root(config: cri.PodSandboxConfig, namespace: Path | None) -> MappedR
     return MappedRoot(None if namespaces_id() else namespace, mapping.users.host, mapping.groups.host)
 
 
-def give_to_root(config: cri.PodSandboxConfig, *paths: Path) -> None:
+def give_to_root(config: cri.PodSandboxConfig, *paths: str) -> None:
     """Give files to the root of a sandbox, if that is not the machine's. Raises OSError."""
     mapping = user_mapping(config)
     if mapping is not None:

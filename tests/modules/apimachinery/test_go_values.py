@@ -1,12 +1,14 @@
 """The words of Go's readers of times and base64."""
 
 import base64
+import calendar
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.apimachinery.go_values import base64_error, go_text, time_error
+from modules.apimachinery.go_values import USUAL_TIME, base64_error, go_text, time_error
 
 LAYOUT = "2006-01-02T15:04:05Z07:00"
 MICRO = "2006-01-02T15:04:05.000000Z07:00"
@@ -24,6 +26,15 @@ MICRO = "2006-01-02T15:04:05.000000Z07:00"
 )
 def test_a_time(text: str) -> None:
     assert time_error(text) == ""
+
+
+@pytest.mark.parametrize("year", [2024, 2026])
+def test_the_usual_times_are_all_but_those_of_a_leap_day(year: int) -> None:
+    """They are read without a look at the calendar."""
+    days = [(month, day) for month in range(14) for day in range(33)]
+    usual = [each for each in days if re.search(USUAL_TIME, f"{year}-{each[0]:02}-{each[1]:02}T10:00:00Z")]
+    known = [each for each in days if 1 <= each[0] <= 12 and 1 <= each[1] <= calendar.monthrange(2026, each[0])[1]]
+    assert usual == known
 
 
 @pytest.mark.parametrize(

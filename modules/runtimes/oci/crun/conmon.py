@@ -74,8 +74,10 @@ class Conmon:
     def create(self, container: str, directory: Path, log: str, standard: Standard = NO_STREAMS) -> Parent:
         """Create the container whose bundle is in `directory`; it waits for its start. Raises CommandFailedError."""
         self._launcher.expect_move()
+        bundle = directory / BUNDLE
         for name in (_PIDFILE, _CONMON_PIDFILE):
-            (directory / BUNDLE / name).unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(f"{bundle}/{name}")  # noqa: PTH108 - strings: a pod has several such paths
         answering, asked = os.pipe2(os.O_CLOEXEC)
         with contextlib.ExitStack() as stack:
             stack.callback(os.close, answering)
@@ -85,7 +87,7 @@ class Conmon:
                     argv,
                     passed=[asked],
                     environment={"_OCI_SYNCPIPE": str(asked)},
-                    directory=directory / BUNDLE,
+                    directory=bundle,
                     creates=True,
                 )
             except OSError as error:
@@ -97,15 +99,15 @@ class Conmon:
         return _created(answer, directory)
 
     def _argv(self, container: str, directory: Path, log: str, standard: Standard) -> list[str]:
-        bundle = directory / BUNDLE
+        bundle = f"{directory}/{BUNDLE}"
         switches = {"-t": standard.terminal, "-i": standard.stdin, "--leave-stdin-open": not standard.stdin_once}
         return [
             str(self._program),
             *("--api-version", "1", "-c", container, "-u", container, "-n", container),
-            *("-r", str(self._runtime.executable), "-b", str(bundle)),
+            *("-r", str(self._runtime.executable), "-b", bundle),
             *(f"--runtime-arg={option}" for option in self._runtime.options),
-            *("-p", str(bundle / _PIDFILE), "-P", str(bundle / _CONMON_PIDFILE)),
-            *("--persist-dir", str(directory / PERSIST), "--full-attach"),
+            *("-p", f"{bundle}/{_PIDFILE}", "-P", f"{bundle}/{_CONMON_PIDFILE}"),
+            *("--persist-dir", f"{directory}/{PERSIST}", "--full-attach"),
             *("-l", f"k8s-file:{log or os.devnull}", "--log-level", "warning", "--no-sync-log"),
             *(option for option, wanted in switches.items() if wanted),
         ]

@@ -44,8 +44,9 @@ class ReadOnlyProgram:
             if self._refused:
                 return self._program
             try:
-                target = self._directory / f"{self._program.name}-{self._program.stat().st_ino}"
-                if not _is_same(self._program, target):
+                own = self._program.stat()
+                target = self._directory / f"{self._program.name}-{own.st_ino}"
+                if not _is_mounted(own, target):
                     self._mount(target)
             except OSError as error:
                 self._refused = True
@@ -57,7 +58,7 @@ class ReadOnlyProgram:
         """Undo the mounts; with `but_current` only mounts of programs that were replaced. Raises OSError."""
         with self._lock:
             for target in self._directory.glob("*"):
-                if not (but_current and _is_same(self._program, target)):
+                if not (but_current and _is_mounted(self._program.stat(), target)):
                     unmount_all(target)
                     target.unlink()
 
@@ -75,11 +76,10 @@ class ReadOnlyProgram:
         kernel.mount("none", str(target), "none", kernel.MS_REMOUNT | kernel.MS_BIND | flags)
 
 
-def _is_same(program: Path, target: Path) -> bool:
-    """Return whether the program is mounted at a file, and read-only. Raises OSError if there is no program."""
-    own = program.stat()
+def _is_mounted(program: os.stat_result, target: Path) -> bool:
+    """Return whether a program is mounted at a file, and read-only. Raises OSError."""
     try:
         mounted, flags = target.stat(), os.statvfs(target).f_flag
     except FileNotFoundError:
         return False
-    return (own.st_dev, own.st_ino) == (mounted.st_dev, mounted.st_ino) and bool(flags & os.ST_RDONLY)
+    return (program.st_dev, program.st_ino) == (mounted.st_dev, mounted.st_ino) and bool(flags & os.ST_RDONLY)

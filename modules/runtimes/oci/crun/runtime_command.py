@@ -186,15 +186,15 @@ def start_waiting(state: Path) -> bool:
         state: the OCI runtime's directory of the container.
     """
     try:
-        waiting = os.open(state / _WAITING, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        waiting = os.open(f"{state}/{_WAITING}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         if error.errno in (errno.ENXIO, errno.ENOENT):
             return False
         raise
     try:
-        (state / _WAITING).rename(state / _BEGUN)
+        os.rename(f"{state}/{_WAITING}", f"{state}/{_BEGUN}")  # noqa: PTH104 - strings: this is done for each container
         _release(waiting)
-        (state / _BEGUN).unlink()
+        os.unlink(f"{state}/{_BEGUN}")  # noqa: PTH108 - as above
     finally:
         os.close(waiting)
     return True

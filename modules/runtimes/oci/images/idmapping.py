@@ -73,8 +73,10 @@ def id_mapped(paths: Sequence[Path], namespace: Path, directory: Path) -> Iterat
 
 def unmount_mapped(directory: Path) -> None:
     """Undo what `id_mapped` has made below a directory, after an edgecore was killed in it."""
-    for target in directory.glob(f"{_PREFIX}*"):
-        _discard(target)
+    with suppress(FileNotFoundError):
+        for name in os.listdir(directory):  # noqa: PTH208 - strings: nearly always there is none
+            if name.startswith(_PREFIX):
+                _discard(directory / name)
 
 
 def _mount_mapped(path: Path, users: int, target: Path) -> None:

@@ -79,11 +79,13 @@ class RootFilesystems:
             self._copy(image_id, target, is_plain=root is None and not label)
         elif not is_mounted(target):
             layers = self._layers(image_id)
-            for name in ("upper", "work"):
-                (directory / name).mkdir(exist_ok=True)
-            (directory / "upper").chmod(0o755)
+            upper = f"{directory}/upper"
+            for path in (upper, f"{directory}/work"):
+                with suppress(FileExistsError):
+                    os.mkdir(path)  # noqa: PTH102 - strings: this is done for each container
+            os.chmod(upper, 0o755)  # noqa: PTH101, S103 - as above; it is the container's /
             if root is not None:
-                os.chown(directory / "upper", root.uid, root.gid)
+                os.chown(upper, root.uid, root.gid)
             _mount_overlay(layers, target, directory, root, label)
         return target
 
@@ -222,8 +224,9 @@ def _mount_overlay(
             if root is not None and root.namespace is not None:
                 layers = opened.enter_context(id_mapped(layers, root.namespace, target.parent))
             paths = [*layers, *([] if directory is None else [directory])]
-            options = _options([str(path) for path in paths], is_writable=directory is not None)
-            if len(options) > _OPTIONS_LIMIT or not all(_PLAIN.fullmatch(str(path)) for path in paths):
+            names = [str(path) for path in paths]
+            options = _options(names, is_writable=directory is not None)
+            if len(options) > _OPTIONS_LIMIT or not all(map(_PLAIN.fullmatch, names)):
                 named = [_named(path, opened) for path in paths]
                 options = _options(named, is_writable=directory is not None)
             options += f',context="{label}"' if label else ""

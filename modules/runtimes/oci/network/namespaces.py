@@ -142,9 +142,7 @@ class PodNamespaces:
 
         The kernel ends a namespace with the last process in it.
         """
-        directory = self._path(sandbox_id)
-        if directory.exists():
-            _discard(directory)
+        _discard(self._path(sandbox_id))
 
     def pinned(self, sandbox_id: str) -> PinnedNamespaces | None:
         """Return the namespaces of a sandbox, or None, as after a restart of the machine."""
@@ -283,10 +281,12 @@ def _discard(directory: Path) -> None:
     """Unmount the namespaces in a sandbox's directory, and remove it. A part that cannot be removed is logged and
     stays.
     """
-    end_pod_init(directory)
-    leave_control_group(directory)
     try:
-        for name in os.listdir(directory):  # noqa: PTH208 - two of the six that there may be, for most pods
+        names = os.listdir(directory)  # noqa: PTH208 - two of the eight that there may be, for most pods
+        if pod_init.NAMESPACE in names:
+            end_pod_init(directory)
+            leave_control_group(directory)
+        for name in names:
             with contextlib.suppress(OSError):  # not mounted
                 while name in _MOUNTED:
                     unmount(directory / name)

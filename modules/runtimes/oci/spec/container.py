@@ -1,5 +1,6 @@
 """From a CRI container to its config.json."""
 
+import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
@@ -105,7 +106,7 @@ def _check_rootfs(attempt: str, rootfs: Path) -> None:
     """Refuse an image whose mount points are links: crun before 1.28 follows one at /dev out of the container."""
     for name in ("dev", "proc", "sys"):
         try:
-            mode = (rootfs / name).lstat().st_mode
+            mode = os.lstat(f"{rootfs}/{name}").st_mode
         except FileNotFoundError:
             continue
         if not stat.S_ISDIR(mode):

@@ -74,6 +74,24 @@ def test_looks_at_a_process_without_a_handler_are_few(monkeypatch: pytest.Monkey
     assert max(waits) <= min(grace / 6, 1.0)
 
 
+def test_a_status_that_is_longer_than_most_is_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[bytes] = []
+
+    def notices(status: bytes, _number: int) -> bool:
+        seen.append(status)
+        return True
+
+    monkeypatch.setattr("modules.runtimes.oci.first_process._USUAL_STATUS", 100)
+    monkeypatch.setattr("modules.runtimes.oci.first_process.notices", notices)
+    first = FirstProcess.of(os.getpid(), "no group", os.getppid())
+    assert first is not None
+    try:
+        first.await_notice(signal.SIGTERM, threading.Event(), 1.0)
+    finally:
+        first.close()
+    assert b"SigCgt" in seen[0]
+
+
 def test_a_process_that_cannot_be_looked_at_is_not_held() -> None:
     """At the start of an edgecore it is tried again; the descriptor would stay."""
 
