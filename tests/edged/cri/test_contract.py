@@ -153,6 +153,8 @@ def test_a_container_keeps_its_configuration(pods: Pods, client: ContainerRuntim
         assert seen.image_ref
     assert listed.pod_sandbox_id == pod.id
     assert status.log_path == str(pod.log())
+    (stats,) = client.list_container_stats(pb.ContainerStatsFilter(id=container))
+    assert (stats.attributes.id, stats.attributes.metadata) == (container, config.metadata)
 
 
 def test_the_name_of_a_container_is_taken_in_its_pod(pods: Pods) -> None:
