@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from http import HTTPStatus
 
+from beehive.module import Module
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.client.kube_client import KubeClient
 from modules.cloud.coordination.lease_keeper import LeaseListener
@@ -24,7 +25,6 @@ from modules.cloud.edgecontroller.node_connections import NodeConnections
 from modules.cloud.edgecontroller.node_machine import ConfirmDeletion, Disappeared, ForCluster, RestoreMissed
 from modules.cloud.edgecontroller.state.object_sync_import import Imported, ObjectSyncImport
 from modules.cloud.edgecontroller.state.stored_states import StoredStates
-from modules.cloud.edgecontroller.turns import TurnModule
 from modules.cloud.storage.transactions import Transactions
 
 
@@ -55,7 +55,7 @@ class ClusterClient:
     def __init__(
         self,
         cluster: RemoteCluster,
-        module: TurnModule,
+        module: Module,
         transactions: Transactions,
         loaded: Callable[[], None],
         *,
