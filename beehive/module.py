@@ -267,9 +267,8 @@ class Module(Actor):
                     take(item)
                 else:
                     self.__handle_other(item)
-                if (is_full is not None and is_full()) or (
-                    (self.__batch or self.__ends_turn) and (inbox.empty() or self.__is_long_batch())
-                ):
+                ends = (self.__batch or self.__ends_turn) and (inbox.empty() or self.__is_long_batch())
+                if ends or (is_full is not None and is_full()):
                     self.__end_batch()
             except FAILURES as error:
                 self.__fail(error, item)

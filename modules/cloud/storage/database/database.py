@@ -185,6 +185,8 @@ class Database:
         """The driver's own connection of the last one."""
         self._kept: Connection | None = None
         """The connection between two transactions: one from the pool costs more than a transaction without a write."""
+        self._commits_elsewhere = 0
+        """SQLite's number for them at the last look."""
         self._seen = 0
         """The revision up to which all changes are known; negative after a rollback, when more may be known than is
         stored.
@@ -243,6 +245,19 @@ class Database:
             raise self._error("begin a transaction", error) from error
         self._seen = pulled.version
         return pulled
+
+    def may_have_changed(self) -> bool:
+        """Return whether others may have written since the last look. SQLite counts their commits for each connection,
+        and tells that without the lock.
+        """
+        if not self._keeps_connection or self._kept is None or self._seen <= 0:
+            return True
+        before = self._commits_elsewhere
+        try:
+            (self._commits_elsewhere,) = self._driver.execute("PRAGMA data_version").fetchone()
+        except self._beginning.errors:  # a transaction reports it
+            return True
+        return self._commits_elsewhere != before
 
     def changes_elsewhere(self, reader: ObjectReader | None = None) -> RemoteChanges | None:
         """Return the changes of other cloudcores since the last look, without a transaction of its own: with every
