@@ -48,7 +48,11 @@ class JsonDecoder(Generic[T]):
         """Return the value. Raises msgspec.DecodeError; its ValidationError has the path."""
         if len(text) > LEVELS:  # each level has a byte
             plain = bytes(text) if isinstance(text, memoryview | msgspec.Raw) else text
-            if isinstance(plain, str) or plain.count(b"[") + plain.count(b"{") > LEVELS:
+            if isinstance(plain, str):
+                brackets = plain.count("[") + plain.count("{")
+            else:
+                brackets = plain.count(b"[") + plain.count(b"{")
+            if brackets > LEVELS:
                 check_nesting(plain, DeepJsonError)
         try:
             decoded: T = self._decode(text)

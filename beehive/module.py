@@ -32,6 +32,10 @@ A = TypeVar("A", bound=Actor)
 _log = logging.getLogger(__name__)
 
 
+def _nothing() -> None:
+    """Do nothing."""
+
+
 class Module(Actor):
     """Base class of modules: actors with a name, a group and handlers, which exchange messages only.
 
@@ -90,6 +94,10 @@ class Module(Actor):
         self.__batch_ends_at = 0.0
         """Monotonic seconds when `batch_seconds` are over."""
         self.__ending_batch = False
+        self.__ends_turn = False
+        """Whether the end of a batch was asked for."""
+        self.__before_end: list[Callable[[], None]] = []
+        """What is called before it."""
         self.__failure: BaseException | None = None
 
     @cached_property
@@ -170,6 +178,19 @@ class Module(Actor):
         """
         self.__continue(Continuation(self, function, None, name, since))
 
+    def end_turn_soon(self, first: Callable[[], None] | None = None) -> None:
+        """Have `on_batch_end` called after the items that wait, also outside a batch of messages: answers, timers and
+        `call_soon` are in none. It is called from this module's thread.
+
+        Args:
+            first: called once before that; None: nothing is.
+        """
+        if not self.__batch and not self.__ends_turn:
+            self.__begin_batch()
+        self.__ends_turn = True
+        if first is not None:
+            self.__before_end.append(first)
+
     def start_actor(self, actor_class: type[A], *args: Any, name: str = "", **kwargs: Any) -> pykka.ActorRef[A]:
         """Start an actor that stops with this module, and whose failure is the module's."""
         children, number = self.__children, next(self.__numbers)
@@ -237,6 +258,7 @@ class Module(Actor):
             self.__fail(error)
         else:
             self.slot.started(ready=not self.announces_readiness)
+            self.__take_turn()
 
     def _actor_loop_running(self) -> None:
         inbox, stopped = self.__inbox, self.actor_stopped
@@ -250,7 +272,8 @@ class Module(Actor):
                     take(item)
                 else:
                     self.__handle_other(item)
-                if (is_full is not None and is_full()) or (self.__batch and (inbox.empty() or self.__is_long_batch())):
+                ends = (self.__batch or self.__ends_turn) and (inbox.empty() or self.__is_long_batch())
+                if ends or (is_full is not None and is_full()):
                     self.__end_batch()
             except FAILURES as error:
                 self.__fail(error, item)
@@ -270,10 +293,14 @@ class Module(Actor):
         hive.handled(self.name, delivery, begin)
 
     def __handle_batched(self, delivery: Delivery) -> None:
-        if not self.__batch and self.batch_seconds:
-            self.__batch_ends_at = self.__monotonic() + self.batch_seconds
+        if not self.__batch and not self.__ends_turn:
+            self.__begin_batch()
         self.__handle(delivery)
         self.__batch.append(delivery)
+
+    def __begin_batch(self) -> None:
+        if self.batch_seconds:
+            self.__batch_ends_at = self.__monotonic() + self.batch_seconds
 
     def __is_long_batch(self) -> bool:
         if len(self.__batch) >= self.batch_limit:
@@ -315,12 +342,22 @@ class Module(Actor):
 
     def __end_batch(self) -> None:
         self.__ending_batch = True
+        self.__ends_turn = False
+        before, self.__before_end = self.__before_end, []
+        for function in before:
+            function()
         self.on_batch_end()
         self.__ending_batch = False
         self.__batch.clear()
+        self.__take_turn()
+
+    def __take_turn(self) -> None:
+        """Wake the loop for the end of a turn that was asked for outside of its items."""
+        if self.__ends_turn:
+            self.call_soon(_nothing)
 
     def _stop(self) -> None:
-        if self.__batch:
+        if self.__batch or self.__ends_turn:
             self.__end_batch()
         super()._stop()
 

@@ -42,7 +42,7 @@ def test_the_first_step_that_is_wrong_is_named(steps: list[Step], calls: list[St
 
 
 def test_every_actor_is_on_the_page() -> None:
-    """Each public class that derives from `Actor`, `Module` or edgecontroller's `TurnModule`."""
+    """Each public class that derives from `Actor` or `Module`."""
     named = {row.cells[0].strip("`") for row in tables(PAGE.read_text()) if row.head[0] == "actor"}
     assert named == _actors()
 
@@ -62,7 +62,7 @@ def test_every_package_is_on_the_page() -> None:
 
 
 def _actors() -> set[str]:
-    bases = {"Actor", "Module", "TurnModule"}
+    bases = {"Actor", "Module"}
     found: set[str] = set()
     for package in PACKAGES:
         for file in (REPOSITORY / package).rglob("*.py"):

@@ -26,7 +26,7 @@ from typing import Any, Final, NamedTuple
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.go_values import go_text
 from modules.apimachinery.kinds import JsonObject
-from modules.apimachinery.merge_schema import MERGE, REPLACE, MergeField, MergeSchema
+from modules.apimachinery.merge_schema import MERGE, PLAIN, REPLACE, MergeField, MergeSchema
 
 _PATCH: Final = "$patch"
 _RETAIN_KEYS: Final = "$retainKeys"
@@ -52,7 +52,7 @@ def merge_strategic(original: JsonObject, patch: JsonObject, schema: MergeSchema
     result = _retained(original, patch) if _RETAIN_KEYS in patch else dict(original)
     ordered = set[str]()
     for key, order in patch.items():
-        if key.startswith(_ORDER):
+        if key[:1] == "$" and key.startswith(_ORDER):
             name = _named_by(key, "setElementOrder")
             ordered.add(name)
             _merge_ordered(result, patch, name, _list_of(order), schema.field(name))
@@ -67,7 +67,8 @@ def merge_strategic(original: JsonObject, patch: JsonObject, schema: MergeSchema
         if value is None:
             result.pop(name, None)
         elif name in result and type(result[name]) is type(value):
-            result[name] = _merged(result[name], value, schema.field(name), removes=removes)
+            field = schema.fields.get(name) or schema.values or PLAIN
+            result[name] = _merged(result[name], value, field, removes=removes)
         elif _has_directive(value) and not removes:
             result.pop(name, None)
         elif not removes:
@@ -136,12 +137,12 @@ def _retained(original: JsonObject, patch: JsonObject) -> JsonObject:
 
 def _merge_ordered(result: JsonObject, patch: JsonObject, name: str, order: list[Any], field: MergeField) -> None:
     """Merge the patch's elements of a list, if there are any, into the result, in the order of a directive."""
-    old = _list_of(result[name]) if name in result else None
-    new = _list_of(patch[name]) if name in patch else None
-    alike = None if old is None or new is None else _merged_alike(old, new, field)
-    if alike is not None and _texts_of(order, field.merge_key) == _texts_of(alike, field.merge_key):
+    old, new = result.get(name), patch.get(name)
+    if type(old) is list and type(new) is list and (alike := _merged_alike(old, new, field, order)) is not None:
         result[name] = alike
         return
+    old = _list_of(old) if name in result else None
+    new = _list_of(new) if name in patch else None
     _check_order(new or [], order, field.merge_key)
     if old is None and new is None:
         return
@@ -244,28 +245,32 @@ def _merged_list(old: list[Any], new: list[Any], field: MergeField) -> _Elements
     return _Elements(_arranged(_Elements(merged, kept), elements, key), merged[: len(old)])
 
 
-def _merged_alike(old: list[Any], new: list[Any], field: MergeField) -> list[Any] | None:
-    """Return a list merged with a patch's list that has the same elements in the same order and no directive, as the
-    conditions of most statuses; None for other lists.
+def _merged_alike(
+    old: list[Any], new: list[Any], field: MergeField, order: list[Any] | None = None
+) -> list[Any] | None:
+    """Return a list merged with a patch's list that has the same elements in the same order, which is that of a
+    directive as well, and no directive, as the conditions of most statuses; None for other lists.
     """
-    if field.strategy != MERGE or not field.merge_key or len(old) != len(new):
+    merge_key = field.merge_key
+    if field.strategy != MERGE or not merge_key or len(old) != len(new):
         return None
-    keys = _texts_of(new, field.merge_key)
-    if not keys or keys != _texts_of(old, field.merge_key) or len({*keys}) != len(keys):
+    if {*map(type, old), *map(type, new), *map(type, order or ())} != {dict}:
         return None
-    if any(map(contains, new, repeat(_PATCH))):
+    key_of = methodcaller("get", merge_key)
+    keys = [*map(key_of, new)]
+    if {*map(type, keys)} != {str} or keys != [*map(key_of, old)] or len({*keys}) != len(keys):
         return None
-    return [
-        each if _changes_nothing(part, each) else merge_strategic(each, part, field.schema)
-        for each, part in zip(old, new, strict=True)
-    ]
-
-
-def _changes_nothing(part: JsonObject, old: JsonObject) -> bool:
-    """Return whether it is certain that a patch's element leaves an element as it is: then nobody has to look at it."""
-    values = part.values()
-    is_same = [*map(old.get, part)] == [*values] and {*map(type, values)} <= _COMPARABLE
-    return is_same and "$" not in "".join(part) and None not in old.values()
+    if (order is not None and keys != [*map(key_of, order)]) or any(map(contains, new, repeat(_PATCH))):
+        return None
+    merged = []
+    for each, part in zip(old, new, strict=True):
+        values = part.values()
+        is_same = [*map(each.get, part)] == [*values] and {*map(type, values)} <= _COMPARABLE
+        if is_same and "$" not in "".join(part) and None not in each.values():  # nobody has to look at it
+            merged.append(each)
+        else:
+            merged.append(merge_strategic(each, part, field.schema))
+    return merged
 
 
 def _removed(new: list[JsonObject], merge_key: str) -> tuple[set[Hashable], bool]:
@@ -411,11 +416,14 @@ def _stored(value: Any) -> Any:
     when they decode it.
     """
     if isinstance(value, dict):
-        return {
-            key: member if type(member) in _PLAIN else _stored(member) for key, member in value.items()
-            if member is not None and not (key[:1] == "$" and _is_directive(key))
-        }  # fmt: skip
-    return [_stored(each) for each in value] if isinstance(value, list) else value
+        kept = {}
+        for key, member in value.items():
+            if member is not None and not (key[:1] == "$" and _is_directive(key)):
+                kept[key] = member if type(member) in _PLAIN else _stored(member)
+        return kept
+    if isinstance(value, list):
+        return [*map(_stored, value)]
+    return value
 
 
 def _is_directive(key: str) -> bool:

@@ -447,6 +447,29 @@ def test_a_batch_ends_at_its_limit_and_when_the_inbox_is_empty(log: Log) -> None
         assert log.entries == [(0, 1, 2), (3, 4, 5), (6,)]
 
 
+class Asking(Batching):
+    """Asks for the end of a turn at its start, in a call, and at the end of the first turn."""
+
+    def on_start(self) -> None:
+        self.end_turn_soon(lambda: self.pending.append("start"))
+
+    def on_batch_end(self) -> None:
+        if not self.log.entries:
+            self.call_soon(lambda: self.end_turn_soon(lambda: self.pending.append("call")))
+            self.end_turn_soon(lambda: self.pending.append("end"))
+        super().on_batch_end()
+
+
+def test_a_turn_ends_when_it_is_asked_for_outside_of_messages(log: Log) -> None:
+    """At the start, by a call, and during the end of another turn: each is followed by a commit."""
+    with Harness() as bee:
+        bee.add(Asking, log)
+        bee.start()
+        bee.settle()
+        assert log.entries[0] == ("start",)
+        assert sorted(map(str, committed(log))) == ["call", "end", "start"]
+
+
 def test_a_stop_commits_handled_messages(log: Log) -> None:
     """The stop may come before the inbox was seen empty; what comes behind it is not handled."""
     bee = Harness()

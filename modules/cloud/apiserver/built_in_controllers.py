@@ -38,6 +38,7 @@ class OrphanedPods(Reconciler):
     name = "pod-garbage-collector-controller"
     kinds = (_POD.key_name,)
     is_of_statuses = False
+    is_due = False
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

@@ -23,6 +23,8 @@ class Reconciler:
     """The kinds whose changes it handles; None: all."""
     is_of_statuses: bool = True
     """Whether a change of nothing but a pod's status may concern it."""
+    is_due: bool = True
+    """Whether `reconcile` may have something to do; a reconciler that does not keep it is always asked."""
 
     def load(self) -> None:
         """Take over the objects when the API server starts, and have all of them reconciled."""
@@ -80,20 +82,19 @@ class OwnChanges(Reconciler):
         self.kinds = kinds
         self._concerns = concerns
         self._work = work
-        self._is_due = True
 
     def handle_own(self, event: ObjectEvent) -> None:
         """Note whether the work is due."""
-        if not self._is_due:
-            self._is_due = self._concerns(event)
+        if not self.is_due:
+            self.is_due = self._concerns(event)
 
     def reset(self) -> None:
         """Have the work done again."""
-        self._is_due = True
+        self.is_due = True
 
     def reconcile(self, attempt: Attempt, *, is_turn: bool) -> bool:  # noqa: ARG002 - it is done in one part
         """Do the work if it is due."""
-        if self._is_due:
-            self._is_due = False
+        if self.is_due:
+            self.is_due = False
             attempt(self._work)
         return False

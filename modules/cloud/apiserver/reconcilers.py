@@ -178,7 +178,7 @@ class Reconcilers:
         is_turn, self._is_turn = self._is_turn, False
         has_rest = False
         for place, each in enumerate(self._all):
-            if place in self._resting:
+            if not each.is_due or place in self._resting:
                 continue
             try:
                 has_rest = each.reconcile(attempt, is_turn=is_turn) or has_rest

@@ -64,6 +64,9 @@ class ModuleThread(Protocol):
     def after(self, seconds: float, function: Callable[[], None]) -> Timer:
         """Call a function later; from the module's thread."""
 
+    def end_turn_soon(self, first: Callable[[], None]) -> None:
+        """Call a function when the module has handled what waits; from its thread."""
+
 
 class Handover:
     """The calls of functions on a module's thread, in order. Calls that come before their turn share an item of its
@@ -129,7 +132,7 @@ class KubeClient:
         """The lane of each call in flight, and when it was sent, by number."""
         self._timer: Timer | None = None
         self._sends_soon = False
-        """Whether the sending of collected calls is in the module's inbox."""
+        """Whether the collected calls are sent at the end of the module's turn."""
         self._effects: deque[LaneEffect] = deque()
         self._is_carrying_out = False
         self._watches: list[_Watch] = []
@@ -225,7 +228,7 @@ class KubeClient:
         self._api.call(effect.call, partial(self._hand_over, effect.number))
         if self._api.collects and not self._sends_soon:
             self._sends_soon = True
-            self._thread.call_soon(self._send)
+            self._thread.end_turn_soon(self._send)
 
     def _send(self) -> None:
         """Send the calls of this turn together."""

@@ -13,11 +13,11 @@ KubeEdge's ObjectSyncs, before it can know of other cloudcores, and takes them o
 
 from collections.abc import Callable
 
+from beehive.module import Module
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.coordination.lease_keeper import LeaseKeeper, Perform
 from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.edgecontroller.cluster.client import ClusterClient
-from modules.cloud.edgecontroller.turns import TurnModule
 
 
 class Duties:
@@ -35,7 +35,7 @@ class Duties:
         self,
         settings: LeaseSettings | None,
         identity: str,
-        module: TurnModule,
+        module: Module,
         known: KnownCloudcores,
         perform: Perform,
     ) -> None:

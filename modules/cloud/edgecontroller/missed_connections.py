@@ -4,8 +4,8 @@ from typing import Final, Protocol
 
 from beehive.errors import BeehiveError
 from beehive.message import Message
+from beehive.module import Module
 from beehive.names import ModuleName, Operation
-from modules.cloud.edgecontroller.turns import TurnModule
 from modules.cloud.messages import NODES, NODES_RESOURCE, ConnectEvent, NodeConnection
 from modules.cloud.storage.database.database import Database
 
@@ -38,7 +38,7 @@ class MissedConnections:
         database: knows the connections that edgecontroller knows.
     """
 
-    def __init__(self, module: TurnModule, told: ConnectionHandler, database: Database) -> None:
+    def __init__(self, module: Module, told: ConnectionHandler, database: Database) -> None:
         self._module = module
         self._told = told
         self._database = database

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from beehive.delivery import OverflowPolicy
 from beehive.handlers import handles
 from beehive.message import Message
+from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation, ResourceType
 from beehive.resource import Side
 from beehive.slot import State
@@ -37,7 +38,6 @@ from modules.cloud.edgecontroller.missed_connections import MissedConnections
 from modules.cloud.edgecontroller.node_connections import NodeConnections
 from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs
 from modules.cloud.edgecontroller.state.stored_states import StoredStates
-from modules.cloud.edgecontroller.turns import TurnModule
 from modules.cloud.edgecontroller.upstream import nodes as upstream_nodes
 from modules.cloud.edgecontroller.upstream.api_callers import ApiCallers
 from modules.cloud.edgecontroller.upstream.controller import UpstreamController
@@ -71,7 +71,7 @@ Refuse = Callable[[Message, ApiError], None]
 """Answers the sender of a message that cannot be handled."""
 
 
-class EdgeController(TurnModule):
+class EdgeController(Module):
     """The module that answers the upstream messages of nodes, and sends nodes the objects that they need.
 
     It also makes the API calls of dynamiccontroller, devicecontroller and the router, and `control`'s calls about a

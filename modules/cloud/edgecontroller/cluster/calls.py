@@ -6,13 +6,13 @@ from typing import Final
 
 import msgspec
 
+from beehive.module import Module
 from modules.cloud.client.call_requests import CallError, failure
 from modules.cloud.client.calls import DOCUMENT, JSON_PATCH, Answered, ApiCall, ApiResult, is_write
 from modules.cloud.client.kube_client import CallEnd, KubeClient
 from modules.cloud.client.lane_calls import CallAnswered, CallFailed, CallSuperseded, LaneFull, RequestLane
 from modules.cloud.edgecontroller.cluster import as_the_node
 from modules.cloud.edgecontroller.cluster.remote_cluster import RemoteCluster
-from modules.cloud.edgecontroller.turns import TurnModule
 from modules.cloud.object_writes import node_user
 
 _LANES: Final = {
@@ -33,7 +33,7 @@ class ClusterCalls:
         module: edgecontroller.
     """
 
-    def __init__(self, cluster: RemoteCluster, module: TurnModule) -> None:
+    def __init__(self, cluster: RemoteCluster, module: Module) -> None:
         self._cluster = cluster
         self._module = module
         self._client: KubeClient | None = None

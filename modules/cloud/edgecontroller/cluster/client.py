@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from http import HTTPStatus
 
+from beehive.module import Module
 from modules.apimachinery.kinds import ObjectKey, uid_of
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.client.kube_client import KubeClient
@@ -26,7 +27,6 @@ from modules.cloud.edgecontroller.node_connections import NodeConnections
 from modules.cloud.edgecontroller.node_machine import ConfirmDeletion, Disappeared, ForCluster, RestoreMissed
 from modules.cloud.edgecontroller.state.object_sync_import import Imported, ObjectSyncImport
 from modules.cloud.edgecontroller.state.stored_states import StoredStates
-from modules.cloud.edgecontroller.turns import TurnModule
 from modules.cloud.storage.transactions import Transactions
 
 
@@ -57,7 +57,7 @@ class ClusterClient:
     def __init__(
         self,
         cluster: RemoteCluster,
-        module: TurnModule,
+        module: Module,
         transactions: Transactions,
         loaded: Callable[[], None],
         *,

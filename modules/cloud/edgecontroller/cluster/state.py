@@ -6,6 +6,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
+from beehive.module import Module
 from modules.apimachinery.kinds import JsonObject, version_of
 from modules.apimachinery.printing.fields import text_at
 from modules.cloud.client.calls import Answered, ApiCall, ApiResult, CallSender
@@ -14,7 +15,6 @@ from modules.cloud.edgecontroller.node_connections import NodeConnections
 from modules.cloud.edgecontroller.state import node_states
 from modules.cloud.edgecontroller.state.node_states import API_VERSION, PLURAL
 from modules.cloud.edgecontroller.state.stored_states import StoredStates
-from modules.cloud.edgecontroller.turns import TurnModule
 from modules.cloud.storage.object_sync import Epoch, Holder, NodeState, ObjectSync
 from modules.cloud.storage.transactions import Transactions
 
@@ -57,7 +57,7 @@ class ClusterState:
         self,
         cluster: RemoteCluster,
         api: CallSender,
-        module: TurnModule,
+        module: Module,
         transactions: Transactions,
         connections: NodeConnections,
         states: StoredStates,

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import msgspec
 
+from beehive.module import Module
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, kind_named, uid_of, version_of
 from modules.cloud.client.calls import ApiCall, ApiResult, CallSender
 from modules.cloud.client.reflector.observations import ObservedObject
 from modules.cloud.edgecontroller.downstream.controller import DownstreamController
 from modules.cloud.edgecontroller.mirror.mirrored_bodies import MirroredBodies
 from modules.cloud.edgecontroller.mirror.reflectors import Reflectors
-from modules.cloud.edgecontroller.turns import TurnModule
 
 _PAUSE: Final = 1.0
 """Seconds before a read that has failed is repeated."""
@@ -47,7 +47,7 @@ class MissingBodies:
         downstream: DownstreamController,
         api: CallSender,
         reflectors: Reflectors,
-        module: TurnModule,
+        module: Module,
         *,
         is_embedded: bool,
     ) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from beehive.module import Module
 from modules.apimachinery.kinds import Kind, ObjectKey, kind_named
 from modules.cloud.client.kube_client import KubeClient, News
 from modules.cloud.client.reflector.effects import Added, Deleted, EpochChanged, Modified, Refused, Synced
@@ -17,7 +18,6 @@ from modules.cloud.edgecontroller.mirror.ended_pods import EndedPods
 from modules.cloud.edgecontroller.mirror.held_devices import HeldDevices
 from modules.cloud.edgecontroller.mirror.mirror import Mirror
 from modules.cloud.edgecontroller.state.epochs import Epochs
-from modules.cloud.edgecontroller.turns import TurnModule
 from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.transactions import Transactions
 
@@ -58,7 +58,7 @@ class Reflectors:
     def __init__(
         self,
         mirror: Mirror,
-        module: TurnModule,
+        module: Module,
         transactions: Transactions,
         downstream: DownstreamController,
         epochs: Epochs,

@@ -1,7 +1,7 @@
 """Reading the changes of objects that the database keeps."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Connection, func, select
 
@@ -13,25 +13,18 @@ from modules.cloud.storage.stored_changes import StoredHistory
 _ROWS = 16
 """Rows that are in memory at a time while they are read."""
 _TYPES = frozenset(EventType)
+_KEPT = changes.c
+KEPT: Final = select(
+    _KEPT.revision, _KEPT.kind, _KEPT.namespace, _KEPT.name, _KEPT.type, _KEPT.body, _KEPT.old
+).order_by(_KEPT.revision)
+"""The kept changes, in order."""
 
 
-def changes_after(connection: Connection, revision: int) -> list[StoredChange] | None:
-    """Return the kept changes after a revision, in order; None if a row cannot be read."""
-    columns = changes.c
-    query = select(
-        columns.revision, columns.kind, columns.namespace, columns.name, columns.type, columns.body, columns.old
-    )
-    rows = connection.execute(
-        query.where(columns.revision > revision).order_by(columns.revision), execution_options={"yield_per": _ROWS}
-    )
+def changes_in(rows: Iterable[Iterable[Any]]) -> list[StoredChange] | None:
+    """Return the changes in rows of `KEPT`; None if a row cannot be read."""
     found = [_change_of(row) for row in rows]
     read = [change for change in found if change is not None]
     return read if len(read) == len(found) else None
-
-
-def has_gap_after(connection: Connection, revision: int) -> bool:
-    """Return whether changes after a revision are not kept: the disk was full, or the history has grown too long."""
-    return connection.execute(select(history.c.kind).where(history.c.began > revision).limit(1)).first() is not None
 
 
 def stored_history(connection: Connection, revision: int) -> StoredHistory:
@@ -44,7 +37,7 @@ def stored_history(connection: Connection, revision: int) -> StoredHistory:
         connection: in a transaction.
         revision: the newest one.
     """
-    kept, began = changes_after(connection, 0), {"": revision}
+    kept, began = changes_in(connection.execute(KEPT, execution_options={"yield_per": _ROWS})), {"": revision}
     if kept is None:
         return StoredHistory([], began)
     began |= {

@@ -13,13 +13,13 @@ from sqlalchemy.exc import SQLAlchemyError
 from beehive.decoding import decode_json
 from beehive.turns import Turns
 from modules.apimachinery.kinds import JsonObject, ObjectKey
-from modules.cloud.storage.database.change_rows import changes_after, has_gap_after, stored_history
+from modules.cloud.storage.database.change_rows import changes_in, stored_history
 from modules.cloud.storage.database.damage import ADVICE, is_damaged, prepare_and_repair
 from modules.cloud.storage.database.engine import make_engine, shown, truncate_log, url_of
 from modules.cloud.storage.database.errors import DatabaseError, FullError
 from modules.cloud.storage.database.meter import TransactionMeter
 from modules.cloud.storage.database.pending import PendingWrites
-from modules.cloud.storage.database.queries import Beginning, Queries, Query
+from modules.cloud.storage.database.queries import OBJECTS, Beginning, Queries, Query
 from modules.cloud.storage.database.room import Room
 from modules.cloud.storage.database.rows import RowWriter, forget_deletions
 from modules.cloud.storage.database.tables import (
@@ -185,6 +185,8 @@ class Database:
         """The driver's own connection of the last one."""
         self._kept: Connection | None = None
         """The connection between two transactions: one from the pool costs more than a transaction without a write."""
+        self._commits_elsewhere = 0
+        """SQLite's number for them at the last look."""
         self._seen = 0
         """The revision up to which all changes are known; negative after a rollback, when more may be known than is
         stored.
@@ -243,6 +245,19 @@ class Database:
             raise self._error("begin a transaction", error) from error
         self._seen = pulled.version
         return pulled
+
+    def may_have_changed(self) -> bool:
+        """Return whether others may have written since the last look. SQLite counts their commits for each connection,
+        and tells that without the lock.
+        """
+        if not self._keeps_connection or self._kept is None or self._seen <= 0:
+            return True
+        before = self._commits_elsewhere
+        try:
+            (self._commits_elsewhere,) = self._driver.execute("PRAGMA data_version").fetchone()
+        except self._beginning.errors:  # a transaction reports it
+            return True
+        return self._commits_elsewhere != before
 
     def changes_elsewhere(self, reader: ObjectReader | None = None) -> RemoteChanges | None:
         """Return the changes of other cloudcores since the last look, without a transaction of its own: with every
@@ -577,9 +592,9 @@ class Database:
 
     def _changes(self, connection: Connection, version: int, reader: ObjectReader, *, complete: bool) -> RemoteChanges:
         rows = self._changed_objects(connection, complete=complete) if self._stores_objects else ()
-        is_later = self._stores_objects and not complete
-        kept = changes_after(connection, self._seen) if is_later else []
-        has_gap = kept is None or (is_later and has_gap_after(connection, self._seen))
+        is_later, queries = self._stores_objects and not complete, self._queries
+        kept = changes_in(queries.changes.rows(connection, seen=self._seen)) if is_later else []
+        has_gap = kept is None or (is_later and bool(queries.gaps.rows(connection, seen=self._seen)))
         changes = kept or []
         known = {change.key: change.version for change in changes if change.body is not None}
         found: list[tuple[ObjectKey, JsonObject | None]] = []
@@ -610,9 +625,9 @@ class Database:
         return other_began_at > 0 and is_earlier(other_began_at, self.connected[node].began_at)
 
     def _changed_objects(self, connection: Connection, *, complete: bool) -> Iterable[Any]:
-        query = select(objects.c.kind, objects.c.namespace, objects.c.name, objects.c.revision, objects.c.body)
-        query = query.where(objects.c.body.is_not(None)) if complete else query.where(objects.c.revision > self._seen)
-        return connection.execute(query.order_by(objects.c.revision), execution_options={"yield_per": _ROWS})
+        if not complete:
+            return self._queries.objects.rows(connection, seen=self._seen)
+        return connection.execute(OBJECTS.where(objects.c.body.is_not(None)), execution_options={"yield_per": _ROWS})
 
     def _write(self, connection: Connection, version: int) -> None:
         self._writer.write(self._driver, self._transaction, version, self.cloudcore)

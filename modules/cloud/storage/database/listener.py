@@ -31,9 +31,10 @@ def poll_for_changes(module: Module, database: Database, poll: Callable[[], None
     """Call a function of a module now and then, and when another cloudcore notifies it, if there can be others."""
     if not database.shared:
         return
-    listens = can_listen(database.engine)
-    module.every(_POLL_PERIOD_WITH_NOTIFICATIONS if listens else _POLL_PERIOD, poll)
-    if listens:
+    if not can_listen(database.engine):
+        module.every(_POLL_PERIOD, lambda: poll() if database.may_have_changed() else None)
+    else:
+        module.every(_POLL_PERIOD_WITH_NOTIFICATIONS, poll)
         looks = Looks(module.call_soon, poll)
         started = module.start_actor(DatabaseListener, database.engine, database.cloudcore, looks.ask)
         started.tell(Listen())

@@ -5,8 +5,22 @@ from typing import Any, Final
 from sqlalchemy import Connection, Dialect, Select, bindparam, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from modules.cloud.storage.database.tables import epochs, node_states, object_syncs, sessions, state
+from modules.cloud.storage.database.change_rows import KEPT
+from modules.cloud.storage.database.tables import (
+    changes,
+    epochs,
+    history,
+    node_states,
+    object_syncs,
+    objects,
+    sessions,
+    state,
+)
 
+OBJECTS: Final = select(
+    objects.c.kind, objects.c.namespace, objects.c.name, objects.c.revision, objects.c.body
+).order_by(objects.c.revision)
+"""The objects, in the order of their last changes; one without a body is deleted."""
 BEGIN = "BEGIN IMMEDIATE"
 """How a transaction of SQLite begins: with the only lock."""
 
@@ -80,7 +94,7 @@ class Query:
 
 
 class Queries:
-    """The rows that each connection of a node reads, and the claims of other cloudcores.
+    """The rows that each connection of a node reads, and what others have written after a revision, `seen`.
 
     Args:
         dialect: of the database.
@@ -95,3 +109,7 @@ class Queries:
         self.epoch = Query(select(epochs.c.epoch, epochs.c.newest), dialect)
         later = select(claims.node, claims.cloudcore, claims.connected_at, claims.connected_at_ms, claims.revision)
         self.claims = Query(later.where(claims.revision > bindparam("seen")), dialect)
+        self.changes = Query(KEPT.where(changes.c.revision > bindparam("seen")), dialect)
+        self.gaps = Query(select(history.c.kind).where(history.c.began > bindparam("seen")), dialect)
+        """The kinds with changes that are not kept: the disk was full, or the history has grown too long."""
+        self.objects = Query(OBJECTS.where(objects.c.revision > bindparam("seen")), dialect)

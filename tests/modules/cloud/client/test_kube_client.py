@@ -39,6 +39,9 @@ class Thread:
     def call_soon(self, function: Callable[[], None]) -> None:
         self.waiting.append(function)
 
+    def end_turn_soon(self, first: Callable[[], None]) -> None:
+        self.waiting.append(first)
+
     def after(self, seconds: float, function: Callable[[], None]) -> Timer:
         return self.clock.after(seconds, function)
 

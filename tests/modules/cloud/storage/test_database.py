@@ -1000,6 +1000,16 @@ def test_tables_and_indexes_are_created_and_missing_ones_added(url: str) -> None
         assert {name: found for name, found in rows.items() if found} == first
 
 
+def test_nobody_takes_the_lock_of_sqlite_to_look_for_nothing(tmp_path: Path) -> None:
+    with Cloud(str(tmp_path / "cloud.db"), "a") as one, Cloud(str(tmp_path / "cloud.db"), "b") as other:
+        other.apply(secret())
+        other.database.may_have_changed()
+        assert not other.database.may_have_changed()
+        one.apply(pod())
+        assert other.database.may_have_changed()
+        assert not other.database.may_have_changed(), "it has been told"
+
+
 on_postgresql = pytest.mark.parametrize("url", [pytest.param("postgresql", marks=needs_postgresql)], indirect=True)
 
 
