@@ -37,6 +37,7 @@ from tests.modules.processes.edgecore.upgrade.releases import (
     GOOD,
     KEY,
     NEVER_CONNECTS,
+    journal_of,
     make_bundle,
 )
 from tests.packaging.bundle import public_key
@@ -120,8 +121,7 @@ class InstalledNode:
         """Kill the updater and the node, and write the end of the change that was under way."""
         self.kill_all()
         change = self.changes[what]
-        journal = change.journal()
-        assert journal is not None
+        journal = journal_of(change)
         change.finish(journal, Phase.COMMITTED)
 
     def restart(self) -> bool:

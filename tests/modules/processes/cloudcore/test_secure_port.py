@@ -384,22 +384,20 @@ def test_a_certificate_counts_until_its_end_also_on_an_old_connection(secure: Se
                 authenticator.user(request)
 
 
-def test_run_demands_tls_for_the_secure_port(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`--secure-port` without `--tls` is a usage error that names the option to add."""
-    assert main(["run", "--root", str(tmp_path), "--secure-port", "0"]) == 2
-    assert "add --tls" in capsys.readouterr().err
-
-
-def test_the_token_file_demands_the_secure_port(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Tokens that nothing would read are a usage error."""
-    assert main(["run", "--root", str(tmp_path), "--tls", "--token-auth-file", str(tmp_path / "tokens")]) == 2
-    assert "add --secure-port" in capsys.readouterr().err
-
-
-def test_tokens_of_pods_demand_the_secure_port(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without it they could not be used."""
-    assert main(["run", "--root", str(tmp_path), "--mount-service-account-tokens"]) == 2
-    assert "add --secure-port" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("options", "lacks"),
+    [
+        (("--secure-port", "0"), "--tls"),
+        (("--tls", "--token-auth-file", "tokens"), "--secure-port"),
+        (("--mount-service-account-tokens",), "--secure-port"),
+    ],
+)
+def test_an_option_that_nothing_would_use_names_the_one_to_add(
+    options: tuple[str, ...], lacks: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The secure port is TLS, and tokens are for it alone."""
+    assert main(["run", "--root", str(tmp_path), *options]) == 2
+    assert f"add {lacks}" in capsys.readouterr().err
 
 
 def test_a_kubeconfig_needs_an_authority(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,6 @@
-"""Small releases: a wheel with a few lines that run the edgecore of this tree under a version of their own."""
+"""Small releases: a wheel with a few lines that run the edgecore of this tree under a version of their own; the journal
+of an upgrade.
+"""
 
 import sysconfig
 import zipfile
@@ -8,6 +10,7 @@ from typing import Final
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from modules.processes.edgecore.upgrade.bundle import BundleManifest
+from modules.processes.edgecore.upgrade.updater import Installation, UpgradeJournal
 from tests.end_to_end.processes import REPOSITORY
 from tests.packaging.bundle import manifest_of, write_bundle
 
@@ -70,3 +73,10 @@ def make_bundle(
 def manifest_for(wheel: Path, version: str = "1.0.0") -> BundleManifest:
     """Return the manifest of one wheel."""
     return manifest_of([wheel], version, "")
+
+
+def journal_of(installation: Installation) -> UpgradeJournal:
+    """Return the journal of an upgrade, which there has to be."""
+    journal = installation.journal()
+    assert journal is not None
+    return journal

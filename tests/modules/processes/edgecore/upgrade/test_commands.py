@@ -175,11 +175,11 @@ def test_a_directory_that_others_may_write_to(name: str, here: Here, capsys: pyt
     assert capsys.readouterr().err.count("others may write") == 2
 
 
-@pytest.mark.parametrize("version", ["", "1.0.9", "../../etc", "1.0.1"])
-def test_a_way_back_to_nowhere(version: str, here: Here, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_way_back_to_nowhere(here: Here) -> None:
     assert here.do("upgrade", make_bundle(here.directory / "b", "1.0.1")) == ExitCode.OK
-    assert here.do("rollback", *([version] if version else [])) == ExitCode.NOT_DONE
-    assert here.installation.current() == "1.0.1"
+    for version in ([], ["1.0.9"], ["../../etc"], ["1.0.1"]):
+        assert here.do("rollback", *version) == ExitCode.NOT_DONE
+        assert here.installation.current() == "1.0.1"
 
 
 def test_a_program_outside_of_any_installation(capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,6 +22,7 @@ from modules.processes.edgecore.upgrade.updater import (
     Updater,
     UpgradeJournal,
 )
+from tests.modules.processes.edgecore.upgrade.releases import journal_of
 from tests.modules.processes.edgecore.upgrade.test_updater import CONTAINERS, OLD, CrashError, Steps, steps
 from tests.support.own_node import write_node
 
@@ -106,8 +107,7 @@ def lived(root: Path, counted: Steps, character: str, crash: int, *, power: bool
     counted.done, counted.crashes = 0, [crash]
     is_on = True
     while True:
-        journal = installation.journal()
-        assert journal is not None
+        journal = journal_of(installation)
         try:
             is_starting = not is_on and journal.phase in UNFINISHED
             if is_starting:
@@ -139,8 +139,7 @@ def test_a_crash_after_any_step(character: str, *, power: bool, steps: Steps, tm
         crash += 1
         node, happened = lived(tmp_path / "n", steps, character, crash, power=power)
         installation = Installation(changing(node.file))
-        journal = installation.journal()
-        assert journal is not None
+        journal = journal_of(installation)
         wanted = FOLLOWING if character == "good" else FORMER
         assert (node.file.read_text(), node.running) == (wanted, wanted)
         assert journal.phase is (Phase.COMMITTED if character == "good" else Phase.ROLLED_BACK)
@@ -153,8 +152,7 @@ def test_a_crash_after_any_step(character: str, *, power: bool, steps: Steps, tm
 
 def test_a_file_that_lets_the_machine_crash_goes_at_the_fourth_start(tmp_path: Path) -> None:
     installation, file = staged(tmp_path / "n")
-    journal = installation.journal()
-    assert journal is not None
+    journal = journal_of(installation)
     installation.switch(journal)
     for want in (FOLLOWING, FOLLOWING, FOLLOWING, FORMER):
         installation.recover(journal)

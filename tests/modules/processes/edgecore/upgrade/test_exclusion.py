@@ -26,6 +26,7 @@ from modules.processes.edgecore.upgrade.updater import (
     Phase,
     UpgradeJournal,
 )
+from tests.modules.processes.edgecore.upgrade.releases import journal_of
 from tests.support.own_node import write_node
 
 _COMMANDS: Final = {
@@ -140,8 +141,7 @@ def test_what_is_staged_and_not_begun_is_over_for_another_command(what: str, her
     (change.state / "configuration.following").write_text("secret")
     before = here.version.current()
     with held([here.version, here.configuration]):
-        journal = change.journal()
-        assert journal is not None
+        journal = journal_of(change)
         assert (journal.phase, journal.report) == (Phase.ROLLED_BACK, [exclusion._CANCELLED])
     assert updater.main([str(change.root)]) == 0
     assert here.version.current() == before
@@ -199,8 +199,7 @@ def test_another_users_installation_keeps_nobody_from_changing_their_own_node(
 def test_a_command_replaces_what_it_has_staged_itself(here: Here) -> None:
     here.begin("version", Phase.STAGED)
     with prepared(here.version, [here.version, here.configuration]):
-        journal = here.version.journal()
-        assert journal is not None
+        journal = journal_of(here.version)
         assert journal.phase is Phase.STAGED
 
 

@@ -31,6 +31,7 @@ from modules.processes.edgecore.upgrade.updater import (
     owner_of,
 )
 from tests.end_to_end.processes import processes_of, wait_until
+from tests.modules.processes.edgecore.upgrade.releases import journal_of
 from tests.modules.processes.edgecore.upgrade.test_updater import NEW, OLD, SCHEMAS, write_database
 from tests.support.directories import memory_parent, short_directory
 from tests.support.killed_steps import Steps
@@ -123,9 +124,7 @@ class Killed:
 
     def phase(self) -> Phase:
         """Return how far the upgrade has come."""
-        journal = self.installation.journal()
-        assert journal is not None
-        return journal.phase
+        return journal_of(self.installation).phase
 
     def has_ended(self) -> bool:
         """Return whether the upgrade has come to its end."""

@@ -34,6 +34,7 @@ from modules.processes.edgecore.upgrade.updater import (
     start_updater,
 )
 from tests.end_to_end.processes import wait_until
+from tests.modules.processes.edgecore.upgrade.releases import journal_of
 
 STATE: dict[str, Any] = {
     "version": "1.0.0",
@@ -217,8 +218,7 @@ def make_installation(root: Path, phase: Phase) -> Installation:
 def test_a_start_in_each_phase(phase: Phase, version: str, after: Phase, tmp_path: Path) -> None:
     installation = make_installation(tmp_path / "i", phase)
     assert launched(installation, "run", "--root", "x") == f"{version} run --root x\n"
-    journal = installation.journal()
-    assert journal is not None
+    journal = journal_of(installation)
     assert journal.phase is after
     if phase in UNFINISHED:
         wait_until((installation.root / "started").exists, "the updater is started")
