@@ -74,7 +74,7 @@ class Actor(pykka.Actor):
         """Override it for what only a stop does, beside `on_end`."""
         self.on_end()
 
-    def on_failure(self, *_error: object) -> None:
+    def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:  # noqa: ARG002 - pykka's
         """Override it for what only a failure does, beside `on_end`."""
         self.on_end()
 

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from beehive.delivery import OverflowPolicy
 from beehive.handlers import handles
@@ -164,10 +164,15 @@ class EdgeController(TurnModule):
         self.every(LOOK_PERIOD, self._kept.collect)
         poll_for_changes(self, self._database, self._poll_database)
 
-    def on_end(self) -> None:
-        """Leave the database as it was after the last transaction; a restarted module loads it."""
+    def on_stop(self) -> None:
+        """Leave the database as it was after the last transaction."""
         self._client.calls.stop()
         self._transactions.abandon()
+
+    def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
+        """Leave the database as it was after the last transaction; the restarted module loads it."""
+        self.on_stop()
+        super().on_failure(exception_type, exception_value, traceback)
 
     def is_batch_full(self) -> bool:
         """Return whether the transaction has enough to write and to send."""

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -33,7 +34,6 @@ from modules.processes.edgecore.upgrade.updater import (
     start_updater,
 )
 from tests.end_to_end.processes import wait_until
-from tests.support.serving import ServedInThread
 
 STATE: dict[str, Any] = {
     "version": "1.0.0",
@@ -94,8 +94,12 @@ def answers(tmp_path: Path) -> Iterator[NodeAnswers]:
     """What a node on the socket `s` answers, by path."""
     found = NodeAnswers({"/edgecore/state": json.dumps(STATE).encode(), "/pods": json.dumps(PODS).encode()})
     handler = type("Handler", (Answers,), {"answers": found})
-    with ServedInThread(ThreadingUnixStreamServer(str(tmp_path / "s"), handler)):
+    with ThreadingUnixStreamServer(str(tmp_path / "s"), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
         yield found
+        server.shutdown()
+        thread.join()
 
 
 def test_what_a_node_answers(answers: NodeAnswers, tmp_path: Path) -> None:
