@@ -67,6 +67,17 @@ class Actor(pykka.Actor):
     def _create_future() -> pykka.Future[Any]:
         raise NotStartedError("cannot create an actor", hint=_HINT)
 
+    def on_end(self) -> None:
+        """Override it to close what the actor has opened: in the end, be it a stop or a failure."""
+
+    def on_stop(self) -> None:
+        """Override it for what only a stop does, beside `on_end`."""
+        self.on_end()
+
+    def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:  # noqa: ARG002 - pykka's
+        """Override it for what only a failure does, beside `on_end`."""
+        self.on_end()
+
     def _start_actor_loop(self) -> None:
         type(self).spawn(self._actor_loop)
 

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any
 
 import msgspec
@@ -98,14 +97,8 @@ class Edged(Module):
         if self._parts is not None:
             self._parts.close()
 
-    def on_failure(
-        self,
-        exception_type: type[BaseException] | None,
-        exception_value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def on_failure(self, *_error: object) -> None:
         """Release all parts here too, so that no worker still waits for the runtime."""
-        super().on_failure(exception_type, exception_value, traceback)
         if self._parts is not None:
             self._parts.release()
 

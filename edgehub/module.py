@@ -3,7 +3,6 @@
 import logging
 from collections import deque
 from collections.abc import Iterator
-from types import TracebackType
 
 import msgspec
 from pykka import ActorRef
@@ -150,16 +149,10 @@ class EdgeHub(Module):
         self._outbox.stop()
         self._close()
 
-    def on_failure(
-        self,
-        exception_type: type[BaseException] | None,
-        exception_value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def on_failure(self, *_error: object) -> None:
         """Close the link; the restarted module dials a new one."""
         self._network.stop()
         self._close()
-        super().on_failure(exception_type, exception_value, traceback)
 
     @handles()
     def forward(self, message: Message) -> None:

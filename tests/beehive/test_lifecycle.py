@@ -223,6 +223,40 @@ def test_a_module_that_hangs_does_not_keep_the_others_from_stopping(bed: Bed, lo
     assert "never handled" not in log.entries
 
 
+class Ending(Noting):
+    """Notes only its end; its handler fails."""
+
+    name = "ending"
+    attempts = 1
+
+    def on_start(self) -> None:
+        """Note nothing."""
+
+    def on_stop(self) -> None:
+        Module.on_stop(self)
+
+    def on_end(self) -> None:
+        self.log("end")
+
+    @handles(ResourceType.POD)
+    def pod(self, message: Message) -> None:
+        raise ValueError(message.content)
+
+
+@pytest.mark.modules_fail
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_module_closes_what_is_its_own_in_a_stop_and_in_a_failure(bed: Bed, log: Log, *, fails: bool) -> None:
+    hive = bed.hive()
+    hive.add(Ending, log)
+    hive.start()
+    if fails:
+        hive.send("ending", bed.message(content="of this test"))
+        bed.until(lambda: bool(log.entries))
+    else:
+        hive.stop()
+    assert log.entries == ["end"]
+
+
 class Child(Actor):
     """An inner actor that notes when it starts and stops, and fails on demand."""
 

@@ -1,16 +1,16 @@
 """Clients of exec, attach and port-forward whose server may die at any moment."""
 
 import socketserver
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from websockets.exceptions import ConnectionClosedOK, WebSocketException
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 from tests.modules.runtimes.process.node import DEADLINE_SECONDS
+from tests.support.serving import ServedInThread
 
 _STDIN, _STDOUT, _STATUS, _CLOSE = 0, 1, 3, 255
 _DATA, _FAILURE = 0, 1
@@ -23,23 +23,14 @@ class CutOffError(Exception):
     """The server has died during a session, or before it."""
 
 
-class EchoServer:
+class EchoServer(ServedInThread):
     """Answers with what it gets, on a port of 127.0.0.1. A context manager."""
 
     def __init__(self) -> None:
-        self._server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Echo)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,))
-        self.port = int(self._server.server_address[1])
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), _Echo)
+        server.daemon_threads = True
+        self.port = int(server.server_address[1])
+        super().__init__(server)
 
 
 class _Echo(socketserver.BaseRequestHandler):

@@ -57,11 +57,7 @@ def test_a_failure_leaves_nothing_open(
     def make(failing: Failing) -> Attempt:
         operation = prepare(Path(mkdtemp(dir=tmp_path)))
 
-        def run() -> None:
-            with failing.kernel_calls():
-                operation()
-
-        return Attempt(run)
+        return Attempt(failing.in_kernel(operation))
 
     assert fail_at_each_call(make) >= calls
 

@@ -145,6 +145,15 @@ class Failing:
             finally:
                 sys.setprofile(before)
 
+    def in_kernel(self, operation: Callable[[], object]) -> Callable[[], None]:
+        """Return an operation within `kernel_calls`."""
+
+        def run() -> None:
+            with self.kernel_calls():
+                operation()
+
+        return run
+
 
 class _Calls:
     def __init__(self, failing: Failing, double: Any, names: frozenset[str]) -> None:
@@ -280,6 +289,11 @@ def fail_at_each_call(make: Callable[[Failing], Attempt], error: BaseException |
     if error is None:
         _fail_at_each_call(make, MemoryError("of this test"))
     return _fail_at_each_call(make, error)
+
+
+def fail_at_each_kernel_call(operation: Callable[[], object]) -> int:
+    """Let an operation that leaves nothing fail at each of its calls of the kernel; return how many there are."""
+    return fail_at_each_call(lambda failing: Attempt(failing.in_kernel(operation)))
 
 
 def _fail_at_each_call(make: Callable[[Failing], Attempt], error: BaseException | None) -> int:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
 
+from tests.support.serving import ServedInThread
+
 Reply = tuple[int, dict[str, str], bytes]
 
 
@@ -21,7 +23,7 @@ class Heard(NamedTuple):
     body: bytes
 
 
-class HttpApplication:
+class HttpApplication(ServedInThread):
     """An HTTP server on a free port of the loopback interface, between `with` and its end.
 
     Args:
@@ -60,22 +62,12 @@ class HttpApplication:
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
                 """Say nothing."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        server.daemon_threads = True
         if context is not None:
-            socket_ = self._server.socket
-            self._server.socket = context.wrap_socket(socket_, server_side=True, do_handshake_on_connect=False)
-        self.port: int = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
-
-    def __enter__(self) -> "HttpApplication":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+            server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+        self.port: int = server.server_address[1]
+        super().__init__(server)
 
 
 def _echo(heard: Heard) -> Reply:

@@ -8,17 +8,17 @@ import hashlib
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from tests.support.images import Image, parts
+from tests.support.serving import ServedInThread
 
 _MANIFEST: Final = "application/vnd.oci.image.manifest.v1+json"
 _CONFIG: Final = "application/vnd.oci.image.config.v1+json"
 _LAYER: Final = "application/vnd.oci.image.layer.v1.tar"
 
 
-class Registry:
+class Registry(ServedInThread):
     """A registry with one image. Use as a context manager.
 
     Args:
@@ -49,21 +49,13 @@ class Registry:
         class Handler(_Handler):
             registry = outer
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
-        self.address = f"127.0.0.1:{self._server.server_address[1]}"
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"127.0.0.1:{server.server_address[1]}"
+        super().__init__(server)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.answers.set()
-        self._server.shutdown()
-        self._thread.join(5)
-        self._server.server_close()
+        super().__exit__(*error)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from http import HTTPStatus
-from typing import Any, ClassVar, Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 import msgspec
 
@@ -126,17 +126,14 @@ class ApiServer(Module):
             self.every(_MANIFESTS_PERIOD, partial(self._transact, self._sync_manifests))
         self._changes.writes.is_started = True
 
-    def on_stop(self) -> None:
-        """Leave the database as it was after the last transaction; watches end, and their clients begin others."""
+    def on_end(self) -> None:
+        """Leave the database as it was after the last transaction; a restarted module loads it. Watches end, and their
+        clients begin others.
+        """
         self._transactions.abandon()
         self._subscriptions.end_all()
         for message in (*self._previews.end(), *self._deletions.end()):
             self.reply(message, failure(HTTPStatus.SERVICE_UNAVAILABLE, "the API server has stopped"))
-
-    def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
-        """Leave the database as it was after the last transaction; the restarted module loads it."""
-        self.on_stop()
-        super().on_failure(exception_type, exception_value, traceback)
 
     def on_batch_end(self) -> None:
         """Commit the changes of the batch, and send the replies."""

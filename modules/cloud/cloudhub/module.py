@@ -164,14 +164,15 @@ class CloudHub(Module):
             self._transport.start()
 
     def on_stop(self) -> None:
-        """Close all connections, and report the last acknowledgements to edgecontroller, which stops later."""
-        self._stop_transport()
+        """Report the last acknowledgements to edgecontroller, which stops later."""
+        super().on_stop()
         self._report_acknowledged()
 
-    def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
-        """Close all connections; nodes connect again to the restarted module."""
-        self._stop_transport()
-        super().on_failure(exception_type, exception_value, traceback)
+    def on_end(self) -> None:
+        """Close all connections; nodes connect again to a restarted module."""
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            transport.stop()
 
     def on_receive(self, message: Any) -> None:
         """Handle link events."""
@@ -262,11 +263,6 @@ class CloudHub(Module):
         now = self.clock.monotonic()
         connections = sorted(self._connections.items())
         self.reply(message, [one.report(node, self._sessions[node], now) for node, one in connections])
-
-    def _stop_transport(self) -> None:
-        transport, self._transport = self._transport, None
-        if transport is not None:
-            transport.stop()
 
     def _opened(self, opened: LinkOpened) -> None:
         node = opened.node

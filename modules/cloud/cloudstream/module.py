@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 from beehive.handlers import handles
 from beehive.http.http_server import HttpServer
@@ -80,14 +80,9 @@ class CloudStream(Module):
             self._ports = NodePorts(self, self._tunnels, self._listener.advertised_port)
         server.start()
 
-    def on_stop(self) -> None:
-        """Close all tunnels and streams."""
-        self._close()
-
-    def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
+    def on_end(self) -> None:
         """Close all tunnels and streams; the nodes come again."""
         self._close()
-        super().on_failure(exception_type, exception_value, traceback)
 
     def _node_opened(self, node: str) -> None:
         """Write the node's port; on the server's thread."""

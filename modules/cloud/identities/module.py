@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 import msgspec
 
@@ -125,14 +125,11 @@ class IdentitiesModule(Module):
         self._client.watch(selection, self._handle)
         self.every(_PERIOD, self._remove_expired)
 
-    def on_stop(self) -> None:
-        """End the watch."""
-        self._close()
-
-    def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
+    def on_end(self) -> None:
         """End the watch; the known records stay in force."""
-        self._close()
-        super().on_failure(exception_type, exception_value, traceback)
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
 
     @handles(None, LIST)
     def list_records(self, message: Message) -> None:
@@ -378,11 +375,6 @@ class IdentitiesModule(Module):
                 self._store.change(
                     key_of(record), lambda found: RecordChange(deletes=found is not None), lambda *_: None
                 )
-
-    def _close(self) -> None:
-        client, self._client = self._client, None
-        if client is not None:
-            client.close()
 
 
 def _revoked(asked: Revocation, found: Record | None, now: float) -> Record | None:

@@ -4,7 +4,7 @@ import logging
 from collections import Counter, deque
 from collections.abc import Callable
 from itertools import islice
-from typing import Any, ClassVar, Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 from beehive.handlers import handles
 from beehive.message import Message
@@ -96,12 +96,13 @@ class Journal(Module):
     def on_stop(self) -> None:
         """Write the waiting entries; cloudhub, which stops before, has ended all connections."""
         self._write()
-        self._close()
+        super().on_stop()
 
-    def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
+    def on_end(self) -> None:
         """Close the database."""
-        self._close()
-        super().on_failure(exception_type, exception_value, traceback)
+        database, self._database = self._database, None
+        if database is not None:
+            database.close()
 
     @handles(None, Operation.CONNECTED, source=ModuleName.CLOUDHUB)
     def on_connected(self, message: Message) -> None:
@@ -246,11 +247,6 @@ class Journal(Module):
         if self._database is None:
             self._database = self._open()
         return self._database
-
-    def _close(self) -> None:
-        database, self._database = self._database, None
-        if database is not None:
-            database.close()
 
 
 def _bounded(waiting: deque[T], new: list[T], owner: Callable[[T], str]) -> deque[T]:

@@ -1,7 +1,7 @@
 """The module router."""
 
 from http import HTTPStatus
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from beehive.decoding import has_more_values
 from beehive.errors import BeehiveError
@@ -124,14 +124,9 @@ class CloudRouter(Module):
                 self._others.announce(self._listener.port)
         self._watch.start()
 
-    def on_stop(self) -> None:
+    def on_end(self) -> None:
         """Close the port, when all callers have their answers, and the watch."""
         self._close()
-
-    def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
-        """Close the port."""
-        self._close()
-        super().on_failure(exception_type, exception_value, traceback)
 
     @handles(None, Operation.CONNECTED, source=ModuleName.CLOUDHUB)
     def on_connected(self, message: Message) -> None:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from copy import deepcopy
 from functools import partial
 from http import HTTPStatus
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from beehive.clock import Timer
 from beehive.errors import BeehiveError
@@ -133,14 +133,9 @@ class CloudTaskManager(Module):
         self._watch.start()
         self.every(RECONCILE, self._reconcile_all)
 
-    def on_stop(self) -> None:
+    def on_end(self) -> None:
         """End the watch."""
         self._watch.stop()
-
-    def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
-        """End the watch."""
-        self._watch.stop()
-        super().on_failure(exception_type, exception_value, traceback)
 
     @handles(None, Operation.CONNECTED, source=ModuleName.CLOUDHUB)
     def on_connected(self, message: Message) -> None:

@@ -56,13 +56,13 @@ class Dmi(Module):
         if not self._settings.like_kubeedge:
             self.every(WATCH_SECONDS, self._watch, jitter=0.1)
 
-    def on_stop(self) -> None:
-        """Stop the server and the calls to mappers."""
-        self._close()
-
-    def on_failure(self, *_error: object) -> None:
-        """Stop them; the restarted module starts new ones."""
-        self._close()
+    def on_end(self) -> None:
+        """Stop the server and the calls to mappers; a restarted module starts new ones."""
+        if self._server is not None:
+            self._server.stop()
+            self._server = None
+        if self._registered is not None:
+            self._registered.close()
 
     @handles(ResourceType.DEVICE)
     @handles(ResourceType.DEVICE_MODEL)
@@ -120,10 +120,3 @@ class Dmi(Module):
     def _watch(self) -> None:
         if self._registered is not None:
             self._registered.watch()
-
-    def _close(self) -> None:
-        if self._server is not None:
-            self._server.stop()
-            self._server = None
-        if self._registered is not None:
-            self._registered.close()

@@ -179,15 +179,11 @@ class EdgeMesh(Module):
             self._pods.listen(self._hear_of_pods)
             self._update_pods()
 
-    def on_stop(self) -> None:
-        """End; rules of the kernel stay."""
+    def on_end(self) -> None:
+        """End; rules of the kernel stay, and a restarted module goes on."""
         self._applier.stop()
         if self._names is not None:
             self._names.stop()
-
-    def on_failure(self, *_error: object) -> None:
-        """End as `on_stop`; the restarted module goes on."""
-        self.on_stop()
 
     @handles(ResourceType.SERVICE)
     def handle_service(self, message: Message) -> None:

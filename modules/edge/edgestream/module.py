@@ -1,7 +1,6 @@
 """The module edgestream: keeps a tunnel to the cloud for logs, exec, attach and metrics of this node."""
 
 import logging
-from types import TracebackType
 from typing import Final
 
 from beehive import Actor, Group, Message, Module, ModuleName, Operation, ResourceType, Timer, handles
@@ -101,19 +100,11 @@ class EdgeStream(Module):
         if self.slot.restarts:
             self._allow()
 
-    def on_stop(self) -> None:
-        """Close the tunnel."""
-        self._close()
-
-    def on_failure(
-        self,
-        exception_type: type[BaseException] | None,
-        exception_value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close the tunnel; the restarted module dials a new one."""
-        self._close()
-        super().on_failure(exception_type, exception_value, traceback)
+    def on_end(self) -> None:
+        """Close the tunnel; a restarted module dials a new one."""
+        self._counters.connected = False
+        if self._session is not None:
+            self._session.close()
 
     @handles(ResourceType.CONNECTION, Operation.CONNECT)
     def on_connection(self, message: Message) -> None:
@@ -191,8 +182,3 @@ class EdgeStream(Module):
         _log.log(level, "no stream tunnel to the cloud: %s; next try %s", why, then)
         self._reported = why
         self._next = self.after(delay, self._dial_again)
-
-    def _close(self) -> None:
-        self._counters.connected = False
-        if self._session is not None:
-            self._session.close()

@@ -92,13 +92,16 @@ class EventBus(Module):
         self._read_topics()
 
     def on_stop(self) -> None:
-        """Close the sessions; the brokers keep later messages for the next ones."""
+        """Take no more events; the brokers keep later messages for the next sessions."""
         self._events.close()
-        self._close()
+        super().on_stop()
 
-    def on_failure(self, *_error: object) -> None:
-        """Close the sessions; the restarted module opens new ones."""
-        self._close()
+    def on_end(self) -> None:
+        """Close the sessions; a restarted module opens new ones."""
+        for each in self._connections:
+            each.close()
+        if self._supervisor is not None:
+            self._supervisor.stop()
 
     @handles(None, Operation.PUBLISH)
     def publish(self, message: Message) -> None:
@@ -302,12 +305,6 @@ class EventBus(Module):
             self.respond(request.error(self.clock, why, source=self.name, group=Group.USER))
         else:
             self.reply(request)
-
-    def _close(self) -> None:
-        for each in self._connections:
-            each.close()
-        if self._supervisor is not None:
-            self._supervisor.stop()
 
 
 def _inside(broker: InternalBroker) -> BrokerSettings:

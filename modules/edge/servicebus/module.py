@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -110,13 +110,12 @@ class ServiceBus(Module):
         """Read the stored URLs."""
         self._read_urls()
 
-    def on_stop(self) -> None:
-        """Close the local server."""
-        self._close()
-
-    def on_failure(self, *_error: Any) -> None:
-        """Close the local server; the restarted module opens it again."""
-        self._close()
+    def on_end(self) -> None:
+        """Close the local server; a restarted module opens it again."""
+        server, self._server = self._server, None
+        self._requests.end_all("servicebus is stopping")
+        if server is not None:
+            server.stop()
 
     @handles(None, source=Source.ROUTER_SERVICEBUS)
     @handles(None, source=Source.ROUTER_REST)
@@ -300,12 +299,6 @@ class ServiceBus(Module):
         self._bound[:] = [server.port]
         server.start()
         _log.info("applications call the cloud at %s:%d", settings.address, server.port)
-
-    def _close(self) -> None:
-        server, self._server = self._server, None
-        self._requests.end_all("servicebus is stopping")
-        if server is not None:
-            server.stop()
 
 
 def _perform(call: HttpCall, clock: Clock) -> ForwardedResponse:

@@ -74,23 +74,16 @@ class NodeTestManager(Module):
         _log.warning("testmanager takes pods at http://%s:%d from whoever has the token in %s",
                      ADDRESS, self._server.port, self._settings.token_file)  # fmt: skip
 
-    def on_stop(self) -> None:
-        """Close the port."""
-        self._close()
-
-    def on_failure(self, *_error: object) -> None:
-        """Close the port; the restarted module opens it again."""
-        self._close()
+    def on_end(self) -> None:
+        """Close the port; a restarted module opens it again."""
+        server, self._server = self._server, None
+        if server is not None:
+            server.stop()
 
     @handles()
     def ignore(self, message: Message) -> None:
         """Log a message; none is expected."""
         _log.warning("not for testmanager: %s %s", message.route.operation, message.route.resource[:200])
-
-    def _close(self) -> None:
-        server, self._server = self._server, None
-        if server is not None:
-            server.stop()
 
 
 class NamedObject(NamedTuple):

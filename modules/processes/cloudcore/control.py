@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from msgspec.structs import replace
 
@@ -168,14 +168,9 @@ class Control(Module):
             self._close()
             raise
 
-    def on_stop(self) -> None:
+    def on_end(self) -> None:
         """Close the socket and all connections."""
         self._close()
-
-    def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
-        """Close the socket and all connections."""
-        self._close()
-        super().on_failure(exception_type, exception_value, traceback)
 
     def service(self, administrator: User = _OF_SOCKET, turn: Turn = nullcontext) -> ControlService:
         """Return the service behind the socket; tests serve it on a port.

@@ -1,7 +1,7 @@
 """The module `health-server`."""
 
 from http import HTTPStatus
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from beehive import State
 from beehive.http.http_server import HttpServer
@@ -55,14 +55,11 @@ class HealthServer(Module):
         self._bound[:] = [(self._address, self._server.port)]
         self._server.start()
 
-    def on_stop(self) -> None:
+    def on_end(self) -> None:
         """Close the port and all connections."""
-        self._close()
-
-    def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
-        """Close the port and all connections."""
-        self._close()
-        super().on_failure(exception_type, exception_value, traceback)
+        server, self._server = self._server, None
+        if server is not None:
+            server.stop()
 
     def _router(self) -> Router:
         live = ("/livez", "/healthz")
@@ -82,11 +79,6 @@ class HealthServer(Module):
 
     def _metrics(self, _request: Request) -> Response:
         return Response(HTTPStatus.OK, _PROMETHEUS, exposition(self.hive, self._counters).encode())
-
-    def _close(self) -> None:
-        server, self._server = self._server, None
-        if server is not None:
-            server.stop()
 
 
 def verdict(faults: list[str]) -> Response:

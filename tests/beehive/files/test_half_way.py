@@ -12,7 +12,7 @@ from beehive.files.descriptors import open_directory, open_without_rights
 from beehive.files.linkless import open_without_links
 from beehive.files.reading import read_file
 from beehive.files.removal import remove_tree
-from tests.support.failing import Attempt, Failing, PlannedError, fail_at_each_call
+from tests.support.failing import Failing, PlannedError, fail_at_each_kernel_call
 from tests.support.power_cuts import Cut, Promise, after_each_cut
 
 _LEVELS = 12
@@ -68,14 +68,7 @@ def test_files_are_closed_after_a_failure_of_any_call(
         for name in "abcd":
             (tmp_path / "/".join("d" * level) / name).mkdir(exist_ok=True)
 
-    def make(failing: Failing) -> Attempt:
-        def run() -> None:
-            with failing.kernel_calls():
-                operation(tmp_path)
-
-        return Attempt(run)
-
-    assert fail_at_each_call(make) >= calls
+    assert fail_at_each_kernel_call(lambda: operation(tmp_path)) >= calls
 
 
 def test_a_file_is_unchanged_after_a_failure_but_of_the_last_flush(tmp_path: Path) -> None:

@@ -11,11 +11,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+
+from tests.support.serving import ServedInThread
 
 JsonObject = dict[str, Any]
 
@@ -40,15 +41,8 @@ KINDS: Final = {
 def real_kubectl(objects: Sequence[JsonObject]) -> Iterator[RealKubectl]:
     """The real kubectl with a server of these objects; the test is skipped where there is no kubectl."""
     server = _Server(("127.0.0.1", 0), _handler(objects))
-    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
-        with found_kubectl(server.server_address[1]) as kubectl:
-            yield kubectl
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with ServedInThread(server), found_kubectl(server.server_address[1]) as kubectl:
+        yield kubectl
 
 
 @contextmanager

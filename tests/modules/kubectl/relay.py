@@ -7,6 +7,8 @@ from pathlib import Path
 from socketserver import BaseRequestHandler, ThreadingTCPServer
 from threading import Thread
 
+from tests.support.serving import ServedInThread
+
 _BYTES = 65536
 
 
@@ -23,14 +25,9 @@ def tcp_address_of(path: Path) -> Iterator[int]:
                 _copy(self.request, behind)
                 back.join()
 
-    with ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        try:
-            yield server.server_address[1]
-        finally:
-            server.shutdown()
-            thread.join()
+    server = ThreadingTCPServer(("127.0.0.1", 0), Handler)
+    with ServedInThread(server):
+        yield server.server_address[1]
 
 
 def _copy(source: socket.socket, target: socket.socket) -> None:

@@ -105,14 +105,12 @@ class Registrar(Module):
         self._bound[:] = [self._server.address]
         self._server.start()
 
-    def on_stop(self) -> None:
-        """Stop the server."""
-        self._stop_server()
-
-    def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
-        """Stop the server; the restarted module starts one on the same port."""
-        self._stop_server()
-        super().on_failure(exception_type, exception_value, traceback)
+    def on_end(self) -> None:
+        """Stop the server; a restarted module starts one on the same port."""
+        self._requests.end_all("the registrar is stopping")
+        server, self._server = self._server, None
+        if server is not None:
+            server.stop()
 
     @handles(None, TOKEN)
     def make_token(self, message: Message) -> None:
@@ -173,9 +171,3 @@ class Registrar(Module):
         except BeehiveError as error:
             _log.warning("whether node %s is there could not be found out: %s", name, error)
             return False
-
-    def _stop_server(self) -> None:
-        self._requests.end_all("the registrar is stopping")
-        server, self._server = self._server, None
-        if server is not None:
-            server.stop()

@@ -101,15 +101,8 @@ class DatabaseListener(Actor):
         if not self.actor_stopped.is_set():
             self.actor_ref.tell(Listen())
 
-    def on_stop(self) -> None:
+    def on_end(self) -> None:
         """Close the connection."""
-        self._close()
-
-    def on_failure(self, *_error: object) -> None:
-        """Close the connection."""
-        self._close()
-
-    def _close(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.invalidate()

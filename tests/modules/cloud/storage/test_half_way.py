@@ -24,7 +24,7 @@ from modules.cloud.storage.database.tables import state
 from modules.cloud.storage.object_sync import Holder
 from tests.modules.cloud.storage.test_transactions import SYNC, Core
 from tests.support.descriptors import open_descriptors
-from tests.support.failing import Attempt, Failing, PlannedError, fail_at_each_call
+from tests.support.failing import Failing, PlannedError, fail_at_each_kernel_call
 
 
 def test_a_database_that_cannot_be_used_is_closed(tmp_path: Path) -> None:
@@ -53,15 +53,8 @@ def test_a_database_that_cannot_be_reached_lets_others_try(tmp_path: Path, monke
 
 
 def test_a_file_that_cannot_be_made_private_is_closed(tmp_path: Path) -> None:
-    def make(failing: Failing) -> Attempt:
-        def run() -> None:
-            with failing.kernel_calls():
-                make_engine(url_of(str(tmp_path / "db"))).dispose()
-
-        return Attempt(run)
-
     make_engine(url_of(str(tmp_path / "db"))).dispose()  # imports its driver
-    assert fail_at_each_call(make) >= 2
+    assert fail_at_each_kernel_call(lambda: make_engine(url_of(str(tmp_path / "db"))).dispose()) >= 2
 
 
 class _Driver:
@@ -123,7 +116,7 @@ def test_a_connection_that_has_listened_is_nobody_elses() -> None:
     """It gets notifications, and commits each statement."""
     calls: list[str] = []
     connection = SimpleNamespace(invalidate=lambda: calls.append("invalidated"), close=lambda: calls.append("closed"))
-    DatabaseListener._close(cast("Any", SimpleNamespace(_connection=connection)))
+    DatabaseListener.on_end(cast("Any", SimpleNamespace(_connection=connection)))
     assert calls == ["invalidated", "closed"]
 
 
@@ -161,15 +154,7 @@ def test_a_copy_of_a_file_that_fails_leaves_no_descriptor(tmp_path: Path) -> Non
     """A schema is changed at a start; the next one copies the file again."""
     engine = make_engine(url_of(str(tmp_path / "db")))
     with engine.connect() as connection:
-
-        def make(failing: Failing) -> Attempt:
-            def run() -> None:
-                with failing.kernel_calls():
-                    keep_copy(connection, 1, "db")
-
-            return Attempt(run)
-
-        assert fail_at_each_call(make) >= 4
+        assert fail_at_each_kernel_call(lambda: keep_copy(connection, 1, "db")) >= 4
     engine.dispose()
 
 

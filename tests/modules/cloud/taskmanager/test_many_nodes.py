@@ -2,7 +2,6 @@
 
 import random
 from collections import Counter
-from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any, Final
 
@@ -159,12 +158,6 @@ class Fleet:
         if call.verb == "updatestatus":
             self.job = deepcopy(call.body)
         return ApiResult(deepcopy(self.job))
-
-
-@pytest.fixture
-def bee() -> Iterator[Harness]:
-    with Harness() as made:
-        yield made
 
 
 @pytest.mark.slow

@@ -1,6 +1,5 @@
 """The module alone on the bus, with a test in the place of the API server, cloudhub and nodes."""
 
-from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
@@ -126,12 +125,6 @@ class Cloud:
             self.job = deepcopy(call.body)
             self.job["metadata"]["resourceVersion"] = str(self.writes)
         return ApiResult(deepcopy(self.job))
-
-
-@pytest.fixture
-def bee() -> Iterator[Harness]:
-    with Harness() as made:
-        yield made
 
 
 def test_a_job_goes_from_node_to_node(bee: Harness) -> None:

@@ -2,8 +2,7 @@
 
 import itertools
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,13 +16,6 @@ from modules.edge.devicetwin.store import MetaStore, Stored
 from modules.edge.devicetwin.uplink import PATIENCE, WINDOW
 from tests.modules.edge.devicetwin.recorded import Node
 from tests.support.failing import census, left_by_repeating
-
-
-@pytest.fixture
-def node(tmp_path: Path) -> Iterator[Node]:
-    made = Node(tmp_path, name="n1")
-    yield made
-    made.stop()
 
 
 def books_of(node: Node) -> tuple[Any, ...]:

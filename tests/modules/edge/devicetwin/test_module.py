@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +20,6 @@ from tests.modules.edge.devicetwin.recorded import Node
 UPDATE = "$hw/events/device/ns/thermo/twin/update"
 VALUES = "device/ns/thermo/twin/edge_updated"
 STATE = "device/ns/thermo/state/update"
-
-
-@pytest.fixture
-def node(tmp_path: Path) -> Iterator[Node]:
-    made = Node(tmp_path, name="n1")
-    yield made
-    made.stop()
 
 
 def _device(name: str = "thermo", version: int = 1, **desired: str) -> dict[str, Any]:

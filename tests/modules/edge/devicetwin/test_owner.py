@@ -3,7 +3,6 @@
 import json
 import os
 import select
-from collections.abc import Iterator
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -28,13 +27,6 @@ MODEL = {
         {"name": "label", "type": "STRING"},
     ]},
 }  # fmt: skip
-
-
-@pytest.fixture
-def node(tmp_path: Path) -> Iterator[Node]:
-    made = Node(tmp_path, name="n1")
-    yield made
-    made.stop()
 
 
 def _from_cloud(node: Node, resource: str, content: Any) -> None:

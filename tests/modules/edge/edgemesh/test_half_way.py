@@ -26,11 +26,7 @@ def test_a_proxy_that_cannot_begin_leaves_nothing_open() -> None:
     def make(failing: Failing) -> Attempt:
         plane = _plane(clock)
 
-        def run() -> None:
-            with failing.kernel_calls():
-                plane.prepare()
-
-        return Attempt(run, (plane,), undo=plane.close)
+        return Attempt(failing.in_kernel(plane.prepare), (plane,), undo=plane.close)
 
     assert fail_at_each_call(make) >= 2
     clock.close()

@@ -297,7 +297,7 @@ def test_a_module_that_fails_closes_its_connections(monkeypatch: pytest.MonkeyPa
     """Each has a session on a thread of its own."""
     closed: list[bool] = []
     monkeypatch.setattr(EventBus, "_change", Failing(0, ValueError("of this test")).call(lambda *_, **__: None))
-    monkeypatch.setattr(EventBus, "_close", lambda _: closed.append(True))
+    monkeypatch.setattr(EventBus, "on_end", lambda _: closed.append(True))
     with Harness() as bee:
         bee.expect_failures("of this test")
         bee.answer("metamanager", lambda asked: asked.reply(bee.clock, [], source="metamanager"))

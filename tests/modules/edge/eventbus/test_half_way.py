@@ -18,21 +18,14 @@ from modules.edge.eventbus.internal_broker import InternalBroker
 from modules.edge.eventbus.module import EventBus, EventBusSettings
 from modules.edge.eventbus.mosquitto_process import MosquittoProcess
 from modules.edge.eventbus.session import BrokerSettings, MqttSession, SessionEvents
-from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call
+from tests.support.failing import Failing, PlannedError, census, fail_at_each_kernel_call
 
 
 def test_the_descriptor_of_a_process_that_was_left_is_closed_after_any_failure(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
         (tmp_path / mosquitto_files.PID).write_text(f"{other.pid}\n")
 
-        def make(failing: Failing) -> Attempt:
-            def run() -> None:
-                with failing.kernel_calls():
-                    mosquitto_files.end_left_over(tmp_path)
-
-            return Attempt(run)
-
-        assert fail_at_each_call(make) >= 4
+        assert fail_at_each_kernel_call(lambda: mosquitto_files.end_left_over(tmp_path)) >= 4
         before, failing = census(), Failing(0, RuntimeError("of this test"))
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(mosquitto_files, "mark", failing.call(mosquitto_files.mark))

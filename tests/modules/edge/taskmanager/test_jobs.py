@@ -2,7 +2,6 @@
 
 import json
 from base64 import b64encode
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -30,12 +29,6 @@ UPGRADE = {"version": "v1.24.0", "nodeNames": ["n1"], "imageDigestGatter": None,
 def pull(*images: str, **fields: Any) -> Json:
     """The spec of an ImagePrePullJob."""
     return {"imagePrePullTemplate": {"images": list(images), "nodeNames": ["n1"], **fields}}
-
-
-@pytest.fixture
-def bee() -> Iterator[Harness]:
-    with Harness() as made:
-        yield made
 
 
 def images_of(node: Node) -> list[Json]:

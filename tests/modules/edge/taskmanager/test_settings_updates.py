@@ -1,6 +1,5 @@
 """ConfigUpdateJobs on a node: their program, restarts in the middle, and the keys that no cloud can set."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,12 +15,6 @@ JOB = "configupdatejob/conf-1"
 KEYS = ("modules.edgeHub.heartbeat", "modules.edged.tailoredKubeletConfig.maxPods")
 FIELDS = {KEYS[0]: "20", KEYS[1]: "50"}
 SPEC: Json = {"nodeNames": ["n1"], "timeoutSeconds": 60, "updateFields": FIELDS, "failureTolerate": "0.1"}
-
-
-@pytest.fixture
-def bee() -> Iterator[Harness]:
-    with Harness() as made:
-        yield made
 
 
 def row(action: str) -> Json:

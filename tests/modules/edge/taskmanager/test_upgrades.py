@@ -1,6 +1,5 @@
 """NodeUpgradeJobs on a node: their program, restarts in the middle, confirmation, and what a cloud cannot do."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,12 +16,6 @@ Json = dict[str, Any]
 JOB = "nodeupgradejob/up-1"
 SPEC: Json = {"version": "v1.1.0", "nodeNames": ["n1"], "image": "x", "imageDigestGatter": None}
 FLOW = ["Check", "WaitingConfirmation", "BackUp", "Upgrade"]
-
-
-@pytest.fixture
-def bee() -> Iterator[Harness]:
-    with Harness() as made:
-        yield made
 
 
 def row(action: str, **fields: Any) -> Json:

@@ -9,7 +9,6 @@ import socket
 import sqlite3
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler
@@ -23,6 +22,7 @@ from modules.processes.common import completion_values
 from modules.processes.common.completion import SHELLS
 from modules.processes.common.completion_values import Values
 from tests.end_to_end.processes import run_program
+from tests.support.serving import ServedInThread
 
 PODS = {"items": [
     {"metadata": {"name": "web", "namespace": "default"}, "spec": {"containers": [{"name": "a"}, {"name": "b"}]}},
@@ -61,14 +61,11 @@ def served(tmp_path: Path) -> Iterator[Path]:
     """A directory where a node and a cloud seem to run."""
     (tmp_path / "edged").mkdir()
     path = tmp_path / "edged" / "edged.sock"
-    with ThreadingUnixStreamServer(str(path), Handler) as server:
-        server.daemon_threads = True
-        (tmp_path / "cloudcore.sock").symlink_to(path)
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
+    server = ThreadingUnixStreamServer(str(path), Handler)
+    server.daemon_threads = True
+    (tmp_path / "cloudcore.sock").symlink_to(path)
+    with ServedInThread(server):
         yield tmp_path
-        server.shutdown()
-        thread.join()
 
 
 def offered(program: str, line: str, directory: Path) -> list[str]:

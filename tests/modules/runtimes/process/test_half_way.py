@@ -20,20 +20,12 @@ from modules.runtimes.process.shim_manager import ShimManager, _kill_if_marked
 from modules.runtimes.process.shim_spawner import ShimSpawner
 from modules.runtimes.shim import roots, spawner
 from modules.runtimes.shim.protocol import to_memory_file
-from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call
+from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call, fail_at_each_kernel_call
 
 
 def test_the_descriptor_of_a_process_that_may_be_a_containers_is_closed() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
-
-        def make(failing: Failing) -> Attempt:
-            def run() -> None:
-                with failing.kernel_calls():
-                    _kill_if_marked(other.pid, b"HOME=/nowhere")
-
-            return Attempt(run)
-
-        assert fail_at_each_call(make) >= 1
+        assert fail_at_each_kernel_call(lambda: _kill_if_marked(other.pid, b"HOME=/nowhere")) >= 1
         before, failing = census(), Failing(0, RuntimeError("of this test"))
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(shim_manager, "_environment", failing.call(list))
@@ -100,14 +92,7 @@ def test_a_spawner_that_is_stopped_before_its_probe_was_asked_for_leaves_no_sock
 
 
 def test_a_file_in_memory_that_cannot_be_written_is_closed() -> None:
-    def make(failing: Failing) -> Attempt:
-        def run() -> None:
-            with failing.kernel_calls():
-                os.close(to_memory_file("test", {"args": ["true"]}))
-
-        return Attempt(run)
-
-    assert fail_at_each_call(make) >= 3
+    assert fail_at_each_kernel_call(lambda: os.close(to_memory_file("test", {"args": ["true"]}))) >= 3
 
 
 def test_a_command_whose_shim_does_not_answer_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:

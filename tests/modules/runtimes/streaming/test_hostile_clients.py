@@ -13,6 +13,7 @@ from beehive.clock import RealClock
 from beehive.http.spdy import StreamEnd
 from modules.runtimes.streaming import StreamingServer
 from modules.runtimes.streaming.command_session import MOST_BEHIND, OPEN_SECONDS
+from modules.runtimes.streaming.ending import MOST_ANSWERS
 from modules.runtimes.streaming.server import MOST_CONNECTIONS
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.streaming.backend import LocalBackend
@@ -20,7 +21,7 @@ from tests.modules.runtimes.streaming.clients import SECONDS, SocketClient, Spdy
 
 _SPDY_PING = struct.pack(">HHI", 0x8003, 6, 4) + struct.pack(">I", 1)
 _WEB_SOCKET_PING = b"\x89\xfd\0\0\0\0" + b"x" * 125
-_MOST_TAKEN = 32 * 1024 * 1024
+_MOST_TAKEN = 16 * 1024 * 1024
 _BLOCKED_MILLISECONDS = 2000
 
 
@@ -86,9 +87,12 @@ def test_stop_cuts_the_streams(backend: LocalBackend) -> None:
 @pytest.mark.parametrize("is_web_socket", [False, True])
 @pytest.mark.parametrize("kind", ["exec", "portforward"])
 def test_pings_without_end_are_not_answered_without_end(
-    server: StreamingServer, kind: str, is_web_socket: bool
+    server: StreamingServer, monkeypatch: pytest.MonkeyPatch, kind: str, is_web_socket: bool
 ) -> None:
-    """A client that takes no answers is read no more: the server takes no 32 MiB of it."""
+    """A client that takes no answers is read no more: the server takes no 16 MiB of it."""
+    assert MOST_ANSWERS <= 2 << 20
+    for session in ("command_session", "port_session"):
+        monkeypatch.setattr(f"modules.runtimes.streaming.{session}.MOST_ANSWERS", 1 << 18)
     if kind == "exec":
         url = server.exec_url(cri.ExecRequest(container_id="c", cmd=["sleep", "1000"], stdout=True))
     else:

@@ -17,7 +17,7 @@ from modules.runtimes.oci.crun.conmon import BUNDLE, Conmon, reopen_log
 from modules.runtimes.oci.crun.container_log import make_log
 from modules.runtimes.oci.crun.runtime_command import settle_start, start_waiting
 from modules.runtimes.oci.members import _send
-from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call
+from tests.support.failing import Failing, PlannedError, census, fail_at_each_kernel_call
 
 
 def _fifo(path: Path) -> int:
@@ -66,14 +66,7 @@ def test_files_are_closed_after_a_failure_of_any_call(
 ) -> None:
     (tmp_path / BUNDLE).mkdir()
 
-    def make(failing: Failing) -> Attempt:
-        def run() -> None:
-            with failing.kernel_calls():
-                operation(tmp_path)
-
-        return Attempt(run)
-
-    assert fail_at_each_call(make) >= calls
+    assert fail_at_each_kernel_call(lambda: operation(tmp_path)) >= calls
 
 
 def test_files_are_closed_after_any_other_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,15 +83,7 @@ def test_files_are_closed_after_any_other_error(tmp_path: Path, monkeypatch: pyt
 
 def test_the_descriptor_of_a_commands_process_is_closed() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
-
-        def make(failing: Failing) -> Attempt:
-            def run() -> None:
-                with failing.kernel_calls():
-                    _send(other.pid, 0, lambda _: True)
-
-            return Attempt(run)
-
-        assert fail_at_each_call(make) == 2
+        assert fail_at_each_kernel_call(lambda: _send(other.pid, 0, lambda _: True)) == 2
 
 
 @pytest.mark.parametrize("is_killable", [True, False])

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from cryptography import x509
@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from tests.modules.runtimes.oci.images.tars import ARCHITECTURE, config_of, described, encoded, sha256
+from tests.support.serving import ServedInThread
 
 OCI_MANIFEST: Final = "application/vnd.oci.image.manifest.v1+json"
 OCI_INDEX: Final = "application/vnd.oci.image.index.v1+json"
@@ -46,7 +47,7 @@ Fault = Callable[["Handler"], bool]
 """Answers a request in another way; False lets it be answered well."""
 
 
-class TestRegistry:
+class TestRegistry(ServedInThread):
     """Serves on a port of 127.0.0.1. Use as a context manager.
 
     Args:
@@ -73,25 +74,19 @@ class TestRegistry:
         class _Bound(Handler):
             registry = outer
 
-        self._server = _QuietServer(("127.0.0.1", 0), _Bound)
-        self._server.daemon_threads = True
+        server = _QuietServer(("127.0.0.1", 0), _Bound)
+        server.daemon_threads = True
         self.scheme = "https" if certificate else "http"
         if certificate:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(certificate)
-            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
-        self.address = f"127.0.0.1:{self._server.server_address[1]}"
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+        super().__init__(server)
+        self.address = f"127.0.0.1:{server.server_address[1]}"
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *error: object) -> None:
         self.released.set()
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        super().__exit__(*error)
 
     def add(
         self,

@@ -7,7 +7,6 @@ import logging
 import os
 import select
 import socket
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -23,6 +22,7 @@ from modules.runtimes.oci.images.worker_process import WorkerProcess
 from tests.end_to_end.processes import wait_until
 from tests.modules.runtimes.oci.images.registry import TestRegistry, basic, certificates
 from tests.modules.runtimes.oci.images.test_pulls import LAYERS, pull
+from tests.support.serving import ServedInThread
 
 NAME = "registry.test"
 """A name that only the proxy knows."""
@@ -31,7 +31,7 @@ _QUOTED = "not%2Ffor%3Alogs"
 _ONCE = PullSettings(attempts=1)
 
 
-class _Proxy:
+class _Proxy(ServedInThread):
     """A proxy that leads to one registry, whatever it is asked for; `user` and the password are wanted, if any."""
 
     def __init__(self, registry: TestRegistry, *, wants: bool = False) -> None:
@@ -73,19 +73,10 @@ class _Proxy:
                 self.close_connection = True
                 return right
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
-        self.address = f"127.0.0.1:{self._server.server_address[1]}"
-
-    def __enter__(self) -> _Proxy:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+        server.daemon_threads = True
+        super().__init__(server)
+        self.address = f"127.0.0.1:{server.server_address[1]}"
 
 
 def _relay(one: socket.socket, other: socket.socket) -> None:

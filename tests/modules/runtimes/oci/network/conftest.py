@@ -9,6 +9,7 @@ import pytest
 from beehive.clock import RealClock
 from modules.runtimes.oci.network.namespaces import PodNamespaces
 from tests.modules.runtimes.oci.network.machine import network_directory
+from tests.modules.runtimes.oci.network.own_machine import OwnMachine, own_machine
 
 
 @pytest.fixture
@@ -35,3 +36,18 @@ def clock() -> Iterator[RealClock]:
     made = RealClock()
     yield made
     made.close()
+
+
+@pytest.fixture
+def machine(directory: Path, namespaces: PodNamespaces, clock: RealClock) -> Iterator[OwnMachine]:
+    """A machine of the test's own."""
+    with own_machine(directory, namespaces, clock) as made:
+        made.sh("ip link set lo up")
+        yield made
+
+
+@pytest.fixture
+def drops_packets(machine: OwnMachine) -> None:
+    """Let the machine drop packets to be forwarded."""
+    for program in ("iptables", "ip6tables"):
+        machine.sh(f"{program} -w -P FORWARD DROP")

@@ -11,15 +11,14 @@ import pytest
 
 from beehive.clock import RealClock, Timer
 from modules.runtimes.oci.network.kernel import in_network_namespace
-from modules.runtimes.oci.network.namespaces import PodNamespaces
 from modules.runtimes.oci.network.rule_watch import AttachedSandbox
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.network.machine import needs_plugins, script
-from tests.modules.runtimes.oci.network.own_machine import BESIDE, BOTH, HERE, OwnMachine, own_machine
+from tests.modules.runtimes.oci.network.own_machine import BESIDE, BOTH, HERE, OwnMachine
 from tests.modules.runtimes.process.node import eventually
 from tests.support.slow import one_in
 
-pytestmark = needs_plugins
+pytestmark = [needs_plugins, pytest.mark.usefixtures("drops_packets")]
 
 PORT = cri.PortMapping(container_port=80, host_port=8080)
 
@@ -48,15 +47,6 @@ def clock() -> Iterator[TurnedClock]:
     made = TurnedClock()
     yield made
     made.close()
-
-
-@pytest.fixture
-def machine(directory: Path, namespaces: PodNamespaces, clock: TurnedClock) -> Iterator[OwnMachine]:
-    """A machine that drops packets to be forwarded."""
-    with own_machine(directory, namespaces, clock) as made:
-        for program in ("iptables", "ip6tables"):
-            made.sh(f"{program} -w -P FORWARD DROP")
-        yield made
 
 
 def flush(machine: OwnMachine) -> None:

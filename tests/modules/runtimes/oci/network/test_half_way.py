@@ -14,7 +14,14 @@ from modules.runtimes.oci.network.plugin import PluginRunner
 from modules.runtimes.oci.network.pod_init import end_pod_init
 from modules.runtimes.oci.network.turns import MOST_CHAINS, Turns
 from modules.runtimes.oci.network.user_namespaces import IdRange, UserMapping, pin_with_users
-from tests.support.failing import Attempt, Failing, PlannedError, fail_at_each_call, left_by_repeating
+from tests.support.failing import (
+    Attempt,
+    Failing,
+    PlannedError,
+    fail_at_each_call,
+    fail_at_each_kernel_call,
+    left_by_repeating,
+)
 
 
 def test_no_descriptor_and_no_process_is_left_of_namespaces_that_cannot_be_made(
@@ -76,25 +83,11 @@ def test_the_descriptor_of_a_pods_first_process_is_closed(
         with monkeypatch.context() as patched:
             patched.setattr(os, "waitid", lambda *_: None)
 
-            def make(failing: Failing) -> Attempt:
-                def run() -> None:
-                    with failing.kernel_calls():
-                        operation(process.pid)
-
-                return Attempt(run)
-
-            assert fail_at_each_call(make) >= 1
+            assert fail_at_each_kernel_call(lambda: operation(process.pid)) >= 1
 
 
 def test_a_channel_to_the_firewall_that_cannot_be_set_up_is_closed() -> None:
-    def make(failing: Failing) -> Attempt:
-        def run() -> None:
-            with failing.kernel_calls():
-                nf_tables._open().close()
-
-        return Attempt(run)
-
-    assert fail_at_each_call(make) >= 1
+    assert fail_at_each_kernel_call(lambda: nf_tables._open().close()) >= 1
 
 
 def test_plugins_that_have_ended_leave_nothing(tmp_path: Path) -> None:

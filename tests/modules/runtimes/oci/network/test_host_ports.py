@@ -2,22 +2,18 @@
 
 import shutil
 import socket
-from collections.abc import Iterator
 from ipaddress import ip_address
-from pathlib import Path
 
 import msgspec
 import pytest
 
-from beehive.clock import RealClock
 from beehive.sockets.ports import ListeningSocket
 from modules.runtimes.engine.errors import WrongStateError
 from modules.runtimes.oci.network.attachment import FILE, has_attachment
 from modules.runtimes.oci.network.host_ports import used_by
-from modules.runtimes.oci.network.namespaces import PodNamespaces
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.network.machine import needs_plugins
-from tests.modules.runtimes.oci.network.own_machine import HERE, OwnMachine, own_machine
+from tests.modules.runtimes.oci.network.own_machine import HERE, OwnMachine
 from tests.support.patience import PATIENCE
 
 _METASERVER = 10550
@@ -41,14 +37,6 @@ def test_who_listens_on_a_host_port(host_ip: str, listening: str, used: bool) ->
     one = ListeningSocket(ip_address(listening), 80, "1")
     mapping = {"hostPort": 80, "containerPort": 8080, "protocol": "tcp", "hostIP": host_ip}
     assert used_by(mapping, [msgspec.structs.replace(one, port=81), one]) == (one if used else None)
-
-
-@pytest.fixture
-def machine(directory: Path, namespaces: PodNamespaces, clock: RealClock) -> Iterator[OwnMachine]:
-    """A machine."""
-    with own_machine(directory, namespaces, clock) as made:
-        made.sh("ip link set lo up")
-        yield made
 
 
 @needs_plugins

@@ -3,10 +3,8 @@
 import json
 import socket
 import struct
-from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import count
-from pathlib import Path
 
 import pytest
 
@@ -14,11 +12,10 @@ from beehive.clock import RealClock
 from modules.processes.edgecore.loopback import LoopbackWatch
 from modules.runtimes.oci.network.kernel import in_network_namespace
 from modules.runtimes.oci.network.loopback_firewall import LoopbackFirewall
-from modules.runtimes.oci.network.namespaces import PodNamespaces
 from modules.runtimes.oci.network.pod_network import PodNetwork
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.network.machine import needs_plugins, script
-from tests.modules.runtimes.oci.network.own_machine import BRIDGE, OwnMachine, own_machine
+from tests.modules.runtimes.oci.network.own_machine import BRIDGE, OwnMachine
 from tests.support.patience import PATIENCE
 
 pytestmark = needs_plugins
@@ -31,14 +28,6 @@ _IPV4 = 0x0800
 _SECONDS = PATIENCE
 _PORTS = count(40000)
 """Each packet has another source port: the kernel remembers connections."""
-
-
-@pytest.fixture
-def machine(directory: Path, namespaces: PodNamespaces, clock: RealClock) -> Iterator[OwnMachine]:
-    """A machine."""
-    with own_machine(directory, namespaces, clock) as made:
-        made.sh("ip link set lo up")
-        yield made
 
 
 def checksum(content: bytes) -> int:

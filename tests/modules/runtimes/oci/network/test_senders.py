@@ -12,17 +12,15 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from beehive.clock import RealClock
 from modules.runtimes.engine.records import PodAddresses
 from modules.runtimes.oci.network import nf_tables
 from modules.runtimes.oci.network.kernel import in_network_namespace
-from modules.runtimes.oci.network.namespaces import PodNamespaces
 from modules.runtimes.oci.network.pod_network import PodNetwork
 from modules.runtimes.oci.network.rule_watch import AttachedSandbox
 from modules.runtimes.oci.network.senders import TABLE, Sender, link_local, sender_of
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.network.machine import needs_plugins
-from tests.modules.runtimes.oci.network.own_machine import BRIDGE, HERE, OwnMachine, own_machine
+from tests.modules.runtimes.oci.network.own_machine import BRIDGE, HERE, OwnMachine
 from tests.modules.runtimes.oci.network.test_loopback_firewall import checksum
 from tests.modules.runtimes.process.node import eventually
 from tests.support.patience import PATIENCE
@@ -63,14 +61,6 @@ class Frames(NamedTuple):
     victim: End
     gateway: bytes
     gateway_mac: bytes
-
-
-@pytest.fixture
-def machine(directory: Path, namespaces: PodNamespaces, clock: RealClock) -> Iterator[OwnMachine]:
-    """A machine with both IP versions."""
-    with own_machine(directory, namespaces, clock) as made:
-        made.sh("ip link set lo up")
-        yield made
 
 
 def end(machine: OwnMachine, name: str, *ports: cri.PortMapping, network: PodNetwork | None = None) -> End:

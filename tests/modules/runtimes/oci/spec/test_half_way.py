@@ -8,7 +8,7 @@ import pytest
 
 from modules.runtimes.oci.spec.mounts import _real_path
 from modules.runtimes.oci.spec.rooted_files import open_by_steps, read_inside, real_path_inside
-from tests.support.failing import Attempt, Failing, fail_at_each_call, left_by_repeating
+from tests.support.failing import fail_at_each_kernel_call, left_by_repeating
 
 
 def _opens_by_steps(root: Path) -> None:
@@ -35,14 +35,7 @@ def test_files_of_an_image_are_closed_after_a_failure_of_any_call(
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc" / "passwd").write_bytes(b"root:x:0:0::/:/bin/sh\n")
 
-    def make(failing: Failing) -> Attempt:
-        def run() -> None:
-            with failing.kernel_calls():
-                operation(tmp_path)
-
-        return Attempt(run)
-
-    assert fail_at_each_call(make) >= calls
+    assert fail_at_each_kernel_call(lambda: operation(tmp_path)) >= calls
 
 
 def test_a_path_that_is_missing_in_an_image_leaves_no_descriptor(tmp_path: Path) -> None:
