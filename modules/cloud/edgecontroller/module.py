@@ -1,8 +1,9 @@
 """The module edgecontroller."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from http import HTTPStatus
 from typing import Any, ClassVar
 
 from beehive.delivery import OverflowPolicy
@@ -12,13 +13,14 @@ from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation, ResourceType
 from beehive.resource import Side
 from beehive.slot import State
-from modules.apimachinery.api_errors import ApiError, Failures
+from modules.apimachinery.api_errors import ApiError, Failures, RefusedError
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, kind_named
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
 from modules.cloud.authorization.access_control import AccessControl
 from modules.cloud.authorization.graph import NodeGraph
 from modules.cloud.authorization.node_authorizer import may_read
+from modules.cloud.client.call_requests import failure
 from modules.cloud.client.calls import Answered, ApiCall, ApiResult
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.coordination.lease_settings import LeaseSettings
@@ -51,6 +53,7 @@ from modules.cloud.messages import (
     Acknowledged,
     Cloudcores,
     ConnectEvent,
+    origin_of,
 )
 from modules.cloud.refusals import Refusals
 from modules.cloud.storage.database.database import Database
@@ -65,6 +68,8 @@ _RESEND_PERIOD = 10.0
 """Seconds between two checks for unacknowledged objects (KubeEdge's sync controller: 5)."""
 _COLLECTION_PERIOD = 600.0
 """Seconds between two looks for the state of deleted nodes."""
+_MOST_WAITING = 256
+"""Messages of one node that wait for the objects: more than cloudhub passes on while the node waits for an answer."""
 _NODE = kind_named("Node").name
 
 Refuse = Callable[[Message, ApiError], None]
@@ -154,6 +159,8 @@ class EdgeController(Module):
         )
         self._waiting: deque[Callable[[], None]] = deque()
         """Work that came before the objects were loaded, or while earlier such work still waited."""
+        self._waiting_of: Counter[str] = Counter()
+        """How much of it is a node's, by its name; "" for the rest."""
 
     def on_start(self) -> None:
         """Start to list and watch the objects."""
@@ -360,8 +367,21 @@ class EdgeController(Module):
         """
         if self._client.is_ready and not self._waiting:
             self._attempt(message, work, refuse, begins)
-        else:
-            self._waiting.append(partial(self._attempt, message, work, refuse, begins))
+            return
+        sender = origin_of(message)[0] if refuse is not None and message.route.resource.startswith("node/") else ""
+        if sender and self._waiting_of[sender] >= _MOST_WAITING:
+            self._attempt(message, _refuse_to_wait, refuse, begins)
+            return
+        self._waiting_of[sender] += 1
+        self._waiting.append(partial(self._attempt_late, sender, message, work, refuse, begins))
+
+    def _attempt_late(
+        self, sender: str, message: Message, work: Callable[[], None], refuse: Refuse | None, begins: bool
+    ) -> None:
+        self._waiting_of[sender] -= 1
+        if not self._waiting_of[sender]:
+            del self._waiting_of[sender]
+        self._attempt(message, work, refuse, begins)
 
     def _attempt(self, message: Message, work: Callable[[], None], refuse: Refuse | None, begins: bool) -> None:
         try:
@@ -446,3 +466,9 @@ class EdgeController(Module):
             self._graph.roll_back(event)
             self._downstream.roll_back(event)
         self._connections.roll_back(nodes)
+
+
+def _refuse_to_wait() -> None:
+    """Raise the error of a message for which there is no room."""
+    why = "cloudcore does not know the API server's objects yet, and too many messages of the node wait for them"
+    raise RefusedError(failure(HTTPStatus.SERVICE_UNAVAILABLE, why).refusal or {})

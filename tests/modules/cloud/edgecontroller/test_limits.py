@@ -11,6 +11,7 @@ from msgspec import Raw
 from beehive.clock import RealClock
 from beehive.message import Message
 from beehive.simulation import Simulation
+from beehive.testing import Harness
 from modules.apimachinery.application import Application
 from modules.apimachinery.kinds import ObjectKey
 from modules.apimachinery.limits import OBJECT_BYTES, REQUEST_BYTES, VALUES, is_too_large
@@ -18,9 +19,11 @@ from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.dynamiccontroller.module import call_of
 from modules.cloud.edgecontroller.downstream.controller import MAX_HELD_OBJECTS, DownstreamController
 from modules.cloud.edgecontroller.downstream.node_watches import NodeWatches
+from modules.cloud.edgecontroller.module import _MOST_WAITING
 from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs
 from modules.cloud.edgecontroller.upstream.requests import UpstreamRequest
 from modules.cloud.storage.object_sync import ObjectSync
+from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer
 from tests.modules.cloud.edgecontroller.controller import AllMirrored, Controller, at_once
 from tests.modules.cloud.objects import configmap, node, pod
 
@@ -136,3 +139,23 @@ def test_pods_that_a_node_makes_and_ends_leave_nothing() -> None:
         downstream.record_answer("n1", {**pod(), "metadata": metadata})
         assert len(downstream._ahead["n1"]) <= 4
         syncs.deleted("n1", str(number))
+
+
+def test_few_messages_of_a_node_wait_for_the_objects() -> None:
+    """The API server is away when cloudcore starts: a node that goes on asking is refused, other nodes and what it has
+    asked before are not.
+    """
+    with Harness() as bee:
+        server = ClusterServer(bee.clock)
+        server.apply(*({**node(name), "kind": "Node", "apiVersion": "v1"} for name in ("n1", "n2")))
+        server.hold("pods")
+        core = ClusterController(bee, server, nodes=("n1", "n2"))
+        first = [core.asks("default/node/n1", "query") for _ in range(_MOST_WAITING - 1)]  # and the connection
+        refused = core.asks("default/node/n1", "query")
+        other = core.asks("default/node/n2", "query", node_name="n2")
+        assert core.answer_to(refused).content["Err"]["ErrStatus"]["code"] == 503
+        server.release()
+        bee.run_for(5.0)
+        later = core.asks("default/node/n1", "query")
+        for name, request in [("n1", each) for each in (*first, later)] + [("n2", other)]:
+            assert core.answer_to(request).content["metadata"]["name"] == name
