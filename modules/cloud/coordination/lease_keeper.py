@@ -8,7 +8,9 @@ from typing import Final, Protocol
 import msgspec
 
 from beehive.clock import Clock, Timer
+from modules.apimachinery.kinds import version_of
 from modules.cloud.client.calls import ApiCall, ApiResult, JsonObject
+from modules.cloud.client.reflector.request_state import is_lower
 from modules.cloud.coordination.known_cloudcores import owner_of
 from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.coordination.leases import ObservedLease, call, lease_name, lease_of, observed
@@ -132,6 +134,8 @@ class LeaseKeeper:
         thread: the module; all methods are called on its thread.
         perform: makes an API call.
         changed: called when others have come or gone, perhaps with duties for this one, or their routers have moved.
+        went_back: called when the API server does not have the Lease as it was written: it was restored, which no watch
+            tells if others have written as much since, or somebody has deleted the Lease.
         router: returns where others reach the router of this one, "" if they cannot.
     """
 
@@ -142,6 +146,7 @@ class LeaseKeeper:
         thread: LeaseThread,
         perform: Perform,
         changed: Callable[[], None],
+        went_back: Callable[[], None],
         router: Callable[[], str] = str,
     ) -> None:
         self._settings = settings
@@ -150,6 +155,7 @@ class LeaseKeeper:
         self._thread = thread
         self._perform = perform
         self._changed = changed
+        self._went_back = went_back
         self._router = router
         self._membership = Membership()
         self._others: frozenset[str] = frozenset()
@@ -265,14 +271,19 @@ class LeaseKeeper:
             self._perform(call("get", self._settings, name=self._name), self._read)
         elif code == HTTPStatus.NOT_FOUND and self._lease is not None:
             self._lease = None
+            self._went_back()
             self._again(_RETRY)
         else:
             self._warn(result)
             self._again(_SLOW_RETRY if code in _MISSING else _RETRY)
 
     def _read(self, result: ApiResult) -> None:
-        """Go on with the Lease as it is: the answer to an earlier write was lost, or another process has the name."""
-        self._lease = result.object
+        """Go on with the Lease as it is: the answer to an earlier write was lost, another process has the name, or the
+        API server was restored.
+        """
+        before, self._lease = self._lease, result.object
+        if before is not None and result.object is not None and is_lower(version_of(result.object), version_of(before)):
+            self._went_back()
         holder = _holder(result.object or {})
         if holder and holder != self._identity:
             _log.warning("the Lease %s was that of %s: does another cloudcore have this name?", self._name, holder)

@@ -29,6 +29,7 @@ class Duties:
         module: edgecontroller; ends its turn when other cloudcores have come or gone.
         known: is kept up to date.
         perform: makes an API call, in a transaction.
+        went_back: of `LeaseKeeper`.
     """
 
     def __init__(
@@ -38,12 +39,13 @@ class Duties:
         module: Module,
         known: KnownCloudcores,
         perform: Perform,
+        went_back: Callable[[], None],
     ) -> None:
         self._settings = settings
         self._identity = identity
         self._known = known
         self._module = module
-        parts = identity, module, perform, self._update_known, lambda: known.own_router
+        parts = identity, module, perform, self._update_known, went_back, lambda: known.own_router
         self._keeper = None if settings is None else LeaseKeeper(settings, *parts)
         self._has_begun = False
 

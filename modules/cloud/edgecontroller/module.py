@@ -126,7 +126,7 @@ class EdgeController(Module):
         )
         access_control = AccessControl(self._graph, Refusals(self.clock) if refusals is None else refusals)
         known = KnownCloudcores() if known is None else known
-        self._duties = Duties(lease, database.cloudcore, self, known, self._perform_own)
+        self._duties = Duties(lease, database.cloudcore, self, known, self._perform_own, self._was_restored)
         self._states = StoredStates(
             database, mirror, object_syncs, self._connections.epochs, self._owns, self._downstream.newest
         )
@@ -352,6 +352,9 @@ class EdgeController(Module):
 
     def _confirm_end(self, key: ObjectKey, uid: str, then: Callable[[], None]) -> None:
         self._client.confirm_end(key, uid, then)
+
+    def _was_restored(self) -> None:
+        self._client.reflectors.was_restored()
 
     def _owns(self, duty: str) -> bool:
         """Return whether a duty is this cloudcore's, among all with the same database."""

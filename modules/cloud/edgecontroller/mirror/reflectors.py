@@ -139,6 +139,13 @@ class Reflectors:
         except Exception:  # noqa: BLE001 - one object must not stop the module for all
             _log.exception("a change of an object cannot be handled")
 
+    def was_restored(self) -> None:
+        """Take that the API server may have objects and versions from before: all is listed again, if it was before."""
+        self._module.end_turn_soon()
+        self._ended_pods.forget()
+        if not self.missing:
+            self.went_back()
+
     def went_back(self) -> None:
         """Begin the next epoch: the API server was restored, as its versions or another cloudcore say."""
         self._transactions.begin()
@@ -175,9 +182,7 @@ class Reflectors:
                     self._have(kind.key_name)
             case EpochChanged():
                 _log.warning("%s: the versions of the API server went back: it was restored", kind.plural)
-                self._ended_pods.forget()
-                if not self.missing:
-                    self.went_back()
+                self.was_restored()
             case Deleted():
                 self._ended_pods.observe(news.object.uid)
                 key = ObjectKey(kind.key_name, news.object.namespace, news.object.name)

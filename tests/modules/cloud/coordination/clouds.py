@@ -33,9 +33,12 @@ class Cloud:
         """Whether the right is missing."""
         self.requests: list[str] = []
         self.changes = 0
+        self.restores = 0
         self._clouds = clouds
         self.router = ""
-        self.keeper = LeaseKeeper(settings, name, self, self._perform, self._changed, lambda: self.router)
+        self.keeper = LeaseKeeper(
+            settings, name, self, self._perform, self._changed, self._went_back, lambda: self.router
+        )
 
     def after(self, seconds: float, function: Callable[[], None]) -> Timer:
         """As a module's, until the process dies."""
@@ -57,6 +60,9 @@ class Cloud:
 
     def _changed(self) -> None:
         self.changes += 1
+
+    def _went_back(self) -> None:
+        self.restores += 1
 
 
 class Clouds:

@@ -6,8 +6,10 @@ from collections.abc import Callable
 import pytest
 
 from modules.apimachinery.kinds import key_of
+from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.coordination.lease_settings import LeaseSettings
+from modules.cloud.coordination.leases import call
 from tests.modules.cloud.coordination.clouds import Clouds
 
 KEYS = [f"node/n{number}" for number in range(60)]
@@ -143,14 +145,30 @@ def test_a_renewal_whose_answer_was_lost_is_followed_by_the_next() -> None:
     clouds.run_for(20.0)
     assert spec_of(clouds, "a")["renewTime"] != before
     assert spec_of(clouds, "a")["leaseTransitions"] == 0
+    assert one.restores == 0
 
 
 def test_a_lease_that_was_deleted_is_made_again() -> None:
+    """It may have gone with an API server that was restored to a time before it."""
     clouds = Clouds()
-    clouds.start("a")
+    one = clouds.start("a")
     clouds.cluster.storage.remove(key_of(clouds.leases()[0]))
     clouds.run_for(20.0)
     assert spec_of(clouds, "a")["holderIdentity"] == "a"
+    assert one.restores == 1
+
+
+def test_a_lease_of_an_older_version_tells_that_the_api_server_was_restored() -> None:
+    clouds = Clouds()
+    one = clouds.start("a")
+    older = clouds.leases()[0]
+    clouds.run_for(30.0)
+    renewed = spec_of(clouds, "a")["renewTime"]
+    clouds.cluster = Cluster(clouds.clock)
+    clouds.serve(call("create", LeaseSettings(), body={key: older[key] for key in ("metadata", "spec")}))
+    clouds.run_for(60.0)
+    assert spec_of(clouds, "a")["renewTime"] != renewed
+    assert one.restores == 1
 
 
 def test_with_a_configured_name_the_next_process_takes_over_the_lease(caplog: pytest.LogCaptureFixture) -> None:
