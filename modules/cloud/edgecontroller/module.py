@@ -119,14 +119,21 @@ class EdgeController(Module):
         may_send = partial(may_read, graph=self._graph)
         watches = NodeWatches() if watches is None else watches
         self._downstream = DownstreamController(
-            mirror, object_syncs, sender.send_down, may_send, self, watches, self._confirm_end
+            mirror,
+            object_syncs,
+            sender.send_down,
+            may_send,
+            self,
+            watches,
+            confirm=self._confirm_end,
+            check=self._check_untold,
         )
         self._connections = NodeConnections(
             database, mirror, object_syncs, self._downstream, sender.close_connection, self.clock.now
         )
         access_control = AccessControl(self._graph, Refusals(self.clock) if refusals is None else refusals)
         known = KnownCloudcores() if known is None else known
-        self._duties = Duties(lease, database.cloudcore, self, known, self._perform_own, self._was_restored)
+        self._duties = Duties(lease, database.cloudcore, self, known, self._perform_own, self._list_again)
         self._states = StoredStates(
             database, mirror, object_syncs, self._connections.epochs, self._owns, self._downstream.newest
         )
@@ -351,10 +358,13 @@ class EdgeController(Module):
         return self._kept.keeps(key, obj, size)
 
     def _confirm_end(self, key: ObjectKey, uid: str, then: Callable[[], None]) -> None:
-        self._client.confirm_end(key, uid, then)
+        self._client.restores.confirm_end(key, uid, then)
 
-    def _was_restored(self) -> None:
-        self._client.reflectors.was_restored()
+    def _check_untold(self, key: ObjectKey, uid: str) -> None:
+        self._client.restores.check_untold(key, uid)
+
+    def _list_again(self) -> None:
+        self._client.reflectors.list_again()
 
     def _owns(self, duty: str) -> bool:
         """Return whether a duty is this cloudcore's, among all with the same database."""

@@ -5,7 +5,6 @@ from functools import partial
 from http import HTTPStatus
 
 from beehive.module import Module
-from modules.apimachinery.kinds import ObjectKey, uid_of
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.client.kube_client import KubeClient
 from modules.cloud.coordination.lease_keeper import LeaseListener
@@ -16,10 +15,10 @@ from modules.cloud.edgecontroller.cluster.devices import ClusterDevices
 from modules.cloud.edgecontroller.cluster.lease_watch import watch_leases
 from modules.cloud.edgecontroller.cluster.remote_cluster import RemoteCluster
 from modules.cloud.edgecontroller.cluster.resources import ClusterResources
+from modules.cloud.edgecontroller.cluster.restores import Restores
 from modules.cloud.edgecontroller.cluster.state import ClusterState
 from modules.cloud.edgecontroller.cluster.watches import ClusterWatches
 from modules.cloud.edgecontroller.downstream.controller import DownstreamController
-from modules.cloud.edgecontroller.mirror.ended_pods import EndedPods
 from modules.cloud.edgecontroller.mirror.mirror import Mirror
 from modules.cloud.edgecontroller.mirror.missing_bodies import MissingBodies
 from modules.cloud.edgecontroller.mirror.reflectors import Reflectors
@@ -42,6 +41,7 @@ class ClusterClient:
     | `claims` | claim nodes that connect |
     | `watches` | begin watches of other kinds for nodes |
     | `devices` | tell devicecontroller of devices |
+    | `restores` | read objects that the mirror lacks |
 
     Args:
         cluster: the cluster.
@@ -90,8 +90,7 @@ class ClusterClient:
         resources = ClusterResources(self.calls, module.clock)
         self.watches = ClusterWatches(self.calls, resources, self.reflectors, downstream, transactions)
         self.devices = ClusterDevices(mirror, self.reflectors, transactions, module)
-        self._passed_over = EndedPods()
-        """The pods for which all was listed again."""
+        self.restores = Restores(self.calls, self.reflectors, downstream.newest, module.clock)
         self._is_loading = False
         self._is_loaded = False
         """Whether all objects were there once, and the state or KubeEdge's ObjectSyncs were read if there was need."""
@@ -139,23 +138,6 @@ class ClusterClient:
                 self.reflectors.observe(partial(self._connections.deletion_confirmed, node, asked))
 
         self.calls.send(ApiCall(verb="get", api_version="v1", plural="nodes", name=node), answered)
-
-    def confirm_end(self, key: ObjectKey, uid: str, then: Callable[[], None]) -> None:
-        """Call a function if the API server does not have a pod that the mirror lacks. If it has, the watch has passed
-        it over: the versions went back and on again, so all is listed again, but once for a pod, which may be
-        unreadable.
-        """
-
-        def answered(result: ApiResult) -> None:
-            if result.object is not None and uid_of(result.object) == uid:
-                if self.is_ready and uid not in self._passed_over:
-                    self._passed_over.add(uid)
-                    self.reflectors.went_back()
-            elif result.object is not None or (result.refusal or {}).get("code") == HTTPStatus.NOT_FOUND:
-                self.reflectors.observe(then)
-
-        get = ApiCall(verb="get", api_version="v1", plural="pods", namespace=key.namespace, name=key.name)
-        self.calls.send(get, answered)
 
     def _objects_are_listed(self) -> None:
         """Once all objects are there: read the state in the cluster or KubeEdge's ObjectSyncs, if wanted, and go on."""

@@ -121,8 +121,8 @@ class DownstreamController:
         may_read: whether a node may read an object; otherwise it receives only the deletion.
         mirrored: tells which kinds the lister has, and which objects in part only.
         watches: of nodes.
-        confirm: calls a function if the API server does not have a pod, which the lister lacks: no watch may have told
-            of it, where the API server was restored to an older state.
+        confirm: calls a function if the API server does not have a pod, which the lister lacks (`Restores`).
+        check: reads an object that a node has in a version which was not told for long (`Restores`).
     """
 
     def __init__(
@@ -133,9 +133,12 @@ class DownstreamController:
         may_read: Callable[[str, ObjectKey], bool],
         mirrored: MirroredObjects,
         watches: NodeWatches,
+        *,
         confirm: Callable[[ObjectKey, str, Callable[[], None]], None],
+        check: Callable[[ObjectKey, str], None],
     ) -> None:
         self._confirm = confirm
+        self._check = check
         self._lister = lister
         self._may_read = may_read
         self._object_syncs = object_syncs
@@ -154,10 +157,12 @@ class DownstreamController:
         self._sent = SentVersions()
         self._unacknowledged: dict[str, set[str]] = {}
         """By node, the uids that were unacknowledged at the last resending."""
+        self._untold: dict[str, set[str]] = {}
+        """By node, the uids of the objects that no watch had told of at the last resending."""
         self._ahead: defaultdict[str, dict[ObjectKey, str]] = defaultdict(dict)
         """By node, the uids of the objects that it has and that no watch has told of yet."""
         self._held_back: defaultdict[str, set[ObjectKey]] = defaultdict(set)
-        """By node, the objects that may be deleted, as this cloudcore is behind."""
+        """By node, the objects that may be deleted or replaced, as this cloudcore is behind."""
 
     def record_query(self, node: str, resource_type: str, key_of_kind: Callable[[Kind], ObjectKey]) -> None:
         """Record a query for an object that nodes store: the node is sent its changes. The object may be missing yet;
@@ -208,6 +213,7 @@ class DownstreamController:
         self._sent.forget(node)
         self.edge_mesh.forget(node)
         self._unacknowledged.pop(node, None)
+        self._untold.pop(node, None)
         self._ahead.pop(node, None)
         self._held_back.pop(node, None)
         self.locations.forget_queries(node)
@@ -385,7 +391,17 @@ class DownstreamController:
                 self._reconcile_devices(node)
         if unacknowledged:
             self._unacknowledged[node] = set(unacknowledged)
+        self._check_untold(node)
         return len(self._object_syncs.of(node))
+
+    def _check_untold(self, node: str) -> None:
+        """Have the objects looked for that no watch has told of for as long: their deletions would never be sent."""
+        syncs = self._object_syncs.of(node)
+        untold = {uid for uid, sync in syncs.items() if self.newest.is_behind(sync) and not self._live(sync.key, uid)}
+        for uid in sorted(untold & self._untold.pop(node, set())):
+            self._check(syncs[uid].key, uid)
+        if untold:
+            self._untold[node] = untold
 
     def send(self, down: DownstreamMessage) -> None:
         """Send a message to a node, if it is connected here and the version is a number (`number_of`), and records the
@@ -400,6 +416,8 @@ class DownstreamController:
         uid = down.uid
         is_by_name = not is_deletion or down.key.kind != _POD.name
         if down.node in self._ahead and is_by_name and self._is_succeeded(down.node, down.key, uid):
+            if not is_deletion:
+                self._held_back[down.node].add(down.key)
             return
         if is_deletion and self._owes_too_many(down.node, uid):
             return

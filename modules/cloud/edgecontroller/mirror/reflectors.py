@@ -139,6 +139,11 @@ class Reflectors:
         except Exception:  # noqa: BLE001 - one object must not stop the module for all
             _log.exception("a change of an object cannot be handled")
 
+    def list_again(self) -> None:
+        """List all kinds again, as when their watches end: they may have passed over a restore of the API server."""
+        if self._client is not None:
+            self._module.call_soon(self._client.list_again)
+
     def was_restored(self) -> None:
         """Take that the API server may have objects and versions from before: all is listed again, if it was before."""
         self._module.end_turn_soon()

@@ -207,6 +207,10 @@ def at_once(_key: ObjectKey, _uid: str, then: Callable[[], None]) -> None:
     then()
 
 
+def never(_key: ObjectKey, _uid: str) -> None:
+    """Nothing is looked for at the API server."""
+
+
 class AllMirrored:
     """All kinds are mirrored, and all objects are whole (`MirroredObjects`)."""
 

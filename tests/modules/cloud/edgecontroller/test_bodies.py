@@ -20,7 +20,7 @@ from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.object_storage import EventType
 from modules.cloud.storage.object_sync import ClaimedConnection
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer, FakeExchange
-from tests.modules.cloud.edgecontroller.controller import USES, WEB, AllMirrored, at_once
+from tests.modules.cloud.edgecontroller.controller import USES, WEB, AllMirrored, at_once, never
 from tests.modules.cloud.objects import configmap, node, pod, secret
 
 LARGE = "x" * 20_000
@@ -264,7 +264,14 @@ class Kept:
         self.mirror = Mirror(self._keeps)
         syncs = ObjectSyncs(lambda _node, _uid, _sync: None)
         self.downstream = DownstreamController(
-            self.mirror, syncs, lambda _down: None, lambda _node, _key: True, AllMirrored(), NodeWatches(), at_once
+            self.mirror,
+            syncs,
+            lambda _down: None,
+            lambda _node, _key: True,
+            AllMirrored(),
+            NodeWatches(),
+            confirm=at_once,
+            check=never,
         )
         self.database = Database(IN_MEMORY, "one", stores_objects=False)
         self.known = KnownCloudcores("one")

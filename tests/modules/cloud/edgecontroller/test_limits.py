@@ -24,7 +24,7 @@ from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs
 from modules.cloud.edgecontroller.upstream.requests import UpstreamRequest
 from modules.cloud.storage.object_sync import ObjectSync
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer
-from tests.modules.cloud.edgecontroller.controller import AllMirrored, Controller, at_once
+from tests.modules.cloud.edgecontroller.controller import AllMirrored, Controller, at_once, never
 from tests.modules.cloud.objects import configmap, node, pod
 
 NODE = ObjectKey("Node", "", "n1")
@@ -114,7 +114,14 @@ def test_vain_queries_of_a_node_are_bounded_and_forgotten_with_its_connection() 
     syncs = ObjectSyncs(lambda _node, _uid, _sync: None)
     cluster, mirrored = Cluster(Simulation().clock), AllMirrored()
     downstream = DownstreamController(
-        cluster.storage, syncs, lambda _down: None, lambda _node, _key: True, mirrored, NodeWatches(), at_once
+        cluster.storage,
+        syncs,
+        lambda _down: None,
+        lambda _node, _key: True,
+        mirrored,
+        NodeWatches(),
+        confirm=at_once,
+        check=never,
     )
     query = Message.new(RealClock(), source="edged", resource="default/configmap/c", operation="query")
     for number in range(MAX_HELD_OBJECTS + 100):
@@ -131,7 +138,14 @@ def test_pods_that_a_node_makes_and_ends_leave_nothing() -> None:
     syncs.node_connected("n1", {"node": ObjectSync(NODE)})
     storage = Cluster(Simulation().clock).storage
     downstream = DownstreamController(
-        storage, syncs, lambda _down: None, lambda _node, _key: True, AllMirrored(), NodeWatches(), at_once
+        storage,
+        syncs,
+        lambda _down: None,
+        lambda _node, _key: True,
+        AllMirrored(),
+        NodeWatches(),
+        confirm=at_once,
+        check=never,
     )
     downstream.newest.listed("Pod", "1")
     for number in range(100):

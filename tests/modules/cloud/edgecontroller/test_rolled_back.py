@@ -15,7 +15,7 @@ from modules.cloud.edgecontroller.downstream.controller import DownstreamControl
 from modules.cloud.edgecontroller.downstream.node_watches import NodeWatches
 from modules.cloud.edgecontroller.mirror.mirror import Mirror
 from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs
-from tests.modules.cloud.edgecontroller.controller import AllMirrored, at_once
+from tests.modules.cloud.edgecontroller.controller import AllMirrored, at_once, never
 
 Change = tuple[str, str, int, str, bool]
 """Kind and name of an object, its uid, what it refers to, and whether it is deleted."""
@@ -56,7 +56,14 @@ class Books:
         self.graph = NodeGraph(self.mirror, Simulation().clock)
         syncs = ObjectSyncs(lambda _node, _uid, _sync: None)
         self.downstream = DownstreamController(
-            self.mirror, syncs, lambda _down: None, lambda _node, _key: True, AllMirrored(), NodeWatches(), at_once
+            self.mirror,
+            syncs,
+            lambda _down: None,
+            lambda _node, _key: True,
+            AllMirrored(),
+            NodeWatches(),
+            confirm=at_once,
+            check=never,
         )
         self._version = 0
 
