@@ -1,6 +1,5 @@
 """edgecontroller with the embedded API server on a hive, in virtual time, for tests."""
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 from beehive.message import Message
 from beehive.testing import Harness
 from modules.apimachinery.kinds import Kind, ObjectKey, kind_called
+from modules.apimachinery.lister import Lister
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.completeness import Completeness
 from modules.cloud.apiserver.embedded_kube_api import EmbeddedKubeApi
@@ -17,8 +17,10 @@ from modules.cloud.client.calls import APPLY, ApiCall, ApiResult
 from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.devicecontroller.definitions import definitions as device_definitions
 from modules.cloud.edgecontroller.cluster.remote_cluster import RemoteCluster
+from modules.cloud.edgecontroller.downstream.controller import DownstreamController
 from modules.cloud.edgecontroller.downstream.node_watches import NodeWatches
 from modules.cloud.edgecontroller.module import EdgeController
+from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs
 from modules.cloud.messages import (
     ACKNOWLEDGED,
     ACKNOWLEDGED_RESOURCE,
@@ -202,15 +204,6 @@ class Controller:
         self.bee.hive.send(EdgeController.name, told)
 
 
-def at_once(_key: ObjectKey, _uid: str, then: Callable[[], None]) -> None:
-    """The API server has no such pod."""
-    then()
-
-
-def never(_key: ObjectKey, _uid: str) -> None:
-    """Nothing is looked for at the API server."""
-
-
 class AllMirrored:
     """All kinds are mirrored, and all objects are whole (`MirroredObjects`)."""
 
@@ -225,3 +218,17 @@ class AllMirrored:
     def is_missing(self, key: ObjectKey) -> bool:
         """Whether only a part of an object is here."""
         return not key
+
+
+def lone_downstream(lister: Lister, syncs: ObjectSyncs, mirrored: AllMirrored | None = None) -> DownstreamController:
+    """One whose messages go nowhere; the API server has no pod that the lister lacks."""
+    return DownstreamController(
+        lister,
+        syncs,
+        lambda _down: None,
+        lambda _node, _key: True,
+        mirrored or AllMirrored(),
+        NodeWatches(),
+        confirm=lambda _key, _uid, then: then(),
+        check=lambda _key, _uid: None,
+    )

@@ -9,8 +9,6 @@ from beehive.testing import Harness
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, kind_named
 from modules.cloud.client.reflector.observations import ObservedObject
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
-from modules.cloud.edgecontroller.downstream.controller import DownstreamController
-from modules.cloud.edgecontroller.downstream.node_watches import NodeWatches
 from modules.cloud.edgecontroller.mirror.kept_bodies import KeptBodies
 from modules.cloud.edgecontroller.mirror.mirror import Mirror
 from modules.cloud.edgecontroller.module import EdgeController
@@ -20,7 +18,7 @@ from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.object_storage import EventType
 from modules.cloud.storage.object_sync import ClaimedConnection
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer, FakeExchange
-from tests.modules.cloud.edgecontroller.controller import USES, WEB, AllMirrored, at_once, never
+from tests.modules.cloud.edgecontroller.controller import USES, WEB, lone_downstream
 from tests.modules.cloud.objects import configmap, node, pod, secret
 
 LARGE = "x" * 20_000
@@ -263,16 +261,7 @@ class Kept:
     def __init__(self) -> None:
         self.mirror = Mirror(self._keeps)
         syncs = ObjectSyncs(lambda _node, _uid, _sync: None)
-        self.downstream = DownstreamController(
-            self.mirror,
-            syncs,
-            lambda _down: None,
-            lambda _node, _key: True,
-            AllMirrored(),
-            NodeWatches(),
-            confirm=at_once,
-            check=never,
-        )
+        self.downstream = lone_downstream(self.mirror, syncs)
         self.database = Database(IN_MEMORY, "one", stores_objects=False)
         self.known = KnownCloudcores("one")
         self.later: list[Callable[[], None]] = []

@@ -17,14 +17,13 @@ from modules.apimachinery.kinds import ObjectKey
 from modules.apimachinery.limits import OBJECT_BYTES, REQUEST_BYTES, VALUES, is_too_large
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.dynamiccontroller.module import call_of
-from modules.cloud.edgecontroller.downstream.controller import MAX_HELD_OBJECTS, DownstreamController
-from modules.cloud.edgecontroller.downstream.node_watches import NodeWatches
+from modules.cloud.edgecontroller.downstream.controller import MAX_HELD_OBJECTS
 from modules.cloud.edgecontroller.module import _MOST_WAITING
 from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs
 from modules.cloud.edgecontroller.upstream.requests import UpstreamRequest
 from modules.cloud.storage.object_sync import ObjectSync
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer
-from tests.modules.cloud.edgecontroller.controller import AllMirrored, Controller, at_once, never
+from tests.modules.cloud.edgecontroller.controller import AllMirrored, Controller, lone_downstream
 from tests.modules.cloud.objects import configmap, node, pod
 
 NODE = ObjectKey("Node", "", "n1")
@@ -113,16 +112,7 @@ def test_a_metaserver_is_refused_likewise() -> None:
 def test_vain_queries_of_a_node_are_bounded_and_forgotten_with_its_connection() -> None:
     syncs = ObjectSyncs(lambda _node, _uid, _sync: None)
     cluster, mirrored = Cluster(Simulation().clock), AllMirrored()
-    downstream = DownstreamController(
-        cluster.storage,
-        syncs,
-        lambda _down: None,
-        lambda _node, _key: True,
-        mirrored,
-        NodeWatches(),
-        confirm=at_once,
-        check=never,
-    )
+    downstream = lone_downstream(cluster.storage, syncs, mirrored)
     query = Message.new(RealClock(), source="edged", resource="default/configmap/c", operation="query")
     for number in range(MAX_HELD_OBJECTS + 100):
         downstream.record_query("n1", "configmap", UpstreamRequest("n1", "default", f"c{number}", query).key)
@@ -137,16 +127,7 @@ def test_pods_that_a_node_makes_and_ends_leave_nothing() -> None:
     syncs = ObjectSyncs(lambda _node, _uid, _sync: None)
     syncs.node_connected("n1", {"node": ObjectSync(NODE)})
     storage = Cluster(Simulation().clock).storage
-    downstream = DownstreamController(
-        storage,
-        syncs,
-        lambda _down: None,
-        lambda _node, _key: True,
-        AllMirrored(),
-        NodeWatches(),
-        confirm=at_once,
-        check=never,
-    )
+    downstream = lone_downstream(storage, syncs)
     downstream.newest.listed("Pod", "1")
     for number in range(100):
         metadata = {"name": f"p{number}", "namespace": "default", "uid": str(number), "resourceVersion": "9"}

@@ -11,11 +11,9 @@ from beehive.simulation import Simulation
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, kind_named
 from modules.cloud.authorization.graph import NodeGraph
 from modules.cloud.client.reflector.observations import ObservedObject
-from modules.cloud.edgecontroller.downstream.controller import DownstreamController
-from modules.cloud.edgecontroller.downstream.node_watches import NodeWatches
 from modules.cloud.edgecontroller.mirror.mirror import Mirror
 from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs
-from tests.modules.cloud.edgecontroller.controller import AllMirrored, at_once, never
+from tests.modules.cloud.edgecontroller.controller import lone_downstream
 
 Change = tuple[str, str, int, str, bool]
 """Kind and name of an object, its uid, what it refers to, and whether it is deleted."""
@@ -55,16 +53,7 @@ class Books:
         self.mirror = Mirror()
         self.graph = NodeGraph(self.mirror, Simulation().clock)
         syncs = ObjectSyncs(lambda _node, _uid, _sync: None)
-        self.downstream = DownstreamController(
-            self.mirror,
-            syncs,
-            lambda _down: None,
-            lambda _node, _key: True,
-            AllMirrored(),
-            NodeWatches(),
-            confirm=at_once,
-            check=never,
-        )
+        self.downstream = lone_downstream(self.mirror, syncs)
         self._version = 0
 
     def change(self, changes: list[Change]) -> None:
