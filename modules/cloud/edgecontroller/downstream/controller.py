@@ -163,6 +163,8 @@ class DownstreamController:
         """By node, the uids of the objects that it has and that no watch has told of yet."""
         self._held_back: defaultdict[str, set[ObjectKey]] = defaultdict(set)
         """By node, the objects that may be deleted or replaced, as this cloudcore is behind."""
+        self._unconfirmed: defaultdict[str, dict[ObjectKey, set[str]]] = defaultdict(dict)
+        """By node and name, the uids of the pods whose deletion is not confirmed yet."""
 
     def record_query(self, node: str, resource_type: str, key_of_kind: Callable[[Kind], ObjectKey]) -> None:
         """Record a query for an object that nodes store: the node is sent its changes. The object may be missing yet;
@@ -424,6 +426,8 @@ class DownstreamController:
         if version and self._may_be_deleted(down.node, down.key, uid, version):
             self._held_back[down.node].add(down.key)
             return
+        if version and down.node in self._unconfirmed:
+            self._delete_predecessors(down.node, down.key, version)
         self._object_syncs.sending(down.node, uid, down.key, version)
         if is_deletion:
             self._sent.record_deletion(down.node, uid, number_of(down.version))
@@ -594,7 +598,8 @@ class DownstreamController:
 
     def _send_deletion(self, node: str, uid: str, sync: ObjectSync) -> None:
         """Send the deletion of an object, unless a new one has its name: an edge deletes by name, except for pods. The
-        record stays until the node has acknowledged the new one, which may be deleted before.
+        record stays until the node has acknowledged the new one, which may be deleted before. The deletion of a pod is
+        confirmed first, by the API server or by the pod's successor.
         """
         live = self._lister.revision_of(sync.key) if sync.key.kind != _POD.name else None
         if sync.key.kind == _NODE.name or live is not None:
@@ -603,9 +608,17 @@ class DownstreamController:
             if sync.key.kind == _NODE.name or not is_on_its_way:
                 self._object_syncs.deleted(node, uid)
         elif sync.key.kind == _POD.name and not self._sent.has(node, uid, None):
+            self._unconfirmed[node].setdefault(sync.key, set()).add(uid)
             self._confirm(sync.key, uid, partial(self._send_confirmed, node, uid))
         else:
             self.send(deletion_of_unknown(node, sync.key, uid))
+
+    def _delete_predecessors(self, node: str, key: ObjectKey, version: int) -> None:
+        """Send the unconfirmed deletions of the pods of a name ahead of a later version of the next pod."""
+        for uid in sorted(self._unconfirmed[node].pop(key, ())):
+            sync = self._object_syncs.of(node).get(uid)
+            if sync is not None and sync.existed_at <= version:
+                self._send_confirmed(node, uid)
 
     def _send_confirmed(self, node: str, uid: str) -> None:
         """Send the deletion of a pod that the API server does not have, if the node still needs that."""

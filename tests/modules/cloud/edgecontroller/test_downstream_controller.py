@@ -4,6 +4,7 @@ import pytest
 
 from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.client.calls import STRATEGIC
+from modules.cloud.edgecontroller.cluster.restores import Restores
 from modules.cloud.edgecontroller.state.newest_versions import NewestVersions
 from modules.cloud.storage.object_sync import ObjectSync
 from tests.modules.cloud.edgecontroller.controller import USES, WEB, Controller
@@ -131,6 +132,28 @@ def test_an_acknowledgement_counts_in_one_transaction_with_a_reconnection(contro
     controller.acknowledged(web["uid"], int(web["resourceVersion"]))
     controller.connected()
     assert controller.down() == ["insert node/n1/default/configmap/settings"], "it has not been acknowledged"
+
+
+@pytest.mark.parametrize("is_made_late", [False, True])
+@pytest.mark.parametrize("is_acknowledged", [False, True])
+def test_a_pod_that_was_replaced_while_its_node_was_away_is_deleted_before_the_next_comes(
+    controller: Controller, monkeypatch: pytest.MonkeyPatch, *, is_acknowledged: bool, is_made_late: bool
+) -> None:
+    """Also when the API server has not answered yet whether the pod is gone."""
+    monkeypatch.setattr(Restores, "confirm_end", lambda *_args: None)
+    controller.apply(pod())
+    live = controller.cluster.storage.get(WEB)["metadata"]
+    if is_acknowledged:
+        controller.acknowledged(live["uid"], int(live["resourceVersion"]))
+    controller.of_link("disconnected", 1)
+    controller.remove("po", "web", grace=0)
+    if not is_made_late:
+        controller.apply(pod())
+    controller.down()
+    controller.connected()
+    if is_made_late:
+        controller.apply(pod())
+    assert controller.down() == ["delete node/n1/default/pod/web", "insert node/n1/default/pod/web"]
 
 
 @pytest.mark.parametrize("waiting", ["disconnected", "connected"])
