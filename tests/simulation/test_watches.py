@@ -358,9 +358,9 @@ def test_versions_of_a_device_begin_again_only_with_another_object(world: World,
     assert "versions of a device never fall" in invariants(world), "once for each object"
 
 
-def _frame(world: World, operation: str, content: object, parent: str = "") -> Message:
+def _frame(world: World, operation: str, content: object, parent: str = "", resource: str = KEY) -> Message:
     return Message.new(
-        world.scheduler.clock, source=ModuleName.EDGED, resource=KEY, operation=operation,
+        world.scheduler.clock, source=ModuleName.EDGED, resource=resource, operation=operation,
         content=msgspec.Raw(msgspec.json.encode(content)), parent_id=parent,
     )  # fmt: skip
 
@@ -395,3 +395,29 @@ def test_the_newest_acknowledged_state_is_not_sent_again(world: World, steps: st
         watch.sent(encode_frame(sent))
         last = sent.id
     assert [each.invariant for each in world.violations] == ["what is acknowledged is not sent again"] * is_wrong
+
+
+@pytest.mark.parametrize(
+    ("steps", "is_wrong"),
+    [
+        ("insert-a insert-b delete-a", True),
+        ("insert-b delete-a", True),
+        ("insert-a delete-a insert-b", False),
+        ("insert-a delete-a insert-b delete-a", False),
+        ("insert-a update-a delete-a", False),
+        ("insert-a insert-b delete-b delete-a", False),
+    ],
+)
+@pytest.mark.parametrize("kind", ["pod", "configmap"])
+def test_the_deletion_of_a_pod_comes_before_the_next_pod_of_its_name(
+    world: World, kind: str, steps: str, *, is_wrong: bool
+) -> None:
+    """It may be repeated after that. Of other objects, which an edge deletes by name, there may be none."""
+    watch = RepetitionWatch(world, "n1")
+    for version, step in enumerate(steps.split()):
+        operation, _, uid = step.partition("-")
+        metadata = {"name": "x", "uid": uid, "resourceVersion": str(version)}
+        watch.sent(encode_frame(_frame(world, operation, {"metadata": metadata}, resource=f"default/{kind}/x")))
+    assert [each.invariant for each in world.violations] == (
+        ["a pod is deleted before the next of its name comes"] if is_wrong and kind == "pod" else []
+    )

@@ -1,4 +1,4 @@
-"""A bound on repetition: what a node has acknowledged is not sent to it again."""
+"""What is sent over one connection: nothing that the node has acknowledged, and no deletion after the next pod."""
 
 from collections import OrderedDict
 from typing import Final, NamedTuple
@@ -14,6 +14,7 @@ _OF_GROUPS: Final = ("/endpointslice/", "/endpoints/")
 """Kinds that a node is sent again in their present version: which endpoints it has depends on its group, and when that
 changes, cloudcore does not know which it had.
 """
+_PODS: Final = "/pod/"
 _REMEMBERED: Final = 2000
 
 
@@ -42,6 +43,8 @@ class RepetitionWatch:
 
     Over another connection it may be sent again: the cloud may have ended before the acknowledgement was durable.
 
+    And the check that the deletion of a pod comes before the next pod of its name.
+
     Args:
         world: collects violations.
         node: at the other end of the connection.
@@ -54,6 +57,8 @@ class RepetitionWatch:
         """What may still be acknowledged, by message id."""
         self._last: dict[str, _Sent] = {}
         """What was sent last of each object."""
+        self._deleted = set[str]()
+        """The uids of the objects whose deletion was sent; it may be repeated."""
         self._acknowledged: dict[str, tuple[_Sent, float]] = {}
         """What the node has acknowledged of it, and when the cloud got that."""
 
@@ -70,6 +75,12 @@ class RepetitionWatch:
         if not state.is_delete and is_known and state == self._last.get(resource) == acknowledged:
             text = f"{self._node}: version {state.version} of {resource}"
             self._world.violated("what is acknowledged is not sent again", text)
+        last, is_first = self._last.get(resource), state.is_delete and state.uid not in self._deleted
+        if is_first and _PODS in resource and last is not None and not last.is_delete and last.uid != state.uid:
+            text = f"{self._node}: deletion of {resource} ({state.uid[:8]}) after version {last.version} of the next"
+            self._world.violated("a pod is deleted before the next of its name comes", text)
+        if state.is_delete:
+            self._deleted.add(state.uid)
         self._last[resource] = self._open[message.id] = state
         if len(self._open) > _REMEMBERED:
             self._open.popitem(last=False)
