@@ -99,7 +99,7 @@ def test_calls_of_this_process_that_fail_are_forgotten() -> None:
         return next(events(_, on_leave))
 
     path = "/runtime.v1.RuntimeService"
-    local = {f"{path}/Status": status, f"{path}/GetContainerEvents": events}
+    local: dict[str, Callable[..., Any]] = {f"{path}/Status": status, f"{path}/GetContainerEvents": events}
     runtime = Endpoint("/run/a.sock", lambda *_: None, local)
     with pytest.raises(ZeroDivisionError):
         runtime.call(pb.StatusRequest(), pb.StatusResponse, 1.0)

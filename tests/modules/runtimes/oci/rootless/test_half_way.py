@@ -14,6 +14,7 @@ from modules.runtimes.engine.errors import StateDirectoryError
 from modules.runtimes.oci.rootless import entering, probe
 from modules.runtimes.oci.rootless.node_network import _ALSO_AS_ROUTER, _NEVER, NodeNetwork
 from modules.runtimes.oci.rootless.pod_network import RootlessPodNetwork
+from modules.runtimes.shim import kernel
 from tests.support.failing import Failing, PlannedError, census
 
 
@@ -50,7 +51,7 @@ def test_namespaces_that_are_refused_leave_neither_a_pipe_nor_a_process(monkeypa
     child = os.posix_spawnp("true", ["true"], os.environ)
     monkeypatch.setattr(os, "fork", lambda: child)
     monkeypatch.setattr(entering, "_mappings", list)
-    monkeypatch.setattr(entering.kernel, "unshare", Failing(0).call(print))
+    monkeypatch.setattr(kernel, "unshare", Failing(0).call(print))
     before = census()
     with pytest.raises(StateDirectoryError, match="refuses a user namespace"):
         entering.make_namespaces()
@@ -61,7 +62,7 @@ def test_namespaces_that_are_refused_leave_neither_a_pipe_nor_a_process(monkeypa
 
 def test_namespaces_that_cannot_be_entered_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fcntl, "ioctl", lambda *_: os.open(os.devnull, os.O_RDONLY))
-    monkeypatch.setattr(entering.kernel, "set_namespace", Failing(0).call(print))
+    monkeypatch.setattr(kernel, "set_namespace", Failing(0).call(print))
     before = census()
     with pytest.raises(StateDirectoryError, match="cannot be entered"):
         entering._join(0, None)
