@@ -5,6 +5,7 @@ import threading
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from beehive.http.errors import HttpStatusError
@@ -142,7 +143,7 @@ def test_a_pod_that_cannot_be_asked_leaves_no_stream(monkeypatch: pytest.MonkeyP
     streams._clock, streams._upgraded = None, lambda *_: SimpleNamespace(stream=stream, rest=b"")
     monkeypatch.setattr(opening, "pod_connection", _fail)
     monkeypatch.setattr(opening, "proxied", lambda connect, *_: connect())
-    monkeypatch.setattr(opening.msgspec.structs, "replace", lambda *_, **__: None)
+    monkeypatch.setattr(msgspec.structs, "replace", lambda *_, **__: None)
     with pytest.raises(MemoryError):
         streams.proxy("n1", SimpleNamespace(namespace="default", pod="web"), None, None)
     assert stream.closed == 1
