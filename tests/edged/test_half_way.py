@@ -12,6 +12,7 @@ from edged.chains.file import ChainFile
 from edged.pleg import termination_message
 from edged.volumes import ownership, sub_path
 from edged.volumes.directory_usage import DirectoryCount, disk_usage
+from tests.edged.pod_workers.test_pod_directories import MAIN, POD, files_in
 from tests.support.failing import Attempt, Failing, census, fail_at_each_call
 
 
@@ -31,6 +32,19 @@ def _sub_path(root: Path) -> Callable[[], object]:
     return run
 
 
+def _new_sub_path(root: Path) -> Callable[[], object]:
+    def run() -> None:
+        with sub_path._opened(root, "a"):
+            pass
+
+    return run
+
+
+def _last_words(root: Path) -> Callable[[], object]:
+    files = files_in(root)
+    return lambda: files._last_words(POD, MAIN, 0)
+
+
 def _written(root: Path) -> Callable[[], object]:
     (root / "file").touch()
     return lambda: tree._write(root / "file", "+cpu")
@@ -48,8 +62,8 @@ def _given(root: Path) -> Callable[[], object]:
 
 @pytest.mark.parametrize(
     ("prepare", "calls"),
-    [(_chains, 3), (_sub_path, 5), (_written, 2), (_message, 2), (_given, 2)],
-    ids=["chains", "sub path", "cgroup", "termination message", "ownership"],
+    [(_chains, 3), (_sub_path, 5), (_new_sub_path, 9), (_last_words, 6), (_written, 2), (_message, 2), (_given, 2)],
+    ids=["chains", "sub path", "new sub path", "last words", "cgroup", "termination message", "ownership"],
 )
 def test_a_failure_leaves_nothing_open(
     tmp_path: Path, prepare: Callable[[Path], Callable[[], object]], calls: int

@@ -42,6 +42,15 @@ def kept(serial: int, sent: Message | None = None, accepted: int = 1_800_000_000
 # The file
 
 
+def test_a_change_that_fails_in_any_way_lets_the_next_one_begin(tmp_path: Path) -> None:
+    """SQLite would refuse a transaction within one, and nothing would be kept until edgecore starts again."""
+    with closing(SqliteOutbox(tmp_path / "outbox.db")) as store:
+        with pytest.raises(ZeroDivisionError):
+            store.change((kept(1 // each) for each in (1, 0)), [])
+        store.change([kept(2)], [])
+        assert [one.serial for one in store.load()] == [2]
+
+
 def test_the_table_equals_the_first_releases(tmp_path: Path) -> None:
     """Byte for byte: an outbox that one release has made is opened by the next."""
     with closing(SqliteOutbox(tmp_path / "outbox.db")) as store:

@@ -4,6 +4,8 @@ import gc
 import socket
 import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -269,6 +271,16 @@ def test_a_blocked_receiver_stops_the_cloud() -> None:
         gate.set()
         for _ in range(sent):
             running.frame()
+
+
+def test_a_link_whose_owner_fails_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """edgehub's next link would be the node's second one."""
+    link, closed = WebsocketLink(settings(), RealClock()), list[str]()
+    monkeypatch.setattr(link, "_dial", lambda: b"")
+    monkeypatch.setattr(link._transport, "close", lambda: closed.append("transport"))
+    with pytest.raises(ZeroDivisionError):
+        link.run(cast("Any", SimpleNamespace(opened=lambda: 1 // 0)))
+    assert closed == ["transport"]
 
 
 def test_no_descriptor_is_left_behind() -> None:

@@ -83,14 +83,11 @@ class AuthorizedCalls:
         if access_reviews.is_review(call):
             return access_reviews.answer(call, self._graph, self._index, self._authenticate)
         self._access_control.authorize(of_call(call.node, call))
-        self._cluster.admission = self._access_control.admission(call.node)
-        try:
+        with self._cluster.with_admission(self._access_control.admission(call.node)):
             if call.verb != "list":
                 return api_calls.serve(self._cluster, call)
             knows = self._completeness
             return api_calls.serve(self._cluster, call, knows_all=knows.knows_all, known_since=knows.known_since)
-        finally:
-            self._cluster.admission = None
 
     def _authenticate(self, token: str, audiences: tuple[str, ...]) -> Authenticated | None:
         return self._cluster.tokens.authenticate(token, audiences, self._cluster.storage, self._clock.now())

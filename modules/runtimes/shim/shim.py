@@ -365,8 +365,7 @@ class Commands:
             asker.send({"id": request, "error": str(error)})
         else:
             self._running[pid] = _Asked(asker, request)
-        finally:
-            close_all([stdout, stderr])
+        close_all([stdout, stderr])
 
     def stream(self, asker: Connection, request: int, main: Pid, descriptors: list[int], *, has_terminal: bool) -> None:
         """Execute the argument list in the first descriptor, with the last three as standard streams; answer when it
@@ -386,8 +385,7 @@ class Commands:
         else:
             self._running[pid] = _Asked(asker, request, exit_code)
             asker.send({"id": request, "pid": pid})
-        finally:
-            close_all([stdin, stdout, stderr])
+        close_all([stdin, stdout, stderr])
 
     def _launch(self, main: Pid, arguments: int, streams: StandardStreams) -> Pid:
         """Start a command in the mounts of `main`. Raises LaunchError, OSError."""

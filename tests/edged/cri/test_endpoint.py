@@ -22,7 +22,7 @@ from edged.cri import (
 )
 from edged.cri.client import CriClient
 from edged.cri.contract import ContainerId
-from edged.cri.endpoint import EndpointError, socket_path
+from edged.cri.endpoint import Endpoint, EndpointError, socket_path
 from protos.cri.v1 import api_pb2 as pb
 from tests.edged.cri.fake_server import FakeServer, failing, version_answer
 
@@ -86,6 +86,26 @@ def test_endpoints_are_accepted_in_the_forms_kubelet_accepts(endpoint: str) -> N
 def test_other_endpoints_are_refused_with_the_value_in_the_error(endpoint: str) -> None:
     with pytest.raises(EndpointError, match=repr(endpoint)):
         socket_path(endpoint)
+
+
+def test_calls_of_this_process_that_fail_are_forgotten() -> None:
+    """`close` would end them again, and they would be kept for ever."""
+
+    def events(_: object, on_end: Callable[[Callable[[], None]], None]) -> Any:
+        on_end(lambda: None)
+        return (1 // each for each in (0,))
+
+    def status(_: object, on_leave: Callable[[Callable[[], None]], None], **__: object) -> Any:
+        return next(events(_, on_leave))
+
+    path = "/runtime.v1.RuntimeService"
+    local: dict[str, Callable[..., Any]] = {f"{path}/Status": status, f"{path}/GetContainerEvents": events}
+    runtime = Endpoint("/run/a.sock", lambda *_: None, local)
+    with pytest.raises(ZeroDivisionError):
+        runtime.call(pb.StatusRequest(), pb.StatusResponse, 1.0)
+    with pytest.raises(ZeroDivisionError):
+        runtime.stream(pb.GetEventsRequest(), pb.ContainerEventResponse, lambda: None, lambda _: None)
+    assert (runtime._leaving, runtime._endings) == (set(), set())
 
 
 def test_v1_is_spoken_where_it_is_known(fakes: Fakes) -> None:

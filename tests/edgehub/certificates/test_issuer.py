@@ -1,5 +1,7 @@
 """The process that fetches certificates, and the links that wait for it."""
 
+import signal
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -226,6 +228,24 @@ def test_an_attempt_that_is_wanted_no_more_is_ended(server: CertificateServer, t
     server.silent.set()
     with pytest.raises(IssuerError, match="it was killed"):
         SubprocessIssuer().obtain(server.settings(tmp_path), renew=False, wanted=lambda: False)
+
+
+def test_a_process_that_cannot_be_heard_is_killed(
+    server: CertificateServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be waited for without end."""
+    waiting = list[subprocess.Popen[bytes]]()
+
+    def communicate(process: subprocess.Popen[bytes], *_: object) -> None:
+        waiting.append(process)
+        raise MemoryError
+
+    monkeypatch.setattr(issuer, "COMMAND", ("/bin/cat",))
+    monkeypatch.setattr(subprocess.Popen, "communicate", communicate)
+    one = SubprocessIssuer()
+    with pytest.raises(MemoryError):
+        one.obtain(server.settings(tmp_path), renew=True, wanted=lambda: True)
+    assert ([each.returncode for each in waiting], one._process) == ([-signal.SIGKILL], None)
 
 
 def test_certificates_are_fetched_one_at_a_time(

@@ -65,6 +65,17 @@ def test_a_failure_is_raised_again_and_nothing_is_kept_outside_of_the_context() 
     assert counted.calls == 2
 
 
+def test_contexts_that_fail_leave_the_thread_as_it_was() -> None:
+    """The next request would have the results of the one before, or its steps."""
+    counted = Counted()
+    with pytest.raises(KeyError), recorded(lambda: computed(counted.doubled, 1)).used():
+        raise KeyError
+    assert computed(counted.doubled, 1) == counted.calls == 2
+    with pytest.raises(ManyStepsError):
+        in_few_steps(1, charge_steps, 2)
+    charge_steps(1_000_000)
+
+
 def test_a_request_ends_at_a_step_that_is_too_many() -> None:
     charge_steps(1_000_000)
 

@@ -170,13 +170,16 @@ def _start_keeper(name: str, group: Path) -> int:
             keeper = os.posix_spawnp(run[0], run, _environment(), file_actions=[*null, output], setsid=True)
         finally:
             os.close(written)
-        ready, _, _ = select.select([answer], [], [], _SECONDS)
-        if ready and answer.read(1):
+        try:
+            ready, _, _ = select.select([answer], [], [], _SECONDS)
+            if not (ready and answer.read(1)):
+                raise TimeoutError("systemd has not begun a scope")
             (group / _KEEPER).mkdir(exist_ok=True)
             (group / _KEEPER / _PROCESSES).write_text(str(keeper))
-            return keeper
-    _end(keeper)
-    raise TimeoutError("systemd has not begun a scope")
+        except BaseException:
+            _end(keeper)
+            raise
+    return keeper
 
 
 def _end(child: int) -> None:

@@ -108,11 +108,9 @@ def serve_unpacking(descriptor: int, settings: str) -> None:
             job, descriptors, _, _ = socket.recv_fds(peer, _LONGEST_JOB, 1)
             if not job:
                 return
-            try:
-                answer = _do(read_json(job), descriptors, publication)
-            finally:
-                for each in descriptors:
-                    os.close(each)
+            answer = _do(read_json(job), descriptors, publication)
+            for each in descriptors:
+                os.close(each)
             peer.send(json.dumps(answer).encode())
 
 

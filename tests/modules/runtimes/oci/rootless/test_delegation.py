@@ -8,6 +8,7 @@ import pytest
 
 from modules.runtimes.oci.rootless import delegation
 from modules.runtimes.oci.rootless.delegation import WANTED, delegated_group, undelegated
+from tests.support.failing import census
 
 _PROGRAMS = ("systemd-run", "busctl")
 
@@ -117,6 +118,29 @@ def test_a_service_of_the_system_stays_in_its_unit(
     assert delegated_group(tmp_path / "oci-scope", anew=True) is None
     assert len(begun) == is_begun
     assert not (tmp_path / "oci-scope").exists()
+
+
+@pytest.mark.parametrize("is_run", [False, True])
+def test_a_keeper_that_cannot_be_placed_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_run: bool
+) -> None:
+    """It would sleep, and keep its scope, until the user's systemd ends."""
+    keeper = os.posix_spawnp("echo", ["echo"], os.environ) if is_run else 0
+
+    def run(*_: object, file_actions: list[tuple[int, int, int]], **__: object) -> int:
+        if not is_run:
+            raise FileNotFoundError
+        os.write(file_actions[-1][1], b"\n")
+        return keeper
+
+    monkeypatch.setattr(os, "posix_spawnp", run)
+    before = census()
+    with pytest.raises(FileNotFoundError):
+        delegation._start_keeper("edgecore-1.scope", tmp_path / "missing")
+    assert not census().more_than(before)
+    if is_run:
+        with pytest.raises(ChildProcessError):
+            os.waitpid(keeper, 0)
 
 
 def test_a_keeper_that_is_of_no_use_is_ended(machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

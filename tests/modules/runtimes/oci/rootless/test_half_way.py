@@ -1,11 +1,21 @@
-"""What is left of a pod's network that cannot be made without root."""
+"""What is left of networks and namespaces that cannot be made, or entered, without root."""
 
+import fcntl
+import os
+import signal
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from modules.runtimes.engine.errors import StateDirectoryError
+from modules.runtimes.oci.rootless import entering, probe
+from modules.runtimes.oci.rootless.node_network import _ALSO_AS_ROUTER, _NEVER, NodeNetwork
 from modules.runtimes.oci.rootless.pod_network import RootlessPodNetwork
-from tests.support.failing import Failing, PlannedError
+from modules.runtimes.shim import kernel
+from tests.support.failing import Failing, PlannedError, census
 
 
 @pytest.mark.parametrize(
@@ -21,3 +31,64 @@ def test_a_network_that_fails_half_way_keeps_no_port_and_no_address(at: int, und
     with pytest.raises(PlannedError):
         network.attach("a", None, None, None)
     assert done == undone
+
+
+def test_a_slirp4netns_that_cannot_be_started_leaves_no_pipe_and_no_ear(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pod could announce itself as the node's router."""
+    heard, network = list[str](), cast("Any", NodeNetwork.__new__(NodeNetwork))
+    network._socket, network.namespace, network._searched = tmp_path / "socket", tmp_path / "net", ""
+    network._hear = heard.append
+    monkeypatch.setattr(subprocess, "Popen", Failing(0).call(subprocess.Popen))
+    before = census()
+    with pytest.raises(PlannedError):
+        network._start("slirp4netns")
+    assert (heard, census().more_than(before)) == ([_ALSO_AS_ROUTER, _NEVER], [])
+
+
+def test_namespaces_that_are_refused_leave_neither_a_pipe_nor_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    child = os.posix_spawnp("true", ["true"], os.environ)
+    monkeypatch.setattr(os, "fork", lambda: child)
+    monkeypatch.setattr(entering, "_mappings", list)
+    monkeypatch.setattr(kernel, "unshare", Failing(0).call(print))
+    before = census()
+    with pytest.raises(StateDirectoryError, match="refuses a user namespace"):
+        entering.make_namespaces()
+    assert not census().more_than(before)
+    with pytest.raises(ChildProcessError):
+        os.waitpid(child, 0)
+
+
+def test_namespaces_that_cannot_be_entered_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fcntl, "ioctl", lambda *_: os.open(os.devnull, os.O_RDONLY))
+    monkeypatch.setattr(kernel, "set_namespace", Failing(0).call(print))
+    before = census()
+    with pytest.raises(StateDirectoryError, match="cannot be entered"):
+        entering._join(0, None)
+    assert not census().more_than(before)
+
+
+def test_a_process_that_cannot_be_killed_leaves_the_user_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others would be killed in the name of its user, who may not."""
+    (tmp_path / str(os.getpid())).mkdir()
+    (tmp_path / str(os.getpid()) / "mountinfo").write_text("a mark")
+    users = list[int]()
+    monkeypatch.setattr(entering, "_processes", tmp_path.iterdir)
+    monkeypatch.setattr(entering, "_user_of", lambda _: 100_007)
+    monkeypatch.setattr(os, "seteuid", users.append)
+    monkeypatch.setattr(signal, "pidfd_send_signal", Failing(0).call(print))
+    before = census()
+    entering._kill_all("a mark")
+    assert (users, census().more_than(before)) == ([100_007, 0], [])
+
+
+def test_a_trial_that_is_refused_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "make_namespaces", lambda: None)
+    monkeypatch.setattr(probe, "kernel", SimpleNamespace(mount=lambda *_: None, MS_REC=0, MS_SLAVE=0))
+    monkeypatch.setattr(os, "chown", Failing(0).call(os.chown))
+    with pytest.raises(StateDirectoryError, match="files of sub-ids"):
+        probe._try(tmp_path)
+    assert list(tmp_path.iterdir()) == []
