@@ -2,8 +2,10 @@
 
 `deploy/debian` has its control file, scripts and configuration. The environment is made of the wheels of `make release`
 and of all that they need, as for `edgecore upgrade`, with Debian's Python of this one's version. dpkg-deb packs it.
+DEBEMAIL is its maintainer, as for Debian's own tools: a name, and an address in angle brackets.
 """
 
+import gzip
 import os
 import platform
 import re
@@ -12,6 +14,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from email.utils import format_datetime
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +34,7 @@ _ARCHITECTURES: Final = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "armhf
 _SCRIPTS: Final = ("preinst", "prerm", "postinst", "postrm")
 _OPTIONS: Final = "OPTIONS-OF-CLOUDCORE"
 _UNPACKED: Final = 1 << 33
+_LIBC_SYMBOL: Final = re.compile(rb"\0GLIBC_(\d+)\.(\d+)(?:\.\d+)?(?=\0)")
 _SECONDS: Final = 900.0
 _WHEEL_VERSION: Final = re.compile(r"(\d+\.\d+\.\d+)(?:\.(dev|post)(\d+))?(\+\w+(?:\.\w+)*)?")
 
@@ -46,6 +51,13 @@ def debian_version(version: str) -> str:
     release, kind, number, commit = found.groups()
     rest = {"dev": f"~dev{number}", "post": f"+post{number}", None: ""}[kind]
     return f"{release}{rest}{commit or ''}"
+
+
+def oldest_libc(environment: Path) -> str:
+    """Return the oldest version of the GNU C library that can load an environment's libraries, such as 2.34."""
+    libraries = (path.read_bytes() for path in environment.rglob("*.so*") if path.is_file())
+    needed = (tuple(map(int, found)) for library in libraries for found in _LIBC_SYMBOL.findall(library))
+    return "{}.{}".format(*max(needed, default=(2, 17)))
 
 
 def units() -> dict[str, str]:
@@ -99,20 +111,29 @@ def build(parts: Sequence[Path], version: str, seconds: int, into: Path) -> Path
         for name, text in units().items():
             _write(root / "lib/systemd/system" / name, text)
         documents = root / "usr/share/doc/edgecore"
-        _write(documents / "copyright", (ROOT / "LICENSE").read_text())
+        documents.mkdir(parents=True)
         (place / SBOM).replace(documents / SBOM)
         size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file() and not path.is_symlink()) >> 10
         values = {
             "VERSION": debian_version(version), "ARCHITECTURE": architecture, "SIZE": str(size),
             "PYTHON_PACKAGE": python, "PYTHON": f"/usr/bin/{python}", "SCHEMA": str(NEWEST),
+            "LIBC": oldest_libc(place), "DATE": format_datetime(datetime.fromtimestamp(seconds, UTC)),
+            "MAINTAINER": os.environ.get("DEBEMAIL", "edgecore <edgecore@localhost>"),
         }  # fmt: skip
-        for name in ("control", *_SCRIPTS):
+
+        def filled(name: str) -> str:
             text = (SOURCES / name).read_text()
             for key, value in values.items():
                 text = text.replace(f"@{key}@", value)
-            _write(root / "DEBIAN" / name, text)
+            return text
+
+        for name in ("control", *_SCRIPTS):
+            _write(root / "DEBIAN" / name, filled(name))
             if name in _SCRIPTS:
                 (root / "DEBIAN" / name).chmod(0o755)
+        _write(documents / "copyright", filled("copyright"))
+        for name, text in (("changelog", filled("changelog")), ("CHANGELOG.md", (ROOT / "CHANGELOG.md").read_text())):
+            (documents / f"{name}.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
         _write(root / "DEBIAN/conffiles", "/etc/default/edgecore\n/etc/default/cloudcore\n")
         into.mkdir(parents=True, exist_ok=True)
         target = into / f"edgecore_{values['VERSION']}_{architecture}.deb"

@@ -1,5 +1,6 @@
 """The Debian package: what is in it, and its life on a clean root."""
 
+import gzip
 import itertools
 import os
 import re
@@ -14,7 +15,7 @@ from tests.end_to_end.processes import REPOSITORY
 from tests.modules.processes.edgecore.upgrade.releases import make_wheel
 from tests.packaging import deb
 from tests.packaging.bundle import parts_of, released, released_at
-from tests.packaging.deb import SOURCES, debian_version, units
+from tests.packaging.deb import SOURCES, debian_version, oldest_libc, units
 from tests.packaging.release import build
 from tests.support.patience import PATIENCE
 
@@ -67,12 +68,28 @@ def test_what_is_in_it(tmp_path: Path) -> None:
     assert {
         "/opt/edgecore/env/bin/edgecore", "/opt/edgecore/env/bin/python", "/usr/bin/edgecore", "/etc/default/edgecore",
         "/lib/systemd/system/edgecore.service", "/lib/systemd/system/cloudcore.service",
-        f"/usr/share/doc/edgecore/{SBOM}",
+        f"/usr/share/doc/edgecore/{SBOM}", "/usr/share/doc/edgecore/copyright",
+        "/usr/share/doc/edgecore/CHANGELOG.md.gz",
     } <= names  # fmt: skip
     said("dpkg-deb", "--control", one, tmp_path / "c")
     for path in (tmp_path / "c").iterdir():
         assert not re.search(r"@[A-Z_]+@", path.read_text()), path.name
     said("dpkg-deb", "--field", one, "Package", "Version", "Architecture", "Maintainer", "Description", "Depends")
+    said("dpkg-deb", "--extract", one, tmp_path / "x")
+    changes = gzip.decompress((tmp_path / "x/usr/share/doc/edgecore/changelog.gz").read_bytes()).decode().splitlines()
+    assert changes[0] == "edgecore (1.0.0) unstable; urgency=medium"
+    assert changes[-1] == " -- edgecore <edgecore@localhost>  Mon, 21 Sep 2026 14:13:20 +0000"
+
+
+def test_it_depends_on_the_c_library_that_its_libraries_were_linked_with(tmp_path: Path) -> None:
+    """The newest version that one of them names: with an older one it could not be loaded."""
+    for name, symbols in {
+        "a.so": b"GLIBC_2.9\0GLIBC_2.34\0GLIBC_2.2.5\0",
+        "b.so.1": b"GLIBC_2.17\0",
+        "c": b"GLIBC_3.0\0",
+    }.items():
+        (tmp_path / name).write_bytes(b"\x7fELF\0" + symbols)
+    assert oldest_libc(tmp_path) == "2.34"
 
 
 @pytest.mark.parametrize("name", ["preinst", "prerm", "postinst", "postrm"])

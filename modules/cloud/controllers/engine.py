@@ -317,7 +317,7 @@ class Engine:
         self._failed(key, now)
         why = str(refusal.get("message") or "")
         is_outdated = code in _OTHERS and write.call.verb != "create"
-        if not is_outdated and execution.about is not None:
+        if not is_outdated and not _tells_end_of_namespace(refusal) and execution.about is not None:
             _log.warning("%s: %s", key, why[:300])
             if write.refused is not None:
                 self._record(execution.about, _filled(write.refused, "{why}", why))
@@ -363,6 +363,14 @@ def _key_name(made: JsonObject) -> str:
     """Return the kind, as in keys, of the answer to a write, which may be a Status."""
     kind = str(made.get("kind"))
     return kind if kind == "Status" else key_of(made).kind
+
+
+def _tells_end_of_namespace(refusal: JsonObject) -> bool:
+    """Return whether an object was not made because its namespace is being deleted, or is gone; its owner is next."""
+    details = refusal.get("details") or {}
+    if details.get("kind") == "namespaces":
+        return refusal.get("code") == HTTPStatus.NOT_FOUND
+    return any(cause.get("reason") == "NamespaceTerminating" for cause in details.get("causes") or ())
 
 
 def _filled(note: EventNote, place: str, text: str) -> EventNote:

@@ -5,6 +5,7 @@ import sys
 from typing import Final
 
 from modules.processes.common.start_collector import collect_new_rarely
+from modules.processes.edgecore.process_one import leave_process_one
 from protos.postponed import import_without, postpone
 
 __all__ = ["main"]
@@ -18,6 +19,7 @@ _LATER: Final = (
 def main() -> int:
     """Run the command in `sys.argv`; return the exit status."""
     if sys.argv[1:2] == ["run"]:
+        leave_process_one()
         signal.signal(signal.SIGUSR2, signal.SIG_IGN)  # it would end a node that does not record yet, see `Tracing`
     collect_new_rarely()
     leave_out()

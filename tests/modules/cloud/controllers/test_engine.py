@@ -73,10 +73,16 @@ def test_an_object_is_looked_at_again_when_the_view_has_the_write() -> None:
 
 
 @pytest.mark.parametrize(
-    ("verb", "code", "told"),
-    [("patch", 409, False), ("patch", 404, False), ("patch", 403, True), ("create", 409, True), ("create", 404, True)],
-)
-def test_a_refusal_has_an_event_unless_the_view_was_only_older(verb: str, code: int, told: bool) -> None:
+    ("verb", "code", "details", "told"),
+    [
+        ("patch", 409, {}, False), ("patch", 404, {}, False), ("patch", 403, {}, True), ("create", 409, {}, True),
+        ("create", 404, {}, True), ("create", 403, {"causes": [{"reason": "NamespaceTerminating"}]}, False),
+        ("create", 404, {"kind": "namespaces"}, False),
+    ],
+)  # fmt: skip
+def test_a_refusal_has_an_event_unless_the_view_was_only_older_or_the_namespace_ends(
+    verb: str, code: int, details: dict[str, Any], told: bool
+) -> None:
     refused, asked = EventNote(WARNING, "Refused", "it is refused: {why}"), list[ApiCall]()
     metadata = {"name": "a", "namespace": "default", "resourceVersion": "1"}
     deployment, made = (
@@ -85,7 +91,8 @@ def test_a_refusal_has_an_event_unless_the_view_was_only_older(verb: str, code: 
 
     def perform(call: ApiCall, then: Callable[[ApiResult], None]) -> None:
         asked.append(call)
-        then(ApiResult(refusal={"code": code, "message": "no"}) if call.plural == "replicasets" else ApiResult())
+        refusal = {"code": code, "message": "no", "details": details}
+        then(ApiResult(refusal=refusal) if call.plural == "replicasets" else ApiResult())
 
     def reconcile(_view: object, _key: ObjectKey, _now: float) -> ReconcilePlan:
         write = create(made, refused=refused) if verb == "create" else patch(made, {"spec": {}}, refused=refused)
