@@ -8,7 +8,6 @@ import hashlib
 import os
 import threading
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
@@ -18,12 +17,11 @@ from beehive.files.damaged import set_aside
 from beehive.files.descriptors import raise_shortage
 from beehive.files.durable import replace_file
 from beehive.files.reading import read_file
-from modules.runtimes.engine.errors import BadRequestError
+from modules.apimachinery.image_names import ONLY_A_NAME
+from modules.runtimes.engine.views import required_name
 from protos.cri.v1 import api_pb2 as cri
 
 _ID_PREFIX = "sha256:"
-_ONLY_A_NAME: Final = "edgecore.io/only-a-name"
-"""Annotation of an image's spec that keeps edged's event Pulled from claiming that an image is on the machine."""
 _LONGEST = 16 * 1024 * 1024
 """Bytes read of the file of names."""
 _MOST_TOLD = 1000
@@ -60,7 +58,7 @@ class ProcessImages:
 
     def pull(self, request: cri.PullImageRequest) -> cri.PullImageResponse:
         """PullImage: nothing is fetched."""
-        name = _required(request.image)
+        name = required_name(request.image)
         self.remember(name)
         return cri.PullImageResponse(image_ref=image_id(name))
 
@@ -69,7 +67,7 @@ class ProcessImages:
 
         A client may use the id in the answer instead of the name.
         """
-        name = _required(request.image)
+        name = required_name(request.image)
         known = self._names.get(name) or self._told.get(name)
         if name.startswith(_ID_PREFIX) and known is None:
             return cri.ImageStatusResponse()
@@ -85,7 +83,7 @@ class ProcessImages:
 
     def remove(self, request: cri.RemoveImageRequest) -> cri.RemoveImageResponse:
         """RemoveImage: forgets the name; no error for an unknown one."""
-        self._change({}, forget=image_id(_required(request.image)))
+        self._change({}, forget=image_id(required_name(request.image)))
         return cri.RemoveImageResponse()
 
     def file_system(self, _: cri.ImageFsInfoRequest) -> cri.ImageFsInfoResponse:
@@ -129,12 +127,6 @@ def _read_names(path: Path) -> list[str]:
         return []
 
 
-def _required(spec: cri.ImageSpec) -> str:
-    if not spec.image:
-        raise BadRequestError("find an image", "the request names none")
-    return spec.image
-
-
 def _image(name: str) -> cri.Image:
     key = image_id(name)
     repository = name.partition("@")[0].removesuffix(":" + _tagged(name).rpartition(":")[2])
@@ -143,5 +135,5 @@ def _image(name: str) -> cri.Image:
         repo_tags=[] if "@" in name else [_tagged(name)],
         repo_digests=[name if "@" in name else f"{repository}@{key}"],
         size=_NOMINAL_SIZE,
-        spec=cri.ImageSpec(image=name, annotations={_ONLY_A_NAME: "true"}),
+        spec=cri.ImageSpec(image=name, annotations={ONLY_A_NAME: "true"}),
     )
