@@ -8,6 +8,7 @@ import hashlib
 import os
 import threading
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -17,11 +18,12 @@ from beehive.files.damaged import set_aside
 from beehive.files.descriptors import raise_shortage
 from beehive.files.durable import replace_file
 from beehive.files.reading import read_file
-from modules.apimachinery.image_names import ONLY_A_NAME
 from modules.runtimes.engine.views import required_name
 from protos.cri.v1 import api_pb2 as cri
 
 _ID_PREFIX = "sha256:"
+_ONLY_A_NAME: Final = "edgecore.io/only-a-name"
+"""Annotation of an image's spec that keeps edged's event Pulled from claiming that an image is on the machine."""
 _LONGEST = 16 * 1024 * 1024
 """Bytes read of the file of names."""
 _MOST_TOLD = 1000
@@ -135,5 +137,5 @@ def _image(name: str) -> cri.Image:
         repo_tags=[] if "@" in name else [_tagged(name)],
         repo_digests=[name if "@" in name else f"{repository}@{key}"],
         size=_NOMINAL_SIZE,
-        spec=cri.ImageSpec(image=name, annotations={ONLY_A_NAME: "true"}),
+        spec=cri.ImageSpec(image=name, annotations={_ONLY_A_NAME: "true"}),
     )
