@@ -3,6 +3,11 @@
 import random
 
 
+def doubled(first: float, failures: int, limit: float) -> float:
+    """Return a delay in seconds that begins with `first` and doubles with each failure, up to `limit`."""
+    return min(limit, first * 2.0 ** min(failures, 60))
+
+
 class Backoff:
     """The delays between the tries of one operation that keeps failing.
 
@@ -22,7 +27,7 @@ class Backoff:
 
     def ceiling(self) -> float:
         """Upper bound of the next delay, in seconds."""
-        return min(self._limit, self._base * 2.0 ** min(self.failures, 60))
+        return doubled(self._base, self.failures, self._limit)
 
     def next(self, source: random.Random) -> float:
         """Count a failure and draw the delay before the next try, in seconds."""

@@ -6,6 +6,8 @@ the process with a segmentation fault (msgspec 0.22). Here a lock surrounds the 
 decoding of the project goes through this module, or `beehive.nesting` where Python's decoder is needed.
 """
 
+import base64
+import binascii
 import threading
 from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar, overload
@@ -115,6 +117,14 @@ def convert(
     if kind not in _json:
         json_decoder(kind)
     return msgspec.convert(value, kind, dec_hook=dec_hook, strict=strict, from_attributes=from_attributes)
+
+
+def decode_base64(text: str) -> bytes | None:
+    """Return the bytes of a base64 text with padding; None for any other text."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return None
 
 
 def has_more_values(text: bytes, most: int) -> bool:

@@ -6,7 +6,9 @@ and WSGI, almost 3 MB of memory in every process.
 
 import math
 from abc import ABC
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import ClassVar, Protocol, TypeVar
 
 import msgspec
@@ -82,6 +84,33 @@ class GaugeFamily(MetricFamily):
     def add_metric(self, values: Sequence[str], number: float) -> None:
         """Add the gauge with these label values, one for each label."""
         self._add("", values, number)
+
+
+class Histogram:
+    """Numbers of durations by bucket, the last one for those above all bounds. One thread writes; any may read, and
+    then finds all but perhaps the newest.
+
+    Args:
+        bounds: upper bounds of the buckets, in seconds.
+    """
+
+    __slots__ = ("_bounds", "counts", "total")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+        """The sum of the durations, in seconds."""
+
+    def observe(self, seconds: float) -> None:
+        """Count a duration."""
+        self.counts[bisect_left(self._bounds, seconds)] += 1
+        self.total += seconds
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """Return the cumulative counts by upper bound, in the form of `HistogramFamily.add_metric`."""
+        bounds = [*map(str, self._bounds), "+Inf"]
+        return [(bound, float(count)) for bound, count in zip(bounds, accumulate(self.counts), strict=True)]
 
 
 class HistogramFamily(MetricFamily):

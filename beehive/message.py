@@ -4,15 +4,13 @@ A message is immutable and cheap. Its content may stay undecoded (`msgspec.Raw`)
 and forwarded without parsing; `content_as` decodes it.
 """
 
-import base64
-import binascii
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import msgspec
 
 from beehive.cache import LONGEST
-from beehive.decoding import decode_json
+from beehive.decoding import decode_base64, decode_json
 from beehive.errors import ContentError
 from beehive.names import OK, Operation
 from beehive.resource import READERS, Resource, Side
@@ -205,7 +203,7 @@ class Message(msgspec.Struct, frozen=True, dict=True):
         try:
             return decode_json(inner, kind)
         except (msgspec.DecodeError, UnicodeError) as error:
-            plain = _base64_json(inner)
+            plain = decode_base64(inner)
             if plain is None:
                 raise self._content_error(error) from error
             return self._decode(plain, kind)
@@ -239,10 +237,3 @@ def _is_immutable(kind: Any) -> bool:
     """Return whether a receiver cannot change a value of a class."""
     is_frozen = isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind.__struct_config__.frozen
     return is_frozen or kind in (str, int, float, bool)
-
-
-def _base64_json(text: str) -> bytes | None:
-    try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        return None

@@ -3,7 +3,6 @@
 import threading
 from bisect import bisect_left
 from collections.abc import Iterator
-from itertools import accumulate
 
 from beehive.cache import are_short
 from beehive.delivery import DeliveryRecord, DropReason, Outcome
@@ -12,6 +11,7 @@ from beehive.exposition import (
     CollectorRegistry,
     CounterFamily,
     GaugeFamily,
+    Histogram,
     HistogramFamily,
     MetricFamily,
     gauge,
@@ -34,27 +34,12 @@ _NOWHERE = frozenset({DropReason.NO_MODULE, DropReason.NO_GROUP})
 _CACHE_LIMIT = 1024
 
 
-class _Histogram:
-    """Counts by bucket; the last one is for values above all bounds."""
-
-    __slots__ = ("counts", "total")
-
-    def __init__(self) -> None:
-        self.counts = [0] * (len(BUCKETS) + 1)
-        self.total = 0.0
-
-    def buckets(self) -> list[tuple[str, float]]:
-        """Return the cumulative counts by upper bound, as in the exposition format."""
-        bounds = [*(str(bound) for bound in BUCKETS), "+Inf"]
-        return [(bound, float(count)) for bound, count in zip(bounds, accumulate(self.counts), strict=True)]
-
-
 class _Cell:
     """A counter of messages that have all labels in common, and the histograms of their module."""
 
     __slots__ = ("count", "handling", "waiting")
 
-    def __init__(self, handling: _Histogram, waiting: _Histogram) -> None:
+    def __init__(self, handling: Histogram, waiting: Histogram) -> None:
         self.count = 0
         self.handling = handling
         self.waiting = waiting
@@ -76,7 +61,7 @@ class BusMetrics(Collector):
         self._cells: dict[tuple[str, ...], _Cell] = {}
         self._found: dict[tuple[str, ...], _Cell] = {}
         self._drops: dict[tuple[str, str], int] = {}
-        self._histograms: dict[str, tuple[_Histogram, _Histogram]] = {}
+        self._histograms: dict[str, tuple[Histogram, Histogram]] = {}
         registry.register(self)
 
     def delivered(self, record: DeliveryRecord) -> None:
@@ -137,10 +122,10 @@ class BusMetrics(Collector):
             record.outcome.value,
         )
 
-    def _histograms_of(self, record: DeliveryRecord) -> tuple[_Histogram, _Histogram]:
+    def _histograms_of(self, record: DeliveryRecord) -> tuple[Histogram, Histogram]:
         if not record.module:
-            return _Histogram(), _Histogram()
-        return self._histograms.setdefault(record.module, (_Histogram(), _Histogram()))
+            return Histogram(BUCKETS), Histogram(BUCKETS)
+        return self._histograms.setdefault(record.module, (Histogram(BUCKETS), Histogram(BUCKETS)))
 
 
 def _module(record: DeliveryRecord) -> str:

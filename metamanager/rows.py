@@ -10,6 +10,7 @@ from beehive.decoding import decode_json
 from beehive.patterns import pattern
 from beehive.resource import NULL_NAMESPACE
 from beehive.whole_numbers import whole_number
+from modules.apimachinery.pods.static import CONFIG_MIRROR
 
 SENT_IN_PART: Final = (ResourceType.ENDPOINTS, ResourceType.ENDPOINTSLICE)
 """Types of objects that a node gets in part; the part may change without the object."""
@@ -132,10 +133,6 @@ class _Options(msgspec.Struct, frozen=True):
     preconditions: Metadata | None = None
 
 
-_MIRROR: Final = "kubernetes.io/config.mirror"
-"""Annotation of a mirror pod, which shows a static pod in the cloud and is not run."""
-
-
 def is_pod_to_run(stored: str, options: bytes) -> bool:
     """Return whether a stored pod is the one that a deletion names, is not marked as deleted, and is no mirror pod."""
     try:
@@ -145,7 +142,7 @@ def is_pod_to_run(stored: str, options: bytes) -> bool:
         return False
     if pod is None or named is None or not pod.uid or pod.uid != named.uid:
         return False
-    return not pod.deletion_timestamp and _MIRROR not in (pod.annotations or {})
+    return not pod.deletion_timestamp and CONFIG_MIRROR not in (pod.annotations or {})
 
 
 class _EventTime(msgspec.Struct, frozen=True, rename="camel"):

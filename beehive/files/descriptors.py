@@ -1,7 +1,8 @@
-"""Directory descriptors: opening without following links, and the mount of an open file."""
+"""Descriptors: directories that are opened without following links, the mount of an open file, and waits."""
 
 import errno
 import os
+import select
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -62,6 +63,13 @@ def is_mounted(directory: Path) -> bool:
         return os.stat(directory).st_dev != os.stat(directory.parent).st_dev  # noqa: PTH116 - asked for each container
     except FileNotFoundError:
         return False
+
+
+def is_readable(descriptor: int, milliseconds: float) -> bool:
+    """Return whether a descriptor can be read within some time: a pidfd can be once its process has ended."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(milliseconds))
 
 
 def _number(descriptor: int) -> int:

@@ -4,10 +4,21 @@ import errno
 import os
 import ssl
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
+
+import msgspec
 
 DER: Final = "der"
 """The item with the whole certificate, which `getpeercert` leaves out."""
+
+
+class TlsFiles(msgspec.Struct, frozen=True):
+    """The files of a client's authority, certificate and key, in PEM."""
+
+    authority: Path
+    certificate: Path
+    key: Path
 
 
 def default_client_context(cafile: str | None = None, cadata: bytes | None = None) -> "ssl.SSLContext":

@@ -13,7 +13,6 @@ too long, and always once values of secrets were not learnt (`KnownSecrets.is_fu
 """
 
 import base64
-import binascii
 import hashlib
 import re
 from collections.abc import Callable
@@ -21,7 +20,7 @@ from typing import Any, Final
 
 import msgspec
 
-from beehive.decoding import decode_json, json_decoder
+from beehive.decoding import decode_base64, decode_json, json_decoder
 from beehive.names import Operation
 from beehive.nesting import read_json
 from beehive.patterns import pattern
@@ -122,7 +121,7 @@ def _data(marks: SecretMarks, value: Any) -> Any:
 
 def _datum(marks: SecretMarks, key: str, value: Any) -> Any:
     """Redact one value of a secret's `data`, which is base64."""
-    plain = _decoded(value) if isinstance(value, str) else None
+    plain = decode_base64(value) if isinstance(value, str) else None
     if plain is None:
         return _everything(marks, value)
     if key in _DOCKER_KEYS:
@@ -152,7 +151,7 @@ def redact_credentials(marks: SecretMarks, value: Any) -> Any:
 
 def _auth(marks: SecretMarks, value: Any) -> Any:
     """Redact the password in `auth`, which is base64 of user and password."""
-    plain = _decoded(value) if isinstance(value, str) else None
+    plain = decode_base64(value) if isinstance(value, str) else None
     if not plain or b":" not in plain:
         return _everything(marks, value)
     user, _, password = plain.partition(b":")
@@ -186,7 +185,7 @@ def _metadata(marks: SecretMarks, value: Any) -> Any:
 
 def _string(marks: SecretMarks, value: str, how: Redact, *, hide: bool = False) -> str:
     """Redact a string, which may be the text of a JSON value, or base64 of it (a Go `[]byte`)."""
-    for text, wrapped in ((value.encode("utf-8", "surrogatepass"), str), (_decoded(value), _encoded)):
+    for text, wrapped in ((value.encode("utf-8", "surrogatepass"), str), (decode_base64(value), _encoded)):
         inner = None if text is None or text[:1] not in (b"{", b"[") else _json(text)
         if inner is not None and text is not None:
             redacted = how(marks, inner)
@@ -213,13 +212,6 @@ def _json(text: bytes) -> Any:
     try:
         return decode_json(text)
     except (msgspec.DecodeError, UnicodeError):
-        return None
-
-
-def _decoded(value: str) -> bytes | None:
-    try:
-        return base64.b64decode(value, validate=True)
-    except (binascii.Error, ValueError):
         return None
 
 

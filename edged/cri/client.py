@@ -139,10 +139,6 @@ class CriClient(ContainerRuntime):
         request = pb.ReopenContainerLogRequest(container_id=container_id)
         self._ask(request, pb.ReopenContainerLogResponse, container_id)
 
-    def container_stats(self, container_id: ContainerId) -> pb.ContainerStats:
-        request = pb.ContainerStatsRequest(container_id=container_id)
-        return self._ask(request, pb.ContainerStatsResponse, container_id).stats
-
     def list_container_stats(self, stats_filter: pb.ContainerStatsFilter | None = None) -> Sequence[pb.ContainerStats]:
         request = pb.ListContainerStatsRequest(filter=stats_filter)
         return self._ask(request, pb.ListContainerStatsResponse).stats

@@ -112,13 +112,11 @@ class ContainerRuntime(Protocol):
     def reopen_container_log(self, container_id: ContainerId) -> None:
         """Make the runtime reopen the container's log file, after its rotation."""
 
-    def container_stats(self, container_id: ContainerId) -> pb.ContainerStats:
-        """Return the usage of CPU, memory and writable layer by one container. Raises NotFoundError."""
-
     def list_container_stats(self, stats_filter: pb.ContainerStatsFilter | None = None) -> Sequence[pb.ContainerStats]:
-        """Return the stats of all running containers, or of matches of every field of the filter.
+        """Return the usage of CPU, memory and writable layer by all running containers.
 
-        containerd lists ended containers too, until they are removed.
+        With a filter only by those that match every field of it. containerd lists ended containers too, until they are
+        removed.
         """
 
     def image_status(self, image: pb.ImageSpec) -> pb.Image | None:

@@ -10,6 +10,7 @@ from typing import Protocol
 import msgspec
 
 from beehive import Actor
+from beehive.backoff import doubled
 from edged.errors import PluginError
 from edged.plugins.socket import PluginSocket
 from modules.apimachinery.attempts import AttemptError
@@ -126,7 +127,7 @@ class PluginWatcher(Actor):
             reason = type(error).__name__
         finally:
             socket.close()
-        delay = min(_LONGEST_DELAY, _FIRST_DELAY * 2 ** min(known.failures, 30))
+        delay = doubled(_FIRST_DELAY, known.failures, _LONGEST_DELAY)
         _log.warning("plug-in at %s is not registered: %s; again in %.0f s", path, reason, delay)
         return msgspec.structs.replace(known, failures=known.failures + 1, again_at=self.clock.monotonic() + delay)
 

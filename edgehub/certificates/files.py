@@ -13,8 +13,8 @@ from typing import Final
 
 from beehive.files.durable import put_in_place, sync_directory, write_file
 from beehive.files.reading import read_file
+from beehive.sockets.tls import TlsFiles
 from edgehub.certificates.certificate import Certificate
-from edgehub.certificates.settings import CertificatePaths
 from edgehub.errors import FilesError
 
 LONGEST: Final = 1024 * 1024
@@ -49,7 +49,7 @@ def read_certificate(path: Path) -> Certificate | None:
         raise FilesError("the file holds no certificate", str(path), f"{error}; remove it to join again") from error
 
 
-def read_keys(paths: CertificatePaths, *, is_of_node: bool) -> list[bytes]:
+def read_keys(paths: TlsFiles, *, is_of_node: bool) -> list[bytes]:
     """Return the keys for this node's join, since a name belongs to one key: the present one if it is of this node, and
     the key of a join that has brought no certificate.
     """
@@ -60,14 +60,14 @@ def read_keys(paths: CertificatePaths, *, is_of_node: bool) -> list[bytes]:
     return found
 
 
-def keep_joining_key(paths: CertificatePaths, key: bytes) -> None:
+def keep_joining_key(paths: TlsFiles, key: bytes) -> None:
     """Keep the key (PEM) of a join durably until `store`. Raise FilesError if it is not kept."""
     path = _joining_path(paths.key)
     _write(_new_path(path), key, PRIVATE)
     _rename(_new_path(path), path)
 
 
-def finish_replacement(paths: CertificatePaths) -> None:
+def finish_replacement(paths: TlsFiles) -> None:
     """Finish a replacement that a crash has interrupted.
 
     Raises:
@@ -90,7 +90,7 @@ def file_exists(path: Path) -> bool:
         raise FilesError("cannot look for", str(path), str(error.strerror)) from error
 
 
-def store(paths: CertificatePaths, authority: bytes | None, certificate: bytes, key: bytes) -> None:
+def store(paths: TlsFiles, authority: bytes | None, certificate: bytes, key: bytes) -> None:
     """Put the CA (PEM; None leaves it as it is), the certificate (PEM) and the key (PEM) into their files.
 
     Raises:

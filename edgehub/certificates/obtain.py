@@ -1,7 +1,6 @@
 """Obtains certificates: the first with a token, the next with the one before. Blocks; for short-lived processes."""
 
 import ssl
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -9,6 +8,7 @@ from urllib.parse import urlsplit
 
 from beehive import Clock
 from beehive.http.call import CallFailedError, HttpCall, Secured, perform
+from beehive.http.dates import seconds_of_date
 from beehive.http.errors import HttpError
 from beehive.sockets.tls import default_client_context
 from edgehub.certificates import files, rules
@@ -200,17 +200,10 @@ class CertificateServer:
                 f"{self.url}{path} answered {reply.status}",
                 _hint(reply.status, said),
             )
-        return CertificateResponse(reply.body, _date(dict(reply.headers).get("date")))
+        return CertificateResponse(reply.body, seconds_of_date(dict(reply.headers).get("date")))
 
 
 def _hint(status: int, said: str) -> str:
     if status == HTTPStatus.UNAUTHORIZED:
         return f"it does not take the token or certificate: {said!r}; a new token may help"
     return f"it says {said!r}; see its log"
-
-
-def _date(text: str | None) -> float | None:
-    try:
-        return parsedate_to_datetime(text).timestamp() if text else None
-    except (ValueError, OverflowError):
-        return None

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import msgspec
 
+from beehive.sockets.tls import TlsFiles
 from edgehub.errors import Failure
 
 
@@ -38,17 +39,9 @@ class CertificateSettings(msgspec.Struct, frozen=True, kw_only=True):
         return f"CertificateSettings(node={self.node!r}, server={self.server!r}, certificate={self.certificate!r})"
 
     @property
-    def paths(self) -> "CertificatePaths":
+    def paths(self) -> TlsFiles:
         """The files of CA, certificate and key."""
-        return CertificatePaths(Path(self.authority), Path(self.certificate), Path(self.key))
-
-
-class CertificatePaths(msgspec.Struct, frozen=True):
-    """The files of CA, certificate and key."""
-
-    authority: Path
-    certificate: Path
-    key: Path
+        return TlsFiles(Path(self.authority), Path(self.certificate), Path(self.key))
 
 
 class IssueRequest(msgspec.Struct, frozen=True):

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from beehive import Actor, ModuleContext, Timer
+from beehive.backoff import doubled
 from edgehub.network.changes import worth_a_line
 
 _log = logging.getLogger(__name__)
@@ -103,7 +104,7 @@ class NetworkGuard:
         If not, report the change again later, unless another dial has begun: the dial under way may have begun in the
         old network.
         """
-        interval = min(DIAL_INTERVAL * 2 ** max(0, self._broken_off - 1), LONGEST_INTERVAL)
+        interval = doubled(DIAL_INTERVAL, max(0, self._broken_off - 1), LONGEST_INTERVAL)
         if not self._may(interval, is_way_out=True):
             return False
         self._broken_off = min(self._broken_off + 1, _MOST_DOUBLED)

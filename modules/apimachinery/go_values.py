@@ -111,13 +111,15 @@ def _escaped(character: str) -> str:
 
 
 def go_text(value: Any) -> str:
-    """Return a JSON value as Go's `%v` prints it: `map[a:1 b:[x y]]`."""
+    """Return a JSON value as Go's `%v` prints it: `map[a:1 b:[x y]]`, `<nil>`."""
     if isinstance(value, dict):
         return f"map[{' '.join(f'{key}:{go_text(value[key])}' for key in sorted(value))}]"
     if isinstance(value, list):
         return f"[{' '.join(map(go_text, value))}]"
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e21:
+        return str(int(value))
     return "<nil>" if value is None else str(value)
 
 

@@ -119,7 +119,7 @@ class ObjectEncoder:
             yield b"," + item if number else item
         yield b"]}"
 
-    def end_of_initial_events(self) -> dict[str, str]:
+    def _end_of_initial_events(self) -> dict[str, str]:
         """Return the annotations of the bookmark after the present objects of a watch; one is an empty list."""
         is_whole = self._form is Form.OBJECT
         kind = f"{self._resource.kind}List" if is_whole else "PartialObjectMetadataList"
@@ -127,13 +127,16 @@ class ObjectEncoder:
         blueprint = msgspec.json.encode({"kind": kind, "apiVersion": version, "metadata": {}, "items": None}) + b"\n"
         return {_INITIAL_END: "true", _BLUEPRINT: b64encode(blueprint).decode()}
 
-    def encode_bookmark(self, metadata: dict[str, Any]) -> bytes:
-        """Return the object of a bookmark: only its metadata."""
+    def encode_bookmark(self, version: int, *, is_end: bool = False) -> bytes:
+        """Return the object of a bookmark, only its metadata; with `is_end` of the one after the present objects."""
+        metadata: dict[str, Any] = {"resourceVersion": str(version), "creationTimestamp": None}
+        if is_end:
+            metadata["annotations"] = self._end_of_initial_events()
         if self._form is Form.TABLE:
             return self._table([], metadata)
         kind = self._resource.kind if self._form is Form.OBJECT else "PartialObjectMetadata"
-        version = self._resource.group_version if self._form is Form.OBJECT else _META
-        return msgspec.json.encode({"kind": kind, "apiVersion": version, "metadata": metadata})
+        api_version = self._resource.group_version if self._form is Form.OBJECT else _META
+        return msgspec.json.encode({"kind": kind, "apiVersion": api_version, "metadata": metadata})
 
     def _table(self, texts: Iterable[bytes], metadata: dict[str, Any]) -> bytes:
         columns = self._columns()

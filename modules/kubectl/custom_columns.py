@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from beehive.printable import clipped, printable
+from modules.apimachinery.go_values import go_text
 from modules.cli.errors import KubectlError
 from modules.kubectl.jsonpath import JsonPath, relaxed
 
@@ -82,21 +83,6 @@ def table_of(columns: Sequence[CustomColumn], objects: Iterable[Any], *, headers
         rows.insert(0, [printable(column.title) for column in columns])
     widths = [max(_NARROWEST, _GAP + max(map(len, cells))) for cells in zip(*rows, strict=True)]
     return [_line(row, widths) for row in rows]
-
-
-def go_text(value: Any) -> str:
-    """Return a value of JSON's types as Go's `fmt.Sprint` prints it: `map[a:1 b:2]`, `[1 2]`, `<nil>`."""
-    if value is None:
-        return "<nil>"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1e21:
-        return str(int(value))
-    if isinstance(value, dict):
-        return f"map[{' '.join(f'{key}:{go_text(value[key])}' for key in sorted(value))}]"
-    if isinstance(value, list):
-        return f"[{' '.join(map(go_text, value))}]"
-    return str(value)
 
 
 def _column(title: str, path: str, place: int) -> CustomColumn:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import cmp_to_key, partial
 from typing import TYPE_CHECKING, Any, Final
 
+from modules.apimachinery.go_values import go_text
 from modules.apimachinery.printing.ages import ago
 from modules.apimachinery.printing.columns import Column, columns_of
 from modules.apimachinery.printing.fields import JsonObject, objects_at, text_at
@@ -15,7 +16,6 @@ from modules.apimachinery.types.quantity import QuantityError, parse_quantity
 from modules.cli.errors import KubectlError, StatusError, UsageError
 from modules.cli.rest import path_of
 from modules.kubectl import arguments
-from modules.kubectl.custom_columns import go_text
 from modules.kubectl.events import in_order
 from modules.kubectl.jsonpath import JsonPath, relaxed
 from modules.kubectl.jsonpath_parser import JsonPathError

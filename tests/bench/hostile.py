@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from websockets.exceptions import ConnectionClosed
 
-from modules.apimachinery.pods.objects import MIRROR
+from modules.apimachinery.pods.static import CONFIG_MIRROR
 from tests.bench.crowd import Cloud, Node, memory_of
 from tests.bench.rows import Row, Unit
 from tests.support.control_client import ControlClient, Get
@@ -96,7 +96,7 @@ class HostileNode(Node):
     def _mirror(self, name: str, size: int, *, many_values: bool) -> dict[str, Any]:
         text = "" if many_values else _RANDOM.randbytes(size // 2).hex()[: size - 1000]
         values = [{"a": [number]} for number in range(size // 80)] if many_values else []
-        metadata = {"name": name, "namespace": "default", "annotations": {MIRROR: "x"}}
+        metadata = {"name": name, "namespace": "default", "annotations": {CONFIG_MIRROR: "x"}}
         spec = {
             "nodeName": self.name,
             "containers": [{"name": "c", "image": "i", "env": [{"name": "A", "value": text}]}],

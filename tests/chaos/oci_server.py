@@ -25,12 +25,12 @@ from beehive.files.removal import remove_tree
 from modules.runtimes.cri_server.runtime_server import CriServer
 from modules.runtimes.engine.engine import purge
 from modules.runtimes.oci.driver import OciSettings
-from modules.runtimes.oci.images.worker.kernel import die_with_parent
 from modules.runtimes.oci.network.default_network import DefaultNetwork
 from modules.runtimes.oci.network.pod_network import PodNetwork
 from modules.runtimes.oci.programs import find_programs
 from modules.runtimes.oci.rootless.entering import end_namespaces, enter
 from modules.runtimes.oci.rootless.settings import rootless_settings
+from modules.runtimes.shim.kernel import die_with_parent
 from tests.modules.runtimes.oci.network.machine import PLUGINS
 
 LIMIT, DELAY, VICTIM, COUNTED, REACHED = range(5)

@@ -3,9 +3,8 @@
 from typing import Final
 
 from modules.apimachinery.kinds import JsonObject, is_being_deleted
+from modules.apimachinery.pods.static import CONFIG_MIRROR
 
-MIRROR: Final = "kubernetes.io/config.mirror"
-"""Annotation of a mirror pod, a static pod's copy in the cloud."""
 ENDED: Final = ("Succeeded", "Failed")
 """The phases of pods whose containers have ended for good."""
 
@@ -14,7 +13,7 @@ def is_mirror(pod: JsonObject) -> bool:
     """Return whether a node has made a pod for one of its static pods."""
     metadata = pod.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
-    return isinstance(annotations, dict) and MIRROR in annotations
+    return isinstance(annotations, dict) and CONFIG_MIRROR in annotations
 
 
 def node_of(pod: JsonObject) -> str:

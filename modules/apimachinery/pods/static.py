@@ -1,8 +1,11 @@
 """Static pods and their mirrors, by their annotations (kubelet's IsStaticPod and IsMirrorPod)."""
 
-from typing import Final
+from __future__ import annotations
 
-from modules.apimachinery.types import Pod
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from modules.apimachinery.types import Pod
 
 CONFIG_SOURCE: Final = "kubernetes.io/config.source"
 """Annotation with a static pod's source."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from modules.apimachinery.kinds import JsonObject
-from modules.apimachinery.pods.objects import MIRROR
+from modules.apimachinery.pods.static import CONFIG_MIRROR
 from modules.apimachinery.validation.causes import Causes, forbidden, invalid
 from modules.apimachinery.validation.names import faults_of_subdomain
 from modules.apimachinery.validation.pod_spec import only_of_pods, pod_spec
@@ -25,9 +25,9 @@ _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 def _mirror(obj: Mapping[str, Any], path: str, found: Causes) -> None:
     annotations = obj["metadata"].get("annotations") or {}
-    if MIRROR in annotations and not (obj.get("spec") or {}).get("nodeName"):
+    if CONFIG_MIRROR in annotations and not (obj.get("spec") or {}).get("nodeName"):
         why = "must set spec.nodeName if mirror pod annotation is set"
-        found.append(invalid(f"{path}.metadata.annotations[{MIRROR}]", annotations[MIRROR], why))
+        found.append(invalid(f"{path}.metadata.annotations[{CONFIG_MIRROR}]", annotations[CONFIG_MIRROR], why))
 
 
 def _deletion_cost(obj: Mapping[str, Any], path: str, found: Causes) -> None:
@@ -90,7 +90,7 @@ def pod_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
 
 def ephemeral_containers_update(new: JsonObject, live: JsonObject, found: Causes) -> None:
     """Check that ephemeral containers are only added, and not to a static pod."""
-    if MIRROR in (live["metadata"].get("annotations") or {}):
+    if CONFIG_MIRROR in (live["metadata"].get("annotations") or {}):
         found.append(forbidden("", "static pods do not support ephemeral containers"))
         return
     path = "spec.ephemeralContainers"
@@ -163,13 +163,13 @@ def _only_adds(term: JsonObject, before: JsonObject) -> bool:
 
 def annotation_updates(new: JsonObject, live: JsonObject, found: Causes) -> None:
     """Check that a mirror pod stays one, and that no other pod becomes one."""
-    wanted = (new["metadata"].get("annotations") or {}).get(MIRROR)
-    before = (live["metadata"].get("annotations") or {}).get(MIRROR)
+    wanted = (new["metadata"].get("annotations") or {}).get(CONFIG_MIRROR)
+    before = (live["metadata"].get("annotations") or {}).get(CONFIG_MIRROR)
     if wanted != before:
         why = (
             "may not add mirror pod annotation" if before is None else "may not remove or update mirror pod annotation"
         )
-        found.append(forbidden(f"metadata.annotations[{MIRROR}]", why))
+        found.append(forbidden(f"metadata.annotations[{CONFIG_MIRROR}]", why))
 
 
 def _deadline(wanted: int | None, before: int | None, found: Causes) -> None:

@@ -6,7 +6,8 @@ from typing import Final
 
 from beehive.clock import Clock
 from modules.apimachinery.kinds import JsonObject, ObjectKey, metadata_of
-from modules.apimachinery.pods.objects import MIRROR, node_of
+from modules.apimachinery.pods.objects import node_of
+from modules.apimachinery.pods.static import CONFIG_MIRROR
 from modules.cloud.authorization.node_accounts import NodeAccounts
 
 _log = logging.getLogger(__name__)
@@ -54,7 +55,7 @@ class LoadedObjects:
         node = node_of(obj) if key.kind == "Pod" else ""
         if not node:
             return obj
-        if MIRROR not in (metadata_of(obj).get("annotations") or {}):
+        if CONFIG_MIRROR not in (metadata_of(obj).get("annotations") or {}):
             return self._without_surplus(key, obj, {**obj, "status": {}}, node)
         if self._accounts.refusal(node, None, obj, _LARGEST_CAPACITY):
             self.left_out.append(key)

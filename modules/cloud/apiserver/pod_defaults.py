@@ -9,8 +9,8 @@ from typing import Any
 
 from modules.apimachinery.conversion import convert, copied
 from modules.apimachinery.kinds import JsonObject
-from modules.apimachinery.pods.objects import MIRROR
 from modules.apimachinery.pods.qos import qos_class
+from modules.apimachinery.pods.static import CONFIG_MIRROR
 from modules.apimachinery.types import Pod
 
 _SPEC = {
@@ -49,7 +49,7 @@ def with_service_account(pod: JsonObject) -> JsonObject:
     """Return a new pod with the service account of its namespace if it names none, also by the field's former name; a
     mirror pod has none.
     """
-    if MIRROR in (pod["metadata"].get("annotations") or {}):
+    if CONFIG_MIRROR in (pod["metadata"].get("annotations") or {}):
         return pod
     spec = pod["spec"]
     name = spec.get("serviceAccountName") or spec.get("serviceAccount") or "default"

@@ -9,7 +9,8 @@ from beehive.clock import Clock
 from beehive.whole_numbers import whole_number
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_kind, key_of, metadata_of
 from modules.apimachinery.limits import memory_of
-from modules.apimachinery.pods.objects import MIRROR, is_mirror
+from modules.apimachinery.pods.objects import is_mirror
+from modules.apimachinery.pods.static import CONFIG_MIRROR
 from modules.apimachinery.unvalidated import member_of
 
 _DEFAULT_PODS: Final = 110
@@ -189,9 +190,9 @@ def _refusal_of_annotations(old: JsonObject, new: JsonObject) -> str:
     before, after = (member_of(member_of(each, "metadata"), "annotations") for each in (old, new))
     if before == after:
         return ""
-    if (MIRROR in before) != (MIRROR in after):
+    if (CONFIG_MIRROR in before) != (CONFIG_MIRROR in after):
         return "a mirror pod stays one, and no other pod becomes one"
-    if MIRROR not in after and _cost(after) > max(_COST_OF_ANNOTATIONS, _cost(before)):
+    if CONFIG_MIRROR not in after and _cost(after) > max(_COST_OF_ANNOTATIONS, _cost(before)):
         return f"exceeded quota: a node gives a pod annotations of at most {_COST_OF_ANNOTATIONS} bytes of memory"
     return ""
 

@@ -12,7 +12,8 @@ from typing import Final
 from modules.apimachinery.certificate_requests import subject_of
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_kind, metadata_of, reporter_of, uid_of
 from modules.apimachinery.pod_references import other_references_of, references_of
-from modules.apimachinery.pods.objects import MIRROR, is_mirror, node_of
+from modules.apimachinery.pods.objects import is_mirror, node_of
+from modules.apimachinery.pods.static import CONFIG_MIRROR
 from modules.apimachinery.unvalidated import member_of
 from modules.cloud.authorization.attributes import user_of
 from modules.cloud.authorization.graph import NodeGraph
@@ -66,7 +67,7 @@ def _pod(node: str, old: JsonObject | None, new: JsonObject | None, graph: NodeG
 
 def _mirror(node: str, pod: JsonObject, graph: NodeGraph) -> str:
     if not is_mirror(pod):
-        return f'pod does not have "{MIRROR}" annotation, node {node!r} can only create mirror pods'
+        return f'pod does not have "{CONFIG_MIRROR}" annotation, node {node!r} can only create mirror pods'
     if node_of(pod) != node:
         return f'node "{node}" can only create pods with spec.nodeName set to itself'
     refused = _owners_refusal(node, metadata_of(pod).get("ownerReferences") or [], graph)

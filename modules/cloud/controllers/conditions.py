@@ -2,6 +2,20 @@
 
 from modules.apimachinery.conditions import Conditions, condition_in, without
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.times import format_rfc3339
+
+
+def new_condition(kind: str, status: str, reason: str, message: str, now: float, checked: str = "") -> JsonObject:
+    """Return a new condition; `checked` is the name of a second field with its time."""
+    moment = format_rfc3339(now)
+    return {
+        "type": kind,
+        "status": status,
+        **({checked: moment} if checked else {}),
+        "lastTransitionTime": moment,
+        "reason": reason,
+        "message": message,
+    }
 
 
 def with_condition(conditions: Conditions, new: JsonObject) -> list[JsonObject]:

@@ -5,8 +5,8 @@ from typing import Final, NamedTuple
 
 from modules.apimachinery.conditions import Conditions, condition_in, condition_of, without
 from modules.apimachinery.kinds import JsonObject
-from modules.apimachinery.times import format_rfc3339, parse_rfc3339
-from modules.cloud.controllers.conditions import with_condition
+from modules.apimachinery.times import parse_rfc3339
+from modules.cloud.controllers.conditions import new_condition, with_condition
 from modules.cloud.controllers.deployment_sets import bounds_of, counted, wanted
 
 PROGRESSING: Final = "Progressing"
@@ -39,15 +39,7 @@ def deadline_of(deployment: JsonObject) -> int | None:
 
 def condition(kind: str, status: str, reason: str, message: str, now: float) -> JsonObject:
     """Return a new condition of a Deployment."""
-    moment = format_rfc3339(now)
-    return {
-        "type": kind,
-        "status": status,
-        "lastUpdateTime": moment,
-        "lastTransitionTime": moment,
-        "reason": reason,
-        "message": message,
-    }
+    return new_condition(kind, status, reason, message, now, "lastUpdateTime")
 
 
 def calculated(deployment: JsonObject, sets: Sets, known: Conditions, now: float) -> JsonObject:

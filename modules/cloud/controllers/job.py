@@ -18,7 +18,7 @@ from modules.apimachinery.times import format_rfc3339, parse_rfc3339
 from modules.apimachinery.workload_selectors import matcher_of
 from modules.cloud.controllers import job_pods
 from modules.cloud.controllers.claims import claimed
-from modules.cloud.controllers.conditions import with_condition
+from modules.cloud.controllers.conditions import new_condition, with_condition
 from modules.cloud.controllers.job_pods import has_failed, has_succeeded, index_of, is_terminating, is_tracked
 from modules.cloud.controllers.job_policies import (
     failure_counts,
@@ -36,7 +36,6 @@ from modules.cloud.controllers.job_status import (
     FAILURE_TARGET,
     SUCCESS_CRITERIA,
     SUSPENDED,
-    condition,
     finish_time,
     finished,
     indexes_text,
@@ -423,5 +422,5 @@ class _Pass:
         self._writes += map(deletion, pods[:MOST_WRITES])
 
     def _set(self, kind: str, status: str, reason: str, message: str) -> None:
-        new = condition(kind, status, reason, message, self._now)
+        new = new_condition(kind, status, reason, message, self._now, "lastProbeTime")
         self._conditions = with_condition(self._conditions, new)

@@ -6,7 +6,6 @@ from typing import Final
 from beehive.whole_numbers import whole_number
 from modules.apimachinery.conditions import changed_at, condition_of
 from modules.apimachinery.kinds import JsonObject
-from modules.apimachinery.times import format_rfc3339
 
 COMPLETE: Final = "Complete"
 FAILED: Final = "Failed"
@@ -39,19 +38,6 @@ def finish_time(job: JsonObject) -> float | None:
     """Return the end of a Job, in seconds since the epoch, or None."""
     end = finished(job)
     return None if end is None else changed_at(end)
-
-
-def condition(kind: str, status: str, reason: str, message: str, now: float) -> JsonObject:
-    """Return a new condition of a Job."""
-    moment = format_rfc3339(now)
-    return {
-        "type": kind,
-        "status": status,
-        "lastProbeTime": moment,
-        "lastTransitionTime": moment,
-        "reason": reason,
-        "message": message,
-    }
 
 
 def read_indexes(text: str, job: JsonObject) -> set[int]:

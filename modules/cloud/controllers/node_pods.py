@@ -26,7 +26,7 @@ from modules.apimachinery.types import Taint
 from modules.apimachinery.types.pods import Toleration
 from modules.cloud.apiserver.silent_nodes import UNREACHABLE, pod_stays_for, pods_stay_for
 from modules.cloud.applications import BELONGING_TO
-from modules.cloud.controllers.conditions import with_condition
+from modules.cloud.controllers.conditions import new_condition, with_condition
 from modules.cloud.controllers.plan import (
     NORMAL,
     NOTHING,
@@ -191,7 +191,9 @@ def _tolerates_until(pod: JsonObject, since: Mapping[Taint, float]) -> float:
 def _disrupted(pod: JsonObject, now: float) -> Iterator[PlannedWrite]:
     """Yield the condition with the reason of a pod's deletion, and the deletion."""
     status = pod.get("status") or {}
-    why = _disruption("DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint", now)
+    why = new_condition(
+        "DisruptionTarget", "True", "DeletionByTaintManager", "Taint manager: deleting due to NoExecute taint", now
+    )
     marked = update_status(pod, {**status, "conditions": with_condition(status.get("conditions") or (), why)})
     if marked is not None and not has_ended(pod):
         yield marked
@@ -199,13 +201,7 @@ def _disrupted(pod: JsonObject, now: float) -> Iterator[PlannedWrite]:
 
 
 def _disruption(reason: str, message: str, now: float) -> JsonObject:
-    return {
-        "type": "DisruptionTarget",
-        "status": "True",
-        "lastTransitionTime": format_rfc3339(now),
-        "reason": reason,
-        "message": message,
-    }
+    return new_condition("DisruptionTarget", "True", reason, message, now)
 
 
 def _evicted(pod: JsonObject) -> EventNote:

@@ -10,11 +10,11 @@ from typing import Final
 
 from modules.apimachinery.conditions import changed_at, condition_of, is_ready, without
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of, uid_of
-from modules.apimachinery.pods.objects import MIRROR, has_ended, is_active, node_of, phase_of
-from modules.apimachinery.times import format_rfc3339
+from modules.apimachinery.pods.objects import has_ended, is_active, node_of, phase_of
+from modules.apimachinery.pods.static import CONFIG_MIRROR
 from modules.apimachinery.workload_selectors import matcher_of, selector_of
 from modules.cloud.controllers.claims import claimed
-from modules.cloud.controllers.conditions import with_condition
+from modules.cloud.controllers.conditions import new_condition, with_condition
 from modules.cloud.controllers.plan import (
     NORMAL,
     NOTHING,
@@ -72,7 +72,7 @@ def makes_its_own(workload: JsonObject, added: Mapping[str, str] = MappingProxyT
     selector and template, but not the labels that a controller adds.
     """
     given = (workload["spec"].get("template") or {}).get("metadata") or {}
-    is_mirror = MIRROR in (given.get("annotations") or {})
+    is_mirror = CONFIG_MIRROR in (given.get("annotations") or {})
     return not is_mirror and matcher_of(selector_of(workload))({**(given.get("labels") or {}), **added})
 
 
@@ -202,13 +202,7 @@ def _status(view: View, replica_set: JsonObject, active: Sequence[JsonObject], n
     known = without(old.get("conditions") or (), "ReplicaFailure")
     refusal = view.refusals.get(key_of(replica_set))
     if refusal is not None:
-        new = {
-            "type": "ReplicaFailure",
-            "status": "True",
-            "lastTransitionTime": format_rfc3339(now),
-            "reason": refusal.reason,
-            "message": refusal.message,
-        }
+        new = new_condition("ReplicaFailure", "True", refusal.reason, refusal.message, now)
         known = with_condition(old.get("conditions") or (), new)
     return {
         "replicas": len(active),

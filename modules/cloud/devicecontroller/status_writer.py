@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from beehive.backoff import doubled
 from beehive.clock import Timer
 from beehive.message import Message
 from beehive.module import Module
@@ -193,7 +194,7 @@ class StatusWriter:
         if result.refusal is not None:
             level = logging.INFO if code == HTTPStatus.CONFLICT else logging.WARNING  # somebody else was faster
             _log.log(level, "the status of device %s/%s is not stored: %s", key.namespace, key.name, reason)
-        delay = min(INTERVAL * 2 ** max(0, device.failures - 1), LONGEST_DELAY)
+        delay = doubled(INTERVAL, max(0, device.failures - 1), LONGEST_DELAY)
         device.not_before = self._module.clock.monotonic() + delay
         if device.is_due or not is_over:
             self._due(key, device)

@@ -8,6 +8,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import ClassVar, Final
 
+from beehive.backoff import doubled
 from beehive.clock import Timer
 from beehive.errors import BeehiveError
 from beehive.handlers import handles
@@ -405,9 +406,8 @@ class CloudTaskManager(Module):
 
     def _try_again(self, job: _Job, why: str) -> None:
         _log.warning("%s %s waits: %s", job.kind, job.name, why)
-        delay = min(DELAY * 2**job.failures, LONGEST_DELAY)
-        job.failures = min(job.failures + 1, 10)
-        self._due(job, delay)
+        self._due(job, doubled(DELAY, job.failures, LONGEST_DELAY))
+        job.failures += 1
 
     def _call(self, job: _Job, verb: str, body: JsonObject | None = None) -> ApiCall:
         return ApiCall(verb=verb, api_version=API_VERSION, plural=JOBS[job.kind].plural, name=job.name, body=body)

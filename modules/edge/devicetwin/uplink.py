@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from beehive import Group, Message, Module, ModuleName, Operation, Timer
+from beehive.backoff import doubled
 from beehive.decoding import decode_json
 from beehive.errors import BeehiveError
 from beehive.names import OK
@@ -186,7 +187,8 @@ class Uplink:
         self._pump()
 
     def _repeat_later(self, key: Key, flight: Flight) -> None:
-        timer = self._module.after(_patience(flight.tries), lambda: self._again(key, flight.tries + 1))
+        pause = doubled(PATIENCE, flight.tries, LONGEST_PATIENCE)
+        timer = self._module.after(pause, lambda: self._again(key, flight.tries + 1))
         self._repetitions[key] = Repetition(flight.number, timer)
 
     def _end_repetition(self, key: Key) -> None:
@@ -217,7 +219,7 @@ class Uplink:
         if key[1]:
             content = msgspec.json.encode(answers.state_json(device, event_id, now)).decode()
         message = self._message(topics.upload_resource(device.id, state=key[1]), Operation.UPDATE, content)
-        timer = self._module.after(_patience(tries), lambda: self._expired(message.id))
+        timer = self._module.after(doubled(PATIENCE, tries, LONGEST_PATIENCE), lambda: self._expired(message.id))
         self._flights[message.id] = Flight(device.id, key[1], device.number, tries, timer)
         self._flying.add(key)
         self._send(message)
@@ -289,7 +291,3 @@ def _time(side: Any) -> int:
     metadata = side.get("metadata") if isinstance(side, dict) else None
     time = metadata.get("timestamp") if isinstance(metadata, dict) else None
     return time if type(time) is int and 0 < time < _LATEST else 0
-
-
-def _patience(tries: int) -> float:
-    return float(min(LONGEST_PATIENCE, PATIENCE * 2 ** min(tries, 8)))

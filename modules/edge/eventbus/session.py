@@ -20,10 +20,11 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from beehive import Clock
 from beehive.printable import clipped
+from beehive.sockets.tls import TlsFiles
 from modules.edge.eventbus.client import Arrived, BufferedClient, acknowledge_at_once, send_at_once
 from modules.edge.eventbus.packets import Received
 from modules.edge.eventbus.publications import WINDOW
-from modules.edge.eventbus.tls import TlsFiles, client_context
+from modules.edge.eventbus.tls import client_context
 
 _log = logging.getLogger(__name__)
 

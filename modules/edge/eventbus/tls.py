@@ -1,19 +1,8 @@
 """TLS to a broker."""
 
 import ssl
-from pathlib import Path
 
-import msgspec
-
-from beehive.sockets.tls import default_client_context
-
-
-class TlsFiles(msgspec.Struct, frozen=True):
-    """Files of a connection with TLS."""
-
-    authority: Path
-    certificate: Path
-    key: Path
+from beehive.sockets.tls import TlsFiles, default_client_context
 
 
 def client_context(files: TlsFiles, opened: list[ssl.SSLSocket]) -> ssl.SSLContext:

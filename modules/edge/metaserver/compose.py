@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from beehive.decoding import decode_json, json_decoder
-from modules.apimachinery.pods.objects import MIRROR
+from modules.apimachinery.pods.static import CONFIG_MIRROR
 from modules.apimachinery.printing.fields import map_at, text_at
 from modules.apimachinery.resources import Resource
 
@@ -37,7 +37,7 @@ def compose(row: bytes | None, statuses: Iterable[LiveStatus]) -> bytes | None:
         return row
     document = _DOCUMENT.decode(row)
     metadata = {"metadata": decode_json(document.get("metadata", b"{}"))}
-    uid, mirror = text_at(metadata, "metadata.uid"), MIRROR in map_at(metadata, "metadata.annotations")
+    uid, mirror = text_at(metadata, "metadata.uid"), CONFIG_MIRROR in map_at(metadata, "metadata.annotations")
     for live in newest_first:
         if mirror or live.uid in ("", uid):
             document["status"] = msgspec.Raw(live.status)

@@ -155,7 +155,7 @@ class _Watch:
         encoder = self._encoder()
         events = [_event("ADDED", encoder.encode_object(text)) for text in texts]
         if self._options.initial_events and self._options.bookmarks:
-            events.append(self._bookmark(revision, encoder.end_of_initial_events()))
+            events.append(self._bookmark(revision, is_end=True))
         return revision, events
 
     def _events_and_bookmark(self, changes: list[CacheChange], revision: int) -> Iterator[bytes]:
@@ -178,12 +178,9 @@ class _Watch:
             if event is not None and self._namespace in ("", change.key.namespace):
                 yield _event(event.type, encoder.encode_object(event.text))
 
-    def _bookmark(self, revision: int, annotations: dict[str, str] | None = None) -> bytes:
+    def _bookmark(self, revision: int, *, is_end: bool = False) -> bytes:
         self._marked = self._clock.monotonic()
-        metadata: dict[str, object] = {"resourceVersion": str(revision), "creationTimestamp": None}
-        if annotations:
-            metadata["annotations"] = annotations
-        return _event("BOOKMARK", self._encoder().encode_bookmark(metadata))
+        return _event("BOOKMARK", self._encoder().encode_bookmark(revision, is_end=is_end))
 
     def _encoder(self) -> ObjectEncoder:
         return ObjectEncoder(self._resource, self._options.form, self._options.included, self._clock.now())

@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from beehive import Module, ResourceType
+from beehive.backoff import doubled
 from beehive.bounded_calls import BoundedCalls
 from beehive.decoding import decode_json
 from edged.cri.contract import ContainerRuntime
@@ -137,7 +138,7 @@ class _Pulls:
         if not fault or attempt >= self._tries:
             self._ended(image, fault)
             return
-        delay = min(FIRST_DELAY * 2 ** (attempt - 1), LONGEST_DELAY)
+        delay = doubled(FIRST_DELAY, attempt - 1, LONGEST_DELAY)
         self._module.after(delay, partial(self._try, image, attempt + 1))
 
     def _ended(self, image: str, fault: str) -> None:

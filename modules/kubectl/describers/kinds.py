@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from beehive.printable import printable, printable_lines
+from modules.apimachinery.go_values import go_text
 from modules.apimachinery.printing.fields import JsonObject, list_at, map_at, objects_at, text_at, value_at
 from modules.apimachinery.types.quantity import canonical_quantity
-from modules.kubectl.custom_columns import go_text
 from modules.kubectl.describers.common import (
     UNSET,
     Related,

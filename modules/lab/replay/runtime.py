@@ -39,7 +39,6 @@ _ANSWERS: Final[dict[str, type[Message] | list[type[Message]]]] = {
     "status": pb.StatusResponse,
     "pod_sandbox_status": pb.PodSandboxStatusResponse,
     "container_status": pb.ContainerStatusResponse,
-    "container_stats": pb.ContainerStats,
     "image_status": pb.Image,
     "list_pod_sandboxes": [pb.PodSandbox],
     "list_containers": [pb.Container],

@@ -12,6 +12,7 @@ from beehive.message import Message
 from beehive.names import Group, ModuleName, Operation
 from modules.apimachinery.application import PatchInfo, Target, Verb, application, message_of
 from modules.apimachinery.kinds import JsonObject, ObjectKey, reporter_of
+from modules.apimachinery.pods.static import CONFIG_MIRROR
 from modules.cloud.websocket.link import FrameReceived, LinkOpened
 from modules.lab.simulate.cloud import SimulatedCloud
 from modules.lab.simulate.network import CloudListener
@@ -19,7 +20,6 @@ from modules.lab.simulate.world import World
 
 NODE: Final = "mallory"
 MARK: Final = "mallory-was-here"
-_MIRROR: Final = "kubernetes.io/config.mirror"
 _OWN_NODE: Final = ObjectKey("Node", "", NODE)
 _INSIDE: Final = ("connected", "disconnected", "acknowledged", "call", "watch", "call", "call", "changed", "token")
 
@@ -145,7 +145,7 @@ class HostileNode:
         draw = self._random
         secret = next((one.name for one in sorted(self._objects()) if one.kind == "Secret"), "any")
         live = self._cloud.newest.storage.find(key) or {}
-        meta: JsonObject = {"annotations": {_MIRROR: MARK}, "labels": {MARK: "x"}}
+        meta: JsonObject = {"annotations": {CONFIG_MIRROR: MARK}, "labels": {MARK: "x"}}
         if key.kind == "Pod":
             uid = self._cloud.newest.storage.get(_OWN_NODE)["metadata"]["uid"]
             owner = {"apiVersion": "v1", "kind": "Node", "name": NODE, "uid": uid, "controller": True}

@@ -9,10 +9,10 @@ import msgspec
 from beehive.decoding import convert
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.pods.node_conditions import OURS
+from modules.apimachinery.pods.static import CONFIG_MIRROR
 from modules.apimachinery.types import Pod, PodStatus, to_value
 from modules.lab.simulate.world import World
 
-MIRRORS = "kubernetes.io/config.mirror"
 """Annotation of a mirror pod with the uid of its static pod."""
 
 _LONGEST: Final = 200
@@ -120,7 +120,7 @@ class StatusWatch:
 def runs_as(pod: JsonObject) -> str:
     """Return the node's uid of a pod of the cloud; for a mirror the static pod's."""
     annotations = pod["metadata"].get("annotations") or {}
-    return str(annotations.get(MIRRORS) or pod["metadata"]["uid"])
+    return str(annotations.get(CONFIG_MIRROR) or pod["metadata"]["uid"])
 
 
 def own_part(status: PodStatus) -> PodStatus:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import queue
 from collections import Counter
-from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +12,7 @@ import msgspec
 
 from beehive.clock import Clock, RealClock
 from beehive.errors import BeehiveError
+from beehive.http.dates import seconds_of_date
 from beehive.runtime import Threads
 from modules.apimachinery.printing.fields import text_at
 from modules.cloud.client.call_requests import collection_path, request_of, result_of
@@ -69,11 +69,11 @@ def _gathered(transport: KubeTransport, facts: ClusterFacts, clock: Clock, right
     if version.object is None:
         message = str((version.refusal or {}).get("message"))
         return msgspec.structs.replace(facts, error=f"{response.head.status}: {message}")
-    groups = _groups(transport)
+    groups, date = _groups(transport), seconds_of_date(response.head.header("date"))
     facts = msgspec.structs.replace(
         facts,
         version=str(version.object.get("gitVersion")),
-        skew=_skew(response.head.header("date"), clock.now()),
+        skew=None if date is None else date - clock.now(),
         node_versions=_node_versions(transport),
         device_kinds={kind.plural: _status_of_list(transport, kind) for kind in _DEVICE_KINDS},
         groups=groups,
@@ -161,11 +161,3 @@ def _certificate_left(selected: Selected, now: float) -> float | None:
 def _status_of_list(transport: KubeTransport, kind: Kind) -> int:
     call = ApiCall(verb="list", api_version=kind.api_version, plural=kind.plural, options={"limit": 1})
     return _ask(transport, request_of(call)).head.status
-
-
-def _skew(date: str, now: float) -> float | None:
-    """Return how many seconds a Date header is ahead."""
-    try:
-        return parsedate_to_datetime(date).timestamp() - now
-    except (TypeError, ValueError):
-        return None

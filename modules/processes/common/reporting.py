@@ -10,24 +10,28 @@ from modules.apimachinery.attempts import AttemptError
 from modules.apimachinery.printing.terminal import print_error
 from modules.processes.common.exit_codes import ExitCode
 
-_Command = Callable[["argparse.Namespace"], None]
+Command = Callable[["argparse.Namespace"], int | None]
+"""Carries out a command; returns its exit status, None for OK."""
+ReportedCommand = Callable[[argparse.Namespace], int]
 
 
-def reporting(program: str) -> Callable[[_Command], Callable[[argparse.Namespace], int]]:
-    """Turn errors of a command into a line on standard error and an exit status."""
+def reporting(program: str, failed: ExitCode = ExitCode.NOT_DONE) -> Callable[[Command], ReportedCommand]:
+    """Turn errors of a command into a line on standard error and an exit status, except a reader's end."""
 
-    def wrapped(function: _Command) -> Callable[[argparse.Namespace], int]:
+    def wrapped(function: Command) -> ReportedCommand:
         @wraps(function)
         def called(chosen: argparse.Namespace) -> int:
             try:
-                function(chosen)
+                status = function(chosen)
+            except BrokenPipeError:
+                raise
             except (BeehiveError, AttemptError) as error:
                 print_error(program, f"error: {error}")
-                return ExitCode.NOT_DONE
+                return failed
             except OSError as error:
                 print_error(program, f"error: {error.filename or program}: {advice(error)}")
-                return ExitCode.NOT_DONE
-            return ExitCode.OK
+                return failed
+            return ExitCode.OK if status is None else status
 
         return called
 

@@ -3,13 +3,13 @@
 from beehive import Hive
 from beehive.errors import BeehiveError
 from beehive.exposition import CollectorRegistry
+from beehive.sockets.tls import TlsFiles
 from modules.edge.eventbus.counters import EventBusCounters
 from modules.edge.eventbus.internal_broker import INSTALL, InternalBroker
 from modules.edge.eventbus.metrics import EventBusCollector
 from modules.edge.eventbus.module import EventBus, EventBusSettings
 from modules.edge.eventbus.mosquitto_files import client_id, find_mosquitto
 from modules.edge.eventbus.session import BrokerSettings
-from modules.edge.eventbus.tls import TlsFiles
 from modules.processes.edgecore.config import EdgeCoreConfig
 
 INTERNAL, BOTH, EXTERNAL = range(3)

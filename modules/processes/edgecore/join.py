@@ -24,7 +24,6 @@ from beehive.files.durable import replace_file
 from beehive.sockets import dialling
 from edgehub.certificates.certificate import format_time
 from edgehub.errors import CertificateError
-from modules.apimachinery.printing.terminal import print_error
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig, Problem, load, verify
 from modules.processes.edgecore.config.edgehub import EdgeHub
@@ -32,6 +31,7 @@ from modules.processes.edgecore.config.names import HTTPS_URL, NODE_NAME, OCI_EN
 from modules.processes.edgecore.config.value_kinds import SecretText, UnfitError
 from modules.processes.edgecore.config.writing import MINIMAL_KEYS, keys_chosen, render
 from modules.processes.edgecore.location import FILE_NAME, KUBEEDGE_FILE, NodeLocation, located
+from modules.processes.edgecore.reporting import print_remark, report_problems
 from modules.processes.edgecore.runtime_choice import choose_runtime, configured_below, kept_runtime
 from modules.processes.edgecore.settings import certificate_settings
 from modules.processes.edgecore.upgrade.errors import UpgradeError
@@ -105,17 +105,15 @@ def join(chosen: argparse.Namespace) -> int:
             certificate = _certified(config, _token(chosen.token), replace=chosen.replace)
             _write(file, render(config, (*MINIMAL_KEYS, *keys_chosen(config))))
     except ConfigError as error:
-        for problem in error.problems:
-            _print_remark(f"error: {problem.render(error.source)}")
-        return ExitCode.CONFIGURATION
+        return report_problems(error)
     except CertificateError as error:
-        _print_remark(f"not joined: {error}{advice_on(error)}")
+        print_remark(f"not joined: {error}{advice_on(error)}")
         return ExitCode.NOT_JOINED
     except UpgradeError as error:
-        _print_remark(f"not joined: {error}")
+        print_remark(f"not joined: {error}")
         return ExitCode.NOT_JOINED
     except OSError as error:
-        _print_remark(f"not joined: cannot write {error.filename or file}: {error.strerror}")
+        print_remark(f"not joined: cannot write {error.filename or file}: {error.strerror}")
         return ExitCode.NOT_JOINED
     sys.stdout.write(
         f"node {config.node_name}: certificate valid until {format_time(certificate.not_after)}\n"
@@ -124,7 +122,7 @@ def join(chosen: argparse.Namespace) -> int:
         f"next: {_next(chosen)}\n"
     )
     if unreachable := _unreachable(cloud.server):
-        _print_remark(f"warning: {unreachable}")
+        print_remark(f"warning: {unreachable}")
     return ExitCode.OK
 
 
@@ -228,7 +226,7 @@ def _configured(file: Path, root: Path | None) -> EdgeCoreConfig:
     if file.exists():
         loaded = load(file)
         if loaded.without_effect:
-            _print_remark(f"{len(loaded.without_effect)} keys of {file} have no effect here and are not in the new one")
+            print_remark(f"{len(loaded.without_effect)} keys of {file} have no effect here and are not in the new one")
         return loaded.config
     if root is None:
         return EdgeCoreConfig.default()
@@ -236,7 +234,7 @@ def _configured(file: Path, root: Path | None) -> EdgeCoreConfig:
     if not endpoint:
         endpoint, missing = choose_runtime(root)
     if missing is not None:
-        _print_remark(f"containers are not isolated: {missing}; then set containerRuntimeEndpoint: {OCI_ENDPOINT}")
+        print_remark(f"containers are not isolated: {missing}; then set containerRuntimeEndpoint: {OCI_ENDPOINT}")
     return configured_below(root, endpoint)
 
 
@@ -284,7 +282,3 @@ def _write(file: Path, text: str) -> None:
 
 def _wrong(option: str, value: str, want: str) -> ConfigError:
     return ConfigError("edgecore join", (Problem(path=option, text=f'got "{value}", {want}'),))
-
-
-def _print_remark(text: str) -> None:
-    print_error("edgecore", text)

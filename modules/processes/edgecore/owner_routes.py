@@ -1,7 +1,7 @@
 """Routes of the owner's socket: devices, Services and names, and the steps of a pod that are kept on the disk."""
 
 from collections.abc import Generator
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -19,6 +19,8 @@ from modules.edge.taskmanager import owner as tasks
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.socket_path import DEVICES_PATH, JOB_PATH, RELEASE_PATH, RESOLVE_PATH, SERVICES_PATH
 
+T = TypeVar("T")
+
 SECONDS: Final = 30.0
 """Longest wait for devicetwin, which waits for the node's database."""
 
@@ -31,6 +33,15 @@ MESH_SECONDS: Final = 25.0
 """Longest wait for edgemesh, which may ask other name servers."""
 LONGEST_NAME: Final = 300
 """Characters of a name."""
+
+
+def _answer(hive: Hive, module: ModuleName, message: Message, kind: type[T], seconds: float = SECONDS) -> T:
+    """Return a module's answer to a question of the owner. Raises HttpStatusError without one."""
+    try:
+        answer: Message = hive.request(module, message, seconds).get()
+        return answer.content_as(kind)
+    except BeehiveError as error:
+        raise HttpStatusError(503, f"{module.name.lower()} does not answer", hint=str(error)) from error
 
 
 class DeviceRoutes:
@@ -53,17 +64,9 @@ class DeviceRoutes:
     def set(self, request: Request) -> Response:
         """Set the desired values in the body: an object of properties and values, null to give one back."""
         self._running()
-        message = Message.new(
-            self._hive.clock,
-            source=topics.OWNER_SOURCE,
-            resource=topics.owner_resource(_device(request)),
-            operation=Operation.UPDATE,
-            content=request.body,
-        )
-        try:
-            answer = self._hive.request(ModuleName.DEVICETWIN, message, SECONDS).get().content_as(OwnerAnswer)
-        except BeehiveError as error:
-            raise HttpStatusError(503, "devicetwin does not answer", hint=str(error)) from error
+        where = {"source": topics.OWNER_SOURCE, "resource": topics.owner_resource(_device(request))}
+        message = Message.new(self._hive.clock, **where, operation=Operation.UPDATE, content=request.body)
+        answer = _answer(self._hive, ModuleName.DEVICETWIN, message, OwnerAnswer)
         if answer.code:
             return text(answer.code, f"{answer.reason}\n")
         return Response(200, "application/json", msgspec.json.encode(answer))
@@ -121,11 +124,7 @@ class JobRoutes:
     def _ask(self, verb: tasks.OwnerVerb) -> Response:
         asked = {"source": tasks.OWNER, "resource": tasks.RESOURCE, "operation": verb}
         message = Message.new(self._hive.clock, content=None, **asked)
-        try:
-            answer = self._hive.request(ModuleName.TASKMANAGER, message, SECONDS).get().content_as(tasks.JobShown)
-        except BeehiveError as error:
-            raise HttpStatusError(503, "taskmanager does not answer", hint=str(error)) from error
-        return json(msgspec.json.encode(answer))
+        return json(msgspec.json.encode(_answer(self._hive, ModuleName.TASKMANAGER, message, tasks.JobShown)))
 
 
 class ReleaseRoutes:
@@ -172,18 +171,9 @@ class ReleaseRoutes:
 
     def _ask(self, asked: hold.Release) -> hold.Released:
         """Release pods. Raises HttpStatusError."""
-        message = Message.new(
-            self._hive.clock,
-            source=hold.OWNER,
-            resource=hold.RESOURCE,
-            operation=Operation.UNHOLD_UPGRADE,
-            content=asked,
-        )
-        try:
-            answer: Message = self._hive.request(ModuleName.EDGED, message, SECONDS).get()
-            return answer.content_as(hold.Released)
-        except BeehiveError as error:
-            raise HttpStatusError(503, "edged does not answer", hint=str(error)) from error
+        where = {"source": hold.OWNER, "resource": hold.RESOURCE, "operation": Operation.UNHOLD_UPGRADE}
+        message = Message.new(self._hive.clock, **where, content=asked)
+        return _answer(self._hive, ModuleName.EDGED, message, hold.Released)
 
 
 def chain_route(snapshots: Snapshots) -> HttpRoute:
@@ -230,7 +220,7 @@ class MeshRoutes:
         from modules.edge.edgemesh.owner import SERVICES, ServicesRequest  # noqa: PLC0415 - see the class
 
         wanted = ServicesRequest(request.first("namespace")[:LONGEST_NAME], request.first("name")[:LONGEST_NAME])
-        return Response(200, "application/json", self._ask(SERVICES, wanted).content_bytes())
+        return Response(200, "application/json", bytes(self._ask(SERVICES, wanted, msgspec.Raw)))
 
     def resolve(self, request: Request) -> Response:
         """Return a `Resolution`."""
@@ -242,7 +232,7 @@ class MeshRoutes:
         if not 0 < len(name) <= LONGEST_NAME or type_ not in ("", *TYPES):
             raise HttpStatusError(400, "no name", hint=f"?name=NAME&type=TYPE, with a type of {', '.join(TYPES)}")
         wanted = ResolveRequest(name, request.first("namespace")[:LONGEST_NAME] or "default", type_)
-        answer = self._ask(RESOLVE, wanted).content_as(NameAnswer)
+        answer = self._ask(RESOLVE, wanted, NameAnswer)
         if answer.error:
             return text(400, f"{answer.error}\n")
         return Response(200, "application/json", answer.body)
@@ -251,12 +241,8 @@ class MeshRoutes:
         if not self._is_on:
             raise HttpStatusError(503, "this node serves no Services", hint="modules.edgeMesh.enable is false")
 
-    def _ask(self, operation: str, content: object) -> Message:
+    def _ask(self, operation: str, content: object, kind: type[T]) -> T:
         from modules.edge.edgemesh.owner import RESOURCE  # noqa: PLC0415 - see the class
 
         asking = Message.new(self._hive.clock, source="owner", resource=RESOURCE, operation=operation, content=content)
-        try:
-            answer: Message = self._hive.request(ModuleName.EDGEMESH, asking, MESH_SECONDS).get()
-        except BeehiveError as error:
-            raise HttpStatusError(503, "edgemesh does not answer", hint=str(error)) from error
-        return answer
+        return _answer(self._hive, ModuleName.EDGEMESH, asking, kind, MESH_SECONDS)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from modules.runtimes.engine.errors import BadRequestError
 from modules.runtimes.engine.model import POD_UID, RuntimeContainer, Sandbox
 from protos.cri.v1 import api_pb2 as cri
 
@@ -185,3 +186,10 @@ def value_of(number: int | None) -> cri.UInt64Value:
 
 def _image_name(config: cri.ContainerConfig) -> str:
     return config.image.user_specified_image or config.image.image
+
+
+def required_name(image: cri.ImageSpec) -> str:
+    """Return the name of the image in a request. Raises BadRequestError without one."""
+    if not image.image:
+        raise BadRequestError("find an image", "the request names none")
+    return image.image

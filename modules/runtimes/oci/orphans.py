@@ -7,7 +7,6 @@ an address that is assigned after it was freed, would belong to no pod. So the n
 import contextlib
 import logging
 import os
-import select
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from beehive.files.descriptors import is_readable
 from beehive.files.reading import read_to_end
 
 _log = logging.getLogger(__name__)
@@ -74,22 +74,16 @@ def await_orphans(orphans: Iterable[Orphan], seconds: float = _SECONDS) -> None:
                 _log.warning("process %d, for which nothing waits now, does not end; it is killed: %s", each.pid, said)
                 with contextlib.suppress(ProcessLookupError):
                     signal.pidfd_send_signal(process, signal.SIGKILL)
-                _ends(process, _KILLED_MILLISECONDS)
+                is_readable(process, _KILLED_MILLISECONDS)
         finally:
             os.close(process)
 
 
 def _is_done(orphan: Orphan, process: int, seconds: float) -> bool:
     if orphan.done is None:
-        return _ends(process, int(seconds * 1000))
+        return is_readable(process, int(seconds * 1000))
     rounds = range(int(seconds * 1000) // _LOOK_MILLISECONDS)
-    return any(orphan.done() or _ends(process, _LOOK_MILLISECONDS) for _ in rounds)
-
-
-def _ends(process: int, milliseconds: int) -> bool:
-    poll = select.poll()
-    poll.register(process, select.POLLIN)
-    return bool(poll.poll(milliseconds))
+    return any(orphan.done() or is_readable(process, _LOOK_MILLISECONDS) for _ in rounds)
 
 
 def _pid_written(arguments: tuple[bytes, ...]) -> Callable[[], bool] | None:

@@ -9,7 +9,6 @@ import contextlib
 import errno
 import logging
 import os
-import select
 import signal
 from functools import partial
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from beehive.files.descriptors import is_readable
 from beehive.files.durable import replace_soon
 from beehive.files.reading import list_directory
 from beehive.files.removal import remove_tree
@@ -224,7 +224,7 @@ class ContainerProcesses:
         try:
             pidfd = _settled_conmon(directory, search=search)
             self._runtime.delete(container_id)
-            if pidfd is not None and not _ends(pidfd):
+            if pidfd is not None and not is_readable(pidfd, _END_MILLISECONDS):
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
             self._bundles.unmount(directory)
             if not is_removed:
@@ -253,20 +253,13 @@ def _settled_conmon(directory: Path, *, search: bool) -> int | None:
         for _ in range(int(_CREATE_SECONDS * 1000 / _LOOK_MILLISECONDS)):
             if parents.init_pid(directory) is not None:
                 return pidfd
-            if _ends(pidfd, _LOOK_MILLISECONDS):
+            if is_readable(pidfd, _LOOK_MILLISECONDS):
                 break
         else:
             return pidfd
         os.close(pidfd)
         pidfd = parents.find_conmon(directory)
     return None
-
-
-def _ends(process: int, milliseconds: int = _END_MILLISECONDS) -> bool:
-    """Wait for the end of a process; return False when it does not come."""
-    poll = select.poll()
-    poll.register(process, select.POLLIN)
-    return bool(poll.poll(milliseconds))
 
 
 def _ran_out_of_memory(container: OciContainer) -> bool:

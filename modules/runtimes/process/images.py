@@ -18,7 +18,7 @@ from beehive.files.damaged import set_aside
 from beehive.files.descriptors import raise_shortage
 from beehive.files.durable import replace_file
 from beehive.files.reading import read_file
-from modules.runtimes.engine.errors import BadRequestError
+from modules.runtimes.engine.views import required_name
 from protos.cri.v1 import api_pb2 as cri
 
 _ID_PREFIX = "sha256:"
@@ -60,7 +60,7 @@ class ProcessImages:
 
     def pull(self, request: cri.PullImageRequest) -> cri.PullImageResponse:
         """PullImage: nothing is fetched."""
-        name = _required(request.image)
+        name = required_name(request.image)
         self.remember(name)
         return cri.PullImageResponse(image_ref=image_id(name))
 
@@ -69,7 +69,7 @@ class ProcessImages:
 
         A client may use the id in the answer instead of the name.
         """
-        name = _required(request.image)
+        name = required_name(request.image)
         known = self._names.get(name) or self._told.get(name)
         if name.startswith(_ID_PREFIX) and known is None:
             return cri.ImageStatusResponse()
@@ -85,7 +85,7 @@ class ProcessImages:
 
     def remove(self, request: cri.RemoveImageRequest) -> cri.RemoveImageResponse:
         """RemoveImage: forgets the name; no error for an unknown one."""
-        self._change({}, forget=image_id(_required(request.image)))
+        self._change({}, forget=image_id(required_name(request.image)))
         return cri.RemoveImageResponse()
 
     def file_system(self, _: cri.ImageFsInfoRequest) -> cri.ImageFsInfoResponse:
@@ -127,12 +127,6 @@ def _read_names(path: Path) -> list[str]:
         raise_shortage(error)
         set_aside(path, path.parent, str(error))
         return []
-
-
-def _required(spec: cri.ImageSpec) -> str:
-    if not spec.image:
-        raise BadRequestError("find an image", "the request names none")
-    return spec.image
 
 
 def _image(name: str) -> cri.Image:

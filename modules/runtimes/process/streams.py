@@ -3,13 +3,13 @@
 import contextlib
 import fcntl
 import os
-import select
 import socket
 import struct
 import termios
 from collections.abc import Sequence
 from typing import Final
 
+from beehive.files.descriptors import is_readable
 from modules.runtimes.engine.errors import RunFailedError, ShimGoneError, WrongStateError
 from modules.runtimes.engine.registry import Registry
 from modules.runtimes.process.execution import check_command, link_of
@@ -124,9 +124,7 @@ class _Command:
     def wait(self) -> int:
         """Wait for the end, and return the exit code; that of a killed command if its shim was killed."""
         assert self.ended is not None  # noqa: S101 - see above
-        poll = select.poll()
-        poll.register(self.ended, select.POLLIN)
-        if not poll.poll(_ANSWER_SECONDS * 1000):
+        if not is_readable(self.ended, _ANSWER_SECONDS * 1000):
             return _KILLED
         return int(os.read(self.ended, _LONGEST_CODE) or _KILLED)
 

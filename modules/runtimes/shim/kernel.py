@@ -20,6 +20,9 @@ _libc.prctl.argtypes = (ctypes.c_int, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_u
 
 NEW_MOUNT_NAMESPACE = 0x0002_0000
 NEW_USER_NAMESPACE = 0x1000_0000
+NEW_UTS_NAMESPACE = 0x0400_0000
+NEW_IPC_NAMESPACE = 0x0800_0000
+NEW_NETWORK_NAMESPACE = 0x4000_0000
 
 MS_RDONLY = 0x1
 MS_NOSUID = 0x2
@@ -87,6 +90,11 @@ def unmount(target: str, flags: int = 0) -> None:
     _check(_libc.umount2(os.fsencode(target), flags | _UMOUNT_NOFOLLOW), target)
 
 
+def sync_file_system(descriptor: int) -> None:
+    """Put everything that was written to a descriptor's file system on the disk (syncfs)."""
+    _check(_libc.syncfs(descriptor), "syncfs")
+
+
 def pivot_root(new: str, old: str) -> None:
     """Make the mount at `new` the root of the mount namespace, and move the former root to `old`."""
     _check(_libc.pivot_root(os.fsencode(new), os.fsencode(old)), new)
@@ -99,7 +107,7 @@ def mount_flags(path: str) -> int:
 
 
 def die_with_parent(signal_number: int) -> None:
-    """Have the kernel send this signal to the calling process when its parent dies."""
+    """Have the kernel send this signal to the calling process when the parent's thread that made it ends."""
     _check(_libc.prctl(_PR_SET_PDEATHSIG, signal_number, 0, 0, 0), "parent death signal")
 
 

@@ -23,9 +23,9 @@ LAYER = 5000
 class CountingRuntime(FakeRuntime):
     """Every container has used a second of processor time for each second of the clock, and 1 MiB."""
 
-    def container_stats(self, container_id: ContainerId) -> cri.ContainerStats:
+    def stats_of(self, container_id: ContainerId) -> cri.ContainerStats:
         now = self._clock.now_ns()
-        stats = super().container_stats(container_id)
+        stats = super().stats_of(container_id)
         stats.cpu.timestamp = now
         stats.cpu.usage_core_nano_seconds.value = now - 1_700_000_000_000_000_000
         stats.memory.working_set_bytes.value = 1 << 20

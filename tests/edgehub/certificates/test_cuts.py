@@ -5,8 +5,9 @@ from typing import Final
 
 import pytest
 
+from beehive.sockets.tls import TlsFiles
 from edgehub.certificates import files
-from edgehub.certificates.settings import CertificatePaths, CertificateSettings
+from edgehub.certificates.settings import CertificateSettings
 from tests.support.power_cuts import Cut, Promise, after_each_cut
 
 OLD, NEW = b"PRIVATE old", b"PRIVATE new"
@@ -14,7 +15,7 @@ OLD, NEW = b"PRIVATE old", b"PRIVATE new"
 PLACES: Final = ("ca.crt", "node.crt", "node.key"), ("ca/ca.crt", "certificates/node.crt", "private/node.key")
 
 
-def paths_below(root: Path, places: tuple[str, str, str]) -> CertificatePaths:
+def paths_below(root: Path, places: tuple[str, str, str]) -> TlsFiles:
     """The paths of the files."""
     authority, certificate, key = (str(root / place) for place in places)
     return CertificateSettings(

@@ -7,12 +7,13 @@ from typing import Final, cast
 
 import pytest
 
+from beehive.sockets.tls import TlsFiles
 from beehive.testing import FakeContext
 from edgehub.certificates import files
 from edgehub.certificates.certificate import Certificate
 from edgehub.certificates.manager import CertificateManager
 from edgehub.certificates.renewal import CHECK, LONGEST_WAIT, Renewer
-from edgehub.certificates.settings import CertificatePaths, CertificateSettings
+from edgehub.certificates.settings import CertificateSettings
 from edgehub.errors import UnreachableError
 
 
@@ -59,7 +60,7 @@ def test_key_and_certificate_fit_after_any_crashes(tmp_path: Path, seed: int, mo
         node="n1", server="https://cloud", authority=str(tmp_path / "ca.crt"), certificate=str(tmp_path / "node.crt"),
         key=str(tmp_path / "node.key"),
     )  # fmt: skip
-    paths: CertificatePaths = settings.paths
+    paths: TlsFiles = settings.paths
     stored, joining = 0, b""
     for number in range(1, 120):
         disk.left = random.choice((-1, *range(1, 12)))
@@ -109,7 +110,7 @@ def test_the_key_of_a_join_is_found_again_after_a_crash_at_any_step(
         node="n1", server="https://cloud", authority=str(tmp_path / "ca.crt"), certificate=str(tmp_path / "node.crt"),
         key=str(tmp_path / "node.key"),
     )  # fmt: skip
-    paths: CertificatePaths = settings.paths
+    paths: TlsFiles = settings.paths
     files.keep_joining_key(paths, b"key")
     monkeypatch.setattr(random, "choice", lambda _: how)
     disk.left = at

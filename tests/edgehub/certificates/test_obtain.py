@@ -16,11 +16,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, load_pem_priv
 from cryptography.x509 import load_der_x509_csr
 
 from beehive import RealClock
+from beehive.sockets.tls import TlsFiles
 from edgehub.certificates import obtain
 from edgehub.certificates.files import finish_replacement, pem, read_certificate, store
 from edgehub.certificates.keys import NodeKey
 from edgehub.certificates.obtain import join, renew
-from edgehub.certificates.settings import CertificatePaths
 from edgehub.errors import (
     AuthorityError,
     CertificateError,
@@ -247,7 +247,7 @@ def test_files_that_cannot_be_written(server: CertificateServer, tmp_path: Path)
 
 def test_files_that_cannot_be_looked_for(tmp_path: Path) -> None:
     """As in a directory that is another user's; for a link it is one more reason why it did not come up."""
-    paths = CertificatePaths(tmp_path / "ca.crt", tmp_path / "node.crt", tmp_path / ("k" * 300))
+    paths = TlsFiles(tmp_path / "ca.crt", tmp_path / "node.crt", tmp_path / ("k" * 300))
     with pytest.raises(FilesError, match="cannot look for"):
         finish_replacement(paths)
 

@@ -12,7 +12,7 @@ import pytest
 from beehive.simulation import Simulation
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, kind_named
 from modules.apimachinery.lister import Lister
-from modules.apimachinery.pods.objects import MIRROR
+from modules.apimachinery.pods.static import CONFIG_MIRROR
 from modules.cloud.apiserver.garbage_collector.owners import OwnerIndex
 from modules.cloud.apiserver.scheduling.rooms import NodeRooms
 from modules.cloud.authentication.users import User
@@ -96,7 +96,7 @@ class Life:
         pod = self._object("Pod", self._one("p1", "p2", "p3"), spec=spec)
         pod["status"] = {"phase": self._one("Pending", "Running", "Failed"), "message": "x" * self.random.randint(0, 9)}
         if self.random.random() < 0.3:
-            pod["metadata"]["annotations"] = {MIRROR: "y"}
+            pod["metadata"]["annotations"] = {CONFIG_MIRROR: "y"}
         return pod
 
     def _volume(self) -> JsonObject:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import nullcontext
 from itertools import chain
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -75,7 +75,7 @@ class ObjectWatch:
     def _begun(self, start: WatchStart) -> Iterator[bytes]:
         """Yield the lines of the present objects, or of the changes so far."""
         asked = self._options.initial_events and self._options.bookmarks
-        end = [self._bookmark(start.version, self._encoder().end_of_initial_events())] if asked else []
+        end = [self._bookmark(start.version, is_end=True)] if asked else []
         yield from in_pieces(chain(self._lines(start.changes), end))
 
     def _later(self, start: WatchStart, subscription: Subscription) -> Iterator[bytes | float]:
@@ -113,12 +113,9 @@ class ObjectWatch:
             return to_events(obj)
         return in_version(obj, self._resource) if self._resource.is_custom else obj
 
-    def _bookmark(self, version: int, annotations: dict[str, str] | None = None) -> bytes:
+    def _bookmark(self, version: int, *, is_end: bool = False) -> bytes:
         self._marked = self._clock.monotonic()
-        metadata: dict[str, Any] = {"resourceVersion": str(version), "creationTimestamp": None}
-        if annotations:
-            metadata["annotations"] = annotations
-        return _event("BOOKMARK", self._encoder().encode_bookmark(metadata))
+        return _event("BOOKMARK", self._encoder().encode_bookmark(version, is_end=is_end))
 
     def _encoder(self) -> ObjectEncoder:
         return ObjectEncoder(self._resource, self._options.form, self._options.included, self._clock.now())

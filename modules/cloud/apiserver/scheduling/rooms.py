@@ -13,7 +13,8 @@ from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
 from modules.apimachinery.pods.demand import Amounts, pod_requests
 from modules.apimachinery.pods.general_predicates import Port, host_ports
-from modules.apimachinery.pods.objects import MIRROR, has_ended
+from modules.apimachinery.pods.objects import has_ended
+from modules.apimachinery.pods.static import CONFIG_MIRROR
 from modules.apimachinery.types import Node, Pod, QuantityError, parse_quantity
 from modules.cloud.apiserver.scheduling.volume_nodes import Find
 from modules.cloud.storage.unbound_pods import priority_of
@@ -70,7 +71,7 @@ def takes_the_same(pod: JsonObject, other: JsonObject) -> bool:
 def _demanding_of(pod: JsonObject) -> tuple[object, ...]:
     """Return all that `demand_of` depends on; a pod gets its node while it is counted there already."""
     metadata = pod["metadata"]
-    is_mirror = MIRROR in (metadata.get("annotations") or {})
+    is_mirror = CONFIG_MIRROR in (metadata.get("annotations") or {})
     return (
         {**(pod.get("spec") or {}), "nodeName": ""},
         metadata.get("labels"),
@@ -90,7 +91,7 @@ def _pod_affinity_of(obj: JsonObject) -> JsonObject:
     """Return the rules of a pod about other pods. The rules of a mirror pod do not count: a node writes them, and could
     keep pods from other nodes.
     """
-    if MIRROR in (obj["metadata"].get("annotations") or {}):
+    if CONFIG_MIRROR in (obj["metadata"].get("annotations") or {}):
         return {}
     affinity = (obj.get("spec") or {}).get("affinity") or {}
     return {name: affinity[name] for name in ("podAffinity", "podAntiAffinity") if affinity.get(name)}

@@ -9,7 +9,7 @@ import msgspec
 from beehive.decoding import decode_json, json_decoder
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey
 from modules.apimachinery.pod_references import other_references_of, references_of
-from modules.apimachinery.pods.objects import MIRROR
+from modules.apimachinery.pods.static import CONFIG_MIRROR
 from modules.cloud.client.reflector.observations import ObservedObject
 
 _AT_HAND: Final = 64
@@ -61,7 +61,7 @@ def partial_object(obj: JsonObject) -> JsonObject:
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     containers = [_of(each, _CONTAINER) for each in spec.get("containers") or []]
     conditions = [_of(each, _CONDITION) for each in status.get("conditions") or []]
-    mark = {"annotations": {MIRROR: ""}} if MIRROR in (obj["metadata"].get("annotations") or {}) else {}
+    mark = {"annotations": {CONFIG_MIRROR: ""}} if CONFIG_MIRROR in (obj["metadata"].get("annotations") or {}) else {}
     return {
         **part,
         "metadata": _of(obj["metadata"], _POD_METADATA) | mark,

@@ -132,9 +132,9 @@ class FakeContainers(FakeCore):
             raise CriError(operation, container_id, grpc.StatusCode.UNKNOWN, "it is not running")
         return container
 
-    @call
-    def container_stats(self, container_id: ContainerId) -> pb.ContainerStats:
-        container = self._container("ContainerStats", container_id)
+    def stats_of(self, container_id: ContainerId) -> pb.ContainerStats:
+        """Return the stats of one container."""
+        container = self._container("ListContainerStats", container_id)
         attributes = pb.ContainerAttributes(id=container.id, metadata=container.metadata, labels=container.labels)
         return pb.ContainerStats(attributes=attributes)
 
@@ -143,4 +143,4 @@ class FakeContainers(FakeCore):
         wanted = stats_filter or pb.ContainerStatsFilter()
         with self._lock:
             ids = [c.id for c in self.containers.values() if not wanted.id or c.id == wanted.id]
-        return [self.container_stats(ContainerId(each)) for each in ids]
+        return [self.stats_of(ContainerId(each)) for each in ids]

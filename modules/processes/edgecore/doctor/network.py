@@ -7,18 +7,19 @@ node's.
 import socket
 import ssl
 from contextlib import suppress
-from email.utils import parsedate_to_datetime
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from beehive import Clock
+from beehive.http.dates import seconds_of_date
 from beehive.sockets import dialling
+from beehive.sockets.tls import TlsFiles
 from edgehub.certificates import files
 from edgehub.certificates.certificate import pem_blocks
 from edgehub.certificates.diagnosis import explain
-from edgehub.certificates.settings import CertificatePaths, CertificateSettings
+from edgehub.certificates.settings import CertificateSettings
 from edgehub.certificates.token import Token
 from edgehub.errors import CertificateError
 from edgehub.tls import client_context
@@ -93,7 +94,7 @@ def _links(config: EdgeCoreConfig, context: ssl.SSLContext | None, clock: Clock)
     return [_ask("link", target.host, target.port, "/", context, clock).reach for target in targets]
 
 
-def _unreadable(paths: CertificatePaths) -> str:
+def _unreadable(paths: TlsFiles) -> str:
     """Return which file this user cannot read; OpenSSL does not tell."""
     for path in (paths.authority, paths.certificate, paths.key):
         try:
@@ -151,14 +152,7 @@ def _converse(connection: socket.socket, host: str, port: int, path: str) -> tup
         body = answer.read(_LONGEST) if answer.status == 200 else b""
     except HTTPException:
         return False, None, b""
-    return True, _seconds(answer.getheader("Date")), body
-
-
-def _seconds(text: str | None) -> float | None:
-    try:
-        return parsedate_to_datetime(text).timestamp() if text else None
-    except (ValueError, OverflowError):
-        return None
+    return True, seconds_of_date(answer.getheader("Date")), body
 
 
 def _is_other(body: bytes, path: Path) -> bool:

@@ -4,13 +4,12 @@ import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from modules.apimachinery.printing.terminal import print_error
 from modules.cli.rest import RestClient
-from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.pod_commands import client
 from modules.processes.common.pod_commands.client import NOT_RUNNING, NodeClient
 from modules.processes.edgecore.config import ConfigError
 from modules.processes.edgecore.location import load_node
+from modules.processes.edgecore.reporting import report_problems
 from modules.processes.edgecore.socket_path import socket_path
 
 
@@ -39,11 +38,4 @@ def report_errors() -> Iterator[None]:
         with client.report_errors(NodeClient.program):
             yield
     except ConfigError as error:
-        for problem in error.problems:
-            print_remark(f"error: {problem.render(error.source)}")
-        raise SystemExit(ExitCode.CONFIGURATION) from None
-
-
-def print_remark(text: str) -> None:
-    """Print an error or a remark about the result of a command of edgecore on standard error."""
-    print_error(NodeClient.program, text)
+        raise SystemExit(report_problems(error)) from None

@@ -13,7 +13,8 @@ from modules.apimachinery.printing.terminal import print_json, print_lines, prin
 from modules.cli.rest import path_of
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.pod_commands.target import pod_target
-from modules.processes.edgecore.local.node import print_remark, report_errors, rest_client
+from modules.processes.edgecore.local.node import report_errors, rest_client
+from modules.processes.edgecore.reporting import print_remark
 
 _HEAD: Final = ("NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS", "AGE", "IP")
 _WIDE: Final = ("OWNER", "IMAGES")

@@ -16,7 +16,8 @@ from modules.cli.rest import path_of
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.common.pod_commands.target import pod_target
-from modules.processes.edgecore.local.node import node_of, print_remark, report_errors, rest_client
+from modules.processes.edgecore.local.node import node_of, report_errors, rest_client
+from modules.processes.edgecore.reporting import print_remark
 
 if TYPE_CHECKING:
     import argparse

@@ -1,34 +1,16 @@
 """The errors and tables of the commands that read the node's database."""
 
-import argparse
-from collections.abc import Callable, Iterable, Sequence
-from functools import wraps
+from collections.abc import Iterable, Sequence
 from time import gmtime, strftime
+from typing import Final
 
-from beehive.errors import BeehiveError
 from modules.apimachinery.printing.tables import aligned
-from modules.apimachinery.printing.terminal import print_error, print_lines
+from modules.apimachinery.printing.terminal import print_lines
 from modules.processes.common.exit_codes import ExitCode
-from modules.processes.edgecore.config import ConfigError
+from modules.processes.edgecore.reporting import reporting_errors_as
 
-
-def database_command(function: Callable[[argparse.Namespace], None]) -> Callable[[argparse.Namespace], int]:
-    """Turn errors of a command into a line on standard error and an exit status."""
-
-    @wraps(function)
-    def called(chosen: argparse.Namespace) -> int:
-        try:
-            function(chosen)
-        except ConfigError as error:
-            for problem in error.problems:
-                print_error("edgecore", f"error: {problem.render(error.source)}")
-            return ExitCode.CONFIGURATION
-        except BeehiveError as error:
-            print_error("edgecore", f"error: {error}")
-            return ExitCode.START_FAILED
-        return ExitCode.OK
-
-    return called
+database_command: Final = reporting_errors_as(ExitCode.START_FAILED)
+"""Report the errors of a command that reads the node's database."""
 
 
 def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

@@ -4,7 +4,8 @@ import argparse
 import sys
 
 from modules.processes.common.exit_codes import ExitCode
-from modules.processes.edgecore.local.node import node_of, print_remark, report_errors
+from modules.processes.edgecore.local.node import node_of, report_errors
+from modules.processes.edgecore.reporting import print_remark
 
 
 def live(chosen: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ import argparse
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -15,9 +15,9 @@ from typing import Final
 from beehive import BeehiveError
 from beehive.trace import Record
 from beehive.trace.reader import TraceReader, read
-from modules.apimachinery.printing.terminal import print_error, print_json, print_lines
+from modules.apimachinery.printing.terminal import print_json, print_lines
 from modules.processes.common.exit_codes import ExitCode
-from modules.processes.edgecore.config import ConfigError
+from modules.processes.edgecore.reporting import print_remark, reporting_errors_as
 from modules.processes.edgecore.trace.columns import TraceFacts, pack
 from modules.processes.edgecore.trace.device_diagnosis import device_lines
 from modules.processes.edgecore.trace.diagnosis import State, diagnose
@@ -49,36 +49,9 @@ class NotThereError(BeehiveError):
     """The object to be shown is not in the trace."""
 
 
+@reporting_errors_as(ExitCode.USAGE)
 def explain(chosen: argparse.Namespace) -> int:
     """Print the history of one object; the exit status is 2 if the trace does not have the object."""
-    return _guarded(lambda: _explain(chosen))
-
-
-def export(chosen: argparse.Namespace) -> int:
-    """Write the trace in the format of another program."""
-    return _guarded(lambda: _export(chosen))
-
-
-def view(chosen: argparse.Namespace) -> int:
-    """Write the trace as one HTML page."""
-    return _guarded(lambda: _view(chosen))
-
-
-def _guarded(command: Callable[[], int]) -> int:
-    try:
-        return command()
-    except BrokenPipeError:
-        raise
-    except ConfigError as error:
-        for problem in error.problems:
-            _print_remark(f"error: {problem.render(error.source)}")
-        return ExitCode.CONFIGURATION
-    except (BeehiveError, OSError) as error:
-        _print_remark(f"error: {error}")
-        return ExitCode.USAGE
-
-
-def _explain(chosen: argparse.Namespace) -> int:
     file, kind, name = _asked(chosen)
     if kind in _DEVICES:
         return _explain_device(chosen, file, name)
@@ -131,7 +104,9 @@ def _explain_device(chosen: argparse.Namespace, file: Path | None, name: str) ->
     return ExitCode.OK if found.known else ExitCode.USAGE
 
 
-def _export(chosen: argparse.Namespace) -> int:
+@reporting_errors_as(ExitCode.USAGE)
+def export(chosen: argparse.Namespace) -> int:
+    """Write the trace in the format of another program."""
     with read(chosen.file) as trace:
         node, began = trace.header.node, trace.header.began
     events = _chosen(chosen)
@@ -141,7 +116,9 @@ def _export(chosen: argparse.Namespace) -> int:
     return _write(chosen.output, (f"{line}\n".encode() for line in mermaid(ordered, chosen.limit or ARROWS)))
 
 
-def _view(chosen: argparse.Namespace) -> int:
+@reporting_errors_as(ExitCode.USAGE)
+def view(chosen: argparse.Namespace) -> int:
+    """Write the trace as one HTML page."""
     with read(chosen.file) as trace:
         header = trace.header
     title = str(chosen.object or chosen.file.name)
@@ -153,7 +130,7 @@ def _view(chosen: argparse.Namespace) -> int:
         raise TooLongError("cannot show the trace", f"{chosen.file} has more than {MOST} events", hint)
     output = chosen.output or Path(f"{chosen.file.name}.html")
     status = _write(output, (piece.encode() for piece in page(packed)))
-    _print_remark(f"{output}: {packed.count} events, {output.stat().st_size / 1e6:.1f} MB; open it in a browser")
+    print_remark(f"{output}: {packed.count} events, {output.stat().st_size / 1e6:.1f} MB; open it in a browser")
     return status
 
 
@@ -188,7 +165,7 @@ def _events(path: Path) -> Iterator[Event]:
     with read(path) as trace:
         yield from events_of(_watched(trace))
         if trace.damage:
-            _print_remark(f"the trace ends early: {trace.damage}")
+            print_remark(f"the trace ends early: {trace.damage}")
 
 
 def _watched(trace: TraceReader) -> Iterator[Record]:
@@ -218,7 +195,3 @@ def _private(path: str, flags: int) -> int:
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.fchmod(descriptor, 0o600)
     return descriptor
-
-
-def _print_remark(text: str) -> None:
-    print_error("edgecore", text)

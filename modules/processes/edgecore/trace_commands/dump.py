@@ -7,33 +7,24 @@ import sys
 from pathlib import Path
 
 from beehive.errors import TraceError
-from modules.apimachinery.printing.terminal import print_error
 from modules.processes.common.exit_codes import ExitCode
-from modules.processes.edgecore.config import ConfigError
 from modules.processes.edgecore.location import load_node
+from modules.processes.edgecore.reporting import print_remark, reporting_errors_as
 from modules.processes.edgecore.trace_socket import SOCKET, ask
 
 
-def dump(chosen: argparse.Namespace) -> int:
+@reporting_errors_as(ExitCode.START_FAILED)
+def dump(chosen: argparse.Namespace) -> None:
     """Print the path of the file; remarks go to standard error."""
-    try:
-        config = load_node(chosen).config
-        answer = ask(config.modules.edged.root_directory / SOCKET)
-        if "error" in answer:
-            raise TraceError("edgecore could not write its flight recorder", str(answer["error"]))
-        path = Path(answer["path"])
-        if chosen.output:
-            path = _copy(path, chosen.output)
-    except ConfigError as error:
-        for problem in error.problems:
-            _print_remark(f"error: {problem.render(error.source)}")
-        return ExitCode.CONFIGURATION
-    except (TraceError, OSError) as error:
-        _print_remark(f"error: {error}")
-        return ExitCode.START_FAILED
-    _print_remark(f"{answer['records']} records")
+    config = load_node(chosen).config
+    answer = ask(config.modules.edged.root_directory / SOCKET)
+    if "error" in answer:
+        raise TraceError("edgecore could not write its flight recorder", str(answer["error"]))
+    path = Path(answer["path"])
+    if chosen.output:
+        path = _copy(path, chosen.output)
+    print_remark(f"{answer['records']} records")
     sys.stdout.write(f"{path}\n")
-    return ExitCode.OK
 
 
 def _copy(source: Path, target: Path) -> Path:
@@ -42,7 +33,3 @@ def _copy(source: Path, target: Path) -> Path:
     with os.fdopen(descriptor, "wb") as copy, source.open("rb") as original:
         shutil.copyfileobj(original, copy)
     return target
-
-
-def _print_remark(text: str) -> None:
-    print_error("edgecore", text)

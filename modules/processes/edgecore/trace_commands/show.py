@@ -12,7 +12,6 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from beehive import BeehiveError
 from beehive.decoding import decode_json
 from beehive.trace import (
     CriCall,
@@ -26,8 +25,9 @@ from beehive.trace import (
     TimerFired,
 )
 from beehive.trace.reader import TraceReader, read
-from modules.apimachinery.printing.terminal import print_error, print_json, print_lines
+from modules.apimachinery.printing.terminal import print_json, print_lines
 from modules.processes.common.exit_codes import ExitCode
+from modules.processes.edgecore.reporting import print_remark, reporting_errors_as
 from modules.processes.edgecore.trace_commands.selection import (
     CLOUD,
     KIND,
@@ -62,17 +62,11 @@ _ID: Final = 8
 """Characters of a message's id that are shown; `--id` accepts them."""
 
 
-def show(chosen: argparse.Namespace) -> int:
+@reporting_errors_as(ExitCode.USAGE)
+def show(chosen: argparse.Namespace) -> None:
     """Print the trace."""
-    try:
-        with read(chosen.file) as trace:
-            _show(trace, _filter(chosen, trace.header.began), chosen)
-    except BrokenPipeError:
-        raise
-    except (BeehiveError, OSError) as error:
-        _print_remark(f"error: {error}")
-        return ExitCode.USAGE
-    return ExitCode.OK
+    with read(chosen.file) as trace:
+        _show(trace, _filter(chosen, trace.header.began), chosen)
 
 
 class Line(NamedTuple):
@@ -219,9 +213,9 @@ def _show(trace: TraceReader, wanted: Filter, chosen: argparse.Namespace) -> Non
     progress.clear()
     sys.stdout.flush()
     if trace.skipped:
-        _print_remark(f"{trace.skipped} records are of kinds that this version does not know")
+        print_remark(f"{trace.skipped} records are of kinds that this version does not know")
     if trace.damage:
-        _print_remark(f"the trace ends early: {trace.damage}")
+        print_remark(f"the trace ends early: {trace.damage}")
 
 
 def _filter(chosen: argparse.Namespace, began: float) -> Filter:
@@ -265,7 +259,3 @@ class _Progress:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
             self._shown = False
-
-
-def _print_remark(text: str) -> None:
-    print_error("edgecore", text)

@@ -12,7 +12,7 @@ from typing import Final
 
 from beehive import RealClock
 from beehive.node_namespaces import is_machine_root
-from modules.apimachinery.printing.terminal import print_error, print_lines
+from modules.apimachinery.printing.terminal import print_lines
 from modules.edge.edgemesh.nft.addresses import AddressError, HostAddresses
 from modules.edge.edgemesh.nft.program import Nft, NftError, NftMissingError
 from modules.edge.edgemesh.nft.ruleset import deletion
@@ -21,7 +21,7 @@ from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.container_runtime import purge_kind
 from modules.processes.edgecore.location import NodeLocation, node_location
 from modules.processes.edgecore.ownership import LOCK_FILE, RootDirectoryInUseError, lock_root_directory
-from modules.processes.edgecore.reporting import reporting_errors
+from modules.processes.edgecore.reporting import print_remark, reporting_errors
 from modules.processes.edgecore.rootless import enter_namespaces, is_rootless, leave_no_namespaces
 from modules.processes.edgecore.runtime_kinds import RuntimeKind, kinds_with_records, of_kind, other_kinds
 from modules.processes.edgecore.uninstall.files import Leftovers, leftovers, pod_uids
@@ -246,8 +246,3 @@ def _print_rest(config: EdgeCoreConfig, left: list[Path], *, kept: bool, is_know
         print_remark(
             f"left: the Node {config.node_name} in the cloud; `kubectl delete node {config.node_name}` removes it"
         )
-
-
-def print_remark(text: str) -> None:
-    """Print a remark on standard error."""
-    print_error("edgecore", text)

@@ -20,11 +20,10 @@ from modules.processes.common.backup.errors import BackupError
 from modules.processes.common.kubeconfig_client import KubeconfigClient, transport_of
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.location import NodeLocation, node_location
-from modules.processes.edgecore.reporting import reporting_errors
+from modules.processes.edgecore.reporting import print_remark, reporting_errors
 from modules.processes.edgecore.uninstall.commands import (
     confirmed,
     is_there,
-    print_remark,
     remove_node,
     stop,
     units_of,

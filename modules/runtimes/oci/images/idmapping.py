@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from modules.runtimes.oci.images.kernel import unmount_lazily
+from modules.runtimes.shim import kernel
 
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
 """Numbers of system calls, the same on all architectures."""
@@ -100,6 +100,6 @@ def _call(number: int, subject: Path, *arguments: object) -> int:
 
 def _discard(target: Path) -> None:
     with suppress(OSError):  # it was not mounted
-        unmount_lazily(target)
+        kernel.unmount(str(target), kernel.MNT_DETACH)
     with suppress(OSError):
         target.rmdir()

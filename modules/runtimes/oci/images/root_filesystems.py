@@ -20,9 +20,9 @@ from modules.runtimes.oci.images.copied_roots import copy_layers
 from modules.runtimes.oci.images.declared_volumes import DECLARED
 from modules.runtimes.oci.images.errors import RunFailedError
 from modules.runtimes.oci.images.idmapping import MappedRoot, id_mapped, unmount_mapped
-from modules.runtimes.oci.images.kernel import mount, unmount, unmount_lazily
 from modules.runtimes.oci.images.model import StorageUsage
 from modules.runtimes.oci.images.store import ImageStore
+from modules.runtimes.shim.kernel import MNT_DETACH, MS_RDONLY, mount, unmount
 
 _log = logging.getLogger(__name__)
 
@@ -113,9 +113,9 @@ class RootFilesystems:
                 if not is_mounted(target):
                     break
                 try:
-                    unmount(target)
+                    unmount(str(target))
                 except OSError:
-                    unmount_lazily(target)
+                    unmount(str(target), MNT_DETACH)
             _remove_mount_point(target)
             unmount_mapped(directory)
         except OSError as error:
@@ -201,7 +201,7 @@ def _try_overlay(directory: Path) -> bool:
             if isinstance(error.__cause__, OSError) and error.__cause__.errno in _PASSING:
                 raise
             return False
-        unmount_lazily(parts["rootfs"])
+        unmount(str(parts["rootfs"]), MNT_DETACH)
         return True
 
 
@@ -232,7 +232,7 @@ def _mount_overlay(
             options += f',context="{label}"' if label else ""
             if len(options) > _OPTIONS_LIMIT:
                 raise RunFailedError(attempt, f"the image has {len(layers)} layers, too many for overlayfs")
-            mount("overlay", target, "overlay", options, read_only=directory is None)
+            mount("overlay", str(target), "overlay", 0 if directory else MS_RDONLY, options)
     except OSError as error:
         hint = "overlayfs needs a kernel with it, and a directory on a local file system such as ext4"
         if root is not None and root.namespace is not None:

@@ -14,7 +14,8 @@ from msgspec.structs import replace
 from beehive.clock import Clock
 from beehive.decoding import decode_json
 from beehive.files.reading import read_file
-from modules.runtimes.oci.images.errors import BadRequestError, NoSuchObjectError, RequestRefusedError
+from modules.runtimes.engine.views import required_name
+from modules.runtimes.oci.images.errors import NoSuchObjectError, RequestRefusedError
 from modules.runtimes.oci.images.index import ImageIndex
 from modules.runtimes.oci.images.model import LayerUsage, PullSettings, StorageUsage, StoredImage
 from modules.runtimes.oci.images.names import ONE_NAME, without_name
@@ -129,7 +130,7 @@ class ImageStore:
 
     def status(self, request: cri.ImageStatusRequest) -> cri.ImageStatusResponse:
         """ImageStatus: an answer without an image if it is not there."""
-        image = self.find(_required(request.image))
+        image = self.find(required_name(request.image))
         return cri.ImageStatusResponse(image=None if image is None else cri_image(image))
 
     def pull(
@@ -148,7 +149,7 @@ class ImageStore:
         Raises:
             RequestRefusedError: it failed; the reason has no secret.
         """
-        name = _required(request.image)
+        name = required_name(request.image)
         before = self.find(name)
         work = {
             "operation": "pull",
@@ -177,7 +178,7 @@ class ImageStore:
         No error if it is not there. Layers stay while a container needs them.
         """
         with self._lock:
-            image = self._index.find(_required(request.image))
+            image = self._index.find(required_name(request.image))
             rest = image and ONE_NAME in request.image.annotations and without_name(image, request.image.image)
             if rest:
                 self._index.replace(rest)
@@ -332,12 +333,6 @@ class ImageStore:
             used_bytes=cri.UInt64Value(value=usage.bytes),
             inodes_used=cri.UInt64Value(value=usage.inodes),
         )
-
-
-def _required(spec: cri.ImageSpec) -> str:
-    if not spec.image:
-        raise BadRequestError("find an image", "the request names none")
-    return spec.image
 
 
 class Layers:

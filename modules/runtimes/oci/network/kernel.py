@@ -18,10 +18,6 @@ from modules.runtimes.shim import kernel
 
 T = TypeVar("T")
 
-NEW_UTS: Final = 0x0400_0000
-NEW_IPC: Final = 0x0800_0000
-NEW_NETWORK: Final = 0x4000_0000
-
 _MS_NOEXEC = 0x8
 
 _SIOCGIFFLAGS: Final = 0x8913
@@ -63,7 +59,7 @@ def in_network_namespace(path: Path, function: Callable[[], T]) -> T:
     """Call a function in a network namespace. Raises OSError when it cannot be entered."""
 
     def run() -> T:
-        kernel.join_namespace(str(path), NEW_NETWORK)
+        kernel.join_namespace(str(path), kernel.NEW_NETWORK_NAMESPACE)
         return function()
 
     return on_own_thread(run)

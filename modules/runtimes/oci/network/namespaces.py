@@ -21,9 +21,6 @@ from modules.runtimes.engine.errors import BadRequestError
 from modules.runtimes.oci.network import pod_init
 from modules.runtimes.oci.network.errors import PodNamespaceError
 from modules.runtimes.oci.network.kernel import (
-    NEW_IPC,
-    NEW_NETWORK,
-    NEW_UTS,
     bind_file,
     in_network_namespace,
     mount_tmpfs,
@@ -36,12 +33,18 @@ from modules.runtimes.oci.network.pause.control_group import leave_control_group
 from modules.runtimes.oci.network.pod_init import end_pod_init, pod_init_is_confined, pod_init_lives, start_pod_init
 from modules.runtimes.oci.network.sysctls import write_sysctls
 from modules.runtimes.oci.network.user_namespaces import USER, UserMapping, pin_with_users
-from modules.runtimes.shim.kernel import join_namespace, unshare
+from modules.runtimes.shim.kernel import (
+    NEW_IPC_NAMESPACE,
+    NEW_NETWORK_NAMESPACE,
+    NEW_UTS_NAMESPACE,
+    join_namespace,
+    unshare,
+)
 from modules.runtimes.streaming import connect_to_loopback
 
 _log = logging.getLogger(__name__)
 
-_KINDS: Final = {"net": NEW_NETWORK, "ipc": NEW_IPC, "uts": NEW_UTS}
+_KINDS: Final = {"net": NEW_NETWORK_NAMESPACE, "ipc": NEW_IPC_NAMESPACE, "uts": NEW_UTS_NAMESPACE}
 """Names in /proc/PID/ns and flags of unshare(2)."""
 
 _SHM: Final = "shm"

@@ -7,7 +7,6 @@ the others, tells it from a later process with its number.
 
 import logging
 import os
-import select
 import signal
 import socket
 import subprocess
@@ -17,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from beehive.files.descriptors import is_readable
 from modules.runtimes.oci.network.kernel import bind_file
 from modules.runtimes.oci.network.pause.control_group import enter_control_group
 from modules.runtimes.oci.network.pause.process import GO
@@ -103,9 +103,7 @@ def end_pod_init(directory: Path) -> None:
         if _pid(directory) != pid:  # it has ended meanwhile, and the number may be another's
             return
         signal.pidfd_send_signal(process, signal.SIGKILL)
-        poll = select.poll()
-        poll.register(process, select.POLLIN)
-        if not poll.poll(_END_MILLISECONDS):
+        if not is_readable(process, _END_MILLISECONDS):
             _log.error("the processes of a pod do not end: %s", directory)
         with suppress(ChildProcessError):  # of an earlier edgecore
             os.waitid(os.P_PIDFD, process, os.WEXITED | os.WNOHANG)
@@ -140,8 +138,6 @@ def _has_ended(pid: int) -> bool:
     """Return whether only its parent's wait is missing. Raises ProcessLookupError."""
     process = os.pidfd_open(pid)
     try:
-        poll = select.poll()
-        poll.register(process, select.POLLIN)
-        return bool(poll.poll(0))
+        return is_readable(process, 0)
     finally:
         os.close(process)

@@ -21,14 +21,13 @@ from beehive.nesting import read_json
 from beehive.node_namespaces import DIRECTORY
 from modules.runtimes.oci.network.errors import PodNetworkError
 from modules.runtimes.oci.network.kernel import (
-    NEW_NETWORK,
     bind_file,
     in_network_namespace,
     on_own_thread,
     own_namespace,
     set_interface_up,
 )
-from modules.runtimes.shim.kernel import unshare
+from modules.runtimes.shim.kernel import NEW_NETWORK_NAMESPACE, unshare
 
 T = TypeVar("T")
 
@@ -135,7 +134,7 @@ class NodeNetwork:
 
     def _make(self) -> None:
         """Leave the machine's network on this thread for a new one, and bind that to its file."""
-        unshare(NEW_NETWORK)
+        unshare(NEW_NETWORK_NAMESPACE)
         set_interface_up("lo")
         self.namespace.touch(mode=0o400)
         bind_file(own_namespace("net"), self.namespace)

@@ -6,7 +6,7 @@ import msgspec
 
 from beehive.simulation import Simulation
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
-from modules.apimachinery.pods.objects import MIRROR
+from modules.apimachinery.pods.static import CONFIG_MIRROR
 from modules.cloud.apiserver.loading import LoadedObjects
 
 MIB = 1024 * 1024
@@ -17,7 +17,7 @@ def taken(loaded: LoadedObjects, obj: JsonObject) -> JsonObject | None:
 
 
 def made(kind: str, name: str, *, mirror: bool = False, node: str = "", **members: Any) -> JsonObject:
-    metadata = {"namespace": "default", "name": name, "annotations": {MIRROR: "x"} if mirror else {}}
+    metadata = {"namespace": "default", "name": name, "annotations": {CONFIG_MIRROR: "x"} if mirror else {}}
     return {"kind": kind, "metadata": metadata, "spec": {"nodeName": node} if node else {}, **members}
 
 

@@ -17,7 +17,7 @@ from beehive.module import Module
 from beehive.testing import Harness
 from beehive.turns import Turns
 from modules.apimachinery.kinds import ObjectKey, kind_called
-from modules.apimachinery.pods.objects import MIRROR
+from modules.apimachinery.pods.static import CONFIG_MIRROR
 from modules.cloud.api_messages import MODULE, RESOURCE, SOURCE, Verb
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.embedded_kube_api import EmbeddedKubeApi
@@ -564,7 +564,7 @@ def test_a_database_that_a_node_has_filled_starts_without_the_surplus(bee: Harne
     transactions.begin()
     for number in range(4):
         mirrored = pod(f"mirror-{number}", nodeName="n1")
-        mirrored["metadata"]["annotations"] = {MIRROR: "x", "a": "x" * 1_000_000}
+        mirrored["metadata"]["annotations"] = {CONFIG_MIRROR: "x", "a": "x" * 1_000_000}
         cluster.storage.create(mirrored)
     transactions.commit()
     before.close()

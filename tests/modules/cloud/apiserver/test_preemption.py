@@ -9,7 +9,7 @@ import pytest
 from beehive.simulation import Simulation
 from modules.apimachinery.api_errors import ForbiddenError
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, kind_named
-from modules.apimachinery.pods.objects import MIRROR
+from modules.apimachinery.pods.static import CONFIG_MIRROR
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.pod_scheduled import nominated_node, with_nominated_node
 from modules.cloud.apiserver.scheduler import Placer
@@ -40,7 +40,7 @@ def guarded(pod: JsonObject) -> JsonObject:
 
 def static(pod: JsonObject) -> JsonObject:
     """The mirror pod of a static pod."""
-    return {**pod, "metadata": {**pod["metadata"], "annotations": {MIRROR: "x"}}}
+    return {**pod, "metadata": {**pod["metadata"], "annotations": {CONFIG_MIRROR: "x"}}}
 
 
 def a_node(name: str, cpu: str = "2", pods: str = "110", ready: str = "True", **spec: Any) -> JsonObject:

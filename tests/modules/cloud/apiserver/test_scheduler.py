@@ -9,7 +9,7 @@ import pytest
 
 from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject, ObjectKey
-from modules.apimachinery.pods.objects import MIRROR
+from modules.apimachinery.pods.static import CONFIG_MIRROR
 from modules.cloud.apiserver import scheduler
 from modules.cloud.apiserver.scheduler import Placement, Placer, makes_room
 from modules.cloud.apiserver.scheduling import rooms
@@ -334,7 +334,7 @@ _THERE = {**a_pod(on="a", cpu="100m"), "metadata": {"name": "x", "namespace": "d
         ({"spec": a_pod(on="a", cpu="200m")["spec"]}, 2),
         ({"spec": {**_THERE["spec"], "priority": 5}}, 2),
         ({"metadata": {**_THERE["metadata"], "labels": {"app": "db"}}}, 2),
-        ({"metadata": {**_THERE["metadata"], "annotations": {MIRROR: "x"}}}, 2),
+        ({"metadata": {**_THERE["metadata"], "annotations": {CONFIG_MIRROR: "x"}}}, 2),
         ({"metadata": {**_THERE["metadata"], "deletionTimestamp": "2027-01-15T08:00:30Z"}}, 2),
     ],
 )
@@ -403,7 +403,7 @@ def test_pods_that_keep_each_other_away_are_on_different_nodes() -> None:
     assert not placer.place(labelled(a_pod("other"), app="db")).node, "the rules of those that are there count"
     assert placer.place(labelled(a_pod("far"), "elsewhere", app="db")).node == "b", "they are about their namespace"
     mirror = labelled(a_pod("mirror", on="a", affinity=affinity("podAntiAffinity", key="zone")), "kube-system")
-    mirror["metadata"]["annotations"] = {MIRROR: "x"}
+    mirror["metadata"]["annotations"] = {CONFIG_MIRROR: "x"}
     wide = {"labelSelector": {}, "namespaceSelector": {}, "topologyKey": "zone"}
     mirror["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] = [wide]
     assert place(labelled(a_pod()), hosts("a", a="east"), [mirror]).node == "a", "a node writes the rules of such a pod"

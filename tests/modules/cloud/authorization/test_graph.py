@@ -4,7 +4,7 @@ import pytest
 
 from beehive.simulation import Simulation
 from modules.apimachinery.kinds import JsonObject, ObjectKey
-from modules.apimachinery.pods.objects import MIRROR
+from modules.apimachinery.pods.static import CONFIG_MIRROR
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.authorization.graph import NodeGraph
 from modules.cloud.authorization.node_metadata import HOSTNAME
@@ -83,7 +83,7 @@ def test_a_change_that_is_undone_gives_no_right_and_takes_none() -> None:
 def test_a_mirror_pod_whose_creation_is_undone_does_not_count() -> None:
     site, own = Site(), {"status": {"capacity": {"pods": "1"}}}
     mirror = pod("mirror")
-    mirror["metadata"]["annotations"] = {MIRROR: "x"}
+    mirror["metadata"]["annotations"] = {CONFIG_MIRROR: "x"}
     other = {**mirror, "metadata": {**mirror["metadata"], "namespace": "default", "name": "other"}}
     made = site.apply(mirror)
     assert site.graph.accounts.refusal("n1", None, other, own)

@@ -9,7 +9,7 @@ import pytest
 
 from beehive.simulation import Simulation
 from modules.apimachinery.kinds import JsonObject, key_kind, key_of
-from modules.apimachinery.pods.objects import MIRROR
+from modules.apimachinery.pods.static import CONFIG_MIRROR
 from modules.cloud.authorization.node_accounts import NodeAccounts, _charge_of, _cost, most_mirror_pods
 
 KIB = 1024
@@ -37,7 +37,7 @@ def site() -> Site:
 
 
 def pod(name: str, size: int = 0, *, mirror: bool = True, node: str = "n1", **status: Any) -> JsonObject:
-    annotations = {MIRROR: "x" * size} if mirror else {}
+    annotations = {CONFIG_MIRROR: "x" * size} if mirror else {}
     metadata = {"namespace": "default", "name": name, "annotations": annotations}
     return {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": {"nodeName": node}, "status": status}
 
@@ -212,8 +212,8 @@ def test_a_node_does_not_pay_for_annotations_of_the_authors_of_its_pods(site: Si
         ({"a": "x" * 5 * KIB}, {"a": "x" * 5 * KIB, "b": "x"}, "exceeded quota"),
         ({"a": "x" * 5 * KIB}, {"a": "y" * 5 * KIB}, ""),
         ({"a": "x" * 5 * KIB}, {}, ""),
-        ({MIRROR: "x"}, {}, "a mirror pod stays one"),
-        ({}, {MIRROR: "x"}, "no other pod becomes one"),
+        ({CONFIG_MIRROR: "x"}, {}, "a mirror pod stays one"),
+        ({}, {CONFIG_MIRROR: "x"}, "no other pod becomes one"),
     ],
 )
 def test_the_annotations_that_a_node_gives_a_pod(

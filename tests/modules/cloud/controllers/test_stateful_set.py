@@ -6,7 +6,8 @@ import pytest
 
 from modules.apimachinery.conditions import is_ready
 from modules.apimachinery.kinds import JsonObject, ObjectKey
-from modules.apimachinery.pods.objects import MIRROR, node_of
+from modules.apimachinery.pods.objects import node_of
+from modules.apimachinery.pods.static import CONFIG_MIRROR
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.controllers.replica_set import MOST_WRITES
 from modules.cloud.controllers.stateful_set import reconcile
@@ -83,7 +84,7 @@ def test_no_pod_is_made_of_a_former_template_that_may_have_none() -> None:
     """Below the partition pods are of the former template: it had the mark of the pods that a node makes itself."""
     site, marked = Site(), workload("StatefulSet", "db", replicas=1, serviceName="db")
     marked["spec"]["updateStrategy"] = {"rollingUpdate": {"partition": 1}}
-    marked["spec"]["template"]["metadata"]["annotations"] = {MIRROR: "x"}
+    marked["spec"]["template"]["metadata"]["annotations"] = {CONFIG_MIRROR: "x"}
     marked["spec"]["template"]["spec"]["nodeName"] = "n1"
     site.apply(marked)
     site.run_for(10)

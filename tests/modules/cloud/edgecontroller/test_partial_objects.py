@@ -8,7 +8,7 @@ import pytest
 from beehive.simulation import Simulation
 from modules.apimachinery.kinds import ObjectKey
 from modules.apimachinery.pod_references import other_references_of, references_of
-from modules.apimachinery.pods.objects import MIRROR
+from modules.apimachinery.pods.static import CONFIG_MIRROR
 from modules.cloud.authorization.node_accounts import NodeAccounts
 from modules.cloud.authorization.node_authorizer import account_of
 from modules.cloud.edgecontroller.mirror.mirrored_bodies import partial_object
@@ -66,9 +66,9 @@ def test_a_pod_keeps_its_place_and_its_address_and_little_else() -> None:
 
 def test_a_mirror_pod_stays_one() -> None:
     """Otherwise it would count as bound by others, and allow its node more, and its references as theirs."""
-    mirror = {**pod(**_REFERRING), "metadata": {**_METADATA, "annotations": {MIRROR: "hash" * 100, "a": "b"}}}
+    mirror = {**pod(**_REFERRING), "metadata": {**_METADATA, "annotations": {CONFIG_MIRROR: "hash" * 100, "a": "b"}}}
     part = partial_object(mirror)
-    assert part["metadata"] == {**_METADATA, "annotations": {MIRROR: ""}}
+    assert part["metadata"] == {**_METADATA, "annotations": {CONFIG_MIRROR: ""}}
     accounts, capacity = NodeAccounts(Simulation().clock), {"status": {"capacity": {"pods": 1}}}
     accounts.put(ObjectKey("Pod", "default", "web"), part)
     other = {**mirror, "metadata": {**mirror["metadata"], "name": "other"}}
@@ -76,7 +76,7 @@ def test_a_mirror_pod_stays_one() -> None:
     assert account_of(part) == ""
 
 
-@pytest.mark.parametrize("annotations", [{}, {MIRROR: "hash"}])
+@pytest.mark.parametrize("annotations", [{}, {CONFIG_MIRROR: "hash"}])
 def test_a_part_is_its_own_part(annotations: dict[str, str]) -> None:
     """Only a part may be there when a body is dropped."""
     part = partial_object({**pod(**_REFERRING), "metadata": {**_METADATA, "annotations": annotations}})

@@ -8,9 +8,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from beehive import RealClock
+from beehive.sockets.tls import TlsFiles
 from modules.edge.eventbus.packets import Received
 from modules.edge.eventbus.session import BrokerSettings, MqttSession
-from modules.edge.eventbus.tls import TlsFiles
 from tests.edgehub.certificates.authority import Authority, key_pem, name
 from tests.modules.edge.eventbus.broker import Broker, needs_mosquitto
 from tests.support.descriptors import open_descriptors

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from modules.apimachinery.pods.objects import MIRROR
+from modules.apimachinery.pods.static import CONFIG_MIRROR
 from modules.edge.metaserver.compose import LiveStatus, compose, normalize
 from tests.modules.edge.metaserver.objects import obj, resource, text
 
 ROW = text(obj("a", uid="1", status={"phase": "Pending"}))
-MIRRORED = text(obj("a", uid="9", annotations={MIRROR: "x"}, status={}))
+MIRRORED = text(obj("a", uid="9", annotations={CONFIG_MIRROR: "x"}, status={}))
 
 
 def live(uid: str, phase: str, whole: bytes = b"") -> LiveStatus:

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from beehive import BeehiveError
-from modules.edge.eventbus.tls import TlsFiles
+from beehive.sockets.tls import TlsFiles
 from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig, loads
 from modules.processes.edgecore.event_bus import event_bus_settings
 from modules.processes.edgecore.settings import twin_settings

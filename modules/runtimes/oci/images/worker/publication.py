@@ -18,10 +18,10 @@ from typing import Final, Self
 from beehive.files.durable import sync_directory
 from beehive.files.removal import remove_tree
 from modules.runtimes.oci.images.worker.errors import invalid
-from modules.runtimes.oci.images.worker.kernel import sync_file_system
 from modules.runtimes.oci.images.worker.limits import UnpackLimits
 from modules.runtimes.oci.images.worker.store_layout import TEMPORARY, StoreLayout
 from modules.runtimes.oci.images.worker.unpack import LayerSource, unpack
+from modules.runtimes.shim.kernel import sync_file_system
 
 _IS_THERE: Final = (errno.ENOTEMPTY, errno.EEXIST)
 

@@ -1,10 +1,11 @@
 """The rules for repeating a request, and the delay before it."""
 
-import email.utils
 import random
 import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
+
+from beehive.http.dates import seconds_of_date
 
 RETRIED: Final = (408, 425, 429, 500, 502, 503, 504)
 """Statuses that may pass."""
@@ -41,7 +42,5 @@ def seconds_of(retry_after: str, wall: float) -> float | None:
     text = retry_after.strip()
     if text.isascii() and text.isdecimal():
         return float(text[:9])
-    try:
-        return max(0.0, email.utils.parsedate_to_datetime(text).timestamp() - wall) if text else None
-    except (ValueError, OverflowError):
-        return None
+    date = seconds_of_date(text)
+    return None if date is None else max(0.0, date - wall)

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from beehive.nesting import read_json
-from modules.runtimes.oci.images.worker import kernel
 from modules.runtimes.oci.images.worker.attributes import owner_for_pods
 from modules.runtimes.oci.images.worker.compression import PlainBytes, ReadBytes
 from modules.runtimes.oci.images.worker.errors import LIMIT, MACHINE, ImageWorkError, beyond_limit, invalid
@@ -24,6 +23,7 @@ from modules.runtimes.oci.images.worker.layer_tree import LayerTree
 from modules.runtimes.oci.images.worker.limits import LEAST_FREE_INODES, LOOK_AT_INODES_EVERY, MIB, UnpackLimits
 from modules.runtimes.oci.images.worker.tar_entries import TarEntries
 from modules.runtimes.oci.images.worker.tar_stream import TarStream
+from modules.runtimes.shim import kernel
 
 _PARTS = ("fs", "replaced")
 _MEMORY = 256 * MIB
@@ -200,7 +200,7 @@ def _run_child(parent: int, root: int, kept: Sequence[int], work: Callable[[], U
 def _confined(root: int, kept: Sequence[int], work: Callable[[], Unpacked]) -> dict[str, object]:
     try:
         _close_others(kept)
-        kernel.leave_network()
+        kernel.unshare(kernel.NEW_NETWORK_NAMESPACE | kernel.NEW_IPC_NAMESPACE)
         kernel.forbid_new_privileges()
         os.umask(0)
         _limit(resource.RLIMIT_NOFILE, _DESCRIPTORS + len(kept))

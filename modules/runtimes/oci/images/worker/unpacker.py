@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from beehive.nesting import read_json
-from modules.runtimes.oci.images.worker import kernel
 from modules.runtimes.oci.images.worker.errors import MACHINE, ImageWorkError
 from modules.runtimes.oci.images.worker.limits import UnpackLimits
 from modules.runtimes.oci.images.worker.publication import Publication
 from modules.runtimes.oci.images.worker.store_layout import StoreLayout
 from modules.runtimes.oci.images.worker.unpack import LayerSource, begin_position, position_in
+from modules.runtimes.shim import kernel
 
 _PROGRAM: Final = Path(__file__).with_name("__main__.py")
 _LONGEST_JOB: Final = 128 * 1024

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from beehive.files.removal import remove_tree
-from modules.runtimes.oci.images.worker import kernel
 from modules.runtimes.oci.images.worker.conversation import Conversation
 from modules.runtimes.oci.images.worker.errors import MACHINE, ImageWorkError, invalid
 from modules.runtimes.oci.images.worker.store_layout import StoreLayout
+from modules.runtimes.shim import kernel
 
 
 def serve() -> None:

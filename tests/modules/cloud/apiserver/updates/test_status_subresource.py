@@ -8,7 +8,7 @@ import pytest
 
 from modules.apimachinery.api_errors import ApiError
 from modules.apimachinery.kinds import KINDS, key_of, kind_named
-from modules.apimachinery.pods.objects import MIRROR
+from modules.apimachinery.pods.static import CONFIG_MIRROR
 from modules.apimachinery.served_resources import RESOURCES
 from modules.apimachinery.strategic_merge import merge_json
 from modules.apimachinery.validation.invalid_fields import InvalidFieldsError
@@ -272,7 +272,7 @@ def test_the_status_of_a_definition_is_the_servers(cluster: Cluster) -> None:
         ("Node", {"labels": {"a b": "c"}}, "metadata.labels"),
         ("Namespace", {"annotations": {"a": "x" * 300_000}}, "metadata.annotations"),
         ("Service", {"finalizers": ["mine"]}, "metadata.finalizers"),
-        ("Pod", {"annotations": {MIRROR: "x"}}, "may not add mirror pod annotation"),
+        ("Pod", {"annotations": {CONFIG_MIRROR: "x"}}, "may not add mirror pod annotation"),
     ],
 )
 def test_metadata_that_change_with_a_status_keep_their_rules(

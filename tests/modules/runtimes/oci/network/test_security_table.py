@@ -8,9 +8,9 @@ from typing import Final
 import pytest
 
 from beehive.clock import RealClock
-from modules.runtimes.oci.network.kernel import NEW_NETWORK, in_network_namespace, on_own_thread
+from modules.runtimes.oci.network.kernel import in_network_namespace, on_own_thread
 from modules.runtimes.oci.network.namespaces import PodNamespaces
-from modules.runtimes.shim.kernel import unshare
+from modules.runtimes.shim.kernel import NEW_NETWORK_NAMESPACE, unshare
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.network.machine import needs_plugins
 from tests.modules.runtimes.oci.network.own_machine import BRIDGE, OwnMachine, own_machine
@@ -118,7 +118,7 @@ def test_a_pods_own_parameters(namespaces: PodNamespaces) -> None:
     """What is different in its namespace from a new one, and nothing else."""
 
     def untouched() -> dict[str, str]:
-        unshare(NEW_NETWORK)
+        unshare(NEW_NETWORK_NAMESPACE)
         return parameters()
 
     paths = namespaces.pin("p1", network=True, ipc=False, uts=False, hostname="", sysctls={})
