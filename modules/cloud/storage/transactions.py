@@ -129,7 +129,7 @@ class Transactions:
             DatabaseError: the whole transaction is over.
             Exception: any exception of the work.
         """
-        if begins:
+        if begins and not self._database.in_transaction:
             self.begin()
         if self._database.has_unsaved:
             self._database.set_savepoint()

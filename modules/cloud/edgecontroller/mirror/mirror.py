@@ -84,15 +84,15 @@ class Mirror:
         old = None if known is None else known.kept if isinstance(known.kept, dict) else self.find(key)
         was_partial = known is not None and not known.is_whole
         if known is not None and old is not None and known.uid != observed.uid:
-            self._remove(key, old, known.version)
-            old = None
+            self._remove(key, old, known, known.version)
+            known = old = None
         now = Mirrored(observed.uid, observed.resource_version, obj if is_shared else body, is_whole)
         if is_next and old is not None and is_shared and not was_partial:
             event = ObjectEvent(EventType.MODIFIED, key, obj, old, is_of_status=True)
-            self._record(event, now, body)
+            self._record(event, known, now, body)
         elif obj != old:
             change = EventType.ADDED if old is None or (was_partial and is_whole) else EventType.MODIFIED
-            self._record(ObjectEvent(change, key, obj, old), now, body if is_shared else obj)
+            self._record(ObjectEvent(change, key, obj, old), known, now, body if is_shared else obj)
         elif was_partial:
             self.bodies.put(key, now)
 
@@ -105,7 +105,7 @@ class Mirror:
         """
         known, old = self.bodies.get(key), self.find(key)
         if known is not None and old is not None:
-            self._remove(key, old, version or known.version)
+            self._remove(key, old, known, version or known.version)
 
     def drain_events(self) -> list[ObjectEvent]:
         """Return the changes since the last call, in order."""
@@ -147,11 +147,17 @@ class Mirror:
         """Return the objects of a kind, in all namespaces or in one, ordered by namespace and name."""
         return self.bodies.list(kind, namespace)
 
-    def _remove(self, key: ObjectKey, old: JsonObject, version: str) -> None:
+    def _remove(self, key: ObjectKey, old: JsonObject, known: Mirrored, version: str) -> None:
         last = {**old["metadata"], "resourceVersion": version}
-        self._record(ObjectEvent(EventType.DELETED, key, {**old, "metadata": last}, old), None)
+        self._record(ObjectEvent(EventType.DELETED, key, {**old, "metadata": last}, old), known, None)
 
-    def _record(self, event: ObjectEvent, now: Mirrored | None, other: JsonObject | bytes | None = None) -> None:
+    def _record(
+        self,
+        event: ObjectEvent,
+        before: Mirrored | None,
+        now: Mirrored | None,
+        other: JsonObject | bytes | None = None,
+    ) -> None:
         self.events.append(event)
-        self._since.append((event, self.bodies.get(event.key)))
+        self._since.append((event, before))
         self.bodies.put(event.key, now, other)

@@ -233,7 +233,7 @@ class UpstreamController:
         for message in self._handled.lost(tried_again):
             for result in refusal_responses(message, error):
                 if isinstance(result, UpstreamResponse):
-                    self._sender.send_now(message, result)
+                    self._sender.send_response(message, result, is_promise=False)
 
     def _send_results(self, message: Message, results: Iterable[UpstreamResult]) -> bool:
         """Send what follows from a message, and return whether it is answered."""
