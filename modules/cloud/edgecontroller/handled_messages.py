@@ -41,8 +41,7 @@ class HandledMessages:
 
     def report(self) -> None:
         """Report the number of messages that were handled without an answer since the last call, after the commit."""
-        for message in self._done:
-            self._open.close(message)
+        self._open.close(*self._done)
         self._done.clear()
         if self._counts:
             handled, self._counts = self._counts, {}

@@ -158,7 +158,8 @@ class Transactions:
         events = self._storage.drain_events()
         self._changes += events
         for event in events:
-            self._database.put(event)
+            if self._database.stores_objects:
+                self._database.put(event)
             self._handler.object_changed(event)
 
     def after_commit(self, act: Callable[[], None], if_full: Callable[[], None] | None = None) -> None:

@@ -214,7 +214,8 @@ class UpstreamController:
             else:
                 if not (self._admits_statuses and operation == Operation.PATCH and resource_type in _STATUS):
                     self._access_control.authorize(attributes_of(resource_type, operation, request))
-                self._downstream.record_query(request.node, resource_type, request.key)
+                if operation == Operation.QUERY:
+                    self._downstream.record_query(request.node, resource_type, request.key)
                 perform = partial(self._calls.perform, node=request.node)
             Procedure(handler(request), perform, finished, later).run()
 
