@@ -7,7 +7,7 @@ from enum import StrEnum
 from functools import cached_property
 from heapq import merge
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -96,7 +96,7 @@ class ObjectEvent(msgspec.Struct, frozen=True, dict=True):
         return before is after or before == after
 
 
-class StoredChange(NamedTuple):
+class StoredChange(msgspec.Struct, frozen=True):
     """One change, as a row of the database has it."""
 
     version: int

@@ -148,4 +148,5 @@ def number_of(version: str) -> int:
 
 def is_storable(uid: str, key: ObjectKey) -> bool:
     """Return whether the names fit the database; the names of an unknown pod come from a node, and may be anything."""
-    return all(len(text) <= _LONGEST and text.isprintable() for text in (uid, key.namespace, key.name)) and bool(uid)
+    texts = (uid, key.namespace, key.name)
+    return bool(uid) and max(map(len, texts)) <= _LONGEST and "".join(texts).isprintable()
