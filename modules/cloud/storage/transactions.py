@@ -223,7 +223,8 @@ class Transactions:
         self._adopt(pulled)
 
     def _adopt(self, pulled: RemoteChanges) -> None:
-        self._handler.nodes_claimed(pulled.sessions)
+        if pulled.sessions:
+            self._handler.nodes_claimed(pulled.sessions)
         self._storage.adopt(
             pulled.objects,
             pulled.version,

@@ -138,7 +138,7 @@ class Mirror:
         has_gap: bool = False,  # noqa: ARG002 - as those
     ) -> None:
         """Go on with a version of other cloudcores. The database has no objects of a cluster."""
-        if complete or any(True for _ in found):
+        if complete or [*found]:
             _log.error("the database has objects, but they are the cluster's: they are not used")
         self._version = max(self._version, version)
         self.set_savepoint()

@@ -527,15 +527,14 @@ class Database:
         return self._message
 
     def _begin_late(self) -> None:
-        """Let the user begin a transaction if none has begun."""
-        if self.in_transaction:
-            return
+        """Let the user begin a transaction."""
         if self._user is None:
             raise DatabaseError("use the database", self.where, "no transaction has begun")
         self._user.begin()
 
     def _current(self) -> Connection:
-        self._begin_late()
+        if not self.in_transaction:
+            self._begin_late()
         if self._connection is not None:
             return self._connection
         connection = self._connect()
