@@ -53,7 +53,7 @@ class PodStatuses:
         body, is_one = call.body, call.verb == "patch" and call.plural == "pods" and call.subresource == _STATUS
         if not is_one or call.patch_type != STRATEGIC or call.api_version != "v1" or call.options not in _OPTIONS:
             return None
-        key = ObjectKey(_POD.key_name, call.namespace, call.name)
+        key = tuple.__new__(ObjectKey, (_POD.key_name, call.namespace, call.name))  # in C
         live = self._storage.find(key)
         if live is None or node_of(live) != call.node or not _IS_RESTRICTED or is_being_deleted(live):
             return None

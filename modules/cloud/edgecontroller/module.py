@@ -424,8 +424,10 @@ class EdgeController(Module):
     def _commit(self) -> None:
         """Commit the transaction, and pass its changes on."""
         self._transactions.commit()
-        self._client.devices.notify()
-        self._kubelet_ports.notify()
+        if self._client.devices.noted:
+            self._client.devices.notify()
+        if self._kubelet_ports.noted:
+            self._kubelet_ports.notify()
 
     def _wait(self) -> None:
         if not self._client.is_ready:
