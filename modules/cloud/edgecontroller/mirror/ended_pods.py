@@ -21,22 +21,25 @@ class EndedPods:
     """Uids of pods that the API server has deleted for their nodes: a late watch may still report old states."""
 
     def __init__(self) -> None:
-        self.uids: OrderedDict[str, None] = OrderedDict()
-        """The oldest first."""
+        self._uids: OrderedDict[str, None] = OrderedDict()
+
+    def __contains__(self, uid: str) -> bool:
+        """Return whether a pod is one of them."""
+        return uid in self._uids
 
     def add(self, uid: str) -> None:
         """Note the end of a pod."""
-        self.uids[uid] = None
-        if len(self.uids) > _MOST:
-            self.uids.popitem(last=False)
+        self._uids[uid] = None
+        if len(self._uids) > _MOST:
+            self._uids.popitem(last=False)
 
     def observe(self, uid: str) -> None:
         """Note that the watch has told the end of a pod."""
-        self.uids.pop(uid, None)
+        self._uids.pop(uid, None)
 
     def forget(self) -> None:
         """Forget all: the API server was restored, and may have them again."""
-        self.uids.clear()
+        self._uids.clear()
 
 
 def ended_uid(call: ApiCall, result: ApiResult) -> str:

@@ -196,7 +196,7 @@ class Reflectors:
                 self.observe(partial(self._mirror.remove, key, news.object.resource_version))
             case _ if kind.key_name == DEVICE.key_name and self._held.holds(news.object):
                 pass  # it waits for its model, also in the first list: the model can be newer than the list of models
-            case _ if news.object.uid not in self._ended_pods.uids:
+            case _ if news.object.uid not in self._ended_pods:
                 self.observe(partial(self._take_over, kind, news))
                 if kind.key_name == DEVICE_MODEL.key_name:
                     self._held.release(ObjectKey(kind.key_name, news.object.namespace, news.object.name))

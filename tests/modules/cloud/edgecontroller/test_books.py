@@ -68,12 +68,12 @@ def test_the_last_ended_pods_are_remembered(monkeypatch: pytest.MonkeyPatch) -> 
     ended = EndedPods()
     for uid in "abc":
         ended.add(uid)
-    assert [uid for uid in "abc" if uid in ended.uids] == ["b", "c"]
+    assert [uid for uid in "abc" if uid in ended] == ["b", "c"]
     ended.observe("b")
     ended.observe("never added")
-    assert [uid for uid in "abc" if uid in ended.uids] == ["c"]
+    assert [uid for uid in "abc" if uid in ended] == ["c"]
     ended.forget()
-    assert "c" not in ended.uids
+    assert "c" not in ended
 
 
 FORBIDDEN = ForbiddenError("pods", "web", "not yours")
