@@ -38,21 +38,17 @@ class Mirror:
     def __init__(self, keeps: Callable[[ObjectKey, JsonObject, int], bool] = _always) -> None:
         self.bodies = MirroredBodies()
         self._keeps = keeps
-        self._version = 1
+        self.version = 1
+        """The latest version that was given; the versions of objects are the API server's."""
         self.events: list[ObjectEvent] = []
         self._since: list[tuple[ObjectEvent, Mirrored | None]] = []
         """The changes since the savepoint, in order, each with the earlier object."""
-        self._saved_version = self._version
-
-    @property
-    def version(self) -> int:
-        """The latest version that was given; the versions of objects are the API server's."""
-        return self._version
+        self._saved_version = self.version
 
     def next_version(self) -> int:
         """Return a new version for a row of the database."""
-        self._version += 1
-        return self._version
+        self.version += 1
+        return self.version
 
     def find(self, key: ObjectKey) -> JsonObject | None:
         """Return the object, or its kept part, or None. It must not be changed."""
@@ -115,14 +111,14 @@ class Mirror:
     def set_savepoint(self) -> None:
         """Set the savepoint of `roll_back`. All events must have been taken."""
         self._since.clear()
-        self._saved_version = self._version
+        self._saved_version = self.version
 
     def roll_back(self) -> list[ObjectEvent]:
         """Undo the changes since the savepoint, and return them, newest first."""
         undone = list(reversed(self._since))
         for event, before in undone:
             self.bodies.put(event.key, before)
-        self._version = self._saved_version
+        self.version = self._saved_version
         self.events.clear()
         self._since.clear()
         return [event for event, _ in undone]
@@ -140,7 +136,7 @@ class Mirror:
         """Go on with a version of other cloudcores. The database has no objects of a cluster."""
         if complete or [*found]:
             _log.error("the database has objects, but they are the cluster's: they are not used")
-        self._version = max(self._version, version)
+        self.version = max(self.version, version)
         self.set_savepoint()
 
     def list(self, kind: Kind, namespace: str | None = None) -> list[JsonObject]:
