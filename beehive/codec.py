@@ -82,17 +82,6 @@ def decode(frame: bytes | str) -> Message:
     Raises:
         FrameError: the frame is not a message; `reason` is one of `empty`, `json`, `type`, `too large`.
     """
-    message = _decode(frame)
-    content = message.content
-    around = len(frame) - (len(content) if isinstance(content, msgspec.Raw) else 0)
-    if around * _UTF8_BYTES <= LONGEST_TEXT or (around <= LONGEST_TEXT and frame.isascii()):  # as most are
-        return message
-    if too_long := _too_long(message):
-        raise FrameError("too large", f"{too_long} is longer than {LONGEST_TEXT} bytes", "Kubernetes names are shorter")
-    return message
-
-
-def _decode(frame: bytes | str) -> Message:
     try:
         text = frame if isinstance(frame, str) else str(frame, "utf-8")
     except UnicodeDecodeError:
@@ -100,14 +89,22 @@ def _decode(frame: bytes | str) -> Message:
     try:
         envelope = _envelope.decode(text)
     except _MALFORMED:
-        return _decode_as_go(text)
+        return _of_usual_length(_decode_as_go(text))
     is_sized = text.isascii() or (isinstance(frame, bytes) and len(frame) > SLOW_BYTES)
     size = len(frame) if is_sized else len(text.encode())
-    if size - len(envelope.content) > SLOW_BYTES:
-        raise FrameError("too large", f"{size - len(envelope.content)} bytes around the content", _TOO_LARGE)
+    around = size - len(envelope.content)
+    if around > SLOW_BYTES:
+        raise FrameError("too large", f"{around} bytes around the content", _TOO_LARGE)
     if _may_repeat(text, size, envelope.content) or envelope.header.timestamp not in _INT64:
-        return _decode_as_go(text)
-    return Message(envelope.header, envelope.route, envelope.content)
+        return _of_usual_length(_decode_as_go(text))
+    message = Message(envelope.header, envelope.route, envelope.content)
+    return message if around <= LONGEST_TEXT else _of_usual_length(message)
+
+
+def _of_usual_length(message: Message) -> Message:
+    if too_long := _too_long(message):
+        raise FrameError("too large", f"{too_long} is longer than {LONGEST_TEXT} bytes", "Kubernetes names are shorter")
+    return message
 
 
 def decode_head(frame: bytes) -> Message:

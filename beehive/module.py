@@ -258,7 +258,8 @@ class Module(Actor):
             self.__fail(error)
         else:
             self.slot.started(ready=not self.announces_readiness)
-            self.__take_turn()
+            if self.__ends_turn:
+                self.__take_turn()
 
     def _actor_loop_running(self) -> None:
         inbox, stopped = self.__inbox, self.actor_stopped
@@ -349,12 +350,12 @@ class Module(Actor):
         self.on_batch_end()
         self.__ending_batch = False
         self.__batch.clear()
-        self.__take_turn()
+        if self.__ends_turn:
+            self.__take_turn()
 
     def __take_turn(self) -> None:
         """Wake the loop for the end of a turn that was asked for outside of its items."""
-        if self.__ends_turn:
-            self.call_soon(_nothing)
+        self.call_soon(_nothing)
 
     def _stop(self) -> None:
         if self.__batch or self.__ends_turn:

@@ -100,10 +100,11 @@ def number_of_values(value: Any) -> int:
 def without_null_members(value: Any) -> Any:
     """Return the JSON value without null members, as an API server stores it. Nulls in lists stay."""
     if isinstance(value, dict):
-        return {
-            key: without_null_members(member) if isinstance(member, dict | list) else member
-            for key, member in value.items() if member is not None
-        }  # fmt: skip
+        kept = {}
+        for key, member in value.items():
+            if member is not None:
+                kept[key] = without_null_members(member) if isinstance(member, dict | list) else member
+        return kept
     if isinstance(value, list):
         return [without_null_members(each) if isinstance(each, dict | list) else each for each in value]
     return value

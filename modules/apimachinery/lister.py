@@ -1,11 +1,13 @@
 """The objects as the controllers read them."""
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+import msgspec
 
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey
 
 
-class Revision(NamedTuple):
+class Revision(msgspec.Struct, frozen=True, gc=False):
     """The uid and the resourceVersion of the object that has a name."""
 
     uid: str

@@ -18,9 +18,10 @@ class OpenMessages:
         """Note that the handling of a message begins."""
         self._open[id(message.header)] = message
 
-    def close(self, message: Message) -> None:
-        """Note that it is answered, or needs no answer."""
-        self._open.pop(id(message.header), None)
+    def close(self, *messages: Message) -> None:
+        """Note that they are answered, or need no answer."""
+        for message in messages:
+            self._open.pop(id(message.header), None)
 
     def lost(self, tried_again: Iterable[Message]) -> list[Message]:
         """Return the messages that go with the module, which are all but those that are tried again."""

@@ -84,7 +84,8 @@ def faults_of_label_key(key: str) -> Iterator[str]:
     if slash and not prefix:
         yield "prefix part must be non-empty"
     elif slash:
-        yield from (f"prefix part {fault}" for fault in faults_of_subdomain(prefix))
+        for fault in faults_of_subdomain(prefix):
+            yield f"prefix part {fault}"
     if not name:
         yield "name part must be non-empty"
     elif len(name) > _LONGEST_NAME:

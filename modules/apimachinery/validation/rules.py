@@ -316,7 +316,7 @@ def port_or_name(value: Any, path: str, found: Causes) -> None:
 def quantity(value: Any, path: str, found: Causes) -> None:
     """Check an amount that is not negative."""
     try:
-        if parse_quantity(value) < 0:
+        if parse_quantity(value).numerator < 0:
             found.append(invalid(path, str(value), "must be greater than or equal to 0"))
     except QuantityError:
         found.append(invalid(path, str(value), _QUANTITY))

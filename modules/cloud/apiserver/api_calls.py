@@ -226,7 +226,7 @@ def _on_one(cluster: Cluster, request: ApiCall, key: ObjectKey, kind: Kind) -> A
             return ApiResult(create(cluster, kind, _without_version(request)), created=True)
         case "update":
             new = _versioned(cluster, named(object_of(request, kind.name), kind, request), kind)
-            return ApiResult(cluster.update(new, check_update if is_event(request) else None))
+            return ApiResult(cluster.update(new, check_update if is_event(request) else None, is_decoded=True))
         case "patch" if request.patch_type == APPLY:
             return apply(cluster, kind, request)
         case "patch":

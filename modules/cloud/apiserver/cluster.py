@@ -36,7 +36,13 @@ from modules.apimachinery.validation.classes import check_class_deletion
 from modules.apimachinery.validation.invalid_fields import InvalidFieldsError
 from modules.apimachinery.validation.kinds import Creation, Update
 from modules.apimachinery.validation.metadata import deletion_faults
-from modules.apimachinery.validation.objects import validate_metadata, validate_object, validate_status, validate_update
+from modules.apimachinery.validation.objects import (
+    check_shape,
+    validate_metadata,
+    validate_object,
+    validate_status,
+    validate_update,
+)
 from modules.apimachinery.validation.statuses import certificate_approval
 from modules.cloud.apiextensions.admission import CustomAdmission
 from modules.cloud.apiextensions.calls import subresources_of
@@ -304,20 +310,23 @@ class Cluster:
         claims, volumes = (self.storage.list(kind_named(kind)) for kind in volume_binder.KINDS)
         return [self.storage.replace(each) for each in changed(claims, volumes)]
 
-    def create(self, obj: JsonObject, creation: Creation | None = None, uid: str = "") -> JsonObject:
+    def create(
+        self, obj: JsonObject, creation: Creation | None = None, uid: str = "", *, is_decoded: bool = False
+    ) -> JsonObject:
         """Store a new object with its kind's defaults, and return it.
 
         Args:
             obj: the object.
             creation: the rules of its creation; None: the rules of its kind.
             uid: its uid; "" is one of the clock's.
+            is_decoded: whether `decoded` has returned it, but for its names.
 
         Raises:
             AlreadyExistsError: an object of that name exists.
             BadRequestError: the object does not have its kind's schema.
             InvalidError: the object breaks a rule of its kind.
         """
-        obj = self._shaped(obj, None)
+        obj = self._shaped(obj, None, is_decoded=is_decoded)
         self._admit(None, obj)
         self._check_namespace(obj)
         new = as_created(self._track(None, computed(with_decoded_defaults, obj)))
@@ -327,13 +336,14 @@ class Cluster:
         self._check_admitted(new)
         return self._bound(self._create(new, uid), is_new=True)
 
-    def update(self, obj: JsonObject, changes: Update | None = None) -> JsonObject:
+    def update(self, obj: JsonObject, changes: Update | None = None, *, is_decoded: bool = False) -> JsonObject:
         """Replace an object, and return it. A status that is a subresource stays. A deletion that has begun goes on,
         and none begins.
 
         Args:
             obj: the new state.
             changes: the rules of the change; None: the rules of its kind.
+            is_decoded: as for `create`.
 
         Raises:
             NotFoundError: no such object.
@@ -343,7 +353,7 @@ class Cluster:
         key = key_of(obj)
         live = self.storage.get(key, uid_of(obj))
         check_version(self.storage.kinds.of_key(key), live, obj)
-        obj = self._shaped(obj, live)
+        obj = self._shaped(obj, live, is_decoded=is_decoded)
         new = computed(with_decoded_defaults, obj)
         new = with_stored_state(new, live) if key.kind == _NAMESPACE.name else _with_kept(new, live)
         new = _with_deletion_of(live, new, self.storage.kinds.of_key(key))
@@ -372,10 +382,10 @@ class Cluster:
             except ApiError as error:
                 _log.warning("%s", error)
 
-    def _shaped(self, obj: JsonObject, live: JsonObject | None) -> JsonObject:
+    def _shaped(self, obj: JsonObject, live: JsonObject | None, *, is_decoded: bool = False) -> JsonObject:
         """Return a requested object that has its kind's schema; one of a custom kind as its schema has it."""
         if self.storage.kinds.custom_of(obj) is None:
-            obj = computed(shaped, obj)
+            obj = computed(check_shape if is_decoded else shaped, obj)
         return with_distinct_owners(self._custom.prepared(obj, live))
 
     def replace(self, obj: JsonObject, *, is_checked: bool = False) -> JsonObject:

@@ -30,13 +30,10 @@ class CommittedChanges:
         self._history: WatchHistory | None = None
         self._changes: list[ObjectChanged] = []
         """The committed ones that nobody was told yet."""
+        self.is_loaded = False
+        """Whether watches can begin."""
         self.writes = RecordedWrites()
         """Names who makes the changes."""
-
-    @property
-    def is_loaded(self) -> bool:
-        """Whether watches can begin."""
-        return self._history is not None
 
     def load(self, storage: Storage, left_out: set[str]) -> None:
         """Take over the loaded objects.
@@ -48,7 +45,7 @@ class CommittedChanges:
         self._index.load(each for name in KINDS for each in storage.list(kind_named(name)))
         stored = self._database.watch_history()
         stored.began.update(dict.fromkeys(left_out, storage.version))
-        self._history = WatchHistory(storage, stored)
+        self._history, self.is_loaded = WatchHistory(storage, stored), True
 
     def start_watch(self, query: WatchQuery) -> WatchStart:
         """Return the beginning of a watch."""

@@ -68,12 +68,3 @@ class DiskRoom:
         """Make the reserve of a disk that was full, if there is room again."""
         if self._database.room.fill():
             _log.warning("%s: there is room on the disk again", self._database.where)
-
-    def check(self, call: ApiCall) -> None:
-        """Check that a call can be made now.
-
-        Raises:
-            NoRoomError: the disk is full, and it is a write that can wait.
-        """
-        if self.is_full and not is_vital(call):
-            raise refusal()

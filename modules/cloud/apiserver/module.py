@@ -28,6 +28,7 @@ from modules.cloud.apiserver.loading import LoadedObjects
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.previews import Previews, call_in, steps_of
 from modules.cloud.apiserver.reconcilers import PERIOD, ControlPlane, Reconcilers, reconcilers_of
+from modules.cloud.apiserver.recorded_writes import NO_WRITER
 from modules.cloud.apiserver.system_objects import apply_definitions, make_system_objects
 from modules.cloud.apiserver.tokens.claims import AccountClaims, is_void
 from modules.cloud.apiserver.tokens.signing_keys import TokenKeys
@@ -238,11 +239,15 @@ class ApiServer(Module):
             return end.result
 
     def _serve(self, call: ApiCall, part: Sequence[JsonObject] | None = None) -> ApiResult:
-        with self._changes.writes.by(writer_of(call)):
-            self._disk.check(call)
+        if self._disk.is_full and not full_disk.is_vital(call):
+            raise full_disk.refusal()
+        self._changes.writes.writer = writer_of(call)
+        try:
             result = self._calls.serve(call, part)
             self._transactions.collect_changes()
-            return result
+        finally:
+            self._changes.writes.writer = NO_WRITER
+        return result
 
     @handles(None, Verb.TOKEN_KEYS, source=api_messages.SOURCE)
     def on_token_keys(self, message: Message) -> None:
@@ -342,9 +347,12 @@ class ApiServer(Module):
     def _sync_manifests(self) -> None:
         if self._manifests is not None:
             self._transactions.collect_changes()
-            with self._changes.writes.by(_MANIFESTS):
+            self._changes.writes.writer = _MANIFESTS
+            try:
                 self._manifests.sync()
                 self._transactions.collect_changes()
+            finally:
+                self._changes.writes.writer = NO_WRITER
 
     def _transact(self, work: Callable[[], None]) -> None:
         """Do work in a transaction of its own, or in the transaction that has begun."""

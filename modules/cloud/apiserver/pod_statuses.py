@@ -15,7 +15,6 @@ from modules.apimachinery.merge_schema import MergeSchema
 from modules.apimachinery.pods.objects import node_of
 from modules.apimachinery.protobuf.empty_members import without_empty_members
 from modules.apimachinery.strategic_merge import merge_strategic
-from modules.apimachinery.validation.objects import validate_status
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.fields.merge_schemas import schema_of
 from modules.cloud.apiserver.fields.plain_form import is_in_stored_form
@@ -54,7 +53,7 @@ class PodStatuses:
         body, is_one = call.body, call.verb == "patch" and call.plural == "pods" and call.subresource == _STATUS
         if not is_one or call.patch_type != STRATEGIC or call.api_version != "v1" or call.options not in _OPTIONS:
             return None
-        key = ObjectKey(_POD.key_name, call.namespace, call.name)
+        key = tuple.__new__(ObjectKey, (_POD.key_name, call.namespace, call.name))  # in C
         live = self._storage.find(key)
         if live is None or node_of(live) != call.node or not _IS_RESTRICTED or is_being_deleted(live):
             return None
@@ -79,7 +78,7 @@ def _schema() -> MergeSchema:
 
 
 def _merged(patch: JsonObject, live: JsonObject) -> JsonObject:
-    """Return the checked status that a patch makes of a pod's.
+    """Return the checked status that a patch makes of a pod's. A change of a pod's status has rules for metadata only.
 
     Raises:
         ApiError: it may not be stored.
@@ -90,8 +89,6 @@ def _merged(patch: JsonObject, live: JsonObject) -> JsonObject:
     if not is_in_stored_form(*_TYPE, merged):
         stored = [each for some in before.values() if type(some) is list for each in some if type(each) is dict]
         changed = without_empty_members({**live, **decoded(_POD, {_STATUS: merged}, stored)}, live)
-    validate_schema(changed, live)
-    changed = with_changed_status(changed, live)
-    validate_status(changed, live)
-    status: JsonObject = changed[_STATUS]
+    validate_schema({"kind": _POD.name, "apiVersion": _POD.api_version, _STATUS: changed[_STATUS]})
+    status: JsonObject = with_changed_status(changed, live)[_STATUS]
     return status

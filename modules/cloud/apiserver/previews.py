@@ -85,7 +85,14 @@ class Previews:
 
     def is_needed(self, call: ApiCall) -> bool:
         """Return whether a request is to be carried out later."""
-        return self._is_large(call) and self._is_allowed(call)
+        if call.verb not in _VERBS or call.subresource not in _SUBRESOURCES:
+            return False
+        try:
+            is_large = len(msgspec.json.encode(call.body)) >= LARGE
+        except (TypeError, ValueError, OverflowError):
+            return False  # it has no JSON form, and is refused
+        large = self._cluster.storage.large
+        return (is_large or (bool(large) and self._key_of(call) in large)) and self._is_allowed(call)
 
     def attempt(
         self, message: Message, carry_out: Callable[[Message], None], instead: Callable[[Message], None] | None = None
@@ -114,19 +121,6 @@ class Previews:
         left = [each.message for queue in self._waiting.values() for each in queue]
         self._waiting.clear()
         return left if self._under_way is None else [self._under_way.message, *left]
-
-    def _is_large(self, call: ApiCall) -> bool:
-        if call.verb not in _VERBS or call.subresource not in _SUBRESOURCES:
-            return False
-        try:
-            if len(msgspec.json.encode(call.body)) >= LARGE:
-                return True
-        except (TypeError, ValueError, OverflowError):
-            return False  # it has no JSON form, and is refused
-        if not self._cluster.storage.large:
-            return False
-        key = self._key_of(call)
-        return key in self._cluster.storage.large
 
     def _live(self, call: ApiCall) -> JsonObject | None:
         """Return the stored object that a request names; None if there is none."""

@@ -1,7 +1,5 @@
 """What the API server records of its writes for the change journal."""
 
-from typing import Self
-
 from modules.apimachinery.kinds import is_being_deleted, uid_of
 from modules.apimachinery.printing.fields import text_at
 from modules.cloud.object_writes import (
@@ -18,7 +16,8 @@ from modules.cloud.object_writes import (
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 
 _NODE = "Node"
-_NO_WRITER = ObjectWriter()
+NO_WRITER = ObjectWriter()
+"""The author of what cloudcore itself writes."""
 
 
 class RecordedWrites:
@@ -27,19 +26,9 @@ class RecordedWrites:
     def __init__(self) -> None:
         self.is_started = False
         """Whether what cloudcore itself writes is kept; it makes the same objects at each first start."""
-        self._writer = _NO_WRITER
+        self.writer = NO_WRITER
+        """The author of the next changes."""
         self._writes: list[ObjectWrite] = []
-
-    def by(self, writer: ObjectWriter) -> Self:
-        """Name the writer of the changes that are noted in the returned context; others are cloudcore's own."""
-        self._writer = writer
-        return self
-
-    def __enter__(self) -> None:
-        """Begin the context; a class of its own would cost each request more."""
-
-    def __exit__(self, *_: object) -> None:
-        self._writer = _NO_WRITER
 
     def write_of(self, event: ObjectEvent, now: float) -> ObjectWrite | None:
         """Return the write that a change is; None if the journal does not keep it.
@@ -48,8 +37,8 @@ class RecordedWrites:
             event: the change, by the present writer.
             now: seconds since 1970.
         """
-        old, new, kind, writer = event.old, event.new, event.key.kind, self._writer
-        if kind in UNKEPT or (writer is _NO_WRITER and not self.is_started):
+        old, new, kind, writer = event.old, event.new, event.key.kind, self.writer
+        if kind in UNKEPT or (writer is NO_WRITER and not self.is_started):
             return None
         fields, has_more = tuple[str, ...](), False
         if event.is_of_status and not writer.writes_status:

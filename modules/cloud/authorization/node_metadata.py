@@ -32,9 +32,9 @@ _LABELS: Final = frozenset(
     }
 )
 """Labels of Kubernetes that a node may set on itself (kubelet's), and KubeEdge's two."""
-_LABEL_NAMESPACES: Final = ("kubelet.kubernetes.io", "node.kubernetes.io")
-_RESERVED: Final = ("kubernetes.io", "k8s.io", "apps.kubeedge.io")
-_RESERVED_OF_PODS: Final = ("kubernetes.io", "k8s.io", "kubeedge.io", "edgecore.io")
+_LABEL_NAMESPACES: Final = (".kubelet.kubernetes.io", ".node.kubernetes.io")
+_RESERVED: Final = (".kubernetes.io", ".k8s.io", ".apps.kubeedge.io")
+_RESERVED_OF_PODS: Final = (".kubernetes.io", ".k8s.io", ".kubeedge.io", ".edgecore.io")
 
 
 def forbidden_labels(before: JsonObject, after: JsonObject) -> list[str]:
@@ -65,4 +65,4 @@ def _is_reserved_label(label: str) -> bool:
 
 def _is_in(name: str, namespaces: tuple[str, ...]) -> bool:
     namespace, slash, _ = name.partition("/")
-    return bool(slash) and any(namespace == one or namespace.endswith("." + one) for one in namespaces)
+    return bool(slash) and f".{namespace}".endswith(namespaces)

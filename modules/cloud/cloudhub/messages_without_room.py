@@ -82,5 +82,5 @@ class MessagesWithoutRoom:
         return max(map(DEPTH, inboxes), default=0) < _ROOM
 
     def _pass_on(self, passing: Passing) -> None:
-        self._module.broadcast(passing.group, passing.message)
+        self._module.hive.broadcast(passing.group, passing.message)
         passing.link.handled(passing.size)

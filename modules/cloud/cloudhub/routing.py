@@ -109,7 +109,7 @@ def destination_of(message: Message) -> Destination:
     route = message.route
     if route.operation == Operation.KEEPALIVE:
         return Destination.KEEPALIVE
-    if _is_empty(route):
+    if not route.operation and _is_empty(route):
         return Destination.NOTHING
     if route.group == Group.USER and (route.operation == Operation.UPLOAD or _is_failed_call(message)):
         return Destination.ROUTER  # first: nobody else may read an upload, whose values are not counted

@@ -32,12 +32,14 @@ class CloudHubSender:
     def __init__(self, module: Module, transactions: Transactions, bodies: MirroredBodies) -> None:
         self._bodies = bodies
         self._module = module
+        self._send = partial(module.hive.send, ModuleName.CLOUDHUB)
         self._transactions = transactions
 
     def close_connection(self, node: str, connection: str) -> None:
         """End a connection of a node."""
         content = SessionTakenOver(connection)
-        self._send(self._module.message(f"node/{node}", Operation.DISCONNECTED, content, group=Group.RESOURCE))
+        order = self._module.message(f"node/{node}", Operation.DISCONNECTED, content, group=Group.RESOURCE)
+        self._transactions.after_commit(partial(self._send, order))
 
     def send_down(self, down: DownstreamMessage) -> None:
         """Send an object, or its deletion; as in KubeEdge, of a kind that nodes watch in
@@ -47,7 +49,7 @@ class CloudHubSender:
         header = Header(clock.new_id(), "", clock.now_ms(), down.version, sync=False)
         source = down.source or _source_of_kind(down.key.kind) or self._module.name
         route = Route(source, "", Group.RESOURCE, down.operation, down.resource)
-        self._send(Message(header, route, self._content_of(down)))
+        self._transactions.after_commit(partial(self._send, Message(header, route, self._content_of(down))))
 
     def _content_of(self, down: DownstreamMessage) -> object:
         """Return the mirror's own JSON of an object that is sent as it is stored, if the mirror has it. Then messages
@@ -57,24 +59,18 @@ class CloudHubSender:
         body = self._bodies.body_of(down.key, down.version) if is_stored else None
         return down.content if body is None else msgspec.Raw(body)
 
-    def send_response(self, request: Message, answer: UpstreamResponse) -> None:
-        """Send the response to a message of a node."""
-        self._send(self._response(request, answer))
-
-    def send_now(self, request: Message, answer: UpstreamResponse) -> None:
-        """Send the response to a message of a node without a commit."""
-        self._module.hive.send(ModuleName.CLOUDHUB, self._response(request, answer))
-
-    def _response(self, request: Message, answer: UpstreamResponse) -> Message:
+    def send_response(self, request: Message, answer: UpstreamResponse, *, is_promise: bool = True) -> None:
+        """Send the response to a message of a node: at once, if it promises nothing that is not durable yet."""
         clock, asked, resource = self._module.clock, request.header, request.route.resource
         if answer.resource_type:
             resource = str(msgspec.structs.replace(request.subject_on_cloud, type=answer.resource_type))
         header = Header(clock.new_id(), asked.msg_id, clock.now_ms(), answer.version, sync=False, type=asked.type)
         route = Route(self._module.name, "", Group.RESOURCE, Operation.RESPONSE, resource)
-        return Message(header, route, answer.content)
-
-    def _send(self, message: Message) -> None:
-        self._transactions.after_commit(partial(self._module.hive.send, ModuleName.CLOUDHUB, message))
+        send = partial(self._send, Message(header, route, answer.content))
+        if is_promise:
+            self._transactions.after_commit(send)
+        else:
+            send()
 
 
 @lru_cache(256)

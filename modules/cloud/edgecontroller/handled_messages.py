@@ -41,9 +41,9 @@ class HandledMessages:
 
     def report(self) -> None:
         """Report the number of messages that were handled without an answer since the last call, after the commit."""
-        for message in self._done:
-            self._open.close(message)
-        self._done.clear()
+        if self._done:
+            self._open.close(*self._done)
+            self._done.clear()
         if self._counts:
             handled, self._counts = self._counts, {}
             self._module.send(ModuleName.CLOUDHUB, self._module.message(HANDLED_RESOURCE, HANDLED, handled))

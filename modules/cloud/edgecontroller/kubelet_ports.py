@@ -21,7 +21,7 @@ class KubeletPorts:
     def __init__(self, module: Module, transactions: Transactions) -> None:
         self._module = module
         self._transactions = transactions
-        self._noted: dict[str, int] = {}
+        self.noted: dict[str, int] = {}
         """The ports that cloudstream has not been told yet, by node."""
 
     def observe(self, event: ObjectEvent) -> None:
@@ -30,12 +30,12 @@ class KubeletPorts:
             return
         port = kubelet_port(event.new)
         if event.old is None or port != kubelet_port(event.old):
-            self._transactions.after_commit(lambda: self._noted.update({event.key.name: port}))
+            self._transactions.after_commit(lambda: self.noted.update({event.key.name: port}))
 
     def notify(self) -> None:
         """Tell cloudstream, if it is part of this process, the ports that were committed since the last call."""
-        noted, self._noted = self._noted, {}
-        if noted and self._module.hive.members(Group.CLOUDSTREAM):
+        noted, self.noted = self.noted, {}
+        if self._module.hive.members(Group.CLOUDSTREAM):
             message = self._module.message(KUBELET_PORTS_RESOURCE, KUBELET_PORTS, noted)
             self._module.broadcast(Group.CLOUDSTREAM, message)
 

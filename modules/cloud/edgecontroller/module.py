@@ -43,7 +43,7 @@ from modules.cloud.edgecontroller.state.stored_states import StoredStates
 from modules.cloud.edgecontroller.upstream import nodes as upstream_nodes
 from modules.cloud.edgecontroller.upstream.api_callers import ApiCallers
 from modules.cloud.edgecontroller.upstream.controller import UpstreamController
-from modules.cloud.edgecontroller.upstream.handlers import handler_of, handles_requests
+from modules.cloud.edgecontroller.upstream.handlers import HANDLERS, handles_requests
 from modules.cloud.edgecontroller.upstream.node_calls import NodeCalls
 from modules.cloud.identities.messages import NAME as IDENTITIES
 from modules.cloud.messages import (
@@ -207,7 +207,8 @@ class EdgeController(Module):
     @handles_requests
     def on_request(self, message: Message) -> None:
         """Handle a query or a report of a node."""
-        self._upstream.answer(message, handler_of(message), partial(self._downstream.edge_mesh.record_report, message))
+        handler = HANDLERS[message.subject_on_cloud.type, message.route.operation]
+        self._upstream.answer(message, handler, partial(self._downstream.edge_mesh.record_report, message))
 
     @handles(ResourceType.NODE, Operation.INSERT)
     def on_node_insert(self, message: Message) -> None:
@@ -371,32 +372,23 @@ class EdgeController(Module):
         return not self._database.shared or self._duties.owns(duty)
 
     def _handle(
-        self, message: Message, work: Callable[[], None], refuse: Refuse | None = None, *, begins: bool = True
+        self,
+        message: Message,
+        work: Callable[[], None],
+        refuse: Refuse | None = None,
+        *,
+        begins: bool = True,
+        waits: bool = True,
     ) -> None:
-        """Do the work of one message. When it fails, nothing of it remains, and `refuse` answers the sender.
+        """Do the work of one message, after earlier work (`waits`) that has come before the objects. When it fails,
+        nothing of it remains, and `refuse` answers the sender. `begins` is as for `Transactions.attempt`.
 
         Raises:
             DatabaseError: the transaction is lost. The supervisor restarts the module, and the message is tried again.
         """
-        if self._client.is_ready and not self._waiting:
-            self._attempt(message, work, refuse, begins)
+        if waits and (self._waiting or not self._client.is_ready):
+            self._handle_late(message, work, refuse, begins)
             return
-        sender = origin_of(message)[0] if refuse is not None and message.route.resource.startswith("node/") else ""
-        if sender and self._waiting_of[sender] >= _MOST_WAITING:
-            self._attempt(message, _refuse_to_wait, refuse, begins)
-            return
-        self._waiting_of[sender] += 1
-        self._waiting.append(partial(self._attempt_late, sender, message, work, refuse, begins))
-
-    def _attempt_late(
-        self, sender: str, message: Message, work: Callable[[], None], refuse: Refuse | None, begins: bool
-    ) -> None:
-        self._waiting_of[sender] -= 1
-        if not self._waiting_of[sender]:
-            del self._waiting_of[sender]
-        self._attempt(message, work, refuse, begins)
-
-    def _attempt(self, message: Message, work: Callable[[], None], refuse: Refuse | None, begins: bool) -> None:
         try:
             self._transactions.attempt(work, begins=begins)
         except DatabaseError:
@@ -405,6 +397,21 @@ class EdgeController(Module):
             refusal = self.failures.refusal_of(message, error)
             if refuse is not None:
                 refuse(message, refusal)
+
+    def _handle_late(self, message: Message, work: Callable[[], None], refuse: Refuse | None, begins: bool) -> None:
+        sender = origin_of(message)[0] if refuse is not None and message.route.resource.startswith("node/") else ""
+        if sender and self._waiting_of[sender] >= _MOST_WAITING:
+            self._handle(message, _refuse_to_wait, refuse, begins=begins, waits=False)
+            return
+
+        def handle() -> None:
+            self._waiting_of[sender] -= 1
+            if not self._waiting_of[sender]:
+                del self._waiting_of[sender]
+            self._handle(message, work, refuse, begins=begins, waits=False)
+
+        self._waiting_of[sender] += 1
+        self._waiting.append(handle)
 
     def _transact(self, work: Callable[[], None]) -> None:
         """Do work in a transaction of its own, or in the present one."""
@@ -417,8 +424,10 @@ class EdgeController(Module):
     def _commit(self) -> None:
         """Commit the transaction, and pass its changes on."""
         self._transactions.commit()
-        self._client.devices.notify()
-        self._kubelet_ports.notify()
+        if self._client.devices.noted:
+            self._client.devices.notify()
+        if self._kubelet_ports.noted:
+            self._kubelet_ports.notify()
 
     def _wait(self) -> None:
         if not self._client.is_ready:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from functools import cached_property
 from heapq import merge
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -96,7 +96,7 @@ class ObjectEvent(msgspec.Struct, frozen=True, dict=True):
         return before is after or before == after
 
 
-class StoredChange(NamedTuple):
+class StoredChange(msgspec.Struct, frozen=True):
     """One change, as a row of the database has it."""
 
     version: int
@@ -135,7 +135,8 @@ class Storage:
         self.began_at: Final = clock.now()
         """When it was made, in seconds since 1970."""
         self.first_version: Final = first_version
-        self._version = first_version
+        self.version = first_version
+        """The resourceVersion of the latest change."""
         self._objects: dict[ObjectKey, JsonObject] = {}
         self._of_kind: defaultdict[str, dict[ObjectKey, JsonObject]] = defaultdict(dict)
         """The objects by kind."""
@@ -170,11 +171,6 @@ class Storage:
         made several.
         """
 
-    @property
-    def version(self) -> int:
-        """The resourceVersion of the latest change."""
-        return self._version
-
     def drain_events(self) -> list[ObjectEvent]:
         """Return the changes since the last call, in order."""
         events = list(self.events)
@@ -184,7 +180,7 @@ class Storage:
     def set_savepoint(self) -> None:
         """Set the savepoint of `roll_back`. All events must have been taken."""
         self._since.clear()
-        self._saved_version = self._version
+        self._saved_version = self.version
 
     def roll_back(self) -> list[ObjectEvent]:
         """Undo the changes since the savepoint, and return them, newest first."""
@@ -200,7 +196,7 @@ class Storage:
             else:
                 self._set(event.key, event.old, msgspec.json.encode(event.old))
             self._past.undo(event.key.kind)
-        self._version = self._saved_version = version
+        self.version = self._saved_version = version
         self.events.clear()
         self._since.clear()
 
@@ -282,8 +278,8 @@ class Storage:
         Raises:
             ForgottenError: that state is no longer known.
         """
-        at = self._version if version is None else version
-        past = self._past.changed_since(kind.key_name, at, self._version)
+        at = self.version if version is None else version
+        past = self._past.changed_since(kind.key_name, at, self.version)
         start = ObjectKey(kind.key_name, *place)
         if among is None:
             keys, begin, end = self._range_of(start, namespace)
@@ -298,7 +294,7 @@ class Storage:
         Raises:
             ForgottenError: that state is no longer known.
         """
-        past = self._past.changed_since(kind.key_name, version, self._version)
+        past = self._past.changed_since(kind.key_name, version, self.version)
         start = ObjectKey(kind.key_name, *place)
         _, begin, end = self._range_of(start, namespace)
         changed = (
@@ -349,11 +345,11 @@ class Storage:
 
     def forget_past(self) -> None:
         """Forget all earlier states, as an API server does whose etcd is compacted."""
-        self._past = PastStates(self._version)
+        self._past = PastStates(self.version)
 
     def compact(self) -> None:
         """Forget states that are some minutes old; called every `COMPACTION_SECONDS`."""
-        self._past.compact(self._version)
+        self._past.compact(self.version)
 
     def create(self, obj: JsonObject, uid: str = "") -> JsonObject:
         """Store a new object with a new uid, creation time and resourceVersion, and return it.
@@ -414,13 +410,13 @@ class Storage:
         """
         if status == old["status"]:
             return old
-        metadata = {**old["metadata"], "resourceVersion": str(self._version + 1)}
+        metadata = {**old["metadata"], "resourceVersion": str(self.version + 1)}
         new = {**old, "metadata": metadata, "status": status}
         bare = body = _body_of(new)
         if _MANAGED in metadata:
             others = {name: value for name, value in metadata.items() if name != _MANAGED}
             bare = msgspec.json.encode({**new, "metadata": others}) if metadata[_MANAGED] else b""
-        self._version += 1
+        self.version += 1
         self._record(EventType.MODIFIED, key, new, old, body, bare, is_of_status=True)
         return new
 
@@ -437,7 +433,7 @@ class Storage:
         """Add objects with their uids and versions, without events."""
         for obj in map(_compacted, objects):
             self._set(key_of(obj), obj, msgspec.json.encode(obj))
-            self._version = max(self._version, int(version_of(obj) or 0))
+            self.version = max(self.version, int(version_of(obj) or 0))
         self.forget_past()
 
     def adopt(
@@ -464,7 +460,7 @@ class Storage:
         """
         adopted = {key: obj and _compacted(obj) for key, obj in found}
         for key in [key for key in self._objects if key not in adopted] if complete else ():
-            self._adopt_state(key, None, self._version)  # when is not known: before all that is
+            self._adopt_state(key, None, self.version)  # when is not known: before all that is
         unknown: set[str] = {""} if complete or has_gap else set()
         states = _states_of(adopted, deleted, version)
         ordered: Iterator[StoredChange | _State] = merge(changes, states, key=attrgetter("version"))
@@ -474,9 +470,9 @@ class Storage:
             elif self._adopt_state(change.key, change.obj, change.version):
                 unknown.add(change.key.kind)
         if unknown:
-            self._past.record_adoption(self._version, version)
+            self._past.record_adoption(self.version, version)
             self.unknown_until |= dict.fromkeys(unknown, version)
-        self._version = max(self._version, version)
+        self.version = max(self.version, version)
         self.set_savepoint()
 
     def _adopt_state(self, key: ObjectKey, obj: JsonObject | None, version: int) -> bool:
@@ -507,16 +503,16 @@ class Storage:
 
     def next_version(self) -> int:
         """Return a new resourceVersion for a row that is not an object."""
-        self._version += 1
-        return self._version
+        self.version += 1
+        return self.version
 
     def _store(self, change: EventType, key: ObjectKey, new: JsonObject, old: JsonObject | None) -> JsonObject:
         """Store a new state, whose metadata are its own, and return it; the caller may change the rest of it."""
-        new["metadata"]["resourceVersion"] = str(self._version + 1)
+        new["metadata"]["resourceVersion"] = str(self.version + 1)
         body = bare = b""
         if change is not EventType.DELETED:
             body, bare, new = _stored(new, old or {})
-        self._version += 1
+        self.version += 1
         self._record(change, key, new, old, body, bare)
         return new
 

@@ -129,7 +129,7 @@ class Transactions:
             DatabaseError: the whole transaction is over.
             Exception: any exception of the work.
         """
-        if begins:
+        if begins and not self._database.in_transaction:
             self.begin()
         if self._database.has_unsaved:
             self._database.set_savepoint()
@@ -158,7 +158,8 @@ class Transactions:
         events = self._storage.drain_events()
         self._changes += events
         for event in events:
-            self._database.put(event)
+            if self._database.stores_objects:
+                self._database.put(event)
             self._handler.object_changed(event)
 
     def after_commit(self, act: Callable[[], None], if_full: Callable[[], None] | None = None) -> None:
@@ -222,7 +223,8 @@ class Transactions:
         self._adopt(pulled)
 
     def _adopt(self, pulled: RemoteChanges) -> None:
-        self._handler.nodes_claimed(pulled.sessions)
+        if pulled.sessions:
+            self._handler.nodes_claimed(pulled.sessions)
         self._storage.adopt(
             pulled.objects,
             pulled.version,

@@ -110,11 +110,14 @@ class WebsocketLink:
         """Bytes of the waiting messages."""
         return self._sent_bytes - self._taken_bytes
 
-    @property
-    def has_room(self) -> bool:
-        """Whether cloudhub may receive another message of this link."""
-        frames = self.passed_frames - self._handled_frames
-        return frames <= 0 or (frames < _PASSED_FRAMES and self.passed_bytes - self._handled_bytes < _PASSED_BYTES)
+    def admits(self) -> bool:
+        """Return whether cloudhub may receive another message of this link; if not, the server waits for that."""
+        for _ in range(2):  # cloudhub may handle one just before `is_held` is set
+            frames = self.passed_frames - self._handled_frames
+            if frames <= 0 or (frames < _PASSED_FRAMES and self.passed_bytes - self._handled_bytes < _PASSED_BYTES):
+                return True
+            self.is_held = True
+        return False
 
     def handled(self, size: int) -> None:
         """Count a message as handled; only for cloudhub's thread."""
@@ -242,22 +245,6 @@ class WebsocketConnection:
         """Whether the connection has room for further messages."""
         is_full = len(self.unread) >= _UNREAD_FRAMES or self.unread_bytes >= _UNREAD_BYTES
         return not is_full and len(self._outgoing) < _UNSENT_BYTES and self.link.waiting_bytes < _WAITING_BYTES
-
-    @property
-    def has_to_pass(self) -> bool:
-        """Whether a message waits that may be delivered to cloudhub."""
-        if not self.unread:
-            return False
-        if self.link.has_room:
-            return True
-        self.link.is_held = True
-        return self.link.has_room  # cloudhub may have handled one just before `is_held` was set
-
-    def keep(self, frame: bytes) -> None:
-        """Queue a received message for dispatching."""
-        self.link.is_held_back = True  # until the connection is updated
-        self.unread.append(frame)
-        self.unread_bytes += len(frame)
 
     def pass_on(self, *, newest: bool = False) -> bytes:
         """Return the oldest message, or the newest one, out of order, counted as delivered to cloudhub."""

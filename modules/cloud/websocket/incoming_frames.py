@@ -51,7 +51,9 @@ class IncomingFrames:
 
     def keep(self, connection: WebsocketConnection, frame: bytes, now: float) -> None:
         """Queue a received frame. A keepalive is delivered now, at most one per second and connection."""
-        connection.keep(frame)
+        connection.link.is_held_back = True  # until the connection is updated
+        connection.unread.append(frame)
+        connection.unread_bytes += len(frame)
         if connection in self._budget.unfinished:
             self._budget.finish(connection)
         if len(frame) > _KEEPALIVE_BYTES or _KEEPALIVE not in frame or not _is_keepalive(frame):
@@ -67,7 +69,7 @@ class IncomingFrames:
         """Queue the connection if it has a frame to deliver, and return whether its messages' bytes are within the
         budget.
         """
-        if connection.has_to_pass:
+        if connection.unread and connection.link.admits():
             self._waiting.add(connection, len(connection.unread[0]) + _FRAME_COST)
         unfinished, waiting = connection.unfinished_bytes, connection.unread_bytes
         if unfinished + waiting <= FREE_BYTES and connection not in self._budget.members:
@@ -107,7 +109,7 @@ class IncomingFrames:
             cost += len(frame) + _FRAME_COST
             self._deliver(connection, frame)
             served[connection] = None
-            if connection.unread and connection.has_to_pass:
+            if connection.unread and connection.link.admits():
                 self._waiting.add(connection, len(connection.unread[0]) + _FRAME_COST)
         return served
 

@@ -209,8 +209,10 @@ class WebsocketServer:
     def _wake(self) -> None:
         if not self._is_woken:
             self._is_woken = True
-            with suppress(BlockingIOError, OSError):
+            try:
                 self._waker.send(b"!")
+            except OSError:
+                return  # it is full, and the thread wakes anyway, or the server has ended
 
     def _run(self) -> None:
         for own in (self._waker, self._woken):

@@ -158,7 +158,7 @@ class SimulatedTunnel:
             return
         while link.waiting:
             self.down.send(link.pop())
-        while self._unread and link.has_room:
+        while self._unread and link.admits():
             frame = self._unread.popleft()
             link.passed_frames += 1
             link.passed_bytes += len(frame)

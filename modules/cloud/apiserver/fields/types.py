@@ -296,7 +296,7 @@ class _Decoder:
     def _map(self, of: str, value: Any, path: str, owner: str) -> Any:
         if not isinstance(value, dict):
             return self._refuse(value, owner, path, f"map[string]{_go_name(of)}")
-        if of == TEXT and all(type(each) is str for each in value.values()):
+        if of == TEXT and {*map(type, value.values())} <= {str}:
             return value
         read = self.struct if of in self._types else self._value
         found = {key: self._zero(of) if each is None else read(of, each, path, owner) for key, each in value.items()}

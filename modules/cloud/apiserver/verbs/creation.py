@@ -27,7 +27,7 @@ def create(cluster: Cluster, kind: Kind, request: ApiCall) -> JsonObject:
     made = cluster.storage.find(key_of(obj)) if uid else None
     if made is not None and uid_of(made) == uid:
         return made
-    return cluster.create(obj, check_creation if is_event(request) else None, uid)
+    return cluster.create(obj, check_creation if is_event(request) else None, uid, is_decoded=True)
 
 
 def _uid_to_create(request: ApiCall) -> str:

@@ -34,7 +34,7 @@ class ClusterDevices:
         self._reflectors = reflectors
         self._transactions = transactions
         self._module = module
-        self._noted: list[ObjectChanged] = []
+        self.noted: list[ObjectChanged] = []
         """Committed changes that devicecontroller has not been told yet."""
 
     def start_watch(self, query: WatchQuery) -> WatchStart:
@@ -56,13 +56,13 @@ class ClusterDevices:
         """Take note of a change, in its transaction."""
         if event.key.kind in _KINDS:
             changed = ObjectChanged(event.type, event.new, event.old)
-            self._transactions.after_commit(lambda: self._noted.append(changed))
+            self._transactions.after_commit(lambda: self.noted.append(changed))
 
     def notify(self) -> None:
         """Pass the changes that were committed since the last call on to devicecontroller, in one message: a message
         for each change would overflow its inbox when a large manifest is applied.
         """
-        noted, self._noted = tuple(self._noted), []
-        if noted and self._module.hive.members(Group.DEVICECONTROLLER):
+        noted, self.noted = tuple(self.noted), []
+        if self._module.hive.members(Group.DEVICECONTROLLER):
             changed = self._module.message(api_messages.RESOURCE, Verb.CHANGED, ObjectChanges(noted))
             self._module.broadcast(Group.DEVICECONTROLLER, changed)

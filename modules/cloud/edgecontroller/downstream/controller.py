@@ -423,7 +423,8 @@ class DownstreamController:
             return
         if is_deletion and self._owes_too_many(down.node, uid):
             return
-        if version and self._may_be_deleted(down.node, down.key, uid, version):
+        has_record = uid in self._object_syncs.of(down.node)
+        if version and not has_record and self._may_be_deleted(down.node, down.key, version):
             self._held_back[down.node].add(down.key)
             return
         if version and down.node in self._unconfirmed:
@@ -583,12 +584,11 @@ class DownstreamController:
             return False
         return sum(not sync.existed_at for sync in syncs.values()) >= MAX_UNKNOWN_OBJECTS
 
-    def _may_be_deleted(self, node: str, key: ObjectKey, uid: str, version: int) -> bool:
-        """Return whether a node may have deleted an object at the word of another cloudcore: it has no record of the
-        object, which is older than a deletion that this cloudcore does not know yet.
+    def _may_be_deleted(self, node: str, key: ObjectKey, version: int) -> bool:
+        """Return whether a node may have deleted an object, of which there is no record, at the word of another
+        cloudcore: it is older than a deletion that this cloudcore does not know yet.
         """
-        is_older = version <= self._object_syncs.deletion_of(node, key.kind)
-        return is_older and uid not in self._object_syncs.of(node) and self.is_behind(node, key.kind)
+        return version <= self._object_syncs.deletion_of(node, key.kind) and self.is_behind(node, key.kind)
 
     def _send_held_back(self, node: str) -> None:
         held = self._held_back.pop(node, set())

@@ -38,21 +38,17 @@ class Mirror:
     def __init__(self, keeps: Callable[[ObjectKey, JsonObject, int], bool] = _always) -> None:
         self.bodies = MirroredBodies()
         self._keeps = keeps
-        self._version = 1
+        self.version = 1
+        """The latest version that was given; the versions of objects are the API server's."""
         self.events: list[ObjectEvent] = []
         self._since: list[tuple[ObjectEvent, Mirrored | None]] = []
         """The changes since the savepoint, in order, each with the earlier object."""
-        self._saved_version = self._version
-
-    @property
-    def version(self) -> int:
-        """The latest version that was given; the versions of objects are the API server's."""
-        return self._version
+        self._saved_version = self.version
 
     def next_version(self) -> int:
         """Return a new version for a row of the database."""
-        self._version += 1
-        return self._version
+        self.version += 1
+        return self.version
 
     def find(self, key: ObjectKey) -> JsonObject | None:
         """Return the object, or its kept part, or None. It must not be changed."""
@@ -84,15 +80,15 @@ class Mirror:
         old = None if known is None else known.kept if isinstance(known.kept, dict) else self.find(key)
         was_partial = known is not None and not known.is_whole
         if known is not None and old is not None and known.uid != observed.uid:
-            self._remove(key, old, known.version)
-            old = None
+            self._remove(key, old, known, known.version)
+            known = old = None
         now = Mirrored(observed.uid, observed.resource_version, obj if is_shared else body, is_whole)
         if is_next and old is not None and is_shared and not was_partial:
             event = ObjectEvent(EventType.MODIFIED, key, obj, old, is_of_status=True)
-            self._record(event, now, body)
+            self._record(event, known, now, body)
         elif obj != old:
             change = EventType.ADDED if old is None or (was_partial and is_whole) else EventType.MODIFIED
-            self._record(ObjectEvent(change, key, obj, old), now, body if is_shared else obj)
+            self._record(ObjectEvent(change, key, obj, old), known, now, body if is_shared else obj)
         elif was_partial:
             self.bodies.put(key, now)
 
@@ -105,7 +101,7 @@ class Mirror:
         """
         known, old = self.bodies.get(key), self.find(key)
         if known is not None and old is not None:
-            self._remove(key, old, version or known.version)
+            self._remove(key, old, known, version or known.version)
 
     def drain_events(self) -> list[ObjectEvent]:
         """Return the changes since the last call, in order."""
@@ -115,14 +111,14 @@ class Mirror:
     def set_savepoint(self) -> None:
         """Set the savepoint of `roll_back`. All events must have been taken."""
         self._since.clear()
-        self._saved_version = self._version
+        self._saved_version = self.version
 
     def roll_back(self) -> list[ObjectEvent]:
         """Undo the changes since the savepoint, and return them, newest first."""
         undone = list(reversed(self._since))
         for event, before in undone:
             self.bodies.put(event.key, before)
-        self._version = self._saved_version
+        self.version = self._saved_version
         self.events.clear()
         self._since.clear()
         return [event for event, _ in undone]
@@ -138,20 +134,26 @@ class Mirror:
         has_gap: bool = False,  # noqa: ARG002 - as those
     ) -> None:
         """Go on with a version of other cloudcores. The database has no objects of a cluster."""
-        if complete or any(True for _ in found):
+        if complete or [*found]:
             _log.error("the database has objects, but they are the cluster's: they are not used")
-        self._version = max(self._version, version)
+        self.version = max(self.version, version)
         self.set_savepoint()
 
     def list(self, kind: Kind, namespace: str | None = None) -> list[JsonObject]:
         """Return the objects of a kind, in all namespaces or in one, ordered by namespace and name."""
         return self.bodies.list(kind, namespace)
 
-    def _remove(self, key: ObjectKey, old: JsonObject, version: str) -> None:
+    def _remove(self, key: ObjectKey, old: JsonObject, known: Mirrored, version: str) -> None:
         last = {**old["metadata"], "resourceVersion": version}
-        self._record(ObjectEvent(EventType.DELETED, key, {**old, "metadata": last}, old), None)
+        self._record(ObjectEvent(EventType.DELETED, key, {**old, "metadata": last}, old), known, None)
 
-    def _record(self, event: ObjectEvent, now: Mirrored | None, other: JsonObject | bytes | None = None) -> None:
+    def _record(
+        self,
+        event: ObjectEvent,
+        before: Mirrored | None,
+        now: Mirrored | None,
+        other: JsonObject | bytes | None = None,
+    ) -> None:
         self.events.append(event)
-        self._since.append((event, self.bodies.get(event.key)))
+        self._since.append((event, before))
         self.bodies.put(event.key, now, other)

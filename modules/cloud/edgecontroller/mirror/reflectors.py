@@ -194,7 +194,9 @@ class Reflectors:
                 self._held.drop(key)
                 self._downstream.newest.observe(kind.key_name, news.object.resource_version)
                 self.observe(partial(self._mirror.remove, key, news.object.resource_version))
-            case _ if news.object.uid not in self._ended_pods and not self._must_wait(kind, news.object):
+            case _ if kind.key_name == DEVICE.key_name and self._held.holds(news.object):
+                pass  # it waits for its model, also in the first list: the model can be newer than the list of models
+            case _ if news.object.uid not in self._ended_pods:
                 self.observe(partial(self._take_over, kind, news))
                 if kind.key_name == DEVICE_MODEL.key_name:
                     self._held.release(ObjectKey(kind.key_name, news.object.namespace, news.object.name))
@@ -204,12 +206,6 @@ class Reflectors:
         self._mirror.observe(kind, news.object)
         if not news.is_listed:
             self._downstream.newest.observe(kind.key_name, news.object.resource_version)
-
-    def _must_wait(self, kind: Kind, observed: ObservedObject) -> bool:
-        """Return whether a Device waits for its model, as it may in the first list too: the model can be newer than the
-        list of models.
-        """
-        return kind.key_name == DEVICE.key_name and self._held.holds(observed)
 
     def _observe_device(self, observed: ObservedObject) -> None:
         self.observe(partial(self._mirror.observe, DEVICE, observed))

@@ -70,14 +70,14 @@ class ObjectSyncs:
 
         A version may be lower than the acknowledged one when etcd was restored.
         """
-        sync = self.of(node).get(uid)
+        sync = self._of.get(node, {}).get(uid)
         return version > 0 and (sync is None or sync.version != version)
 
     def sending(self, node: str, uid: str, key: ObjectKey, version: int = 0) -> None:
         """Store an ObjectSync before its object is sent in a version, or its deletion. A damaged row may have another
         key than the object: no object of it would be found, and the deletion sent.
         """
-        sync = self.of(node).get(uid)
+        sync = self._of.get(node, {}).get(uid)
         if sync is None:
             is_changed = is_storable(uid, key)
         else:
@@ -87,13 +87,13 @@ class ObjectSyncs:
 
     def acknowledged(self, node: str, uid: str, version: int) -> None:
         """Record that a node has acknowledged a version of an object; ignores objects without ObjectSync."""
-        sync = self.of(node).get(uid)
+        sync = self._of.get(node, {}).get(uid)
         if sync is not None and version not in (0, sync.version):
             self._put(node, uid, ObjectSync(sync.key, version))
 
     def unacknowledge(self, node: str, uid: str) -> None:
         """Record that a node is sent the deletion of an object that exists: it needs any version of it from then on."""
-        sync = self.of(node).get(uid)
+        sync = self._of.get(node, {}).get(uid)
         if sync is not None and sync.version:
             self._put(node, uid, ObjectSync(sync.key, sent=sync.version))
 
@@ -148,4 +148,5 @@ def number_of(version: str) -> int:
 
 def is_storable(uid: str, key: ObjectKey) -> bool:
     """Return whether the names fit the database; the names of an unknown pod come from a node, and may be anything."""
-    return all(len(text) <= _LONGEST and text.isprintable() for text in (uid, key.namespace, key.name)) and bool(uid)
+    texts = (uid, key.namespace, key.name)
+    return bool(uid) and max(map(len, texts)) <= _LONGEST and "".join(texts).isprintable()

@@ -214,7 +214,8 @@ class UpstreamController:
             else:
                 if not (self._admits_statuses and operation == Operation.PATCH and resource_type in _STATUS):
                     self._access_control.authorize(attributes_of(resource_type, operation, request))
-                self._downstream.record_query(request.node, resource_type, request.key)
+                if operation == Operation.QUERY:
+                    self._downstream.record_query(request.node, resource_type, request.key)
                 perform = partial(self._calls.perform, node=request.node)
             Procedure(handler(request), perform, finished, later).run()
 
@@ -233,7 +234,7 @@ class UpstreamController:
         for message in self._handled.lost(tried_again):
             for result in refusal_responses(message, error):
                 if isinstance(result, UpstreamResponse):
-                    self._sender.send_now(message, result)
+                    self._sender.send_response(message, result, is_promise=False)
 
     def _send_results(self, message: Message, results: Iterable[UpstreamResult]) -> bool:
         """Send what follows from a message, and return whether it is answered."""

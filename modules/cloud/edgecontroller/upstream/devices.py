@@ -39,7 +39,7 @@ def comparison_of(kind: Kind) -> UpstreamHandler:
     """
 
     def compare(request: UpstreamRequest) -> Steps[list[UpstreamResult]]:
-        key, asked = request.key(kind), request.content_as(_Asked).metadata
+        key, asked = request.key(kind), request.message.content_as(_Asked).metadata
         if any(faults_of_subdomain(key.name)) or any(faults_of_subdomain(key.namespace)):
             raise BadRequestError("the namespace or the name of the object is none")  # it would select many
         page = yield _named(kind, key)

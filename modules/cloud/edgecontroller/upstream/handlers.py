@@ -94,9 +94,3 @@ def refusal_responses(request: Message, error: ApiError) -> list[UpstreamResult]
     if is_bare or resource_type == ResourceType.SERVICE_ACCOUNT_TOKEN or operation == Operation.DELETE:
         return [status_error(error)]
     return [error_response(error, "" if is_query else _EMPTY_OF.get(resource_type, ""))]
-
-
-def handler_of(request: Message) -> UpstreamHandler:
-    """Return the handler of a request."""
-    resource_type = request.subject_on_cloud.type
-    return HANDLERS[resource_type, request.route.operation]

@@ -39,7 +39,7 @@ def insert(request: UpstreamRequest) -> Steps[list[UpstreamResult]]:
         node = request.object(_NODE)
         return [typed_response((yield api_requests.create(node)), with_version=False)]
     except ApiError as error:
-        content = request.content_as(dict)
+        content = request.message.content_as(dict)
         labels = convert(content, Node, "Node").metadata.labels
         return [error_response(error, "Node", labels=_reserved(labels))]
 
@@ -63,7 +63,7 @@ def query(request: UpstreamRequest) -> Steps[list[UpstreamResult]]:
 
 def update(request: UpstreamRequest) -> Steps[list[UpstreamResult]]:
     """Merge labels and annotations into a Node."""
-    asked = convert(request.content_as(dict), Node, "Node").metadata
+    asked = convert(request.message.content_as(dict), Node, "Node").metadata
     wanted = {name: getattr(asked, name) for name in ("labels", "annotations") if getattr(asked, name)}
     try:
         node = yield api_requests.patch_metadata(request.key(_NODE), wanted)
@@ -75,7 +75,7 @@ def update(request: UpstreamRequest) -> Steps[list[UpstreamResult]]:
 def patch(request: UpstreamRequest) -> Steps[list[UpstreamResult]]:
     """Handle nodepatch: a strategic merge patch of the node's status."""
     try:
-        return [typed_response((yield api_requests.patch_status(request.key(_NODE), request.content_as(dict))))]
+        return [typed_response((yield api_requests.patch_status(request.key(_NODE), request.message.content_as(dict))))]
     except RefusedError as error:
         return [error_response(error, "Node")]
 
@@ -93,7 +93,7 @@ def report_status(request: UpstreamRequest) -> Steps[list[UpstreamResult]]:
     KubeEdge requires an administrator to have created the Node; here an unknown Node is created.
     """
     key = request.key(_NODE)
-    content: JsonObject = request.content_as(dict)
+    content: JsonObject = request.message.content_as(dict)
     convert(content, _NodeStatusRequest, "NodeStatusRequest")
     new = yield from api_requests.retried(partial(_write_status, key, content, request.now))
     return [UpstreamResponse(OK, version_of(new), ResourceType.NODE)]

@@ -93,7 +93,7 @@ def create_signing_request(request: UpstreamRequest) -> Steps[list[UpstreamResul
 
 def create_token(request: UpstreamRequest) -> Steps[list[UpstreamResult]]:
     """Answer a TokenRequest for a pod's service account, with its status filled in."""
-    body: JsonObject = request.content_as(dict)
+    body: JsonObject = request.message.content_as(dict)
     convert(body, TokenRequest, "TokenRequest")
     return [UpstreamResponse((yield api_requests.create_token(request.namespace, request.name, body)))]
 
@@ -103,7 +103,7 @@ def record_event(request: UpstreamRequest) -> Steps[list[UpstreamResult]]:
     if len(request.message.content_raw()) > _LONGEST_EVENT:
         raise TooLargeError(f"limit is {_LONGEST_EVENT} bytes")
     if request.message.route.operation == Operation.PATCH:
-        info = convert(request.content_as(dict), _EventPatchInfo, "EventPatchInfo")
+        info = convert(request.message.content_as(dict), _EventPatchInfo, "EventPatchInfo")
         patch = request.message.with_content(info.patchData).content_as(dict)
         first = merge_strategic(_as_event(request, info.event), patch, schema_of(_EVENT.name))
         change = api_requests.patch(request.key(_EVENT), patch)

@@ -40,7 +40,7 @@ class PodStatusRequest(msgspec.Struct):
 def patch(request: UpstreamRequest) -> Steps[list[UpstreamResult]]:
     """Handle podpatch: a strategic merge patch of a pod's status."""
     key = request.key(_POD)
-    body: JsonObject = request.content_as(dict)
+    body: JsonObject = request.message.content_as(dict)
     try:
         return [typed_response((yield api_requests.patch_status(key, body)), is_held=True)]
     except RefusedError as error:

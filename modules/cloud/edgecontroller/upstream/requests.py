@@ -71,14 +71,6 @@ class UpstreamRequest(msgspec.Struct, frozen=True):
         """Return the key of the object that the resource names; `null` means no namespace."""
         return key_for(kind, "" if self.namespace == NULL_NAMESPACE else self.namespace, self.name)
 
-    def content_as(self, kind: type[T]) -> T:
-        """Return the decoded content.
-
-        Raises:
-            ContentError: it does not have that type.
-        """
-        return self.message.content_as(kind)
-
     def plain_content(self) -> Any:
         """Return the content as plain JSON of any type.
 
@@ -101,7 +93,7 @@ class UpstreamRequest(msgspec.Struct, frozen=True):
             ContentError: the content is not an object.
             BadRequestError: it does not have the kind's schema, or has another name.
         """
-        content: dict[str, Any] = without_null_members(self.content_as(dict))
+        content: dict[str, Any] = without_null_members(self.message.content_as(dict))
         key = self.key(kind)
         meta = content.get("metadata") or {}
         if not isinstance(meta, dict):

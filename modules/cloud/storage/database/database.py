@@ -150,7 +150,7 @@ class Database:
         self.meter = meter or TransactionMeter()
         self._turn = turn or Turns()
         self._has_turn = False
-        self._stores_objects = stores_objects
+        self.stores_objects = stores_objects
         parsed = url_of(url)
         self.where = shown(parsed)
         self.engine = make_engine(parsed, durable=durable)
@@ -298,8 +298,7 @@ class Database:
 
     def put(self, event: ObjectEvent) -> None:
         """Add a changed object to the transaction."""
-        if self._stores_objects:
-            self._writes.put(event)
+        self._writes.put(event)
 
     def remove_rows(self, keys: Iterable[ObjectKey], version: int) -> None:
         """Delete stored objects that were left out of memory; `version` is a new resourceVersion."""
@@ -528,15 +527,14 @@ class Database:
         return self._message
 
     def _begin_late(self) -> None:
-        """Let the user begin a transaction if none has begun."""
-        if self.in_transaction:
-            return
+        """Let the user begin a transaction."""
         if self._user is None:
             raise DatabaseError("use the database", self.where, "no transaction has begun")
         self._user.begin()
 
     def _current(self) -> Connection:
-        self._begin_late()
+        if not self.in_transaction:
+            self._begin_late()
         if self._connection is not None:
             return self._connection
         connection = self._connect()
@@ -591,8 +589,8 @@ class Database:
                 kept.close()
 
     def _changes(self, connection: Connection, version: int, reader: ObjectReader, *, complete: bool) -> RemoteChanges:
-        rows = self._changed_objects(connection, complete=complete) if self._stores_objects else ()
-        is_later, queries = self._stores_objects and not complete, self._queries
+        rows = self._changed_objects(connection, complete=complete) if self.stores_objects else ()
+        is_later, queries = self.stores_objects and not complete, self._queries
         kept = changes_in(queries.changes.rows(connection, seen=self._seen)) if is_later else []
         has_gap = kept is None or (is_later and bool(queries.gaps.rows(connection, seen=self._seen)))
         changes = kept or []
@@ -611,7 +609,7 @@ class Database:
         claims = self._queries.claims.rows(connection, seen=self._seen)
         timed = [(node, who, moment(at, fine), made) for node, who, at, fine, made in claims]
         claimed = [(node, Holder(who, at)) for node, who, at, made in timed if not self._is_newer_here(node, at, made)]
-        return RemoteChanges(found, version, complete and self._stores_objects, claimed, changes, deleted, has_gap)
+        return RemoteChanges(found, version, complete and self.stores_objects, claimed, changes, deleted, has_gap)
 
     def _is_newer_here(self, node: str, other_began_at: float, revision: int) -> bool:
         """Return whether a connection whose claim is not committed yet is newer than another cloudcore's, which has a

@@ -1,5 +1,7 @@
 """Measures the transactions of a database, for metrics."""
 
+from itertools import repeat
+
 from beehive.clock import Clock
 from modules.cloud.durations import Durations
 
@@ -12,7 +14,7 @@ class TransactionMeter:
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
-        self._monotonic = _never if clock is None else clock.monotonic
+        self._monotonic = repeat(0.0).__next__ if clock is None else clock.monotonic
         self._since = 0.0
         self.waits = Durations()
         """How long transactions waited for their turn, behind other modules of this process."""
@@ -34,8 +36,3 @@ class TransactionMeter:
     def ended(self) -> None:
         """Note that it has ended."""
         self.transactions.observe(self._monotonic() - self._since)
-
-
-def _never() -> float:
-    """Return the same time each time."""
-    return 0.0

@@ -109,8 +109,6 @@ class PendingWrites:
 
     def add(self, later: "PendingWrites") -> None:
         """Add later writes, and clears those."""
-        if not later:
-            return
         for node in later.forgotten:
             self.forget_node(node)
         for node in later.released:

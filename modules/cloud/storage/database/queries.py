@@ -88,7 +88,7 @@ class Query:
         """
         driver: Any = connection.connection.driver_connection
         order = self._order
-        given = parameters if order is None else tuple(parameters[name] for name in order)
+        given = parameters if order is None else tuple(map(parameters.__getitem__, order))
         rows: list[tuple[Any, ...]] = driver.execute(self._text, given).fetchall()
         return rows
 

@@ -21,9 +21,7 @@ from modules.cloud.apiserver.endpoints.node_usage import UsageReader
 from modules.cloud.apiserver.endpoints.service import ApiService
 from modules.cloud.apiserver.endpoints.web_socket_streams import _Messages
 from modules.cloud.apiserver.field_manager.managed_fields import APPLY, Manager
-from modules.cloud.apiserver.recorded_writes import RecordedWrites
 from modules.cloud.apiserver.short_turns import short_turns
-from modules.cloud.object_writes import ObjectWriter
 from tests.support.failing import PlannedError
 
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}}
@@ -49,10 +47,9 @@ def _state(owner: Any) -> dict[str, Any]:
         (_cluster, lambda each: each.with_admission(cast("Any", _fail))),
         (_cluster, lambda each: each.within_quotas()),
         (_cluster, lambda each: each.managed_by(Manager("test"))),
-        (RecordedWrites, lambda each: each.by(ObjectWriter("alice"))),
         (FairSeats, lambda each: each.seat("alice")),
     ],
-    ids=["admission", "quotas", "manager", "writer", "seat"],
+    ids=["admission", "quotas", "manager", "seat"],
 )
 def test_a_context_ends_with_an_error_as_without(
     make: Callable[[], Any], enter: Callable[[Any], AbstractContextManager[None]]

@@ -15,13 +15,15 @@ from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.committed_changes import CommittedChanges
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.apiserver.module import ApiServer
+from modules.cloud.apiserver.recorded_writes import NO_WRITER
 from modules.cloud.authorization.rbac.index import RbacIndex
-from modules.cloud.client.calls import MERGE, ApiCall
+from modules.cloud.client.calls import MERGE, ApiCall, ApiResult
 from modules.cloud.journal.database import JournalDatabase
 from modules.cloud.journal.module import Journal
 from modules.cloud.object_writes import JOURNAL, WRITES, WRITES_RESOURCE, ObjectWrite, WriteList, WriteQuery
 from modules.cloud.refusals import Refusals
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
+from modules.lab.simulate.embedded_server import ObservedApiServer
 from tests.modules.cloud.objects import configmap, in_memory, node, pod
 
 
@@ -65,6 +67,20 @@ def test_each_write_is_told_by_the_cloudcore_that_has_made_it(*, is_adopting: bo
     transactions: Any = SimpleNamespace(is_adopting=is_adopting, after_commit=lambda act, _if_full: act())
     changes.handle_event(ObjectEvent(EventType.ADDED, key_of(new), new), transactions)
     assert len(changes.writes.drain()) == (not is_adopting)
+
+
+def test_a_refused_write_leaves_no_author_behind() -> None:
+    """The next write of cloudcore's own would have that author."""
+    found: list[ApiServer] = []
+    with Harness() as bee:
+        bee.add(
+            ObservedApiServer, found.append, Cluster(bee.clock), in_memory(), None, (), Refusals(bee.clock),
+            Subscriptions(),
+        )  # fmt: skip
+        bee.start()
+        call = ApiCall(verb="create", api_version="v1", plural="configmaps", body={}, author="jan")
+        assert bee.ask(MODULE, bee.message(RESOURCE, Verb.CALL, call, source=SOURCE)).content_as(ApiResult).refusal
+        assert found[0]._changes.writes.writer is NO_WRITER
 
 
 def test_who_wrote_what_and_no_value(cloud: Cloud) -> None:

@@ -95,6 +95,7 @@ class Upstream:
         self.sent: dict[tuple[str, str], list[str]] = {}
         self.passed: dict[tuple[str, str], list[str]] = {}
         self.hive = SimpleNamespace(
+            broadcast=self.broadcast,
             members=lambda group: [group],
             slot=lambda name: SimpleNamespace(inbox=SimpleNamespace(depth=lambda: self.depths[name])),
         )

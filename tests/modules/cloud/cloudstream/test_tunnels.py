@@ -136,7 +136,7 @@ def test_frames_of_unknown_types_and_streams_are_ignored(tunnels: Tunnels) -> No
     node.say(0, b"?", FrameType.CLOSE)
     node.say(stream.number, b"good")
     assert read(stream) == b"good"
-    assert node.link.has_room
+    assert node.link.admits()
     stream.close()
 
 
@@ -169,7 +169,7 @@ def test_a_client_that_does_not_read_holds_the_tunnel_and_loses_its_stream(
     """
     node = Node(tunnels)
     stopped, other = node.open(), node.open()
-    while node.link.has_room:
+    while node.link.admits():
         node.say(stopped.number, bytes(16 * 1024))
     failures = []
     for seconds in (0.0, PATIENCE * 1.5):
@@ -177,7 +177,7 @@ def test_a_client_that_does_not_read_holds_the_tunnel_and_loses_its_stream(
         tunnels.end_stalled()
         failures.append(stopped.failure)
     assert failures == ["", "the client reads too slowly"]
-    assert [node.link.has_room] == [True]
+    assert [node.link.admits()] == [True]
     node.say(other.number, b"good")
     assert read(other) == b"good"
     told = [each for each in node.sent() if each.kind == FrameType.REMOVE]
@@ -192,7 +192,7 @@ def test_frames_of_next_to_nothing_are_bounded_too(tunnels: Tunnels) -> None:
     node = Node(tunnels)
     stream = node.open()
     sent = 0
-    while node.link.has_room and sent < QUEUE_BYTES // 4:
+    while node.link.admits() and sent < QUEUE_BYTES // 4:
         node.say(stream.number, b"x")
         sent += 1
     assert len(read(stream)) == sent <= QUEUE_BYTES // 64
@@ -205,7 +205,7 @@ def test_frames_without_data_do_not_wait(tunnels: Tunnels) -> None:
     stream = node.open()
     node.say(stream.number, b"")
     assert select.select([stream], [], [], 0)[0] == []
-    assert node.link.has_room
+    assert node.link.admits()
     stream.close()
 
 
@@ -215,14 +215,14 @@ def test_a_client_that_reads_slowly_keeps_its_stream_when_it_disturbs_no_other(
     node = Node(tunnels)
     stream = node.open()
     for _ in range(10):
-        while node.link.has_room:
+        while node.link.admits():
             node.say(stream.number, bytes(16 * 1024))
         simulation.run_for(PATIENCE_ALONE * 0.9)
         tunnels.end_stalled()
         assert stream.receive(simulation.clock.monotonic())
     assert stream.failure == ""
     assert len(read(stream)) <= QUEUE_BYTES + 128 * 1024
-    assert node.link.has_room
+    assert node.link.admits()
     stream.close()
 
 
@@ -237,7 +237,7 @@ def test_a_client_that_reads_slowly_loses_its_stream_when_it_slows_down_others(
     for pause, ends in ((60.0, False), (0.1, True)):
         slow = node.open()
         for _ in range(6):
-            while node.link.has_room and not slow.failure:
+            while node.link.admits() and not slow.failure:
                 node.say(slow.number, bytes(16 * 1024))
             simulation.run_for(PATIENCE / 2)
             tunnels.end_stalled()
@@ -245,7 +245,7 @@ def test_a_client_that_reads_slowly_loses_its_stream_when_it_slows_down_others(
             simulation.run_for(pause)
         assert bool(slow.failure) is ends
         slow.close()
-    assert node.link.has_room
+    assert node.link.admits()
 
 
 def test_many_streams_that_nobody_reads_share_the_memory(tunnels: Tunnels) -> None:
@@ -280,7 +280,7 @@ def test_with_credit_a_client_that_stops_holds_up_nobody(tunnels: Tunnels, simul
     node.say(stopped.number, bytes(FIRST_CREDIT - FRAME_COST))
     simulation.run_for(3600.0)
     tunnels.end_stalled()
-    assert (stopped.failure, node.link.has_room, node.sent()) == ("", True, [])
+    assert (stopped.failure, node.link.admits(), node.sent()) == ("", True, [])
     node.say(other.number, b"good")
     assert read(other) == b"good"
     assert len(read(stopped)) == FIRST_CREDIT - FRAME_COST
@@ -322,7 +322,7 @@ def test_with_credit_what_was_granted_may_come_when_the_memory_is_full(
         node.say(stopped.number, bytes(32 * 1024))
     simulation.run_for(3600.0)
     tunnels.end_stalled()
-    assert (stopped.failure, node.link.has_room) == ("", True)
+    assert (stopped.failure, node.link.admits()) == ("", True)
     for each in (stopped, other):
         each.close()
 

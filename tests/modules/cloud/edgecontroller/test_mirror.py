@@ -209,7 +209,7 @@ def test_other_values_than_objects_change_nothing(body: bytes, caplog: pytest.Lo
     with caplog.at_level(logging.CRITICAL):
         mirror.observe(_MAP, ObservedObject("default", "settings", "u1", "6", body))
     assert mirror.drain_events() == []
-    assert mirror.revision_of(_KEY) == ("u1", "5")
+    assert mirror.revision_of(_KEY) == Revision("u1", "5")
 
 
 def test_another_object_of_the_name_ends_the_one_before() -> None:

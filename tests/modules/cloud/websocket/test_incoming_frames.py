@@ -35,7 +35,7 @@ def test_many_keepalives_leave_room_for_messages(connection: WebsocketConnection
         frames.keep(connection, KEEPALIVE, 10.0)
     assert delivered == [KEEPALIVE]
     connection.link.handled(len(KEEPALIVE))
-    assert connection.link.has_room
+    assert connection.link.admits()
     assert list(connection.unread) == [b"first", b"second"]
     assert connection.unread_bytes == len(b"firstsecond")
     frames.keep(connection, KEEPALIVE, 11.0)
@@ -86,29 +86,27 @@ def test_a_message_that_is_handled_before_the_server_waits_for_it_is_not_waited_
     """Nobody would wake the server."""
 
     class HandledBetween(WebsocketLink):
-        @property
-        def has_room(self) -> bool:
-            found = super().has_room
-            if not found:
+        def __setattr__(self, name: str, value: object) -> None:
+            if name == "is_held" and value:
                 self.handled(1)
-            return found
+            super().__setattr__(name, value)
 
     connection.link = HandledBetween(lambda _: None)
     for _ in range(_PASSED_FRAMES + 1):
-        connection.keep(b"x")
+        connection.unread.append(b"x")
     for _ in range(_PASSED_FRAMES):
         connection.pass_on()
-    assert connection.has_to_pass
+    assert connection.link.admits()
 
 
 def test_only_a_connection_that_waits_is_woken(connection: WebsocketConnection) -> None:
     woken: list[WebsocketLink] = []
     connection.link = WebsocketLink(woken.append)
     for _ in range(_PASSED_FRAMES + 1):
-        connection.keep(b"x")
+        connection.unread.append(b"x")
     for _ in range(_PASSED_FRAMES):
         connection.pass_on()
-    assert not connection.has_to_pass
+    assert not connection.link.admits()
     connection.link.handled(1)
     assert woken == [connection.link]
     connection.pass_on()

@@ -14,7 +14,7 @@ def passed(link: WebsocketLink, *sizes: int) -> None:
 
 def has_room(link: WebsocketLink) -> bool:
     """Whether cloudhub may be handed another message now."""
-    return link.has_room
+    return link.admits()
 
 
 def test_there_is_room_for_some_frames_and_some_bytes() -> None:
