@@ -99,6 +99,8 @@ class Module(Actor):
         self.__before_end: list[Callable[[], None]] = []
         """What is called before it."""
         self.__failure: BaseException | None = None
+        self.__owed: dict[int, Message] = {}
+        """By the identity of the header, which a message keeps when its content is dropped."""
 
     @cached_property
     def clock(self) -> Clock:
@@ -111,10 +113,19 @@ class Module(Actor):
         module stops. Override it for a group commit. If it raises, all these messages are tried again.
         """
 
-    @property
-    def tried_again(self) -> list[Message]:
-        """The messages that the next instance takes again, for `on_failure`. Their senders are answered then."""
-        return [delivery.message for delivery in self.__batch]
+    def owe(self, message: Message) -> None:
+        """Note that the sender of a message, in another process, waits for an answer. If this instance fails before
+        `settle`, and the next one does not take the message again, `give_up` answers it. The bus does the same for
+        requests.
+        """
+        self.__owed[id(message.header)] = message
+
+    def settle(self, message: Message) -> None:
+        """Note that a message is answered, or needs no answer."""
+        self.__owed.pop(id(message.header), None)
+
+    def give_up(self, message: Message) -> None:
+        """Answer a message that goes with a failed instance. Override it in a module that calls `owe`."""
 
     def is_batch_full(self) -> bool:
         """Return whether `on_batch_end` is to be called although more messages wait. It is called after each item of
@@ -244,6 +255,7 @@ class Module(Actor):
             self._actor_loop_setup()
             self._actor_loop_running()
             self.__inbox.put_back(self.__batch)
+            self.__leave_unanswered()
             self.__end()
             self.slot.finished()
             if self.__failure is not None:
@@ -280,6 +292,9 @@ class Module(Actor):
 
     def __handle(self, delivery: Delivery) -> None:
         hive = self.hive
+        header = delivery.message.header
+        if header.sync:
+            hive.pending_requests.take(header.msg_id, self.name)
         context = self.__context
         if not hive.taps:
             context.began = context.wall = NO_TURN
@@ -376,6 +391,21 @@ class Module(Actor):
             return True
         self.hive.dead_letter(self.name, delivery, DropReason.POISON, f"{type(error).__name__}: {error}")
         return False
+
+    def __leave_unanswered(self) -> None:
+        """Answer with an error what the next instance does not take again: its senders would wait for their time-out.
+        A stop ends requests only: what a process owes to another one, its link's end tells.
+        """
+        kept = [delivery.message.header for delivery in self.__batch]
+        if self.__failure is not None:
+            again = {*map(id, kept)}
+            for message in list(self.__owed.values()):
+                try:
+                    if id(message.header) not in again:
+                        self.give_up(message)
+                except FAILURES:
+                    _log.exception("give_up of %s failed", self)
+        self.hive.pending_requests.lose(self.name, {header.msg_id for header in kept})
 
     def __end(self) -> None:
         self.__timers.cancel_all()

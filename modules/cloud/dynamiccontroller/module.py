@@ -23,7 +23,6 @@ from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb as Command
 from modules.cloud.client.calls import DOCUMENT, MOST_WATCHES, UNWATCH, ApiCall, ApiResult, JsonObject
 from modules.cloud.messages import HANDLED, HANDLED_RESOURCE, origin_of
-from modules.cloud.open_messages import OpenMessages
 
 _log = logging.getLogger(__name__)
 
@@ -53,24 +52,18 @@ class DynamicController(Module):
     group: ClassVar[str] = Group.DYNAMICCONTROLLER
     side: ClassVar[Side] = Side.CLOUD
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._open = OpenMessages()
-
-    def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
-        """Answer the requests that go with this instance. But a list of watches is repeated by its node, which would
-        end the watches that an answer lacks or refuses.
+    def give_up(self, message: Message) -> None:
+        """Refuse a request, but not a list of watches: its node repeats it, and would end the watches that an answer
+        lacks or refuses.
         """
-        for message in self._open.lost(self.tried_again):
-            node, resource = origin_of(message)
-            if resource != WATCH_SYNC:
-                self._answer(message, node, _done(message.content_as(Application), _FAILED))
-        super().on_failure(exception_type, exception_value, traceback)
+        node, resource = origin_of(message)
+        if resource != WATCH_SYNC:
+            self._answer(message, node, _done(message.content_as(Application), _FAILED))
 
     @handles()
     def handle(self, message: Message) -> None:
         """Handle a request of a node's metaserver."""
-        self._open.take(message)
+        self.owe(message)
         node, resource = origin_of(message)
         if resource == WATCH_SYNC:
             self._replace_watches(message, node)
@@ -134,7 +127,7 @@ class DynamicController(Module):
         )
         self.send(ModuleName.CLOUDHUB, self.message(HANDLED_RESOURCE, HANDLED, {node: 1}))
         self.send(ModuleName.CLOUDHUB, answer)
-        self._open.close(request)
+        self.settle(request)
 
 
 def call_of(app: Application) -> ApiCall | str:

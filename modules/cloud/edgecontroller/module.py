@@ -4,7 +4,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from beehive.delivery import OverflowPolicy
 from beehive.handlers import handles
@@ -180,18 +180,14 @@ class EdgeController(Module):
         self.every(LOOK_PERIOD, self._kept.collect)
         poll_for_changes(self, self._database, self._poll_database)
 
-    def on_stop(self) -> None:
-        """Leave the database as it was after the last transaction."""
+    def on_end(self) -> None:
+        """Leave the database as it was after the last transaction; a restarted module loads it."""
         self._client.calls.stop()
         self._transactions.abandon()
 
-    def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
-        """Leave the database as it was after the last transaction; the restarted module loads it. Nodes whose messages
-        are not tried again are told.
-        """
-        self.on_stop()
-        self._upstream.give_up(self.tried_again)
-        super().on_failure(exception_type, exception_value, traceback)
+    def give_up(self, message: Message) -> None:
+        """Answer a message of a node with an error."""
+        self._upstream.give_up(message)
 
     def is_batch_full(self) -> bool:
         """Return whether the transaction has enough to write and to send."""
