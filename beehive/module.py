@@ -286,7 +286,7 @@ class Module(Actor):
                     self.__handle_other(item)
                 ends = (self.__batch or self.__ends_turn) and (inbox.empty() or self.__is_long_batch())
                 if ends or (is_full is not None and is_full()):
-                    self.__end_batch()
+                    self.end_batch()
             except FAILURES as error:
                 self.__fail(error, item)
 
@@ -355,7 +355,10 @@ class Module(Actor):
             TimerRun(now, self.name, name, timer.seconds, not timer.once, now - begin, span, cause, trace)
         )
 
-    def __end_batch(self) -> None:
+    def end_batch(self) -> None:
+        """Call `on_batch_end` now, with the messages that were handled before: they are not tried again later, as a
+        commit has their effects.
+        """
         self.__ending_batch = True
         self.__ends_turn = False
         before, self.__before_end = self.__before_end, []
@@ -373,14 +376,14 @@ class Module(Actor):
 
     def _stop(self) -> None:
         if self.__batch or self.__ends_turn:
-            self.__end_batch()
+            self.end_batch()
         super()._stop()
 
     def __fail(self, error: BaseException, item: Any = None) -> None:
-        self.__failure = error
+        self.__failure, batch = error, self.__batch
         if self.__ending_batch:
-            self.__batch = [delivery for delivery in self.__batch if self.__may_try_again(delivery, error)]
-        elif isinstance(item, Delivery) and self.__may_try_again(item, error):
+            self.__batch = [delivery for delivery in batch if self.__may_try_again(delivery, error)]
+        if isinstance(item, Delivery) and item not in batch and self.__may_try_again(item, error):
             self.__batch.append(item)
         self._actor_leave(error)
 

@@ -109,12 +109,6 @@ class Previews:
         self._enqueue(_Waiting(message, call_in(message)))
         self._start()
 
-    def end(self) -> list[Message]:
-        """Return the requests that are not carried out yet, and forget them."""
-        left = [each.message for queue in self._waiting.values() for each in queue]
-        self._waiting.clear()
-        return left if self._under_way is None else [self._under_way.message, *left]
-
     def _is_large(self, call: ApiCall) -> bool:
         if call.verb not in _VERBS or call.subresource not in _SUBRESOURCES:
             return False

@@ -197,7 +197,9 @@ class EdgeController(Module):
         """Commit the changes of the batch, send the messages that follow from them, and report the handled messages
         to cloudhub.
         """
-        self._commit()
+        self._transactions.commit()
+        self._client.devices.notify()
+        self._kubelet_ports.notify()
         self._handled.report()
 
     @handles_requests
@@ -320,7 +322,7 @@ class EdgeController(Module):
     def _poll_database(self) -> None:
         """Take over the claims of other cloudcores."""
         if self._transactions.adopt():
-            self._commit()
+            self.end_batch()
         else:
             self._transact(lambda: None)
 
@@ -408,13 +410,7 @@ class EdgeController(Module):
         self._transactions.begin()
         work()
         if not is_part:
-            self._commit()
-
-    def _commit(self) -> None:
-        """Commit the transaction, and pass its changes on."""
-        self._transactions.commit()
-        self._client.devices.notify()
-        self._kubelet_ports.notify()
+            self.end_batch()
 
     def _wait(self) -> None:
         if not self._client.is_ready:
@@ -446,7 +442,7 @@ class EdgeController(Module):
             self._waiting.popleft()()
             if self.clock.monotonic() >= ends_at or self.is_batch_full():
                 break
-        self.on_batch_end()
+        self.end_batch()
         if self._waiting and self._client.is_ready:
             self.call_soon(self._do_waiting)
 
