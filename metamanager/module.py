@@ -147,6 +147,10 @@ class MetaManager(Module):
             self._batch.lose(for_good=True)
         self._closing.close()
 
+    def give_up(self, message: Message) -> None:
+        """Answer an operation of a volume, which edged may carry out."""
+        self.deliver(replies.refusal(message, "metamanager has failed; whether it was done is not known", self.clock))
+
     def on_batch_end(self) -> None:
         """Commit the batch."""
         self._batch.flush()
