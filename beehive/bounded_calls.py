@@ -30,7 +30,7 @@ class BoundedCalls:
         """Call a function now or soon; return False if too many wait already.
 
         Args:
-            work: may block; must not raise, and must not touch the module's state.
+            work: may block; must not touch the module's state. Its exception is the module's failure.
             then: called with its result on the module's thread.
         """
         if self._running < self._parallel:
@@ -46,9 +46,11 @@ class BoundedCalls:
 
         def run() -> None:
             try:
-                self._module.call_soon(partial(then, work()))
-            finally:
-                self._module.call_soon(self._ended)
+                end = partial(then, work())
+            except Exception as error:  # noqa: BLE001 - of any kind
+                end = partial(_fail, error)
+            self._module.call_soon(end)
+            self._module.call_soon(self._ended)
 
         self._module.runtime.call(run, name=f"{self._module.name}/call")
 
@@ -56,3 +58,7 @@ class BoundedCalls:
         self._running -= 1
         if self._waiting:
             self._begin(*self._waiting.popleft())
+
+
+def _fail(error: Exception) -> None:
+    raise error

@@ -10,6 +10,7 @@ BeehiveError
 ├── InboxFullError          no room in an inbox within the deadline
 └── RequestError            a request that got no usable answer
     ├── RequestTimeoutError     nobody answered before the deadline
+    ├── RequestLostError        the module that had it has failed or stopped
     └── UndeliverableError      the request itself could not be delivered
 
 Each carries the attempt, its object, a hint for the reader, and whether a retry may succeed.
@@ -82,6 +83,13 @@ class RequestTimeoutError(RequestError):
     def __init__(self, on: str, seconds: float) -> None:
         hint = "see the dead letters and the queue depth of the destination"
         super().__init__(f"no answer within {seconds:g} s", on, hint, retryable=True)
+
+
+class RequestLostError(RequestError):
+    """The module that handled a request has failed or stopped before its answer."""
+
+    def __init__(self, attempt: str, on: str) -> None:
+        super().__init__(attempt, on, "whether it was carried out is not known", retryable=True)
 
 
 class UndeliverableError(RequestError):

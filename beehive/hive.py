@@ -220,8 +220,8 @@ class Hive(Observed):
         message = delivery.message
         self.dead_letters.add(DeadLetter(self.clock.now(), module, message, reason, detail[:_DETAIL]))
         self.report(module, delivery, Outcome.DEAD, reason)
-        if delivery.mode is DeliveryMode.REQUEST:
-            self.pending_requests.cancel(message.id, undeliverable(module, message, reason))
+        if message.header.sync:
+            self.pending_requests.cancel(message.id, undeliverable(module, message, reason), module)
         level = logging.DEBUG if self._stopping and reason is DropReason.STOPPED else logging.WARNING
         route = message.route
         _log.log(level, "dead letter for %s: %s: %s %s %s %s", clipped(module), reason, clipped(route.operation),

@@ -99,6 +99,8 @@ class Module(Actor):
         self.__before_end: list[Callable[[], None]] = []
         """What is called before it."""
         self.__failure: BaseException | None = None
+        self.__owed: dict[int, Message] = {}
+        """By the identity of the header, which a message keeps when its content is dropped."""
 
     @cached_property
     def clock(self) -> Clock:
@@ -111,10 +113,20 @@ class Module(Actor):
         module stops. Override it for a group commit. If it raises, all these messages are tried again.
         """
 
-    @property
-    def tried_again(self) -> list[Message]:
-        """The messages that the next instance takes again, for `on_failure`. Their senders are answered then."""
-        return [delivery.message for delivery in self.__batch]
+    def owe(self, message: Message) -> None:
+        """Note that the sender of a message, in another process, waits for an answer. If this instance fails before
+        `settle`, and the next one does not take the message again, `give_up` answers it. The bus does the same for
+        requests.
+        """
+        self.__owed[id(message.header)] = message
+
+    def settle(self, *messages: Message) -> None:
+        """Note that messages are answered, or need no answer."""
+        for message in messages:
+            self.__owed.pop(id(message.header), None)
+
+    def give_up(self, message: Message) -> None:
+        """Answer a message that goes with a failed instance. Override it in a module that calls `owe`."""
 
     def is_batch_full(self) -> bool:
         """Return whether `on_batch_end` is to be called although more messages wait. It is called after each item of
@@ -244,6 +256,7 @@ class Module(Actor):
             self._actor_loop_setup()
             self._actor_loop_running()
             self.__inbox.put_back(self.__batch)
+            self.__leave_unanswered()
             self.__end()
             self.slot.finished()
             if self.__failure is not None:
@@ -275,12 +288,15 @@ class Module(Actor):
                     self.__handle_other(item)
                 ends = (self.__batch or self.__ends_turn) and (inbox.empty() or self.__is_long_batch())
                 if ends or (is_full is not None and is_full()):
-                    self.__end_batch()
+                    self.end_batch()
             except FAILURES as error:
                 self.__fail(error, item)
 
     def __handle(self, delivery: Delivery) -> None:
         hive = self.hive
+        header = delivery.message.header
+        if header.sync:
+            hive.pending_requests.take(header.msg_id, self.name)
         context = self.__context
         if not hive.taps:
             context.began = context.wall = NO_TURN
@@ -341,7 +357,10 @@ class Module(Actor):
             TimerRun(now, self.name, name, timer.seconds, not timer.once, now - begin, span, cause, trace)
         )
 
-    def __end_batch(self) -> None:
+    def end_batch(self) -> None:
+        """Call `on_batch_end` now, with the messages that were handled before: they are not tried again later, as a
+        commit has their effects.
+        """
         self.__ending_batch = True
         self.__ends_turn = False
         before, self.__before_end = self.__before_end, []
@@ -359,14 +378,14 @@ class Module(Actor):
 
     def _stop(self) -> None:
         if self.__batch or self.__ends_turn:
-            self.__end_batch()
+            self.end_batch()
         super()._stop()
 
     def __fail(self, error: BaseException, item: Any = None) -> None:
-        self.__failure = error
+        self.__failure, batch = error, self.__batch
         if self.__ending_batch:
-            self.__batch = [delivery for delivery in self.__batch if self.__may_try_again(delivery, error)]
-        elif isinstance(item, Delivery) and self.__may_try_again(item, error):
+            self.__batch = [delivery for delivery in batch if self.__may_try_again(delivery, error)]
+        if isinstance(item, Delivery) and item not in batch and self.__may_try_again(item, error):
             self.__batch.append(item)
         self._actor_leave(error)
 
@@ -377,6 +396,21 @@ class Module(Actor):
             return True
         self.hive.dead_letter(self.name, delivery, DropReason.POISON, f"{type(error).__name__}: {error}")
         return False
+
+    def __leave_unanswered(self) -> None:
+        """Answer with an error what the next instance does not take again: its senders would wait for their time-out.
+        A stop ends requests only: what a process owes to another one, its link's end tells.
+        """
+        kept = [delivery.message.header for delivery in self.__batch]
+        if self.__failure is not None:
+            again = {*map(id, kept)}
+            for message in list(self.__owed.values()):
+                try:
+                    if id(message.header) not in again:
+                        self.give_up(message)
+                except FAILURES:
+                    _log.exception("give_up of %s failed", self)
+        self.hive.pending_requests.lose(self.name, {header.msg_id for header in kept})
 
     def __end(self) -> None:
         self.__timers.cancel_all()

@@ -2,14 +2,14 @@
 
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from beehive.clock import Clock, Timer
 from beehive.delivery import DropReason
-from beehive.errors import BeehiveError, RequestError, RequestTimeoutError, UndeliverableError
+from beehive.errors import BeehiveError, RequestError, RequestLostError, RequestTimeoutError, UndeliverableError
 from beehive.message import Message
 from beehive.trace_context import current_context
 
@@ -32,6 +32,8 @@ class _OpenRequest(msgspec.Struct, eq=False):
     """Modules that may answer; empty: any."""
     resource: str = ""
     """Resource of the request."""
+    taken_by: str = ""
+    """The module that handles it; empty while it waits for one."""
 
 
 class PendingRequests:
@@ -111,12 +113,33 @@ class PendingRequests:
         """Let other modules answer an open request too, if the request went to `by`."""
         request = self._open.get(key)
         if request is not None and by in request.asked:
-            request.asked = request.asked.union(to)
+            request.asked, request.taken_by = request.asked.union(to), ""
 
-    def cancel(self, key: str, error: BeehiveError) -> None:
-        """End a request with an error."""
+    def take(self, key: str, by: str) -> None:
+        """Note that a module which was asked handles a request."""
         request = self._open.get(key)
-        if request is not None:
+        if request is not None and by in request.asked:
+            request.taken_by = by
+
+    def lose(self, by: str, tried_again: Set[str]) -> None:
+        """End the requests that an instance of a module has taken, with a `RequestLostError`: it answers no more.
+
+        Args:
+            by: the module.
+            tried_again: those that its next instance takes again.
+        """
+        for key, request in list(self._open.items()):
+            if request.taken_by != by:
+                continue
+            request.taken_by = ""
+            if key not in tried_again:
+                lost = RequestLostError(f"{by} has ended before its answer", f"{request.resource} {key}")
+                self._finish(key, request, lost, DropReason.LATE_ANSWER)
+
+    def cancel(self, key: str, error: BeehiveError, by: str | None = None) -> None:
+        """End a request with an error, unless it is not `by` that may answer it."""
+        request = self._open.get(key)
+        if request is not None and (by is None or by in request.asked):
             self._finish(key, request, error, DropReason.LATE_ANSWER)
 
     def _finish(

@@ -110,7 +110,6 @@ class MetaManager(Module):
         self._closing.callback(self._batch.flush)
         self._local_query = LocalQuery(self._store, self.clock)
         self._remote_query = RemoteQuery(self, self._settings.remote_query_timeout, self._answered)
-        self._closing.callback(self._remote_query.cancel_all)
         self._steps = Steps(
             self,
             self._local_query,
@@ -136,7 +135,7 @@ class MetaManager(Module):
         self._events = EventStore(self._store, ResourceType.EVENT, EVENTS_KEPT)
 
     def on_stop(self) -> None:
-        """Refuse the open queries, commit, send the replies, close the database."""
+        """Commit, send the replies, close the database."""
         self._closing.close()
 
     def on_failure(self, *error: object) -> None:
@@ -147,6 +146,10 @@ class MetaManager(Module):
         if any(isinstance(each, StoreDamagedError) for each in error):
             self._batch.lose(for_good=True)
         self._closing.close()
+
+    def give_up(self, message: Message) -> None:
+        """Answer an operation of a volume, which edged may carry out."""
+        self.deliver(replies.refusal(message, "metamanager has failed; whether it was done is not known", self.clock))
 
     def on_batch_end(self) -> None:
         """Commit the batch."""

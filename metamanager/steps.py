@@ -131,8 +131,10 @@ class Steps:
             else:
                 text = str(result) if isinstance(result, BeehiveError) else result.content_bytes().decode()
                 answer = replies.refusal(message, text, self._clock)
+            self._module.settle(message)
             self._changes.add_change(Outcome([answer]))
 
+        self._module.owe(message)
         self._module.request(ModuleName.EDGED, message, VOLUME_SECONDS, done)
         return []
 

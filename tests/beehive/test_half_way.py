@@ -42,7 +42,8 @@ class _AtOnce:
         self.turns.append(turn)
 
 
-def test_a_call_that_raises_leaves_its_place_to_the_next() -> None:
+def test_a_call_that_raises_is_the_module_s_failure_and_leaves_its_place() -> None:
+    """So whoever waits for the result is answered; the next call has the place."""
     module, results = _AtOnce(), list[int]()
     calls = BoundedCalls(cast("Module", module), 1, 1)
 
@@ -51,6 +52,8 @@ def test_a_call_that_raises_leaves_its_place_to_the_next() -> None:
 
     assert calls.submit(fails, results.append)
     assert calls.submit(lambda: 5, results.append)
+    with pytest.raises(PlannedError):
+        module.turns.popleft()()
     while module.turns:
         module.turns.popleft()()
     assert results == [5]

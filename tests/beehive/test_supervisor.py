@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from beehive import Actor, DropReason, Hive, Message, Module, ResourceType, State, handles
 from beehive.backoff import Backoff
-from beehive.errors import UndeliverableError
+from beehive.errors import RequestLostError, UndeliverableError
 from beehive.supervisor import FIRST_DELAY, GOOD_RUN, LONGEST_DELAY
 from beehive.testing import Harness
 from tests.beehive.beds import Bed, Log
@@ -116,22 +116,114 @@ def test_a_poison_message_ends_in_the_dead_letters(log: Log) -> None:
             future.get()
 
 
-def test_a_failed_module_knows_which_messages_are_tried_again(log: Log) -> None:
-    """When it has failed on one for the last time, it can answer the sender: nobody else does."""
+class Owing(Module):
+    """Answers no message by itself; fails at `poison`, and at the message that the log asks for."""
 
-    class Telling(Fragile):
-        attempts = 2
+    name = "owing"
+    group = "owing"
+    attempts = 2
 
-        def on_failure(self, *_: object) -> None:
-            log([message.content for message in self.tried_again])
+    def __init__(self, log: Log) -> None:
+        super().__init__()
+        self.log = log
+
+    @handles(ResourceType.POD)
+    def pod(self, message: Message) -> None:
+        if message.header.sync:
+            return
+        self.owe(message)
+        if message.content == "settled":
+            self.settle(message)
+        if message.content == "poison":
+            raise ValueError("cannot take it")
+
+    @handles(ResourceType.SECRET)
+    def delegated(self, message: Message) -> None:
+        self.delegate(message, "steady")
+        self.send("steady", message)
+
+    def give_up(self, message: Message) -> None:
+        self.log(message.content)
+        if message.content == "bad":
+            raise ValueError("cannot answer it")
+
+
+def test_a_failed_module_gives_up_the_messages_that_are_not_tried_again(log: Log) -> None:
+    """Each once, although one cannot be answered; one that it fails on, after the last try."""
+    with Harness() as bee:
+        bee.expect_failures()
+        bee.add(Owing, log)
+        bee.start()
+        for content in ("bad", "open", "settled", "poison"):
+            bee.send("owing", bee.message("default/pod/a", "insert", content))
+        assert log.entries == ["bad", "open"]
+        bee.run_for(200)
+        assert log.entries == ["bad", "open", "poison"]
+        bee.send("owing", bee.message("default/pod/a", "insert", "stopped"))
+    assert log.entries == ["bad", "open", "poison"], "what a process owes to another one, its link's end tells"
+
+
+def test_a_request_to_a_module_that_fails_or_stops_ends_at_once(log: Log) -> None:
+    """But not one that waits in its inbox, is tried again, or has been passed on: another may still answer it."""
+
+    class Silent(Steady):
+        @handles(ResourceType.SECRET)
+        def secret(self, _: Message) -> None:
+            pass
 
     with Harness() as bee:
         bee.expect_failures()
-        bee.add(Telling, log)
+        bee.add(Owing, log)
+        bee.add(Silent, log)
         bee.start()
-        bee.send("fragile", bee.message("default/pod/a", "insert", "poison"))
+        asked, passed = (bee.future("owing", bee.message(f"default/{kind}/a", "q"), 3600) for kind in ("pod", "secret"))
+        bee.hive.send("owing", bee.message("default/pod/a", "insert", "poison"))
+        behind = bee.future("owing", bee.message("default/pod/a", "q"), 3600)
+        bee.settle()
+        with pytest.raises(RequestLostError, match="owing has ended before its answer"):
+            asked.get()
         bee.run_for(200)
-    assert log.entries == ["start", "poison", ["poison"], "start", "poison", [], "start"]
+        assert not behind.settled
+        assert not passed.settled
+        bee.hive.stop()
+        bee.settle()
+        with pytest.raises(RequestLostError, match="owing"):
+            behind.get()
+        with pytest.raises(RequestLostError, match="steady"):
+            passed.get()
+
+
+def test_a_request_that_is_tried_again_is_answered_by_the_next_instance(log: Log) -> None:
+    """Also when that fails at its start before."""
+
+    class Hesitating(Fragile):
+        def on_start(self) -> None:
+            super().on_start()
+            if self.log.entries.count("start") == 2:
+                raise ValueError("cannot start yet")
+
+        @handles(ResourceType.NODE)
+        def node(self, message: Message) -> None:
+            self.once(message)
+            self.reply(message, "at last")
+
+    with Harness() as bee:
+        bee.expect_failures()
+        bee.add(Hesitating, log)
+        bee.start()
+        answer = bee.future("fragile", bee.message("default/node/a", "q", 1), 3600)
+        bee.run_for(200)
+        assert answer.get().content == "at last"
+
+
+def test_a_request_that_was_passed_on_and_finds_no_room_ends_at_once(log: Log) -> None:
+    """As one that finds none where it was sent: its sender waits for the answer of either."""
+    with Harness() as bee:
+        bee.add(Owing, log)
+        bee.add(Steady, log)
+        bee.start()
+        with pytest.raises(UndeliverableError, match="steady"):
+            bee.ask("owing", bee.message("default/secret/a", "q"), 3600)
 
 
 def test_a_module_may_have_its_own_number_of_tries(log: Log) -> None:

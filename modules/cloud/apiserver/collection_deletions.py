@@ -65,12 +65,6 @@ class CollectionDeletions:
             self._module.call_soon(self._resume)
         return True
 
-    def end(self) -> list[Message]:
-        """Return the requests that are under way, and forget them."""
-        left = [each.message for each in self._under_way]
-        self._under_way.clear()
-        return left
-
     def _resume(self) -> None:
         if self._under_way:
             first = self._under_way.popleft()

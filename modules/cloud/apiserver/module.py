@@ -133,8 +133,6 @@ class ApiServer(Module):
         """
         self._transactions.abandon()
         self._subscriptions.end_all()
-        for message in (*self._previews.end(), *self._deletions.end()):
-            self.reply(message, failure(HTTPStatus.SERVICE_UNAVAILABLE, "the API server has stopped"))
 
     def on_batch_end(self) -> None:
         """Commit the changes of the batch, and send the replies."""

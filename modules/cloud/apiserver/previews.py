@@ -116,12 +116,6 @@ class Previews:
         self._enqueue(_Waiting(message, call_in(message)))
         self._start()
 
-    def end(self) -> list[Message]:
-        """Return the requests that are not carried out yet, and forget them."""
-        left = [each.message for queue in self._waiting.values() for each in queue]
-        self._waiting.clear()
-        return left if self._under_way is None else [self._under_way.message, *left]
-
     def _live(self, call: ApiCall) -> JsonObject | None:
         """Return the stored object that a request names; None if there is none."""
         key = self._key_of(call)

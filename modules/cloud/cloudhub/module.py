@@ -218,6 +218,8 @@ class CloudHub(Module):
                 self._acknowledged(node, object_version_of(message))
             elif offer in (OfferResult.NO_VERSION, OfferResult.NO_ROOM):
                 self._drop(offer.value, message)
+                if offer is OfferResult.NO_ROOM:
+                    self._refuse_answer(node, message)
         answered = message.header.parent_msg_id
         if answered and message.route.source == ModuleName.EDGECONTROLLER:  # which reports the others as handled
             for passing in self._upstream.answered(node, answered, self.clock.monotonic()):
@@ -369,6 +371,16 @@ class CloudHub(Module):
         if wants_answer(message):
             error = message.error(self.clock, text, source=self.name, group=Group.RESOURCE)
             self._write(node, error.with_route(resource=f"node/{node}/{message.route.resource[:_LONGEST_ECHO]}"))
+
+    def _refuse_answer(self, node: str, answer: Message) -> None:
+        """Answer a request of a node with an error in the place of an answer that is dropped. It needs no place among
+        what the node acknowledges; a node that does not read is disconnected by its link.
+        """
+        error = self.message(
+            answer.route.resource, Operation.ERROR, f"cloudhub: {OfferResult.NO_ROOM.value}; ask again later",
+            group=Group.RESOURCE, parent_id=answer.parent_id,
+        )  # fmt: skip
+        self._write(node, error)
 
     def _answer_ca(self, node: str, message: Message) -> None:
         answer = message.reply(self.clock, self._settings.ca_pem, source=self.name)

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from http import HTTPStatus
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from beehive.errors import BeehiveError
 from beehive.handlers import handles
@@ -30,7 +30,6 @@ from modules.cloud.devicecontroller.validity import conditions_of
 from modules.cloud.devices import API_VERSION, DEVICE, DEVICE_MODEL
 from modules.cloud.messages import HANDLED, HANDLED_RESOURCE, ConnectEvent, origin_of
 from modules.cloud.object_writes import JOURNAL
-from modules.cloud.open_messages import OpenMessages
 from modules.cloud.refusals import Refusals
 from modules.cloud.storage.object_storage import EventType
 from modules.cloud.storage.watch_history import ObjectChanged, ObjectChanges, WatchQuery, WatchStart
@@ -164,7 +163,6 @@ class DeviceController(Module):
         """The connected nodes, with the ids of their connections."""
         self._waiting: list[Message] = []
         """Reports that have come before the Devices were known."""
-        self._open = OpenMessages()
         sizes = StatusSizes(self._known)
         self._writer = StatusWriter(self, self._status, self._known, sizes, self._answer, self._keep)
         self._review = StatusReview(self, self._status, self._known, sizes, self._refresh)
@@ -179,11 +177,9 @@ class DeviceController(Module):
         self._loading.start()
         self.every(_LOOK, self._check_restarts)
 
-    def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
-        """Answer the messages that go with this instance: they come again later."""
-        for message in self._open.lost(self.tried_again):
-            self._answer(message, HTTPStatus.TOO_MANY_REQUESTS, "devicecontroller has failed")
-        super().on_failure(exception_type, exception_value, traceback)
+    def give_up(self, message: Message) -> None:
+        """Have a message come again later."""
+        self._answer(message, HTTPStatus.TOO_MANY_REQUESTS, "devicecontroller has failed")
 
     @handles(None, Verb.CHANGED, source=ModuleName.EDGECONTROLLER)
     def on_changes(self, message: Message) -> None:
@@ -214,7 +210,7 @@ class DeviceController(Module):
     @handles()
     def handle(self, message: Message) -> None:
         """Handle a message of a node's devicetwin."""
-        self._open.take(message)
+        self.owe(message)
         node, rest = origin_of(message)
         if not self._is_loaded and not self._loading.are_absent and len(self._waiting) < _MOST_WAITING:
             self._waiting.append(message)
@@ -260,7 +256,7 @@ class DeviceController(Module):
         node, _ = origin_of(message)
         reply = message.reply(self.clock, wire.answer(code, reason, later), source=self.name)
         self.send(ModuleName.CLOUDHUB, reply.with_route(group=Group.TWIN, resource=f"node/{node}/twin"))
-        self._open.close(message)
+        self.settle(message)
 
     def _send_down(self, node: str, resource: str, content: JsonObject) -> None:
         message = self.message(f"node/{node}/{resource}", Operation.UPDATE, content, group=Group.TWIN)

@@ -2,6 +2,7 @@
 
 import logging
 import re
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
@@ -21,9 +22,9 @@ from modules.apimachinery.application import NAMES_ONLY, Application, PatchInfo,
 from modules.apimachinery.limits import NODE_LIMIT, NODE_VALUES, is_too_large
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb as Command
+from modules.cloud.client.call_requests import failure
 from modules.cloud.client.calls import DOCUMENT, MOST_WATCHES, UNWATCH, ApiCall, ApiResult, JsonObject
 from modules.cloud.messages import HANDLED, HANDLED_RESOURCE, origin_of
-from modules.cloud.open_messages import OpenMessages
 
 _log = logging.getLogger(__name__)
 
@@ -38,6 +39,9 @@ _DOCUMENT: Final = re.compile(
 
 WATCH_SYNC = "watchapp/sync"
 """Resource of a node's list of watches."""
+_MOST_CALLS: Final = 256
+"""Calls of one node that wait for edgecontroller: several lists with all its watches."""
+_BUSY: Final = failure(HTTPStatus.TOO_MANY_REQUESTS, "too many requests of the node are under way: ask again later")
 _UNREADABLE: Final = Application(key="", verb="")
 _FAILED: Final = BeehiveError("dynamiccontroller has failed", hint="ask again")
 
@@ -55,22 +59,21 @@ class DynamicController(Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self._open = OpenMessages()
+        self._under_way: Counter[str] = Counter()
+        """Calls that wait for edgecontroller, by node."""
 
-    def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
-        """Answer the requests that go with this instance. But a list of watches is repeated by its node, which would
-        end the watches that an answer lacks or refuses.
+    def give_up(self, message: Message) -> None:
+        """Refuse a request, but not a list of watches: its node repeats it, and would end the watches that an answer
+        lacks or refuses.
         """
-        for message in self._open.lost(self.tried_again):
-            node, resource = origin_of(message)
-            if resource != WATCH_SYNC:
-                self._answer(message, node, _done(message.content_as(Application), _FAILED))
-        super().on_failure(exception_type, exception_value, traceback)
+        node, resource = origin_of(message)
+        if resource != WATCH_SYNC:
+            self._answer(message, node, _done(message.content_as(Application), _FAILED))
 
     @handles()
     def handle(self, message: Message) -> None:
         """Handle a request of a node's metaserver."""
-        self._open.take(message)
+        self.owe(message)
         node, resource = origin_of(message)
         if resource == WATCH_SYNC:
             self._replace_watches(message, node)
@@ -91,18 +94,37 @@ class DynamicController(Module):
         names_only = call.verb == Verb.LIST and bool(call.options.pop(NAMES_ONLY, False))
         self._call(node, call, lambda answer: self._answer(message, node, _done(app, answer, names_only=names_only)))
 
-    def _call(self, node: str, call: ApiCall, then: Callable[[Message | BeehiveError], None]) -> None:
+    def _call(self, node: str, call: ApiCall, then: Callable[[ApiResult | BeehiveError], None]) -> None:
+        if self._under_way[node] >= _MOST_CALLS:
+            then(_BUSY)
+            return
+
+        def answered(answer: Message | BeehiveError) -> None:
+            self._under_way[node] -= 1
+            if not self._under_way[node]:
+                del self._under_way[node]
+            then(answer.content_as(ApiResult) if isinstance(answer, Message) else answer)
+
+        self._under_way[node] += 1
         request = self.message(api_messages.RESOURCE, Command.CALL, msgspec.structs.replace(call, node=node))
-        self.request(ModuleName.EDGECONTROLLER, request, SECONDS, then)
+        self.request(ModuleName.EDGECONTROLLER, request, SECONDS, answered)
 
     def _replace_watches(self, message: Message, node: str) -> None:
-        """Replace the watches of a node by those in its message, and answers with the failed ones."""
+        """Replace the watches of a node by those in its message, and answers with the failed ones. A list that is not
+        taken changes nothing; the answer is a text, as the node takes the watches that an answer lacks for successful.
+        """
         try:
             is_large = is_too_large(message.content_raw(), NODE_VALUES)
             watches = {} if is_large else message.content_as(dict[str, Application])
+            fault = TooLargeError(NODE_LIMIT).message if is_large else ""
         except ContentError as error:
-            _log.warning("the watches of node %s cannot be read: %s", node, error)
-            watches = {}
+            watches, fault = {}, str(error)
+        if self._under_way[node] + len(watches) >= _MOST_CALLS:
+            fault = fault or f"they are too many, or too many requests of the node are under way: at most {_MOST_CALLS}"
+        if fault:
+            _log.warning("the watches of node %s are not taken: %s", node, fault)
+            self._answer(message, node, fault)
+            return
         failed: dict[str, Application] = {}
         waiting = set(watches)
 
@@ -113,7 +135,7 @@ class DynamicController(Module):
             if not waiting:
                 self._answer(message, node, failed)
 
-        def answered(name: str, app: Application, answer: Message | BeehiveError) -> None:
+        def answered(name: str, app: Application, answer: ApiResult | BeehiveError) -> None:
             handle(name, _done(app, answer))
 
         self._call(node, ApiCall(verb=UNWATCH, api_version="", plural=""), lambda _: None)
@@ -134,7 +156,7 @@ class DynamicController(Module):
         )
         self.send(ModuleName.CLOUDHUB, self.message(HANDLED_RESOURCE, HANDLED, {node: 1}))
         self.send(ModuleName.CLOUDHUB, answer)
-        self._open.close(request)
+        self.settle(request)
 
 
 def call_of(app: Application) -> ApiCall | str:
@@ -170,8 +192,8 @@ def call_of(app: Application) -> ApiCall | str:
     )
 
 
-def _done(app: Application, answer: Message | BeehiveError, *, names_only: bool = False) -> Application:
-    if not isinstance(answer, Message):
+def _done(app: Application, answer: ApiResult | BeehiveError, *, names_only: bool = False) -> Application:
+    if isinstance(answer, BeehiveError):
         silence = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -179,12 +201,11 @@ def _done(app: Application, answer: Message | BeehiveError, *, names_only: bool 
             "message": str(answer),
         }
         return msgspec.structs.replace(_rejected(app, str(answer)), error=StatusError(silence))
-    result = answer.content_as(ApiResult)
-    if result.refusal:
-        error = StatusError({"kind": "Status", "apiVersion": "v1", **result.refusal})
-        reason = str(result.refusal.get("message", ""))
+    if answer.refusal:
+        error = StatusError({"kind": "Status", "apiVersion": "v1", **answer.refusal})
+        reason = str(answer.refusal.get("message", ""))
         return msgspec.structs.replace(app, status=Progress.REJECTED, reason=reason, error=error)
-    found = _names_in(result.object) if names_only and result.object is not None else result.object
+    found = _names_in(answer.object) if names_only and answer.object is not None else answer.object
     body = None if found is None else msgspec.json.encode(found)
     return msgspec.structs.replace(app, status=Progress.APPROVED, resp_body=body)
 

@@ -1,13 +1,10 @@
 """Reports the handled messages that have no answer to cloudhub, which forwards few of a node's messages before that."""
 
-from collections.abc import Iterable
-
 from beehive.message import Message
 from beehive.module import Module
 from beehive.names import ModuleName
 from modules.cloud.durations import Durations
 from modules.cloud.messages import HANDLED, HANDLED_RESOURCE
-from modules.cloud.open_messages import OpenMessages
 
 
 class HandledMessages:
@@ -22,8 +19,7 @@ class HandledMessages:
         self._module = module
         self._durations = durations
         self._counts: dict[str, int] = {}
-        self._open = OpenMessages()
-        self.take = self._open.take
+        self.take = module.owe
         """Notes that the handling of a message begins."""
         self._done: list[Message] = []
         """Messages whose answers wait for the commit."""
@@ -42,12 +38,8 @@ class HandledMessages:
     def report(self) -> None:
         """Report the number of messages that were handled without an answer since the last call, after the commit."""
         if self._done:
-            self._open.close(*self._done)
+            self._module.settle(*self._done)
             self._done.clear()
         if self._counts:
             handled, self._counts = self._counts, {}
             self._module.send(ModuleName.CLOUDHUB, self._module.message(HANDLED_RESOURCE, HANDLED, handled))
-
-    def lost(self, tried_again: Iterable[Message]) -> list[Message]:
-        """Return the messages that go with the module (`OpenMessages`)."""
-        return self._open.lost(tried_again)

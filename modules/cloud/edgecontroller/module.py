@@ -4,7 +4,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from beehive.delivery import OverflowPolicy
 from beehive.handlers import handles
@@ -180,18 +180,14 @@ class EdgeController(Module):
         self.every(LOOK_PERIOD, self._kept.collect)
         poll_for_changes(self, self._database, self._poll_database)
 
-    def on_stop(self) -> None:
-        """Leave the database as it was after the last transaction."""
+    def on_end(self) -> None:
+        """Leave the database as it was after the last transaction; a restarted module loads it."""
         self._client.calls.stop()
         self._transactions.abandon()
 
-    def on_failure(self, exception_type: Any, exception_value: Any, traceback: Any) -> None:
-        """Leave the database as it was after the last transaction; the restarted module loads it. Nodes whose messages
-        are not tried again are told.
-        """
-        self.on_stop()
-        self._upstream.give_up(self.tried_again)
-        super().on_failure(exception_type, exception_value, traceback)
+    def give_up(self, message: Message) -> None:
+        """Answer a message of a node with an error."""
+        self._upstream.give_up(message)
 
     def is_batch_full(self) -> bool:
         """Return whether the transaction has enough to write and to send."""
@@ -201,7 +197,11 @@ class EdgeController(Module):
         """Commit the changes of the batch, send the messages that follow from them, and report the handled messages
         to cloudhub.
         """
-        self._commit()
+        self._transactions.commit()
+        if self._client.devices.noted:
+            self._client.devices.notify()
+        if self._kubelet_ports.noted:
+            self._kubelet_ports.notify()
         self._handled.report()
 
     @handles_requests
@@ -325,7 +325,7 @@ class EdgeController(Module):
     def _poll_database(self) -> None:
         """Take over the claims of other cloudcores."""
         if self._transactions.adopt():
-            self._commit()
+            self.end_batch()
         else:
             self._transact(lambda: None)
 
@@ -419,15 +419,7 @@ class EdgeController(Module):
         self._transactions.begin()
         work()
         if not is_part:
-            self._commit()
-
-    def _commit(self) -> None:
-        """Commit the transaction, and pass its changes on."""
-        self._transactions.commit()
-        if self._client.devices.noted:
-            self._client.devices.notify()
-        if self._kubelet_ports.noted:
-            self._kubelet_ports.notify()
+            self.end_batch()
 
     def _wait(self) -> None:
         if not self._client.is_ready:
@@ -459,7 +451,7 @@ class EdgeController(Module):
             self._waiting.popleft()()
             if self.clock.monotonic() >= ends_at or self.is_batch_full():
                 break
-        self.on_batch_end()
+        self.end_batch()
         if self._waiting and self._client.is_ready:
             self.call_soon(self._do_waiting)
 

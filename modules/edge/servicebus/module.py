@@ -117,12 +117,18 @@ class ServiceBus(Module):
         if server is not None:
             server.stop()
 
+    def give_up(self, message: Message) -> None:
+        """Answer a call that was under way."""
+        why = "servicebus has failed; whether the application was called is not known"
+        self._answer(message, refusal(HTTPStatus.BAD_GATEWAY, why))
+
     @handles(None, source=Source.ROUTER_SERVICEBUS)
     @handles(None, source=Source.ROUTER_REST)
     def call(self, message: Message) -> None:
         """Call an application, and send its response to the cloud. A method of a mapper is not called with a value that
         the device's model forbids.
         """
+        self.owe(message)
         try:
             call = call_of(message)
         except UncallableError as error:
@@ -216,6 +222,7 @@ class ServiceBus(Module):
     def _answer(self, request: Message, response: ForwardedResponse) -> None:
         fields = {"group": Group.USER, "parent_id": request.id}
         self.send(ModuleName.EDGEHUB, self.message("", Operation.UPLOAD, response, **fields))
+        self.settle(request)
 
     def _read_urls(self) -> None:
         rows: list[StoredUrls] = []

@@ -106,10 +106,20 @@ class TaskManager(Module):
     @handles(None, source=ModuleName.TASKMANAGER)
     def on_job(self, message: Message) -> None:
         """Begin a job, or refuse it."""
+        self.owe(message)
         if self._is_read:
             self._handle(message)
         elif len(self._early) < _MOST_EARLY:
             self._early.append(message)
+        else:
+            self.give_up(message)
+
+    def give_up(self, message: Message) -> None:
+        """Report that a job cannot begin: the cloud repeats it only when the node connects."""
+        self.settle(message)
+        address = JobAddress.read(message.route.resource)
+        if address is not None and address.node == self._settings.node:
+            self._report(address.resource, message.route.operation[:32], ActionEnd("the node cannot take jobs now"))
 
     @handles()
     def ignore(self, message: Message) -> None:
@@ -147,6 +157,7 @@ class TaskManager(Module):
                 self._send(route.resource, report)
         else:
             self._begin(address, message)
+        self.settle(message)
 
     def _is_under_way(self, message: Message) -> bool:
         """Return whether a job is the one under way. One with its name and another spec was made again since."""

@@ -10,7 +10,7 @@ from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named, uid_of
 from modules.cloud.client.calls import ApiCall, ApiResult, CallSender
 from modules.cloud.devices import DEVICE, DEVICE_MODEL
 from modules.cloud.edgecontroller.downstream_messages import SENT_BY_WATCH
-from modules.cloud.edgecontroller.mirror.ended_pods import EndedPods
+from modules.cloud.edgecontroller.mirror.recent_uids import RecentUids
 from modules.cloud.edgecontroller.mirror.reflectors import MIRRORED, Reflectors
 from modules.cloud.edgecontroller.state.newest_versions import NewestVersions
 from modules.cloud.edgecontroller.state.object_syncs import number_of
@@ -37,9 +37,9 @@ class Restores:
         self._reflectors = reflectors
         self._newest = newest
         self._clock = clock
-        self._doubted = EndedPods()
+        self._doubted = RecentUids()
         """The objects for which all was listed again."""
-        self._restored = EndedPods()
+        self._restored = RecentUids()
         """Those of them that were known when an epoch ended, because that had changed nothing."""
         self._listed_at = -math.inf
         """When all was listed again last, in monotonic seconds."""
@@ -68,7 +68,7 @@ class Restores:
             if not self._is_doubted(uid):
                 self._list_again(uid)
             elif uid in self._doubted and self._is_listed():
-                self._restored, self._doubted = self._doubted, EndedPods()
+                self._restored, self._doubted = self._doubted, RecentUids()
                 self._reflectors.was_restored()
 
         self._read(key, uid, answered)

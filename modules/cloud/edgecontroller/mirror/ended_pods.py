@@ -1,6 +1,5 @@
 """The pods that nodes have ended, until the watch of pods reports it, too."""
 
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -8,38 +7,11 @@ from modules.apimachinery.kinds import JsonObject, kind_named, uid_of, version_o
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.client.reflector.request_state import is_lower
 
-_MOST: Final = 10_000
-"""Pods that are remembered; a watch is behind by few."""
 _PODS: Final = kind_named("Pod")
 _NOT_FOUND: Final = 404
 _CONFLICT: Final = 409
 _OTHER_UID: Final = "UID in precondition"
 """kube-apiserver's text about a deletion when another object has the name (`storage.Preconditions.Check`)."""
-
-
-class EndedPods:
-    """Uids of pods that the API server has deleted for their nodes: a late watch may still report old states."""
-
-    def __init__(self) -> None:
-        self._uids: OrderedDict[str, None] = OrderedDict()
-
-    def __contains__(self, uid: str) -> bool:
-        """Return whether a pod is one of them."""
-        return uid in self._uids
-
-    def add(self, uid: str) -> None:
-        """Note the end of a pod."""
-        self._uids[uid] = None
-        if len(self._uids) > _MOST:
-            self._uids.popitem(last=False)
-
-    def observe(self, uid: str) -> None:
-        """Note that the watch has told the end of a pod."""
-        self._uids.pop(uid, None)
-
-    def forget(self) -> None:
-        """Forget all: the API server was restored, and may have them again."""
-        self._uids.clear()
 
 
 def ended_uid(call: ApiCall, result: ApiResult) -> str:

@@ -14,9 +14,9 @@ from modules.cloud.client.reflector.selection import Selection
 from modules.cloud.devices import DEVICE, DEVICE_MODEL, KEY_NAMES
 from modules.cloud.edgecontroller.downstream.controller import DownstreamController
 from modules.cloud.edgecontroller.downstream_messages import SENT_BY_WATCH, is_other
-from modules.cloud.edgecontroller.mirror.ended_pods import EndedPods
 from modules.cloud.edgecontroller.mirror.held_devices import HeldDevices
 from modules.cloud.edgecontroller.mirror.mirror import Mirror
+from modules.cloud.edgecontroller.mirror.recent_uids import RecentUids
 from modules.cloud.edgecontroller.state.epochs import Epochs
 from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.transactions import Transactions
@@ -71,7 +71,8 @@ class Reflectors:
         self._epochs = epochs
         self._all_listed = all_listed
         self._client: KubeClient | None = None
-        self._ended_pods = EndedPods()
+        self._ended_pods = RecentUids()
+        """Pods that the API server has deleted for their nodes: a late watch may still report old states."""
         self._held = HeldDevices(mirror, module, self._observe_device)
         self.missing = set(MIRRORED)
         """Kinds whose first list is not complete yet. No node is served without them."""
@@ -147,7 +148,7 @@ class Reflectors:
     def was_restored(self) -> None:
         """Take that the API server may have objects and versions from before: all is listed again, if it was before."""
         self._module.end_turn_soon()
-        self._ended_pods.forget()
+        self._ended_pods.clear()
         if not self.missing:
             self.went_back()
 
@@ -189,7 +190,7 @@ class Reflectors:
                 _log.warning("%s: the versions of the API server went back: it was restored", kind.plural)
                 self.was_restored()
             case Deleted():
-                self._ended_pods.observe(news.object.uid)
+                self._ended_pods.discard(news.object.uid)
                 key = ObjectKey(kind.key_name, news.object.namespace, news.object.name)
                 self._held.drop(key)
                 self._downstream.newest.observe(kind.key_name, news.object.resource_version)

@@ -228,13 +228,12 @@ class UpstreamController:
 
         self._handle(message, begin, refused)
 
-    def give_up(self, tried_again: Iterable[Message]) -> None:
-        """Answer the messages that go with the module with an error, without a commit: nothing is promised."""
+    def give_up(self, message: Message) -> None:
+        """Answer a message that goes with the module with an error, without a commit: nothing is promised."""
         error = RefusedError(failure(HTTPStatus.SERVICE_UNAVAILABLE, _LOST).refusal or {})
-        for message in self._handled.lost(tried_again):
-            for result in refusal_responses(message, error):
-                if isinstance(result, UpstreamResponse):
-                    self._sender.send_response(message, result, is_promise=False)
+        for result in refusal_responses(message, error):
+            if isinstance(result, UpstreamResponse):
+                self._sender.send_response(message, result, is_promise=False)
 
     def _send_results(self, message: Message, results: Iterable[UpstreamResult]) -> bool:
         """Send what follows from a message, and return whether it is answered."""

@@ -101,7 +101,7 @@ def test_messages_that_reach_no_node_are_counted_by_reason(cloud: Cloud, monkeyp
     link = cloud.connect()
     cloud.sends(version="")
     cloud.controller("node/n1/default/configmap/c", "response", {"metadata": {"uid": "u"}}, "7")
-    assert link.take() == []
+    assert [each.route.operation for each in link.take()] == ["error"]
     cloud.acknowledge(link, cloud.bee.message("default/pod/p", "insert"))
     cloud.says(link, cloud.bee.message("default/pod/p", "update", source="edgecontroller"))
     cloud.says(link, cloud.bee.message("a/topic", "upload", source="bus", group="user"))
@@ -114,6 +114,24 @@ def test_messages_that_reach_no_node_are_counted_by_reason(cloud: Cloud, monkeyp
         "an echo of the cloud's own": 1,
         "nobody here for: send to the router": 1,
     }
+
+
+def test_an_answer_for_which_there_is_no_room_is_an_error(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its node would wait until its time is over; it need not acknowledge that."""
+    monkeypatch.setattr(node_session, "WAITING", 0)
+    link = cloud.connect()
+    question = cloud.bee.message("node/n1/default/configmap/c", "query")
+    answer = question.reply(cloud.bee.clock, {"metadata": {"uid": "u"}}, source="edgecontroller")
+    cloud.bee.send(CloudHub.name, answer.with_header(resourceversion="7"))
+    (error,) = link.take()
+    assert (error.parent_id, error.route.operation, error.route.resource) == (
+        question.id,
+        "error",
+        "default/configmap/c",
+    )
+    assert error.content_as(str) == "cloudhub: too many answers wait for the node; ask again later"
+    cloud.bee.run_for(60.0)
+    assert link.take() == []
 
 
 def test_a_version_that_the_node_has_is_acknowledged_again_and_one_that_is_on_its_way_is_not(cloud: Cloud) -> None:

@@ -193,11 +193,44 @@ def test_a_refused_list_of_names_is_a_refusal(bee: Harness) -> None:
     assert (content["Status"], content["Reason"]) == ("Rejected", "no")
 
 
-@pytest.mark.parametrize("content", [{}, [1]])
-def test_a_node_without_watches_has_no_failed_watch(bee: Harness, content: Any) -> None:
+def test_a_node_without_watches_has_no_failed_watch(bee: Harness) -> None:
     asked = answering(bee, ApiResult())
-    assert content_of(ask(bee, content, "watchapp/sync")) == {}
+    assert content_of(ask(bee, {}, "watchapp/sync")) == {}
     assert [call.verb for call in asked] == ["unwatch"]
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ([1], "Expected `object`"),
+        ({"w": app(Verb="watch", Option=[0] * NODE_VALUES)}, NODE_LIMIT),
+        ({str(number): app(Verb="watch") for number in range(module._MOST_CALLS)}, "too many"),
+    ],
+    ids=["no list", "too large", "too many"],
+)
+def test_a_list_of_watches_that_is_not_taken_is_answered_with_the_reason(bee: Harness, content: Any, why: str) -> None:
+    """And changes nothing: the node takes watches that an answer lacks for successful, and ends what they do not
+    select.
+    """
+    asked = answering(bee, ApiResult())
+    answer = ask(bee, content, "watchapp/sync").content
+    assert isinstance(answer, str)
+    assert why in answer
+    assert asked == []
+
+
+def test_few_calls_of_a_node_wait_at_a_time(bee: Harness) -> None:
+    """Another one is refused; the next is taken after an answer, and another node does not notice."""
+    source, about = ModuleName.METASERVER, "node/n1/null"
+    for _ in range(module._MOST_CALLS):
+        bee.send(ModuleName.DYNAMICCONTROLLER, bee.message(about, "null", app(), source=source))
+    assert content_of(ask(bee, app()))["Error"]["ErrStatus"]["code"] == 429
+    assert "too many" in str(ask(bee, {"w": app(Verb="watch")}, "watchapp/sync").content)
+    bee.send(ModuleName.DYNAMICCONTROLLER, bee.message("node/n2/null", "null", app(), source=source))
+    assert len(bee.sent_to(ModuleName.EDGECONTROLLER)) == module._MOST_CALLS + 1
+    bee.run_for(module.SECONDS)
+    answering(bee, ApiResult(FOUND))
+    assert content_of(ask(bee, app()))["Status"] == "Approved"
 
 
 def test_more_watches_than_a_node_may_have_are_rejected(bee: Harness) -> None:

@@ -44,10 +44,12 @@ HELD: Final = ("pods", "nodes", "leases", "configmaps", "secrets", "events", "se
 _NO_ROOM: Final = DatabaseError("commit", "version 1", "the disk is full")
 
 
-def answers(bee: Harness, kind: str, operation: str, fails: Callable[[Database], None], *, held: bool) -> int:
+def answers(
+    bee: Harness, kind: str, operation: str, fails: Callable[[Database], None], *, held: bool, commits_between: bool
+) -> int:
     """The number of answers to a request, if calls of the database fail, and the API server is late.
 
-    In the batch of the request is an acknowledgement, for which there is a commit.
+    In the batch of the request is an acknowledgement, for which there is a commit, perhaps after another one.
     """
     bee.expect_failures(str(_NO_ROOM))
     core = ClusterController(bee)
@@ -62,6 +64,10 @@ def answers(bee: Harness, kind: str, operation: str, fails: Callable[[Database],
     content, source = CONTENTS.get((kind, operation)), "system:node:n1"
     request = bee.message(f"node/n1/{space}/{kind}/{name}", operation, content, source=source, group="meta")
     bee.hive.send(EdgeController.name, request)
+    if commits_between:
+        running: Any = bee.hive.slot(EdgeController.name).running
+        module = running.ref._actor_weakref()
+        module.call_soon(module._poll_database)
     core.acknowledged(uid, 1)
     bee.run_for(1.0)
     core.acknowledged(uid, 2)
@@ -71,9 +77,15 @@ def answers(bee: Harness, kind: str, operation: str, fails: Callable[[Database],
     return [each.parent_id for each in bee.sent_to("cloudhub")].count(request.id)
 
 
-@pytest.mark.parametrize("held", [False, True], ids=["", "the API server is late"])
+@pytest.mark.parametrize(
+    ("held", "commits_between"),
+    [(False, False), (True, False), (False, True)],
+    ids=["", "the API server is late", "a commit between"],
+)
 @pytest.mark.parametrize(("kind", "operation"), sorted(OBJECT_REQUESTS))
-def test_a_request_is_answered_once_whatever_fails(kind: str, operation: str, *, held: bool) -> None:
+def test_a_request_is_answered_once_whatever_fails(
+    kind: str, operation: str, *, held: bool, commits_between: bool
+) -> None:
     """A call of the database fails, for each of the next ones, or no commit passes for half a minute."""
     wanted = {0, 1} if (kind, operation) in UNANSWERED else {1}
 
@@ -94,7 +106,11 @@ def test_a_request_is_answered_once_whatever_fails(kind: str, operation: str, *,
     for at in range(1, 4):
         failing = Failing(at, _NO_ROOM)
         with Harness() as bee:
-            assert answers(bee, kind, operation, nth, held=held) in wanted, f"call {at} fails"
+            assert answers(bee, kind, operation, nth, held=held, commits_between=commits_between) in wanted, (
+                f"call {at} fails"
+            )
         assert failing.has_failed
     with Harness() as bee:
-        assert answers(bee, kind, operation, full, held=held) in wanted, "no commit passes"
+        assert answers(bee, kind, operation, full, held=held, commits_between=commits_between) in wanted, (
+            "no commit passes"
+        )

@@ -12,7 +12,8 @@ from modules.apimachinery.api_errors import ForbiddenError, InternalError, NotFo
 from modules.apimachinery.kinds import JsonObject
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.edgecontroller.downstream.responses import UpstreamResponse
-from modules.cloud.edgecontroller.mirror.ended_pods import EndedPods, ended_uid, missing_pods
+from modules.cloud.edgecontroller.mirror.ended_pods import ended_uid, missing_pods
+from modules.cloud.edgecontroller.mirror.recent_uids import RecentUids
 from modules.cloud.edgecontroller.missed_connections import MissedConnections
 from modules.cloud.edgecontroller.state.newest_versions import NewestVersions
 from modules.cloud.edgecontroller.upstream.handlers import refusal_responses
@@ -63,16 +64,16 @@ def test_a_refused_deletion_shows_whether_the_pod_was_there(code: int, message: 
     assert ended_uid(without, ApiResult(None, refusal)) == ""
 
 
-def test_the_last_ended_pods_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("modules.cloud.edgecontroller.mirror.ended_pods._MOST", 2)
-    ended = EndedPods()
+def test_the_newest_uids_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("modules.cloud.edgecontroller.mirror.recent_uids._MOST", 2)
+    ended = RecentUids()
     for uid in "abc":
         ended.add(uid)
     assert [uid for uid in "abc" if uid in ended] == ["b", "c"]
-    ended.observe("b")
-    ended.observe("never added")
+    ended.discard("b")
+    ended.discard("never added")
     assert [uid for uid in "abc" if uid in ended] == ["c"]
-    ended.forget()
+    ended.clear()
     assert "c" not in ended
 
 
