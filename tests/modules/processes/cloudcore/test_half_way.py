@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from beehive.files.durable import put_in_place
 from beehive.http.responses import Stream, Takeover
 from modules.page.shells import ShellTarget
 from modules.processes.cloudcore import in_process_client
@@ -93,7 +94,7 @@ def test_files_that_cannot_be_replaced_in_any_way_are_as_before(
     (tmp_path / "state").mkdir()
     for each in wanted:
         each.target.write_text("old")
-    put = Failing(at, MemoryError()).call(replacement.put_in_place)
+    put = Failing(at, MemoryError()).call(put_in_place)
     with monkeypatch.context() as patched, pytest.raises(MemoryError):
         patched.setattr(replacement, "put_in_place", put)
         replace_all(wanted, "before")
