@@ -53,8 +53,11 @@ class UserDoor(ShellDoor):
         if isinstance(reply, Stream):
             reply.done()
             raise HttpStatusError(502, "the answer is no stream for a browser")
-        ours, theirs = socket.socketpair()
-        threading.Thread(target=_carry_on, args=(reply, theirs), name="page-shell", daemon=True).start()
+        with contextlib.ExitStack() as failed:
+            failed.callback(reply.done)
+            ours, theirs = map(failed.enter_context, socket.socketpair())
+            threading.Thread(target=_carry_on, args=(reply, theirs), name="page-shell", daemon=True).start()
+            failed.pop_all()
         return ours
 
 

@@ -1,5 +1,6 @@
-"""What streams of commands and looks at processes have left when a call fails half-way."""
+"""What commands, their streams and looks at processes and images have left when a call fails half-way."""
 
+import errno
 import os
 import socket
 import subprocess
@@ -9,14 +10,22 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
-from modules.runtimes.oci import orphans, streams
+from modules.runtimes.engine.errors import RunFailedError, WrongStateError
+from modules.runtimes.oci import orphans, processes, streams
+from modules.runtimes.oci.bundles import Bundles
+from modules.runtimes.oci.crun import conmon
 from modules.runtimes.oci.crun.conmon import BUNDLE
+from modules.runtimes.oci.crun.launching import Launcher
+from modules.runtimes.oci.crun.read_only_program import ReadOnlyProgram
 from modules.runtimes.oci.orphans import Orphan, await_orphans
+from modules.runtimes.oci.processes import ContainerProcesses
 from modules.runtimes.oci.sandbox_resources import SandboxResources
-from tests.support.failing import Attempt, Failing, PlannedError, fail_at_each_call
+from modules.runtimes.shim import kernel
+from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call
 
 
 class _Command:
@@ -133,3 +142,57 @@ def test_the_descriptor_of_an_orphan_is_closed(error: Exception | None) -> None:
             return Attempt(run)
 
         assert fail_at_each_call(make, error) >= 1
+
+
+def test_an_image_that_cannot_be_looked_at_is_mounted_no_longer(tmp_path: Path) -> None:
+    removed, bundles = list[Path](), cast("Any", Bundles.__new__(Bundles))
+    bundles._roots = SimpleNamespace(mount_image=Failing(0).call(print), remove=removed.append)
+    container = SimpleNamespace(id="c", directory=tmp_path / "c")
+    with pytest.raises(PlannedError), bundles._mounted_image(container, "image"):
+        pass
+    assert removed == [tmp_path / ".c"]
+
+
+def test_a_program_that_cannot_be_heard_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = Mock(communicate=Mock(side_effect=(MemoryError, None)))
+    monkeypatch.setattr(Launcher, "start", lambda *_: process)
+    with pytest.raises(MemoryError):
+        cast("Any", Launcher).run(Launcher.__new__(Launcher), ("crun",))
+    assert [name for name, *_ in process.method_calls] == ["communicate", "kill", "communicate"]
+
+
+def test_a_program_that_cannot_be_mounted_leaves_no_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of edgecore would unmount it, which the machine refuses as well."""
+    program = SimpleNamespace(_directory=tmp_path / "made", _program=tmp_path / "crun")
+    monkeypatch.setattr(kernel, "mount", Failing(0).call(print))
+    with pytest.raises(PlannedError):
+        ReadOnlyProgram._mount(cast("Any", program), tmp_path / "made" / "crun")
+    assert list((tmp_path / "made").iterdir()) == []
+
+
+def test_a_start_that_cannot_be_undone_leaves_no_descriptor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "_settled_conmon", lambda *_, **__: os.pidfd_open(os.getpid()))
+    found = SimpleNamespace(_runtime=SimpleNamespace(delete=Failing(0, MemoryError()).call(print)))
+    before = census()
+    with pytest.raises(MemoryError):
+        ContainerProcesses._undo(cast("Any", found), "c", tmp_path)
+    assert not census().more_than(before)
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"), [(errno.ENXIO, WrongStateError), (errno.EAGAIN, RunFailedError), (errno.EIO, OSError)]
+)
+def test_a_log_that_cannot_be_opened_again_is_an_error_with_a_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[Exception]
+) -> None:
+    monkeypatch.setattr(conmon, "reopen_log", Failing(0, OSError(number, "")).call(print))
+    container = SimpleNamespace(log_path=str(tmp_path / "log"), directory=tmp_path)
+    with pytest.raises(kind):
+        ContainerProcesses.reopen_log(cast("Any", None), cast("Any", container), "reopen the log")
+
+
+def test_a_namespace_that_cannot_be_entered_is_closed() -> None:
+    before = census()
+    with pytest.raises(OSError, match="Invalid argument"):
+        kernel.join_namespace(os.devnull, 0)
+    assert not census().more_than(before)

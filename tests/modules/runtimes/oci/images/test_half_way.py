@@ -2,6 +2,7 @@
 
 import errno
 import os
+import socket
 import subprocess
 from collections.abc import Callable
 from itertools import count
@@ -21,8 +22,11 @@ from modules.runtimes.oci.images.errors import NoSuchObjectError
 from modules.runtimes.oci.images.model import LayerUsage, StorageUsage
 from modules.runtimes.oci.images.pulls import PullsUnderWay
 from modules.runtimes.oci.images.store import Layers
-from modules.runtimes.oci.images.worker import exporting, platforms, pulling
+from modules.runtimes.oci.images.worker import exporting, layer_tree, platforms, publication, pulling, unpack
+from modules.runtimes.oci.images.worker.hosts import address_of
+from modules.runtimes.oci.images.worker.http_exchange import HttpExchange
 from modules.runtimes.oci.images.worker.inside import StepBudget, open_inside
+from modules.runtimes.oci.images.worker.layer_tree import LayerTree, LowerLayers
 from modules.runtimes.oci.images.worker.publication import Disk
 from modules.runtimes.oci.images.worker.store_layout import StoreLayout
 from modules.runtimes.oci.images.worker_process import Needs, WorkerProcess
@@ -209,3 +213,54 @@ def test_an_image_that_is_not_there_is_not_held(store: ImageStore) -> None:
     with pytest.raises(NoSuchObjectError):
         store.hold("c1", "sha256:a")
     assert not census((store,)).more_than(before)
+
+
+def test_a_file_system_that_cannot_be_synced_is_closed(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publication, "sync_file_system", Failing(0).call(print))
+    before = census()
+    with pytest.raises(PlannedError):
+        Disk().sync_everything(scratch)
+    assert not census().more_than(before)
+
+
+def test_files_of_layers_are_closed_after_an_error(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A layer that is being written, and one below it that is looked into."""
+    (scratch / "file").touch()
+    root = os.open(scratch, os.O_PATH | os.O_DIRECTORY)
+    monkeypatch.setattr(layer_tree, "_write_body", Failing(0).call(print))
+    monkeypatch.setattr(layer_tree, "is_whiteout", Failing(0).call(print))
+    before = census()
+    with pytest.raises(PlannedError):
+        LayerTree._make_file(cast("Any", SimpleNamespace(size=0)), bytes(scratch / "new"), Mock(), Mock())
+    with pytest.raises(PlannedError):
+        LowerLayers([root], StepBudget(100)).file((b"file",))
+    assert not census().more_than(before)
+    os.close(root)
+
+
+def test_a_layer_whose_answer_cannot_be_read_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be waited for, however long it unpacks."""
+    child, killed = os.posix_spawnp("true", ["true"], os.environ), list[int]()
+    monkeypatch.setattr(os, "fork", lambda: child)
+    monkeypatch.setattr(os, "kill", lambda number, _: killed.append(number))
+    monkeypatch.setattr(unpack, "_read_answer", Failing(0).call(print))
+    before = census()
+    with pytest.raises(PlannedError):
+        unpack._in_child(0, [], cast("Any", None))
+    assert (killed, census().more_than(before)) == ([child], [])
+    with pytest.raises(ChildProcessError):
+        os.waitpid(child, 0)
+
+
+def test_a_registry_that_leads_elsewhere_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        here = address_of(f"http://127.0.0.1:{server.getsockname()[1]}/v2/")
+        assert here is not None
+        exchange = cast("Any", HttpExchange.__new__(HttpExchange))
+        exchange._seconds, exchange._response, exchange._endpoint = 60.0, None, SimpleNamespace(address=here)
+        monkeypatch.setattr(exchange, "_check_outside", Failing(0).call(print))
+        before = census()
+        with pytest.raises(PlannedError) as caught:
+            exchange._connect(here, None)
+        assert not census().more_than(before)
+        assert caught.value is not None, "what the error holds is not collected before"

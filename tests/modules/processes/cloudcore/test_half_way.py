@@ -1,0 +1,101 @@
+"""What cloudcore's streams, files and databases are left with when a call fails half-way."""
+
+import socket
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from beehive.files.durable import put_in_place
+from beehive.http.responses import Stream, Takeover
+from modules.page.shells import ShellTarget
+from modules.processes.cloudcore import in_process_client
+from modules.processes.cloudcore.control import Control
+from modules.processes.cloudcore.in_process_client import InProcessClient
+from modules.processes.cloudcore.page_doors import UserDoor, _carry_on
+from modules.processes.cloudcore.process import CloudCore
+from modules.processes.common.backup import replacement
+from modules.processes.common.backup.replacement import Replacement, replace_all
+from tests.support.failing import Failing, census
+
+NOTHING: Any = None
+
+
+def _fail(*_: object, **__: object) -> Any:
+    raise MemoryError
+
+
+@pytest.mark.parametrize("owner", [socket, threading.Thread], ids=["socket", "thread"])
+def test_a_shell_that_cannot_be_carried_on_ends_at_the_node(monkeypatch: pytest.MonkeyPatch, owner: object) -> None:
+    """Its command would run for nobody."""
+    ended = list[str]()
+    reply = Takeover(_fail, lambda: ended.append("command"))
+    door = UserDoor("alice", NOTHING, cast("Any", SimpleNamespace(serve=lambda _: reply)), NOTHING)
+    monkeypatch.setattr("modules.processes.cloudcore.page_doors.request_of", lambda *_, **__: None)
+    before = census()
+    monkeypatch.setattr(owner, "socketpair" if owner is socket else "start", _fail)
+    with pytest.raises(MemoryError) as caught:
+        door.open(ShellTarget("default", "web", "main"), ())
+    assert (ended, census().more_than(before)) == (["command"], [])
+    assert caught.value is not None, "what the error holds is not collected before"
+
+
+def test_a_stream_that_fails_ends_at_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = list[str]()
+    ours, theirs = socket.socketpair()
+    with ours, pytest.raises(MemoryError):
+        _carry_on(Takeover(_fail, lambda: ended.append("command")), theirs)
+    monkeypatch.setattr(in_process_client, "answered", lambda *_: Stream("", NOTHING, lambda: ended.append("log")))
+    client = InProcessClient(NOTHING, NOTHING, NOTHING)
+    with pytest.raises(TypeError), client._pieces("GET", "/", b"", ""):
+        pass
+    assert ended == ["command", "log"]
+
+
+def test_a_socket_is_closed_when_a_port_cannot_be_listened_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = list[str]()
+    control = SimpleNamespace(
+        _path=tmp_path, _servers=[], _listeners=[SimpleNamespace(start=_fail)], clock=None, service=_nothing,
+        _audited=_nothing, _access=_nothing, _close=lambda: closed.append("socket"),
+    )  # fmt: skip
+    server = SimpleNamespace(start=lambda: None)
+    for name in ("listening_socket", "HttpServer"):
+        monkeypatch.setattr(f"modules.processes.cloudcore.control.{name}", lambda *_, **__: server)
+    with pytest.raises(MemoryError):
+        Control.on_start(cast("Any", control))
+    assert closed == ["socket"]
+
+
+def _nothing(*_: object) -> None:
+    pass
+
+
+def test_databases_are_closed_when_a_module_does_not_stop() -> None:
+    closed = list[str]()
+    core = cast("Any", CloudCore.__new__(CloudCore))
+    core.hive = SimpleNamespace(stop=_fail)
+    core._counters = SimpleNamespace(audit=SimpleNamespace(close=lambda: closed.append("audit")))
+    core._clock = SimpleNamespace(close=lambda: closed.append("clock"))
+    core._databases = [SimpleNamespace(close=lambda: closed.append("database"))]
+    with pytest.raises(MemoryError):
+        core.stop()
+    assert closed == ["audit", "clock", "database"]
+
+
+@pytest.mark.parametrize("at", range(4))
+def test_files_that_cannot_be_replaced_in_any_way_are_as_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    """Also after an error that is not the disk's; nothing lies beside them."""
+    (tmp_path / "new").write_text("new")
+    wanted = [Replacement(tmp_path / "new", tmp_path / "state" / name) for name in ("a", "b")]
+    (tmp_path / "state").mkdir()
+    for each in wanted:
+        each.target.write_text("old")
+    put = Failing(at, MemoryError()).call(put_in_place)
+    with monkeypatch.context() as patched, pytest.raises(MemoryError):
+        patched.setattr(replacement, "put_in_place", put)
+        replace_all(wanted, "before")
+    assert {each.name: each.read_text() for each in (tmp_path / "state").iterdir()} == {"a": "old", "b": "old"}
