@@ -14,7 +14,7 @@ class OpenMessages:
         self._open: dict[int, Message] = {}
         """By the identity of the header, which a message keeps when its content is dropped."""
 
-    def take(self, message: Message) -> None:
+    def begin(self, message: Message) -> None:
         """Note that the handling of a message begins."""
         self._open[id(message.header)] = message
 

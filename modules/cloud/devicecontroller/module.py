@@ -214,7 +214,7 @@ class DeviceController(Module):
     @handles()
     def handle(self, message: Message) -> None:
         """Handle a message of a node's devicetwin."""
-        self._open.take(message)
+        self._open.begin(message)
         node, rest = origin_of(message)
         if not self._is_loaded and not self._loading.are_absent and len(self._waiting) < _MOST_WAITING:
             self._waiting.append(message)

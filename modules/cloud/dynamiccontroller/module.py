@@ -70,7 +70,7 @@ class DynamicController(Module):
     @handles()
     def handle(self, message: Message) -> None:
         """Handle a request of a node's metaserver."""
-        self._open.take(message)
+        self._open.begin(message)
         node, resource = origin_of(message)
         if resource == WATCH_SYNC:
             self._replace_watches(message, node)

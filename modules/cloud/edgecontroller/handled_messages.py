@@ -23,7 +23,7 @@ class HandledMessages:
         self._durations = durations
         self._counts: dict[str, int] = {}
         self._open = OpenMessages()
-        self.take = self._open.take
+        self.begin = self._open.begin
         """Notes that the handling of a message begins."""
         self._done: list[Message] = []
         """Messages whose answers wait for the commit."""
