@@ -16,6 +16,12 @@ def authority(host: str, port: int, scheme: str = "") -> str:
     return bracketed(host) if port == PORTS.get(scheme) else f"{bracketed(host)}:{port}"
 
 
+def server_of(text: str) -> tuple[str, int]:
+    """Return host and port of a checked `HOST:PORT`, perhaps after a scheme; an IPv6 address without its brackets."""
+    host, _, port = text.rpartition("://")[2].rpartition(":")
+    return host.strip("[]"), int(port)
+
+
 def url_of(host: str, port: int, *, tls: bool) -> str:
     """Return the URL of a server, with its port."""
     return f"{'https' if tls else 'http'}://{authority(host, port)}"

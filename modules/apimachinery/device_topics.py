@@ -1,6 +1,6 @@
-"""The topics below `$hw` under which applications and Rules may publish. Pure.
+"""The form of MQTT's topics, and the topics below `$hw` under which applications and Rules may publish. Pure.
 
-All others there are answers, deltas and documents of edgecore, and applications and mappers rely on them.
+All others below `$hw` are answers, deltas and documents of edgecore, and applications and mappers rely on them.
 """
 
 import re
@@ -24,6 +24,26 @@ _OPEN: Final = re.compile("|".join(
     re.escape(each).replace(r"\+", "[^/]+").replace(r"/\#", "(/.*)?") for each in OPEN_TO_APPLICATIONS
 ), re.DOTALL)  # fmt: skip
 _OURS: Final = "$hw"
+
+
+LONGEST_TOPIC: Final = 1024
+"""Bytes of a topic; the resource of a message to the cloud has no room for more."""
+
+
+def is_topic(topic: str) -> bool:
+    """Return whether something may be published under a topic."""
+    is_plain = "+" not in topic and "#" not in topic and "\0" not in topic
+    return is_plain and 0 < len(topic.encode()) <= LONGEST_TOPIC
+
+
+def is_filter(topic: str) -> bool:
+    """Return whether a topic, perhaps with wildcards, may be subscribed to (MQTT 3.1.1 §4.7)."""
+    if not 0 < len(topic.encode()) <= LONGEST_TOPIC or "\0" in topic:
+        return False
+    *levels, last = topic.split("/")
+    return all(level == "+" or not set(level) & set("+#") for level in levels) and (
+        last in ("+", "#") or not set(last) & set("+#")
+    )
 
 
 def is_open_to_applications(topic: str) -> bool:

@@ -11,6 +11,7 @@ import msgspec
 from beehive import Message, Operation, Source
 from beehive.message import Header, Route
 from modules.apimachinery.device_properties import ModelProperty
+from modules.apimachinery.device_topics import LONGEST_TOPIC, is_filter, is_topic
 from modules.edge.devicetwin import changes
 from modules.edge.devicetwin.answers import MessageStamp
 from modules.edge.devicetwin.changes import Rules
@@ -22,7 +23,7 @@ from modules.edge.devicetwin.values import MAX_DEVICE, MAX_PROPERTIES
 from modules.edge.eventbus.counters import RefusalReason
 from modules.edge.eventbus.packets import Received
 from modules.edge.eventbus.refusals import refusal_of
-from modules.edge.eventbus.routing import LONGEST_TOPIC, is_filter, is_for_devices, is_topic, twin_resource
+from modules.edge.eventbus.routing import is_for_devices, twin_resource
 from tests.fuzz.mutate import misshape, mutate
 from tests.fuzz.target import Target, must
 

@@ -90,10 +90,10 @@ class NodeEvents(Reconciler):
         """Store the Events of the changes."""
         changes, self._changes = self._changes, []
         if changes:
-            attempt(partial(self._tell_of, changes))
+            attempt(partial(self._record_events, changes))
         return False
 
-    def _tell_of(self, changes: Iterable[ObjectEvent]) -> None:
+    def _record_events(self, changes: Iterable[ObjectEvent]) -> None:
         for change in changes:
             name = change.key.name
             reason, words = "RegisteredNode", f"Registered Node {name} in Controller"

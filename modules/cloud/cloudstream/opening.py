@@ -243,7 +243,7 @@ class Gathering:
             while (waiting or self._open) and self._clock.monotonic() < end:
                 while waiting and len(self._open) < AT_ONCE:
                     self._ask(waiting.popleft())
-                self._hear(end)
+                self._read_answers(end)
         finally:
             for descriptor in list(self._open):
                 self._close(descriptor)
@@ -258,7 +258,7 @@ class Gathering:
         self._open[stream.fileno()] = _Answer(node, stream, self._clock.monotonic() + NODE_SECONDS)
         self._poll.register(stream, select.POLLIN)
 
-    def _hear(self, end: float) -> None:
+    def _read_answers(self, end: float) -> None:
         """Wait for the next words, and read them."""
         if not self._open:
             return

@@ -19,7 +19,7 @@ class HandledMessages:
         self._module = module
         self._durations = durations
         self._counts: dict[str, int] = {}
-        self.take = module.owe
+        self.begin = module.owe
         """Notes that the handling of a message begins."""
         self._done: list[Message] = []
         """Messages whose answers wait for the commit."""

@@ -1,24 +1,16 @@
-"""Topics and topic filters of MQTT 3.1.1 (§4.7). Pure."""
+"""Topics and topic filters of MQTT 3.1.1 (§4.7) in Rules. Pure."""
 
-from typing import Final
-
-_LONGEST: Final = 1024
-"""Bytes of a topic, as at the node."""
+from modules.apimachinery import device_topics
 
 
 def is_topic(topic: str) -> bool:
-    """Return whether something may be published under a topic."""
-    return 0 < len(topic.encode()) <= _LONGEST and not set(topic) & set("+#\0") and topic.isprintable()
+    """Return whether something may be published under a topic; without characters that nobody sees."""
+    return device_topics.is_topic(topic) and topic.isprintable()
 
 
 def is_topic_filter(topic: str) -> bool:
     """Return whether a topic, perhaps with wildcards, may be subscribed to."""
-    if not 0 < len(topic.encode()) <= _LONGEST or not topic.isprintable():
-        return False
-    *levels, last = topic.split("/")
-    return all(level == "+" or not set(level) & set("+#") for level in levels) and (
-        last in ("+", "#") or not set(last) & set("+#")
-    )
+    return device_topics.is_filter(topic) and topic.isprintable()
 
 
 def has_wildcard(topic_filter: str) -> bool:

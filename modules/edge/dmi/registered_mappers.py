@@ -169,7 +169,7 @@ class RegisteredMappers:
         device's is unknown.
         """
         is_unknown = known_state.lower() == UNKNOWN and not self._settings.like_kubeedge
-        if self._watchdog.heard(device, self._module.clock.monotonic(), state, is_unknown=is_unknown):
+        if self._watchdog.observe(device, self._module.clock.monotonic(), state, is_unknown=is_unknown):
             _log.info("device %s reports again", device)
             self._reporter.set_state(device, ONLINE)
 

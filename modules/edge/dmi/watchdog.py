@@ -47,7 +47,7 @@ class Watchdog:
         self._silent: dict[str, float] = {}
         """Silent devices, each with the time when it was last sent to its mapper."""
 
-    def heard(self, device: str, now: float, state: str = "", *, is_unknown: bool = False) -> bool:
+    def observe(self, device: str, now: float, state: str = "", *, is_unknown: bool = False) -> bool:
         """Note a report; return whether the device was silent and is now online again.
 
         Args:

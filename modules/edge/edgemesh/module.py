@@ -176,7 +176,7 @@ class EdgeMesh(Module):
         self._follow()
         self._find_cloud()
         if self._pods is not None:
-            self._pods.listen(self._hear_of_pods)
+            self._pods.listen(self._observe_pods)
             self._update_pods()
 
     def on_end(self) -> None:
@@ -371,7 +371,7 @@ class EdgeMesh(Module):
             self._here, self._selector, self._state.zone = here, EndpointSelector(here), here.zone
             self._enqueue(self._state.services)
 
-    def _hear_of_pods(self) -> None:
+    def _observe_pods(self) -> None:
         """Note a change, on edged's thread; many changes are one."""
         if not self._has_news_of_pods:
             self._has_news_of_pods = True

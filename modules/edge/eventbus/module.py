@@ -12,7 +12,7 @@ from edged.events.model import EventType
 from edged.events.node_events import NodeEventRecorder
 from edged.events.reasons import Reason
 from metamanager.client import AsyncMetaClient, CallError, NotFoundError
-from modules.apimachinery.device_topics import is_open_to_applications
+from modules.apimachinery.device_topics import is_filter, is_open_to_applications, is_topic
 from modules.edge.eventbus import routing
 from modules.edge.eventbus.connection import BrokerConnection, SessionLink
 from modules.edge.eventbus.counters import EventBusCounters, Receiver, RefusalReason
@@ -247,7 +247,7 @@ class EventBus(Module):
     def _change(self, topic: str, *, wanted: bool) -> None:
         if topic in routing.SUBSCRIPTIONS:
             return  # edgecore's own, with and without a Rule
-        if not routing.is_filter(topic):
+        if not is_filter(topic):
             _log.warning("not subscribed to %r: no topic", topic[:200])
         elif not self._are_read:
             if len(self._earlier) < MOST_TOPICS:
@@ -275,7 +275,7 @@ class EventBus(Module):
         self._meta.update(ResourceType.MQTT_TOPICS, *_ROW, row, then=kept)
 
     def _publish(self, topic: str, payload: bytes | None, request: Message | None = None) -> None:
-        if payload is None or not routing.is_topic(topic) or len(payload) > routing.MAX_PAYLOAD:
+        if payload is None or not is_topic(topic) or len(payload) > routing.MAX_PAYLOAD:
             wanted = f"a topic without wildcards and a text of at most {routing.MAX_PAYLOAD} bytes are wanted"
             self._refuse(topic, wanted, request)
             return
@@ -335,4 +335,4 @@ def _read(row: bytes) -> list[str]:
     except (msgspec.DecodeError, UnicodeError):
         _log.error("the stored subscriptions cannot be read")
         return []
-    return [topic for topic in found if routing.is_filter(topic)]
+    return [topic for topic in found if is_filter(topic)]

@@ -5,7 +5,8 @@ paho-mqtt reads and writes all others. Section numbers are from the OASIS standa
 
 from typing import Final, NamedTuple
 
-from modules.edge.eventbus.routing import LONGEST_TOPIC, MAX_PAYLOAD
+from modules.apimachinery.device_topics import LONGEST_TOPIC
+from modules.edge.eventbus.routing import MAX_PAYLOAD
 
 PUBLISH: Final = 0x30
 PUBACK: Final = 0x40

@@ -3,9 +3,10 @@
 import logging
 from typing import Final
 
+from modules.apimachinery.device_topics import LONGEST_TOPIC, is_topic
 from modules.edge.eventbus.counters import RefusalReason
 from modules.edge.eventbus.packets import Received
-from modules.edge.eventbus.routing import LONGEST_TOPIC, MAX_PAYLOAD, is_for_devices, is_topic
+from modules.edge.eventbus.routing import MAX_PAYLOAD, is_for_devices
 
 _log = logging.getLogger(__name__)
 

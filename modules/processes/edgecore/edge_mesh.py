@@ -104,7 +104,7 @@ class SnapshotPods:
     def __init__(self, snapshots: Snapshots) -> None:
         self._snapshots = snapshots
         self._changed: Callable[[], None] = lambda: None
-        snapshots.subscribe(self._hear)
+        snapshots.subscribe(self._notify)
 
     def pods(self) -> tuple[Pod, ...]:
         """See `PodSource`."""
@@ -119,7 +119,7 @@ class SnapshotPods:
         """See `PodSource`; the function of a restarted module takes the place of the former one."""
         self._changed = changed
 
-    def _hear(self) -> None:
+    def _notify(self) -> None:
         self._changed()
 
 

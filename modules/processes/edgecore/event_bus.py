@@ -3,6 +3,7 @@
 from beehive import Hive
 from beehive.errors import BeehiveError
 from beehive.exposition import CollectorRegistry
+from beehive.http.authority import server_of
 from beehive.sockets.tls import TlsFiles
 from modules.edge.eventbus.counters import EventBusCounters
 from modules.edge.eventbus.internal_broker import INSTALL, InternalBroker
@@ -37,7 +38,7 @@ def event_bus_settings(config: EdgeCoreConfig) -> EventBusSettings:
 
 def _external(config: EdgeCoreConfig) -> BrokerSettings:
     bus = config.modules.event_bus
-    host, port = _address(bus.mqtt_server_external)
+    host, port = server_of(bus.mqtt_server_external)
     tls = bus.event_bus_tls
     files = TlsFiles(tls.tls_mqtt_ca_file, tls.tls_mqtt_cert_file, tls.tls_mqtt_private_key_file)
     return BrokerSettings(
@@ -56,7 +57,7 @@ def _internal(config: EdgeCoreConfig) -> InternalBroker:
     if program is None:
         mode = f"modules.eventBus.mqttMode is {bus.mqtt_mode}"
         raise BeehiveError("run the internal MQTT broker", f"mosquitto is not installed, and {mode}", INSTALL)
-    host, port = _address(bus.mqtt_server_internal)
+    host, port = server_of(bus.mqtt_server_internal)
     return InternalBroker(
         directory=directory,
         program=program,
@@ -69,8 +70,3 @@ def _internal(config: EdgeCoreConfig) -> InternalBroker:
         qos=bus.mqtt_qos,
         retain=bus.mqtt_retain,
     )
-
-
-def _address(url: str) -> tuple[str, int]:
-    host, _, port = url.partition("://")[2].rpartition(":")
-    return host.strip("[]"), int(port)

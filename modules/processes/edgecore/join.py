@@ -21,6 +21,7 @@ import msgspec
 
 from beehive import RealClock
 from beehive.files.durable import replace_file
+from beehive.http.authority import server_of
 from beehive.sockets import dialling
 from edgehub.certificates.certificate import format_time
 from edgehub.errors import CertificateError
@@ -128,9 +129,8 @@ def join(chosen: argparse.Namespace) -> int:
 
 def _unreachable(server: str) -> str:
     """Return why the websocket's port cannot be connected to, with advice; empty if it can."""
-    host, _, port = server.rpartition(":")
     try:
-        dialling.connect(host.strip("[]"), int(port), RealClock(), _CONNECT_SECONDS).close()
+        dialling.connect(*server_of(server), RealClock(), _CONNECT_SECONDS).close()
     except OSError as error:
         why = error.strerror or str(error)
         return f"nobody answers on {server} ({why}), the cloud's websocket: --cloud HOST:PORT, if it has another port"

@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from typing import Final
 
 from beehive import Hive, ResourceType
+from beehive.http.authority import server_of
 from beehive.http.http_server import HttpServer
 from beehive.http.listening import listen_tcp
 from edged.server.container_logs import ContainerLogs
@@ -52,8 +53,7 @@ def serve_api(
         unhold=ReleaseRoutes(hive, config.node_name).unhold if config.modules.edged.enable else None,
     )
     hive.add(WatchAgent, config.node_name, ClientWatches())
-    host, _, port = settings.server.rpartition(":")
-    listening = listen_tcp(host.strip("[]"), int(port), "modules.metaManager.metaServer.server")
+    listening = listen_tcp(*server_of(settings.server), "modules.metaManager.metaServer.server")
     server = HttpServer(listening, api, hive.clock, max_body=MAX_BODY, refusal=unread)
     server.start()
     stack.callback(server.stop)

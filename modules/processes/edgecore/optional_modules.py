@@ -12,6 +12,7 @@ import msgspec
 
 from beehive import Hive
 from beehive.exposition import CollectorRegistry
+from beehive.http.authority import server_of
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.model import Modules
 
@@ -74,7 +75,7 @@ def _add_service_bus(hive: Hive, config: EdgeCoreConfig, _registry: CollectorReg
     modules, bus = config.modules, config.modules.service_bus
     server, test = modules.meta_manager.meta_server, modules.db_test
     own = {modules.edged.tailored_kubelet_config.read_only_port}
-    own |= {int(server.server.rpartition(":")[2])} if server.enable else set()
+    own |= {server_of(server.server)[1]} if server.enable else set()
     own |= {test.port} if test.enable else set()
     settings = ServiceBusSettings(
         node=config.node_name,

@@ -136,14 +136,14 @@ class _Messages:
         if wake is not None:
             poll.register(wake, select.POLLIN)
         if any(ready == self._client.fileno() for ready, _ in poll.poll(seconds * 1000)):
-            return self._heard()
+            return self._read_client()
         return self._has_ended
 
     @property
     def _has_ended(self) -> bool:
         return self._protocol.close_rcvd is not None or self._protocol.parser_exc is not None
 
-    def _heard(self) -> bool:
+    def _read_client(self) -> bool:
         """Read what the client has sent, and answer its pings; return whether it has ended."""
         self._client.settimeout(0.0)
         try:

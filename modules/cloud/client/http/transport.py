@@ -430,11 +430,11 @@ class HttpTransport:
         elif exchange.is_cancelled:
             self._changed(exchange)
         elif exchange.request.silence > 0 and exchange.request.stream and exchange.has_head:
-            self._heard(exchange)
+            self._observe_answer(exchange)
         if not connection.is_closed:
             self._thread.watch(connection, connection.network.socket, connection.wanted)
 
-    def _heard(self, exchange: HttpExchange) -> None:
+    def _observe_answer(self, exchange: HttpExchange) -> None:
         exchange.heard_at = self._clock.monotonic()
         if not exchange.is_timed:
             exchange.is_timed = True

@@ -197,7 +197,7 @@ class UpstreamController:
         way the message counts as handled.
         """
         since = self._clock.monotonic()
-        self._handled.take(message)
+        self._handled.begin(message)
 
         def finished(results: _Results) -> None:
             is_answered = self._send_results(message, results)

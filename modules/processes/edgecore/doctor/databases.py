@@ -8,6 +8,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from beehive import Clock
 from metamanager.sqlite_open import reason_of
 from metamanager.store import sqlite_path
@@ -65,7 +67,7 @@ def inspect_database(path: Path, table: str, clock: Clock) -> DatabaseFile:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True, timeout=SECONDS)) as connection:
             return _checked(found, connection, table, clock)
     except (sqlite3.Error, UnicodeDecodeError) as error:
-        return DatabaseFile(path=str(path), exists=True, problem=reason_of(error), size=size, changed=changed)
+        return msgspec.structs.replace(found, problem=reason_of(error))
 
 
 def _checked(found: DatabaseFile, connection: sqlite3.Connection, table: str, clock: Clock) -> DatabaseFile:
@@ -81,12 +83,4 @@ def _checked(found: DatabaseFile, connection: sqlite3.Connection, table: str, cl
         if "interrupted" not in str(error):
             raise
         unfinished = True
-    return DatabaseFile(
-        path=found.path,
-        exists=True,
-        problem=problem,
-        unfinished=unfinished,
-        size=found.size,
-        changed=found.changed,
-        rows=rows,
-    )
+    return msgspec.structs.replace(found, problem=problem, unfinished=unfinished, rows=rows)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from beehive.files.advice import advice
+from beehive.http.authority import server_of
 from beehive.sockets.unix_sockets import connect_unix
 from modules.edge.eventbus.mosquitto_files import SEARCHED, find_mosquitto
 from modules.processes.edgecore.config import EdgeCoreConfig
@@ -115,8 +116,8 @@ def _wanted_ports(config: EdgeCoreConfig) -> Iterator[tuple[str, str, int]]:
     if kubelet.read_only_port:
         yield "readOnlyPort", kubelet.address, kubelet.read_only_port
     if config.runs_mqtt_broker:
-        host, _, port = config.modules.event_bus.mqtt_server_internal.partition("://")[2].rpartition(":")
-        yield "mqttServerInternal", "127.0.0.1" if host == "localhost" else host.strip("[]"), int(port)
+        host, port = server_of(config.modules.event_bus.mqtt_server_internal)
+        yield "mqttServerInternal", "127.0.0.1" if host == "localhost" else host, port
 
 
 def broker(searched: str = SEARCHED) -> BrokerNeeds:

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
+from msgspec.structs import replace
+
 from beehive import Clock
 from beehive.http.dates import seconds_of_date
 from beehive.sockets import dialling
@@ -109,16 +111,16 @@ def _unreadable(paths: TlsFiles) -> str:
 
 def _ask(purpose: str, host: str, port: int, path: str, context: ssl.SSLContext | None, clock: Clock) -> _Answer:
     """Test one server step by step, up to the first failure."""
+    reach = Reach(purpose=purpose, host=host, port=port)
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
-        return _Answer(Reach(purpose=purpose, host=host, port=port, name_problem=error.strerror or str(error)))
-    addresses = tuple(dict.fromkeys(str(each[4][0]) for each in found))
+        return _Answer(replace(reach, name_problem=error.strerror or str(error)))
+    reach = replace(reach, addresses=tuple(dict.fromkeys(str(each[4][0]) for each in found)))
     try:
         connection = dialling.connect(host, port, clock, SECONDS)
     except OSError as error:
-        text = error.strerror or f"no answer within {SECONDS:g} s"
-        return _Answer(Reach(purpose=purpose, host=host, port=port, addresses=addresses, tcp_problem=text))
+        return _Answer(replace(reach, tcp_problem=error.strerror or f"no answer within {SECONDS:g} s"))
     problem, date, body, answers = "", None, b"", False
     try:
         with connection if context is None else context.wrap_socket(connection, server_hostname=host) as secured:
@@ -128,18 +130,7 @@ def _ask(purpose: str, host: str, port: int, path: str, context: ssl.SSLContext 
     finally:
         connection.close()
     ahead = None if date is None else date - clock.now()
-    return _Answer(
-        Reach(
-            purpose=purpose,
-            host=host,
-            port=port,
-            addresses=addresses,
-            tls_problem=problem,
-            answers=answers,
-            ahead=ahead,
-        ),
-        body,
-    )
+    return _Answer(replace(reach, tls_problem=problem, answers=answers, ahead=ahead), body)
 
 
 def _converse(connection: socket.socket, host: str, port: int, path: str) -> tuple[bool, float | None, bytes]:

@@ -29,12 +29,9 @@ from modules.processes.edgecore.trace.names import named
 from modules.processes.edgecore.trace.object_history import ObjectHistory, history_of
 from modules.processes.edgecore.trace.page import page
 from modules.processes.edgecore.trace.perfetto import perfetto
+from modules.processes.edgecore.trace.progress import Progress
 from modules.processes.edgecore.trace.target import Target, TargetError
 
-SHOWN_FROM: Final = 16 * 1024 * 1024
-"""Bytes of a trace above which progress is shown."""
-STEP: Final = 20_000
-"""Records between two updates of the progress."""
 _DUMP: Final = "`edgecore trace dump -o FILE` writes one"
 _DEVICES: Final = ("device", "devices")
 MOST: Final = 1_000_000
@@ -170,13 +167,11 @@ def _events(path: Path) -> Iterator[Event]:
 
 def _watched(trace: TraceReader) -> Iterator[Record]:
     """Yield the records, and show the progress on a terminal."""
-    shown = sys.stderr.isatty() and trace.size > SHOWN_FROM
-    for number, record in enumerate(trace):
-        if shown and number % STEP == 0:
-            sys.stderr.write(f"\redgecore: reading, {trace.done * 100 // trace.size} % ")
+    progress = Progress(trace)
+    for record in trace:
+        progress.step()
         yield record
-    if shown:
-        sys.stderr.write("\r\x1b[K")
+    progress.clear()
 
 
 def _write(output: Path | None, pieces: Iterable[bytes]) -> int:

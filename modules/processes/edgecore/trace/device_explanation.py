@@ -9,6 +9,7 @@ import msgspec
 
 from beehive import Clock, RealClock
 from beehive.decoding import decode_json
+from beehive.http.authority import server_of
 from beehive.names import CLOUD_DISCONNECTED, CONNECTION_RESOURCE, ModuleName
 from beehive.sockets import dialling
 from beehive.trace import StoreCommit
@@ -112,9 +113,8 @@ def _mqtt(config: EdgeCoreConfig, clock: Clock) -> str:
     bus = config.modules.event_bus
     if not bus.enable:
         return _MQTT_OFF
-    host, _, port = bus.mqtt_server_external.partition("://")[2].rpartition(":")
     try:
-        with closing(dialling.connect(host.strip("[]"), int(port), clock, _DIAL_SECONDS)):
+        with closing(dialling.connect(*server_of(bus.mqtt_server_external), clock, _DIAL_SECONDS)):
             return ""
     except OSError as error:
         return f"the MQTT broker {bus.mqtt_server_external} is away: {error.strerror or error}"

@@ -28,6 +28,7 @@ from beehive.trace.reader import TraceReader, read
 from modules.apimachinery.printing.terminal import print_json, print_lines
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.reporting import print_remark, reporting_errors_as
+from modules.processes.edgecore.trace.progress import Progress
 from modules.processes.edgecore.trace_commands.selection import (
     CLOUD,
     KIND,
@@ -38,12 +39,6 @@ from modules.processes.edgecore.trace_commands.selection import (
     seconds_of,
     subject_of,
 )
-
-LONG: Final = 16 * 1024 * 1024
-"""Bytes of a trace above which progress is shown on a terminal."""
-
-_STEP: Final = 20_000
-"""Records between two updates of the progress."""
 
 _RESET: Final = "\x1b[0m"
 _DIM: Final = "\x1b[2m"
@@ -200,7 +195,7 @@ _LINES: Final[dict[type[Record], Callable[[Any], Line]]] = {
 
 def _show(trace: TraceReader, wanted: Filter, chosen: argparse.Namespace) -> None:
     began, colour = trace.header.began, _colour(chosen.color)
-    progress = _Progress(trace)
+    progress = Progress(trace)
     for record in trace:
         progress.step()
         if not wanted.matches(record):
@@ -233,29 +228,3 @@ def _filter(chosen: argparse.Namespace, began: float) -> Filter:
 def _colour(wish: str) -> bool:
     """Return whether to use colours; NO_COLOR as in https://no-color.org."""
     return wish == "always" or (wish == "auto" and sys.stdout.isatty() and not os.environ.get("NO_COLOR"))
-
-
-class _Progress:
-    """The line on a terminal that shows how much of a long trace has been read."""
-
-    def __init__(self, trace: TraceReader) -> None:
-        self._trace = trace
-        self._wanted = sys.stderr.isatty() and trace.size >= LONG
-        self._steps = 0
-        self._shown = False
-
-    def step(self) -> None:
-        """Count a record."""
-        self._steps += 1
-        if self._wanted and self._steps % _STEP == 0:
-            done, size = self._trace.done, self._trace.size
-            sys.stderr.write(f"\r\x1b[K{done / 1e6:,.0f} of {size / 1e6:,.0f} MB ({done / size:.0%})")
-            sys.stderr.flush()
-            self._shown = True
-
-    def clear(self) -> None:
-        """Remove the progress, to make room for a line of output."""
-        if self._shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
-            self._shown = False

@@ -39,7 +39,7 @@ _ATTEMPT: Final = "connect pods to the machine's network"
 _SEARCHED: Final = "/usr/local/bin:/usr/bin:/bin"
 _TUN: Final = Path("/dev/net/tun")
 _INTERFACE: Final = "tap0"
-_HEARD: Final = Path("/proc/sys/net/ipv6/conf/default/accept_ra")
+_ACCEPTED: Final = Path("/proc/sys/net/ipv6/conf/default/accept_ra")
 """Whether interfaces that are made from now on take IPv6 addresses and routes from whoever announces them."""
 _ALSO_AS_ROUTER, _NEVER = "2", "0"
 _SECONDS: Final = 30.0
@@ -148,7 +148,7 @@ class NodeNetwork:
             str(self.namespace), _INTERFACE,
         ]  # fmt: skip
         log = self._socket.with_name("slirp.log")
-        self._hear(_ALSO_AS_ROUTER)
+        self._accept_router(_ALSO_AS_ROUTER)
         try:
             with log.open("wb") as output:
                 process = subprocess.Popen(
@@ -164,15 +164,15 @@ class NodeNetwork:
                 process.wait()
                 raise PodNetworkError(_ATTEMPT, f"slirp4netns does not start: {_last_line(log)}")
         finally:
-            self._hear(_NEVER)
+            self._accept_router(_NEVER)
             os.close(ready)
             if told >= 0:
                 os.close(told)
 
-    def _hear(self, announcements: str) -> None:
+    def _accept_router(self, announcements: str) -> None:
         """Let the next interface take IPv6 from slirp4netns, or from nobody: a pod could announce itself."""
         with suppress(OSError):  # a kernel without IPv6
-            self.within(lambda: _HEARD.write_text(announcements))
+            self.within(lambda: _ACCEPTED.write_text(announcements))
 
     def _ask(self, command: str, arguments: dict[str, Any] | None = None) -> dict[str, Any]:
         request = {"execute": command, **({"arguments": arguments} if arguments else {})}

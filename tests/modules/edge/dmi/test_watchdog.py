@@ -29,22 +29,22 @@ def test_a_silent_device_is_reported_unknown_once_and_then_repeated() -> None:
     assert dog.silent("a", 180.0, 180.0) == (True, True)
     assert dog.silent("a", 180.0, 181.0) == (False, False)
     assert dog.silent("a", 180.0, 180.0 + NUDGE_SECONDS) == (False, True)
-    assert dog.heard("a", 500.0), "it is online again"
-    assert not dog.heard("a", 501.0)
+    assert dog.observe("a", 500.0), "it is online again"
+    assert not dog.observe("a", 501.0)
     assert dog.silent("a", 180.0, 600.0) == (False, False)
 
 
 def test_a_device_that_is_known_to_be_offline_stays_so() -> None:
     """Its mapper has said it, and says it when it changes."""
     dog = Watchdog()
-    dog.heard("a", 0.0, "Offline")
+    dog.observe("a", 0.0, "Offline")
     assert dog.silent("a", 180.0, 200.0) == (False, True)
-    assert not dog.heard("a", 201.0)
+    assert not dog.observe("a", 201.0)
 
 
 def test_a_device_that_need_not_report_is_never_silent() -> None:
     dog = Watchdog()
-    dog.heard("a", 0.0)
+    dog.observe("a", 0.0)
     assert dog.silent("a", 0.0, 1e9) == (False, False)
     dog.silent("a", 1.0, 1e9)
     dog.keep(set())
@@ -80,7 +80,7 @@ def test_a_device_becomes_unknown_and_online_in_turns(steps: list[tuple[tuple[st
             case "heard":
                 last, was_silent, is_silent = now, is_silent, False
                 state = reported.lower() or state
-                assert dog.heard("a", now, reported) is (was_silent and not reported and state == "online")
+                assert dog.observe("a", now, reported) is (was_silent and not reported and state == "online")
             case "lost":
                 assert dog.lost("a", now) is (not is_silent and state == "online")
                 nudged = nudged if is_silent else now

@@ -11,12 +11,13 @@ import pytest
 
 from beehive import Module
 from beehive.clock import RealClock
+from modules.apimachinery.device_topics import LONGEST_TOPIC
 from modules.edge.eventbus.client import PIECE
 from modules.edge.eventbus.connection import LONGEST_DELAY, BrokerConnection
 from modules.edge.eventbus.counters import EventBusCounters, RefusalReason
 from modules.edge.eventbus.packets import Received, puback, publish
 from modules.edge.eventbus.refusals import refusal_of
-from modules.edge.eventbus.routing import LONGEST_TOPIC, MAX_PAYLOAD
+from modules.edge.eventbus.routing import MAX_PAYLOAD
 from modules.edge.eventbus.session import CONNECT_SECONDS, BrokerSettings, MqttSession
 from tests.modules.edge.eventbus.broker import TIMEOUT
 from tests.support.clocks import Ahead

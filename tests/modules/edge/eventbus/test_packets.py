@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modules.apimachinery.device_topics import LONGEST_TOPIC
 from modules.edge.eventbus.packets import (
     MalformedPacketError,
     Received,
@@ -14,7 +15,7 @@ from modules.edge.eventbus.packets import (
     read_publish,
     shortened,
 )
-from modules.edge.eventbus.routing import LONGEST_TOPIC, MAX_PAYLOAD
+from modules.edge.eventbus.routing import MAX_PAYLOAD
 
 
 def _read(data: bytes, at: int = 0) -> Received | None:

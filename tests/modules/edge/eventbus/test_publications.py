@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modules.apimachinery.device_topics import is_filter, is_topic
 from modules.edge.eventbus.publications import WINDOW, Drop, Publications, QueuedMessage
-from modules.edge.eventbus.routing import is_filter, is_for_devices, is_topic
+from modules.edge.eventbus.routing import is_for_devices
 
 DELTA = "$hw/events/device/n/d/twin/update/delta"
 

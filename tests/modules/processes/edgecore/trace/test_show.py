@@ -27,6 +27,7 @@ from beehive.trace.format import FORMAT
 from beehive.trace.writer import FileWriter
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore import cli
+from modules.processes.edgecore.trace import progress
 from modules.processes.edgecore.trace_commands import show as show_command
 from modules.processes.edgecore.trace_commands.selection import seconds_of
 
@@ -164,8 +165,8 @@ def test_progress_on_a_terminal_when_the_file_is_long(
     monkeypatch.setattr(sys, "stderr", terminal)
     shown(trace, capsys)
     assert terminal.getvalue() == ""
-    monkeypatch.setattr(show_command, "LONG", 0)
-    monkeypatch.setattr(show_command, "_STEP", 2)
+    monkeypatch.setattr(progress, "LONG", 0)
+    monkeypatch.setattr(progress, "_STEP", 2)
     shown(trace, capsys, "--only", "notes")
     assert "MB (" in terminal.getvalue()
     assert terminal.getvalue().endswith("\x1b[K")
