@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from beehive.clock import Clock
+from edged.cgroups.opening import machine_hierarchies
 from modules.runtimes.engine.driver import Driver, EngineParts, Method, OnEnd, WatchingMethod
 from modules.runtimes.engine.errors import RunFailedError, StateDirectoryError
 from modules.runtimes.engine.model import Sandbox
@@ -135,6 +136,7 @@ class OciDriver(Driver[OciContainer]):
                 systemd=settings.systemd_cgroups,
                 mounted=self._program if programs.is_crun else None,
                 has_groups=self._machine.has_groups,
+                groups=[each.mount for each in machine_hierarchies()],
             )
             self._mapped = MappedRoots(root)
             filters = SeccompPrograms(self._boot.states)

@@ -11,6 +11,9 @@ The FIFO is renamed first: from then on crun takes the container for a running o
 that and the byte leaves a FIFO with the new name. The next edgecore must not write the byte, although the first process
 still waits: without a writer that process calls `select` and `read` again and again, and a writer that comes between
 the two makes `read` fail (EAGAIN), and then the process ends.
+
+What crun keeps of an ended container is removed without crun, too: its control groups, if they are still there and
+empty, and its directory (crun 1.8.1, `src/libcrun/container.c`). The state of runc is another, and runc is called.
 """
 
 import errno
@@ -20,6 +23,7 @@ import os
 import struct
 import subprocess
 import termios
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -38,6 +42,8 @@ _COLOURS = pattern(r"\x1b\[[0-9;]*m")
 
 _WAITING: Final = "exec.fifo"
 _BEGUN: Final = "exec.fifo.begun"
+_STATE: Final = ("status", "config.json")
+"""What crun keeps of a container, in the order of removal: `crun delete` refuses what has lost only the second file."""
 
 
 class CommandFailedError(Exception):
@@ -54,6 +60,7 @@ class RuntimeCommand:
         systemd: whether systemd makes the control groups.
         mounted: the program on a read-only mount, if it is to be executed from there.
         has_groups: whether it may make control groups.
+        groups: where the machine's control groups are mounted.
     """
 
     def __init__(
@@ -65,6 +72,7 @@ class RuntimeCommand:
         systemd: bool = False,
         mounted: ReadOnlyProgram | None = None,
         has_groups: bool = True,
+        groups: Iterable[Path] = (),
     ) -> None:
         self._launcher = launcher
         self.program = program
@@ -72,6 +80,7 @@ class RuntimeCommand:
         self._systemd = systemd
         self._mounted = mounted
         self.has_groups = has_groups
+        self._groups = tuple(groups)
 
     @property
     def is_crun(self) -> bool:
@@ -117,6 +126,8 @@ class RuntimeCommand:
         """
         if not self.has_groups and shares_processes(self._root / container):
             kill_members(container)
+        if removed_ended(self._root / container, self._groups):
+            return
         delete = ("delete", "--force", container)
         if self._run(*delete).code != 0:
             self._demand(*delete)
@@ -224,6 +235,38 @@ def settle_start(state: Path) -> bool:
     with suppress(OSError):  # the container's removal removes it, too
         (state / _BEGUN).unlink()
     return False
+
+
+def removed_ended(state: Path, groups: Iterable[Path]) -> bool:
+    """Remove crun's state of a container that leaves crun no work: no process, hook, or control group in use. Return
+    whether that was so.
+
+    Args:
+        state: the OCI runtime's directory of the container.
+        groups: where the machine's control groups are mounted.
+    """
+    try:
+        status, config = (read_json((state / file).read_bytes()) for file in _STATE)
+        has_more = "intelRdt" in config["linux"] or "poststop" in config.get("hooks", {})
+        if status["systemd-cgroup"] or has_more or _exists(status["pid"]):
+            return False
+        for each in groups:
+            with suppress(FileNotFoundError):
+                os.rmdir(f"{each}/{status['cgroup-path']}")  # noqa: PTH106 - strings: in ten hierarchies
+        for file in _STATE:
+            (state / file).unlink()
+        state.rmdir()
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+    return True
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.close(os.pidfd_open(pid))
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def _has_unread(fifo: int) -> bool:
