@@ -7,6 +7,7 @@ import signal
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -74,6 +75,15 @@ def no_module_fails(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPa
             told.append(text)
     if told and request.node.get_closest_marker("modules_fail") is None:
         raise AssertionError(f"a module has failed; a test that wants it has the mark modules_fail: {'; '.join(told)}")
+
+
+@pytest.fixture
+def memory_path() -> Iterator[Path]:
+    """A directory in memory: on a disk a thousand directories, or flushes, are waited for. What a killed process has
+    written stays, flushed or not.
+    """
+    with directories.short_directory("memory-", directories.memory_parent()) as path:
+        yield path
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -29,6 +29,9 @@ def former(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 @needs_postgresql
+@pytest.mark.parametrize(
+    "former", ["0.4.0", *(pytest.param(each, marks=pytest.mark.slow) for each in ("0.3.0", "0.2.0"))], indirect=True
+)
 def test_cloudcores_that_are_replaced_one_after_the_other_lose_and_double_nothing(former: Path) -> None:
     """Of a former release by this one, and back, on one PostgreSQL."""
     with PrivatePostgresql() as server:

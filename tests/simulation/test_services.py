@@ -19,7 +19,7 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "CONVERGE_WITHIN", 150.0)
 
 
-@pytest.mark.parametrize("profile", ["none", "link", "process", "cloud", "api", "state"])
+@pytest.mark.parametrize("profile", ["link", "process", "cloud", "api", "state"])
 def test_each_node_has_the_endpoints_of_its_group_in_the_end(profile: str) -> None:
     plan = draw_plan(3_000_000, nodes=2, seconds=120.0, pods=1, profile=FaultProfile(profile), services=True)
     assert len(plan.services) > 1

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from beehive.files.durable import beside, make_directories, make_durable, replace_file, replace_soon, write_soon
-from beehive.files.removal import remove_tree
 
 
 def test_content_is_flushed_before_the_rename_and_the_directory_after_it(
@@ -92,13 +91,12 @@ def test_a_full_disk_keeps_the_earlier_content(
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
-def test_directories_of_any_depth_are_made(tmp_path: Path) -> None:
+def test_directories_of_any_depth_are_made(memory_path: Path) -> None:
     """`mkdir(parents=True)` ends with RecursionError where the path is still short enough for the kernel."""
-    deep = tmp_path.joinpath(*["d"] * 1500)
+    deep = memory_path.joinpath(*["d"] * 1500)
     make_directories(deep)
     make_directories(deep)
     assert deep.is_dir()
-    remove_tree(tmp_path / "d")
-    (tmp_path / "file").touch()
+    (memory_path / "file").touch()
     with pytest.raises(NotADirectoryError):
-        make_directories(tmp_path / "file" / "below")
+        make_directories(memory_path / "file" / "below")

@@ -337,10 +337,10 @@ def test_host_path_is_checked(tmp_path: Path, kind: str, name: str, *, good: boo
             set_up(plan, at(0))
 
 
-def test_files_may_lie_as_deep_as_a_path_reaches(tmp_path: Path) -> None:
+def test_files_may_lie_as_deep_as_a_path_reaches(memory_path: Path) -> None:
     """A configmap's item names them; deeper ones are refused in the kernel's words."""
     deep = KeyToPath(key="greeting", path="a/" * 1500 + "file")
-    plan = planned(Volume(name="v", config_map=ConfigMapVolumeSource(name="cm", items=(deep,))), tmp_path)
+    plan = planned(Volume(name="v", config_map=ConfigMapVolumeSource(name="cm", items=(deep,))), memory_path)
     path = set_up(plan, at(0))
     assert (path / deep.path).read_text() == "hello"
     version = (path / "..data").readlink()
@@ -349,4 +349,4 @@ def test_files_may_lie_as_deep_as_a_path_reaches(tmp_path: Path) -> None:
     remove_tree(path)
     deeper = KeyToPath(key="greeting", path="a/" * 3000 + "file")
     with pytest.raises(OSError, match="name too long"):
-        set_up(planned(Volume(config_map=ConfigMapVolumeSource(name="cm", items=(deeper,))), tmp_path), at(0))
+        set_up(planned(Volume(config_map=ConfigMapVolumeSource(name="cm", items=(deeper,))), memory_path), at(0))

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from beehive.files.removal import remove_tree
 from modules.processes.common.backup.errors import BackupError
 from modules.processes.common.backup.replacement import Replacement, replace_all, replacing_database, suffix_for
 
@@ -67,13 +66,12 @@ def test_restores_of_one_millisecond_keep_all_former_files(files: tuple[Path, Pa
     assert [path.read_text() for path in kept if path.name[0] == "."] == ["0", "1", "2"]
 
 
-def test_a_place_may_lie_deeper_than_pythons_stack(files: tuple[Path, Path]) -> None:
+def test_a_place_may_lie_deeper_than_pythons_stack(memory_path: Path) -> None:
     """The configuration in a backup names it."""
-    new, place = files
-    deep = place / "x" / ("a/" * 1500)
-    replace_all([Replacement(new / "c", deep / "c")], ".was")
+    new, deep = memory_path / "c", memory_path / "x" / ("a/" * 1500)
+    new.write_text("new c")
+    replace_all([Replacement(new, deep / "c")], ".was")
     assert (deep / "c").read_text() == "new c"
-    remove_tree(place / "x")
 
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "full"), KeyboardInterrupt()])

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from beehive.files.removal import remove_tree
 from modules.processes.common.pod_commands.cp import SourceIsLinkError, extract, pack
 from modules.processes.common.pod_commands.errors import NodeError
 
@@ -48,12 +47,11 @@ def test_a_directory_becomes_the_target(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [None, b"1"])
-def test_directories_may_lie_deeper_than_pythons_stack(tmp_path: Path, content: bytes | None) -> None:
+def test_directories_may_lie_deeper_than_pythons_stack(memory_path: Path, content: bytes | None) -> None:
     """A container names as many levels as a path has room for."""
     name = f"d/{'a/' * 1500}f"
-    extract(archive((name, content)), tmp_path / "copy", SKIPPED.append)
-    assert (tmp_path / "copy" / name.removeprefix("d/")).exists()
-    remove_tree(tmp_path / "copy")
+    extract(archive((name, content)), memory_path / "copy", SKIPPED.append)
+    assert (memory_path / "copy" / name.removeprefix("d/")).exists()
 
 
 def test_a_file_becomes_the_target_whatever_its_name(tmp_path: Path) -> None:

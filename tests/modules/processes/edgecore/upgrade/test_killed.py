@@ -1,4 +1,5 @@
-"""The installed launcher and updater, as processes, killed after each of their steps: alone, or with the node.
+"""The installed launcher and updater, as processes, killed after each of their steps: alone, or with the node. Each
+step is killed in one of four ways; `make slow` kills each in all of them.
 
 The node is a few lines that hold the lock and answer on the socket; `make upgrades` has whole nodes. The earlier
 version keeps the right to start that its launcher has handed on, as versions before 0.4 do.
@@ -8,9 +9,9 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -33,7 +34,6 @@ from modules.processes.edgecore.upgrade.updater import (
 from tests.end_to_end.processes import processes_of, wait_until
 from tests.modules.processes.edgecore.upgrade.releases import journal_of
 from tests.modules.processes.edgecore.upgrade.test_updater import NEW, OLD, SCHEMAS, write_database
-from tests.support.directories import memory_parent, short_directory
 from tests.support.killed_steps import Steps
 from tests.support.patience import PATIENCE
 
@@ -159,31 +159,28 @@ class Killed:
             self._processes.append(subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log))
 
 
-@pytest.fixture
-def root() -> Iterator[Path]:
-    """A directory in memory: what was written before a kill stays, flushed or not."""
-    with short_directory("killed-", memory_parent()) as directory:
-        yield directory
+_WAYS: Final = {
+    "good-updater": (False, False),
+    "good-all": (False, True),
+    "bad-updater": (True, False),
+    "bad-all": (True, True),
+}
 
 
 @pytest.mark.parametrize(
-    ("is_bad", "power"),
+    ("is_bad", "power", "first", "every"),
     [
-        pytest.param(False, False, id="good-updater"),
-        pytest.param(False, True, id="good-all"),
-        pytest.param(True, False, id="bad-updater"),
-        pytest.param(True, True, id="bad-all", marks=pytest.mark.slow),
+        *(pytest.param(*way, number, len(_WAYS), id=name) for number, (name, way) in enumerate(_WAYS.items(), 1)),
+        *(pytest.param(*way, 1, 1, id=f"{name}-whole", marks=pytest.mark.slow) for name, way in _WAYS.items()),
     ],
 )
-def test_a_kill_after_each_step(root: Path, *, is_bad: bool, power: bool) -> None:
+def test_a_kill_after_each_step(memory_path: Path, *, is_bad: bool, power: bool, first: int, every: int) -> None:
     """In the end the node runs the version that the link names, the right one, and can read its database.
 
     The limit of a bad one, 0.1 s, ends at any moment of a start, also when the node has not taken its lock yet.
     """
-    kill, was_reached = 0, True
-    while was_reached:
-        kill += 1
-        node = Killed(root / f"{kill}", is_bad=is_bad)
+    for kill in count(first, every):
+        node = Killed(memory_path / f"{kill}", is_bad=is_bad)
         try:
             was_reached = node.upgrade(kill, power=power)
             wanted, phase = (OLD, Phase.ROLLED_BACK) if is_bad else (NEW, Phase.COMMITTED)
@@ -191,4 +188,6 @@ def test_a_kill_after_each_step(root: Path, *, is_bad: bool, power: bool) -> Non
             wait_until(partial(node.runs, wanted), f"{wanted} runs")
         finally:
             node.kill()
+        if not was_reached:
+            break
     assert kill > 12, "too few steps were counted"
