@@ -122,17 +122,18 @@ class PendingRequests:
             request.taken_by = by
 
     def lose(self, by: str, tried_again: Set[str]) -> None:
-        """End the requests that an instance of a module has taken, with a `RequestLostError`: it answers no more.
+        """End the requests that an instance of a module has taken, with a `RequestLostError`: it answers no more. End
+        those that it has made, too: it hears no answer, and the next instance may ask again with the same id.
 
         Args:
             by: the module.
             tried_again: those that its next instance takes again.
         """
         for key, request in list(self._open.items()):
-            if request.taken_by != by:
-                continue
-            request.taken_by = ""
-            if key not in tried_again:
+            is_taken = request.taken_by == by
+            if is_taken:
+                request.taken_by = ""
+            if (is_taken and key not in tried_again) or request.requester == by:
                 lost = RequestLostError(f"{by} has ended before its answer", f"{request.resource} {key}")
                 self._finish(key, request, lost, DropReason.LATE_ANSWER)
 

@@ -216,6 +216,29 @@ def test_a_request_that_is_tried_again_is_answered_by_the_next_instance(log: Log
         assert answer.get().content == "at last"
 
 
+def test_what_a_failed_module_has_asked_is_open_no_longer(log: Log) -> None:
+    """Its next instance may ask the same again, and hears the answer."""
+
+    class Asking(Fragile):
+        @handles(ResourceType.NODE)
+        def node(self, message: Message) -> None:
+            self.request("other", message, 3600, lambda answer: self.log(str(getattr(answer, "content", answer))))
+
+    with Harness() as bee:
+        bee.expect_failures()
+        bee.add(Asking, log)
+        bee.start()
+        question = bee.message("default/node/a", "q")
+        bee.send("fragile", question)
+        bee.send("fragile", bee.message("default/secret/s", "q", "fails"))
+        bee.run_for(60)
+        assert len(bee.hive.pending_requests) == 0
+        bee.answer("other", lambda asked: asked.reply(bee.clock, "heard"))
+        bee.send("fragile", question)
+        bee.run_for(1)
+    assert log.entries[-1] == "heard"
+
+
 def test_a_request_that_was_passed_on_and_finds_no_room_ends_at_once(log: Log) -> None:
     """As one that finds none where it was sent: its sender waits for the answer of either."""
     with Harness() as bee:
