@@ -441,6 +441,7 @@ class Cluster:
         merged = dict(new)
         if (custom := self.storage.kinds.custom_of(live)) is not None:
             managers = metadata_of(new).get("managedFields")
+            check_version(custom.kind, live, new)
             if custom.has_embedded:
                 live, new = (computed(with_read_embedded, custom.kind, custom.schema, each) for each in (live, new))
             changed = with_entries(computed(with_new_status, custom, live, new), managers)
@@ -449,6 +450,8 @@ class Cluster:
         validate_schema(merged, live)
         if "metadata" not in merged:
             raise BadRequestError("the patch takes the object's metadata away")
+        if metadata_of(merged) is not live["metadata"]:
+            check_version(self.storage.kinds.of_key(key), live, merged)
         changed = with_changed_status(merged, live)
         computed(validate_status, changed, live)
         if self._room is not None:
@@ -475,6 +478,7 @@ class Cluster:
             InvalidFieldsError: the conditions break a rule.
         """
         live = self.storage.get(key)
+        check_version(self.storage.kinds.of_key(key), live, new)
         changed = with_approval(new, live, format_rfc3339(self.clock.now()))
         validate_status(changed, live, certificate_approval)
         return self.replace(changed)

@@ -99,7 +99,7 @@ def test_an_object_is_pruned_defaulted_and_counted(serving: Serving) -> None:
     assert reported["metadata"]["generation"] == 2
     replaced = answer(serving, "PUT", f"{path}/status", {**reported, "status": {"state": "off"}})
     assert replaced["status"] == {"state": "off"}
-    assert serving.ask("PUT", f"{path}/status", {**reported, "status": {}}).status == 409
+    assert serving.ask("PUT", f"{path}/status", {**reported, "status": {"state": 1}}).status == 409
     operation = [{"op": "replace", "path": "/spec/rate", "value": 9}]
     changed = answer(serving, "PATCH", path, operation, "application/json-patch+json")
     assert (changed["spec"]["rate"], changed["status"]) == (9, {"state": "off"})

@@ -164,6 +164,26 @@ def test_a_write_of_the_status_changes_nothing_else(cluster: Cluster, kind: str,
     assert ("a" in (changed["metadata"].get("labels") or {})) is (kind not in _KEPT_LABELS)
 
 
+@pytest.mark.parametrize(
+    ("kind", "subresource", "wrong"),
+    [
+        ("Deployment", "status", {"replicas": -1}),
+        ("CertificateSigningRequest", "approval", {"conditions": [{"type": "Approved", "status": "False"}]}),
+    ],
+)
+def test_a_wrong_status_of_another_version_is_a_conflict(
+    cluster: Cluster, kind: str, subresource: str, wrong: Json
+) -> None:
+    """As for the object itself: a status may be wrong because what it was made of has changed, and its writer tries
+    again after a conflict only.
+    """
+    stored = make(cluster, kind)
+    put(cluster, merge_json(stored, {"metadata": {"labels": {"a": "b"}}}))
+    for version, code in ((stored["metadata"]["resourceVersion"], 409), ("", 422)):
+        outdated = merge_json(stored, {"status": wrong, "metadata": {"resourceVersion": version}})
+        assert (put(cluster, outdated, subresource).refusal or {})["code"] == code
+
+
 @pytest.mark.parametrize("kind", sorted(_COUNTED))
 def test_the_generation_moves_with_the_spec_only(cluster: Cluster, kind: str) -> None:
     stored = make(cluster, kind)
