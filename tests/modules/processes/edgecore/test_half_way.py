@@ -209,7 +209,7 @@ def test_a_version_that_cannot_be_staged_leaves_nothing(tmp_path: Path, monkeypa
 
     monkeypatch.setattr(staging, "make_environment", make)
     with pytest.raises(MemoryError):
-        staging.stage((), "", "1.0", cast("Any", SimpleNamespace(versions=tmp_path)), 0)
+        staging.stage((), b"", "1.0", cast("Any", SimpleNamespace(versions=tmp_path)), 0)
     assert list(tmp_path.iterdir()) == []
 
 
