@@ -160,3 +160,14 @@ def test_a_feed_whose_thread_cannot_be_started_is_started_by_the_next_look() -> 
 
     assert fail_at_each_call(make) == 4
     clock.close()
+
+
+def test_a_feed_that_ends_unforeseen_is_started_by_the_next_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, api = RealClock(), Api()
+    feeds = Feeds(Picture(clock.now), api, api, api, JobReader(api, clock), clock)
+    monkeypatch.setattr(feeds, "_goes_on", lambda: True)
+    feeds._running.add("nodes")
+    with pytest.raises(MemoryError):
+        feeds._run("nodes", Failing(0, MemoryError()).call(print))
+    assert not feeds._running
+    clock.close()

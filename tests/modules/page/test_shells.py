@@ -10,7 +10,8 @@ from importlib import resources
 from pathlib import Path
 from queue import SimpleQueue
 from random import Random
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -31,11 +32,12 @@ from modules.page.node_api import NodeApi
 from modules.page.own_devices import OwnDevices
 from modules.page.server import PageServer
 from modules.page.sessions import IDLE_SECONDS, LONGEST_SECONDS
-from modules.page.shells import ClosedDoor
+from modules.page.shells import ClosedDoor, Shells
 from modules.processes.common.page_shell import USER_AGENT, SocketDoor
 from modules.processes.common.pod_commands.client import NodeClient
 from tests.modules.page.test_browser import ASK, FOUND, ONLY_COLOURS
 from tests.support.browser import Browser, browser, why_none
+from tests.support.failing import Failing, PlannedError
 from tests.support.patience import PATIENCE
 
 V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"
@@ -606,3 +608,17 @@ def paste(window: Browser, text: str, answer: str) -> None:
         "new ClipboardEvent('paste', {clipboardData: data, bubbles: true, cancelable: true}));",
         text,
     )
+
+
+@pytest.mark.parametrize("is_open", [False, True])
+def test_a_shell_that_cannot_be_opened_keeps_no_place(monkeypatch: pytest.MonkeyPatch, *, is_open: bool) -> None:
+    """Its user could open no others, and the node's end would stay open."""
+    places, closed = list[str](), list[str]()
+    owner = SimpleNamespace(_places=SimpleNamespace(acquire=str, leave=places.append))
+    opens = Failing(None if is_open else 0).call(lambda *_: SimpleNamespace(close=lambda: closed.append("node's")))
+    way = SimpleNamespace(user="alice", check=lambda _: None, open=opens)
+    monkeypatch.setattr(shells, "_answered", Failing(0).call(print))
+    monkeypatch.setattr(shells, "protocols_of", lambda _: ())
+    with pytest.raises(PlannedError):
+        Shells._opened(cast("Any", owner), cast("Any", SimpleNamespace(headers=())), cast("Any", None), lambda **_: way)
+    assert (places, closed) == (["alice"], ["node's"] * is_open)

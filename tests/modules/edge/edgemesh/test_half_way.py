@@ -79,3 +79,12 @@ def test_an_answer_that_cannot_be_sent_ends_nothing() -> None:
     """The client may have gone, or the network."""
     with socket.socket(type=socket.SOCK_DGRAM) as udp:
         _send_to(Failing(0).calls_of(udp), ("127.0.0.1", 1), b"answer")
+
+
+def test_a_connection_that_cannot_begin_is_closed() -> None:
+    """Its client would wait for the proxy in place of another endpoint."""
+    client = Mock()
+    plane = Mock(_begin=Failing(0).call(print))
+    with pytest.raises(PlannedError):
+        ProxyPlane._accept(plane, "key", Mock(accept=lambda: (client, ("192.0.2.1", 9))))
+    client.close.assert_called_once_with()

@@ -14,12 +14,14 @@ from typing import Any, cast
 
 import pytest
 
+from modules.processes.common import kubeconfig_client
 from modules.processes.common.backup.archive import Part, write_archive
 from modules.processes.common.backup.errors import BackupError
 from modules.processes.common.support_bundle import machine
+from modules.processes.edgecore.runtime_commands import connection
 from modules.processes.edgecore.top import background, node_view, run
 from modules.processes.edgecore.uninstall import pods
-from modules.processes.edgecore.upgrade import replay_gate, updater
+from modules.processes.edgecore.upgrade import replay_gate, sources, staging, updater
 from tests.modules.processes.common.backup.test_archive import HEAD
 from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call
 
@@ -198,3 +200,42 @@ def test_the_runtime_is_left_whatever_happens_to_its_pods(monkeypatch: pytest.Mo
         raise PlannedError
     assert not opened
     assert not census().more_than(before)
+
+
+def test_a_version_that_cannot_be_staged_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def make(making: Path, *_: object) -> None:
+        making.mkdir()
+        raise MemoryError
+
+    monkeypatch.setattr(staging, "make_environment", make)
+    with pytest.raises(MemoryError):
+        staging.stage((), b"", "1.0", cast("Any", SimpleNamespace(versions=tmp_path)), 0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_bundle_that_cannot_be_checked_is_fetched_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    forgotten = list[str]()
+    monkeypatch.setattr(sources, "read_manifest", _fail)
+    with pytest.raises(PlannedError):
+        sources.Download._check(
+            cast("Any", SimpleNamespace(_keys=(), _forget=forgotten.append)), "edgecore.bundle", tmp_path
+        )
+    assert forgotten == ["edgecore.bundle"]
+
+
+def test_streams_of_commands_are_closed_after_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To a cluster, to edgecore's log, and to the runtime."""
+    closed = list[str]()
+
+    def close(name: str) -> SimpleNamespace:
+        return SimpleNamespace(**dict.fromkeys(("cancel", "close"), lambda: closed.append(name)), request=_fail)
+
+    monkeypatch.setattr(kubeconfig_client, "_Pieces", lambda: SimpleNamespace(next=_fail))
+    transport = SimpleNamespace(start=lambda *_: close("cluster"))
+    client = SimpleNamespace(_transport=transport, _headers=())
+    with pytest.raises(PlannedError):
+        list(kubeconfig_client.KubeconfigClient.lines(cast("Any", client), "/"))
+    monkeypatch.setattr(connection, "CriClient", lambda *_, **__: close("runtime"))
+    with pytest.raises(PlannedError), connection.connected(cast("Any", None), tmp_path):
+        raise PlannedError
+    assert closed == ["cluster", "runtime"]
