@@ -179,7 +179,7 @@ def test_a_process_with_threads_starts_no_child() -> None:
 
 def test_every_selection_names_tests_and_modules_that_exist() -> None:
     """A file that was renamed must not be left out in silence."""
-    modules = selection.modules("")
+    modules = [each for each in selection.modules("") if (selection.ROOT / each).is_file()]
     for prefix, tests in selection.TESTS.items():
         assert any(each.startswith(prefix) for each in modules), prefix
         assert all((selection.ROOT / test.partition("::")[0]).exists() for test in tests), prefix
