@@ -35,7 +35,7 @@ def lock_root_directory(root: Path, stack: ExitStack) -> None:
 
     Raises:
         RootDirectoryError: the directory cannot be made or written to.
-        RootDirectoryTakenError: another process holds the lock.
+        RootDirectoryInUseError: another process holds the lock.
     """
     try:
         root.mkdir(mode=_MODE, parents=True, exist_ok=True)
