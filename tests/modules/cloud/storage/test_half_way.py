@@ -52,6 +52,19 @@ def test_a_database_that_cannot_be_reached_lets_others_try(tmp_path: Path, monke
     database.close()
 
 
+def test_a_commit_that_fails_unforeseen_lets_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next transaction would begin within this one, with its changes, and other modules would wait for a turn."""
+    turns = Turns()
+    database = Database(str(tmp_path / "db"), "one", turn=turns)
+    database.begin()
+    database.put_object_sync("n1", "u1", SYNC)
+    monkeypatch.setattr(database, "_write_durably", Failing(0, MemoryError()).call(print))
+    with pytest.raises(MemoryError):
+        database.commit(1)
+    assert (turns.locked(), database.in_transaction, bool(database._transaction)) == (False, False, False)
+    database.close()
+
+
 def test_a_file_that_cannot_be_made_private_is_closed(tmp_path: Path) -> None:
     make_engine(url_of(str(tmp_path / "db"))).dispose()  # imports its driver
     assert fail_at_each_kernel_call(lambda: make_engine(url_of(str(tmp_path / "db"))).dispose()) >= 2
