@@ -49,6 +49,9 @@ _NOT_SENT_NO_ROOM = "wait for the cloud already"
 _NOT_KNOWN = "whether it arrived is not known"
 """Text in edgehub's error answers to requests that were open when the link ended: the cloud may have handled them."""
 
+_NOT_PASSED_ON = "too many answers wait for the node"
+"""Text of cloudhub's error in the place of an answer that it had no room for."""
+
 _HUB = (ModuleName.EDGEHUB, Source.EDGEHUB)
 
 _NULL = b"null"
@@ -185,7 +188,9 @@ def error_in(answer: Message) -> CallError:
         hint = "it is answered once the connection to the cloud is back"
         return NotConnectedError(_attempt(answer), _about(answer), hint, retryable=True)
     from_hub = is_from_hub(answer)
-    if text.startswith(REMOTE_TIMEOUT) or (from_hub and (_NOT_SENT_NO_ROOM in text or _NOT_KNOWN in text)):
+    is_dropped = answer.route.source == ModuleName.CLOUDHUB and _NOT_PASSED_ON in text
+    is_open = from_hub and (_NOT_SENT_NO_ROOM in text or _NOT_KNOWN in text)
+    if text.startswith(REMOTE_TIMEOUT) or is_dropped or is_open:
         return NoAnswerError(_attempt(answer), _about(answer), text, retryable=True)
     return rejected(_attempt(answer), _about(answer), Status(message=text))
 

@@ -125,6 +125,14 @@ def test_an_unsent_message_may_be_tried_again_unless_it_never_fits(
     assert type(answers.error_in(answer(text, "edgecontroller", Operation.ERROR))) is RejectedError
 
 
+def test_an_answer_for_which_cloudhub_had_no_room_may_have_been_one_of_success() -> None:
+    """The cloud has carried the request out, or not; others do not say so with these words."""
+    text = "cloudhub: too many answers wait for the node; ask again later"
+    error = answers.error_in(answer(text, ModuleName.CLOUDHUB, Operation.ERROR))
+    assert (type(error), error.retryable) == (NoAnswerError, True)
+    assert type(answers.error_in(answer(text, ModuleName.EDGECONTROLLER, Operation.ERROR))) is RejectedError
+
+
 def test_ok_is_enough_where_no_object_is_wanted() -> None:
     """An update or a delete is answered with it."""
     assert answers.read_object_or_ok(answer("OK")) is None
