@@ -230,7 +230,7 @@ class SimulatedConnection:
         self._inbox: SimulatedQueue = SimulatedQueue(self._world.scheduler)
         self.up = FrameChannel(self._world, line.delay, self._at_cloud, lambda: line.no_way_up > 0)
         self.down = FrameChannel(self._world, line.delay, self._at_node, lambda: line.no_way_down > 0)
-        self._repetitions = RepetitionWatch(self._world, line.node)
+        self._repetitions = RepetitionWatch(self._world, line.node, lambda: line.watch.has_forgotten)
         self._heard = self._began = self._world.now()
         self._cloud_has_it = True
         self._is_healthy = True

@@ -1,6 +1,7 @@
 """What is sent over one connection: nothing that the node has acknowledged, and no deletion after the next pod."""
 
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import msgspec
@@ -43,22 +44,24 @@ class RepetitionWatch:
 
     Over another connection it may be sent again: the cloud may have ended before the acknowledgement was durable.
 
-    And the check that the deletion of a pod comes before the next pod of its name.
+    And the check that the deletion of a pod comes before the next pod of its name, unless the cloud has lost records.
 
     Args:
         world: collects violations.
         node: at the other end of the connection.
+        has_lost: returns whether the cloud has ever lost data.
     """
 
-    def __init__(self, world: World, node: str) -> None:
+    def __init__(self, world: World, node: str, has_lost: Callable[[], bool]) -> None:
         self._world = world
         self._node = node
+        self._has_lost = has_lost
         self._open: OrderedDict[str, _Sent] = OrderedDict()
         """What may still be acknowledged, by message id."""
         self._last: dict[str, _Sent] = {}
         """What was sent last of each object."""
         self._deleted = set[str]()
-        """The uids of the objects whose deletion was sent; it may be repeated."""
+        """The uids of the pods whose deletion was sent; it may be repeated."""
         self._acknowledged: dict[str, tuple[_Sent, float]] = {}
         """What the node has acknowledged of it, and when the cloud got that."""
 
@@ -75,15 +78,18 @@ class RepetitionWatch:
         if not state.is_delete and is_known and state == self._last.get(resource) == acknowledged:
             text = f"{self._node}: version {state.version} of {resource}"
             self._world.violated("what is acknowledged is not sent again", text)
-        last, is_first = self._last.get(resource), state.is_delete and state.uid not in self._deleted
-        if is_first and _PODS in resource and last is not None and not last.is_delete and last.uid != state.uid:
-            text = f"{self._node}: deletion of {resource} ({state.uid[:8]}) after version {last.version} of the next"
-            self._world.violated("a pod is deleted before the next of its name comes", text)
-        if state.is_delete:
-            self._deleted.add(state.uid)
+        if state.is_delete and _PODS in resource:
+            self._check_order(state, self._last.get(resource))
         self._last[resource] = self._open[message.id] = state
         if len(self._open) > _REMEMBERED:
             self._open.popitem(last=False)
+
+    def _check_order(self, deletion: _Sent, last: _Sent | None) -> None:
+        is_repeated, is_next = deletion.uid in self._deleted, last is not None and last.uid != deletion.uid
+        self._deleted.add(deletion.uid)
+        if is_next and last is not None and not (last.is_delete or is_repeated or self._has_lost()):
+            what = f"deletion of {last.resource} ({deletion.uid[:8]}) after version {last.version} of the next"
+            self._world.violated("a pod is deleted before the next of its name comes", f"{self._node}: {what}")
 
     def handled(self, frame: bytes) -> None:
         """Note a frame of the node that has reached cloudhub."""

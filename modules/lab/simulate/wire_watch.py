@@ -72,6 +72,8 @@ class WireWatch:
         """Whether the answer to a node's list may be newer than the objects that the node is sent, as with a cluster: a
         pod that the list lacks is gone.
         """
+        self.has_forgotten = False
+        """Whether the cloud or the store has ever lost data."""
         self._numbers = 0
         self._open: OrderedDict[str, ReceivedChange] = OrderedDict()
         """Changes that may still be acknowledged, by message id."""
@@ -152,6 +154,7 @@ class WireWatch:
 
     def forget(self) -> None:
         """Forget all changes: the cloud or the store has lost its data."""
+        self.has_forgotten = True
         self._acknowledged.clear()
         self._later.clear()
         self._open.clear()

@@ -155,7 +155,7 @@ def test_a_question_to_nodes_that_fails_leaves_no_stream(monkeypatch: pytest.Mon
         stream.fileno = there.fileno
         tunnels = SimpleNamespace(has=lambda _: True, open=lambda *_: stream)
         question = Gathering(cast("Any", tunnels), Simulation(0).clock, "/stats", NOTHING)
-        monkeypatch.setattr(question, "_hear", _fail)
+        monkeypatch.setattr(question, "_read_answers", _fail)
         with pytest.raises(MemoryError):
             question.run(["n1"])
     assert stream.closed == 1

@@ -125,7 +125,7 @@ def test_a_container_that_resists_its_removal_keeps_its_images(
     there = Machine(process, tmp_path, Failing(None))
     monkeypatch.setattr(parents, "find_conmon", lambda _: os.pidfd_open(process))
     monkeypatch.setattr(parents, "init_pid", lambda _: process)
-    monkeypatch.setattr(processes, "_ends", lambda *_: True)
+    monkeypatch.setattr(processes, "is_readable", lambda *_: True)
     there.resists, before = True, census()
     with pytest.raises(RunFailedError):
         there.processes.remove(there.container)
@@ -141,7 +141,7 @@ def test_a_conmon_that_ends_while_it_is_looked_at_is_not_held(process: int, monk
     found = [None, os.pidfd_open(process)]
     monkeypatch.setattr(parents, "find_conmon", lambda _: found.pop())
     monkeypatch.setattr(parents, "init_pid", lambda _: None)
-    monkeypatch.setattr(processes, "_ends", lambda *_: True)
+    monkeypatch.setattr(processes, "is_readable", lambda *_: True)
     held = found[1]
     assert processes._settled_conmon(Path("/nowhere"), search=False) is None
     with pytest.raises(OSError, match="Bad file"):

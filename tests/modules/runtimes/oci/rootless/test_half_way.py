@@ -39,7 +39,7 @@ def test_a_slirp4netns_that_cannot_be_started_leaves_no_pipe_and_no_ear(
     """A pod could announce itself as the node's router."""
     heard, network = list[str](), cast("Any", NodeNetwork.__new__(NodeNetwork))
     network._socket, network.namespace, network._searched = tmp_path / "socket", tmp_path / "net", ""
-    network._hear = heard.append
+    network._accept_router = heard.append
     monkeypatch.setattr(subprocess, "Popen", Failing(0).call(subprocess.Popen))
     before = census()
     with pytest.raises(PlannedError):
