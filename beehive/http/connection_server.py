@@ -40,8 +40,12 @@ class ConnectionServer(ABC):
         return int(self._listening.getsockname()[1])
 
     def start(self) -> None:
-        """Begin to serve."""
-        self._thread.start()
+        """Begin to serve. If the process may have no other thread, close the port."""
+        try:
+            self._thread.start()
+        except BaseException:
+            self._listening.close()
+            raise
 
     def stop(self) -> None:
         """Close the port and cut the connections, which ends the commands of their clients."""

@@ -163,6 +163,17 @@ def test_a_connection_without_a_thread_is_closed_and_leaves_its_place(
     assert ask(server, "GET", "/healthz") == (200, "ok")
 
 
+def test_a_server_without_a_thread_leaves_no_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its clients would wait for an answer."""
+    before = census()
+    refused = HttpServer(listen_tcp("127.0.0.1", 0), Router(()), RealClock())
+    failing = Failing(0, RuntimeError("can't start new thread"))
+    with monkeypatch.context() as patched, pytest.raises(RuntimeError):
+        patched.setattr(threading.Thread, "start", failing.call(lambda: None))
+        refused.start()
+    assert not census().more_than(before)
+
+
 def test_a_known_path_is_answered(server: HttpServer) -> None:
     assert ask(server, "GET", "/healthz") == (200, "ok")
 

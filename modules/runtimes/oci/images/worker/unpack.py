@@ -159,7 +159,12 @@ def _in_child(root: int, kept: Sequence[int], work: Callable[[], Unpacked]) -> U
     read_end, write_end = os.pipe2(os.O_CLOEXEC)
     sys.stdout.flush()
     parent = os.getpid()
-    child = os.fork()
+    try:
+        child = os.fork()
+    except OSError:
+        os.close(read_end)
+        os.close(write_end)
+        raise
     if child == 0:
         os.close(read_end)
         _run_child(parent, root, [*kept, write_end], work)

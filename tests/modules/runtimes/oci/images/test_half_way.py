@@ -252,6 +252,15 @@ def test_a_layer_whose_answer_cannot_be_read_leaves_no_process(monkeypatch: pyte
         os.waitpid(child, 0)
 
 
+def test_a_layer_without_a_process_leaves_no_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker goes on with the next one."""
+    monkeypatch.setattr(os, "fork", Failing(0, BlockingIOError()).call(print))
+    before = census()
+    with pytest.raises(BlockingIOError):
+        unpack._in_child(0, [], cast("Any", None))
+    assert not census().more_than(before)
+
+
 def test_a_registry_that_leads_elsewhere_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         here = address_of(f"http://127.0.0.1:{server.getsockname()[1]}/v2/")
