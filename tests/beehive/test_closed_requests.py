@@ -1,4 +1,4 @@
-"""A request whose asker has failed ends by its deadline: nobody hears of it, and no timer is left."""
+"""A request whose asker has failed ends with it: nobody hears of it, and no timer is left."""
 
 from beehive import Message, Module, handles
 from beehive.delivery import DropReason
@@ -36,7 +36,7 @@ def test_a_request_of_a_module_that_has_failed_is_closed() -> None:
         for resource in ("default/pod/a", "null/node/n"):
             bee.send("asker", bee.message(resource, "update"))
         (question,) = bee.sent_to("somebody")
-        assert question.id in bee.hive.pending_requests
+        assert question.id not in bee.hive.pending_requests
         bee.run_for(20.0)
         assert bee.hive.restarts()["asker"] == 1
         assert (len(bee.hive.pending_requests), bee.clock.pending(), Asker.heard) == (0, timers, 0)
