@@ -229,7 +229,10 @@ class ApiService:
         ):
             return reply
         target = parse_target(request.parts)
-        served = (*self._resources(), BINDINGS)
+        try:
+            served = (*self._resources(), BINDINGS)
+        except ApiStatusError as error:
+            return error.response()
         resource = next((one for one in served if (one.group, one.plural) == (target.group, target.plural)), None)
         allowed = ", ".join(methods_of(target, resource)) if resource else ""
         return msgspec.structs.replace(reply, headers=(*reply.headers, ("Allow", allowed)))

@@ -161,7 +161,7 @@ def _in_child(root: int, kept: Sequence[int], work: Callable[[], Unpacked]) -> U
     parent = os.getpid()
     try:
         child = os.fork()
-    except OSError:
+    except BaseException:
         os.close(read_end)
         os.close(write_end)
         raise

@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 
 from beehive.http.responses import Response, Stream
+from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.limits import VALUES
 from modules.cloud.apiserver.endpoints.health import LOADED
+from modules.cloud.apiserver.endpoints.service import CustomResourceList
 from tests.modules.apimachinery.protobuf.test_decoding import CONFIG_MAP, OBJECT, definition
 from tests.modules.cloud.apiserver.endpoints.serving import MAPS, PODS, Serving, Watcher
 from tests.modules.cloud.objects import configmap, pod
+from tests.support.failing import Failing
 
 _APPLY = "application/apply-patch+yaml"
 
@@ -532,6 +535,16 @@ def test_a_method_that_a_path_has_not_is_told_those_that_it_has(
 ) -> None:
     refused = api.ask(method, path, b"")
     assert (refused.status, dict(refused.headers).get("Allow")) == (405, allowed)
+
+
+def test_an_api_server_that_does_not_answer_which_methods_there_are_is_told(
+    api: Serving, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page's own requests have no server around them that would make an answer of an error."""
+    failing = Failing(0, ApiStatusError(504, "the API server did not answer"))
+    monkeypatch.setattr(CustomResourceList, "resources", failing.call(list))
+    refused = api.ask("PUT", MAPS, b"")
+    assert (refused.status, body_of(refused)["reason"]) == (504, "Timeout")
 
 
 def test_a_watch_of_a_version_that_is_not_known_ends_with_an_error(api: Serving) -> None:
