@@ -49,7 +49,7 @@ class RepetitionWatch:
     Args:
         world: collects violations.
         node: at the other end of the connection.
-        has_lost: returns whether the cloud has ever lost data.
+        has_lost: returns whether the cloud has ever lost its records of the node.
     """
 
     def __init__(self, world: World, node: str, has_lost: Callable[[], bool]) -> None:
