@@ -1,4 +1,4 @@
-"""What is sent over one connection: nothing that the node has acknowledged, and no deletion after the next pod."""
+"""Checks of the messages that the cloud sends a node: none is repeated, and a pod's deletion is not too late."""
 
 from collections import OrderedDict
 from collections.abc import Callable
