@@ -10,7 +10,9 @@ from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, 
 from modules.apimachinery.pods.objects import node_of
 from modules.cloud.apiserver.admission.api_access import ROOT_CERTIFICATE
 from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.namespaces import SYSTEM_NAMESPACE
 from modules.cloud.apiserver.reconciler import Attempt, Reconciler
+from modules.cloud.apiserver.system_roles import CLIENT_AUTHORITY
 from modules.cloud.apiserver.volume_protection import FINALIZERS, released
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 
@@ -93,36 +95,39 @@ def release_volumes(cluster: Cluster) -> None:
 
 
 def may_lack_certificate(event: ObjectEvent) -> bool:
-    """Return whether a namespace may lack the ConfigMap after a change, or have another one."""
+    """Return whether a namespace may lack one of the ConfigMaps after a change, or have another one."""
     if event.key.kind == _NAMESPACE.name:
         return event.type is EventType.ADDED
-    return (event.key.kind, event.key.name) == (_CONFIG_MAP.name, ROOT_CERTIFICATE)
+    return event.key.kind == _CONFIG_MAP.name and event.key.name in (ROOT_CERTIFICATE, CLIENT_AUTHORITY)
 
 
 def keep_root_certificates(cluster: Cluster, authority: str, *, repairs: bool) -> None:
-    """Make the ConfigMap in each namespace that lacks it.
+    """Make the ConfigMap in each namespace that lacks it, and in kube-system the one by which another server
+    authenticates the clients of this one (kube-apiserver's cluster authentication trust controller).
 
     Args:
         cluster: the objects.
         authority: the certificate authority, PEM.
         repairs: whether one with another content is changed: another controller may keep them, with another authority.
     """
+    annotations = {"kubernetes.io/description": _DESCRIPTION}
     for namespace in cluster.storage.list(_NAMESPACE):
-        name = namespace["metadata"]["name"]
-        found = cluster.storage.find(key_for(_CONFIG_MAP, name, ROOT_CERTIFICATE))
-        data = {"ca.crt": authority}
         if is_being_deleted(namespace):
             continue
-        if found is None:
-            cluster.create(_config_map(name, data))
-        elif repairs and found.get("data") != data:
-            cluster.replace({**found, "data": data})
+        metadata = {"name": ROOT_CERTIFICATE, "namespace": namespace["metadata"]["name"], "annotations": annotations}
+        _keep_config_map(cluster, metadata, {"ca.crt": authority}, repairs=repairs)
+        if metadata["namespace"] == SYSTEM_NAMESPACE:
+            metadata = {"name": CLIENT_AUTHORITY, "namespace": SYSTEM_NAMESPACE}
+            _keep_config_map(cluster, metadata, {"client-ca-file": authority}, repairs=repairs)
 
 
-def _config_map(namespace: str, data: dict[str, str]) -> JsonObject:
-    annotations = {"kubernetes.io/description": _DESCRIPTION}
-    metadata = {"name": ROOT_CERTIFICATE, "namespace": namespace, "annotations": annotations}
-    return {"kind": _CONFIG_MAP.name, "apiVersion": _CONFIG_MAP.api_version, "metadata": metadata, "data": data}
+def _keep_config_map(cluster: Cluster, metadata: JsonObject, data: dict[str, str], *, repairs: bool) -> None:
+    found = cluster.storage.find(key_for(_CONFIG_MAP, metadata["namespace"], metadata["name"]))
+    if found is None:
+        made = {"kind": _CONFIG_MAP.name, "apiVersion": _CONFIG_MAP.api_version, "metadata": metadata, "data": data}
+        cluster.create(made)
+    elif repairs and found.get("data") != data:
+        cluster.replace({**found, "data": data})
 
 
 def may_lack_account(event: ObjectEvent) -> bool:

@@ -9,10 +9,10 @@ from typing import Final
 from modules.apimachinery.api_errors import ConflictError
 from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.namespaces import SYSTEM_NAMESPACE
 
-NAMESPACE: Final = "kube-system"
 NAME: Final = "cloudcore-controllers"
-_KEY: Final = ObjectKey("Lease", NAMESPACE, NAME)
+_KEY: Final = ObjectKey("Lease", SYSTEM_NAMESPACE, NAME)
 
 
 def check_fence(cluster: Cluster, fence: str) -> None:

@@ -9,7 +9,8 @@ from modules.apimachinery.api_errors import ForbiddenError
 from modules.apimachinery.graceful_deletion import content_finalizers_of
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, is_being_deleted
 
-SYSTEM: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
+SYSTEM_NAMESPACE: Final = "kube-system"
+SYSTEM: Final = ("default", "kube-node-lease", "kube-public", SYSTEM_NAMESPACE)
 """The namespaces that an API server makes itself."""
 CONTENTS: Final = "kubernetes"
 """The finalizer in the spec of a namespace that goes when its contents are deleted."""

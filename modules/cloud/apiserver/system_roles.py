@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from modules.apimachinery.kinds import JsonObject
+from modules.cloud.apiserver.namespaces import SYSTEM_NAMESPACE
 from modules.cloud.authentication.users import ADMINISTRATORS, AUTHENTICATED, SERVICE_ACCOUNTS, UNAUTHENTICATED
 
 OPENID_PATHS: Final = ("/.well-known/openid-configuration", "/openid/v1/jwks")
 """The paths of the public keys of tokens."""
+CLIENT_AUTHORITY: Final = "extension-apiserver-authentication"
+"""The ConfigMap with the authority of clients' certificates, for other servers that authenticate them."""
 GROUP: Final = "rbac.authorization.k8s.io"
 _READ: Final = ("get", "list", "watch")
 _WRITE: Final = ("create", "delete", "deletecollection", "patch", "update")
@@ -99,6 +102,7 @@ _ABOVE: Final = {"view": "edit", "edit": "admin"}
 _RULES_OF: Final = {"admin": _ADMIN, "edit": _EDIT, "view": _VIEW}
 _AGGREGATED: Final = {"admin": (*_EDIT, *_VIEW, *_ADMIN), "edit": (*_EDIT, *_VIEW), "view": _VIEW}
 """The rules of these roles before anything else is added: they count before a controller has run."""
+_READ_AUTHORITY: Final = {**_rule("", ("configmaps",), _READ), "resourceNames": [CLIENT_AUTHORITY]}
 _BINDINGS: Final = {
     "cluster-admin": (ADMINISTRATORS,),
     "system:basic-user": (AUTHENTICATED,),
@@ -109,7 +113,7 @@ _BINDINGS: Final = {
 
 
 def system_roles() -> Iterator[JsonObject]:
-    """Yield the ClusterRoles and ClusterRoleBindings."""
+    """Yield the ClusterRoles and ClusterRoleBindings, and the Role of the readers of `CLIENT_AUTHORITY`."""
     for name, rules in _ROLES.items():
         yield _object("ClusterRole", name, rules=[*rules])
     for name, rules in _RULES_OF.items():
@@ -121,6 +125,8 @@ def system_roles() -> Iterator[JsonObject]:
         subjects = [{"apiGroup": GROUP, "kind": "Group", "name": group} for group in groups]
         reference = {"apiGroup": GROUP, "kind": "ClusterRole", "name": name}
         yield _object("ClusterRoleBinding", name, subjects=subjects, roleRef=reference)
+    reader = _object("Role", f"{CLIENT_AUTHORITY}-reader", rules=[_READ_AUTHORITY])
+    yield {**reader, "metadata": {**reader["metadata"], "namespace": SYSTEM_NAMESPACE}}
 
 
 def _object(kind: str, name: str, labels: dict[str, str] | None = None, /, **fields: object) -> JsonObject:

@@ -17,7 +17,8 @@ from modules.apimachinery.types.times import format_micro_time, seconds
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
 from modules.cloud.apiserver.endpoints.subscriptions import Subscription, Subscriptions
-from modules.cloud.apiserver.fencing import NAME, NAMESPACE
+from modules.cloud.apiserver.fencing import NAME
+from modules.cloud.apiserver.namespaces import SYSTEM_NAMESPACE
 from modules.cloud.client.calls import ApiCall, ApiResult, JsonObject
 from modules.cloud.controllers import certificate_request
 from modules.cloud.controllers.certificate_request import SignClient
@@ -267,7 +268,12 @@ class Controllers(Module):
 
 def _lease_call(verb: str, name: str, body: JsonObject | None = None) -> ApiCall:
     return ApiCall(
-        verb=verb, api_version="coordination.k8s.io/v1", plural="leases", namespace=NAMESPACE, name=name, body=body
+        verb=verb,
+        api_version="coordination.k8s.io/v1",
+        plural="leases",
+        namespace=SYSTEM_NAMESPACE,
+        name=name,
+        body=body,
     )
 
 
@@ -279,7 +285,7 @@ def _lease(holder: str, live: JsonObject | None, now: float) -> JsonObject:
     return {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
-        "metadata": live["metadata"] if live else {"name": NAME, "namespace": NAMESPACE},
+        "metadata": live["metadata"] if live else {"name": NAME, "namespace": SYSTEM_NAMESPACE},
         "spec": {
             "holderIdentity": holder,
             "acquireTime": moment,

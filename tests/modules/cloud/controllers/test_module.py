@@ -11,7 +11,8 @@ from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
 from modules.cloud.api_messages import MODULE, RESOURCE, SOURCE, Verb
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.endpoints.subscriptions import Subscription, Subscriptions
-from modules.cloud.apiserver.fencing import NAME, NAMESPACE
+from modules.cloud.apiserver.fencing import NAME
+from modules.cloud.apiserver.namespaces import SYSTEM_NAMESPACE
 from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.client.calls import MERGE, ApiCall, ApiResult
 from modules.cloud.controllers.module import Controllers
@@ -22,7 +23,7 @@ from modules.cloud.storage.watch_history import ObjectChanged, WatchQuery, Watch
 from tests.modules.cloud.controllers.site import workload
 from tests.modules.cloud.objects import in_memory
 
-LEASE = ObjectKey("Lease", NAMESPACE, NAME)
+LEASE = ObjectKey("Lease", SYSTEM_NAMESPACE, NAME)
 
 
 class Cloud:
@@ -107,7 +108,7 @@ def test_a_former_owner_that_wakes_up_writes_nothing(bee: Harness) -> None:
     cloud.known.alive = ("cloud-b",)
     lease = cloud.cluster.storage.get(LEASE)
     taken = {**lease, "spec": {**lease["spec"], "holderIdentity": "cloud-b", "leaseTransitions": 2}}
-    place = {"api_version": "coordination.k8s.io/v1", "namespace": NAMESPACE, "name": NAME}
+    place = {"api_version": "coordination.k8s.io/v1", "namespace": SYSTEM_NAMESPACE, "name": NAME}
     assert cloud.call("update", "leases", body=taken, **place).refusal is None
     cloud.call("create", "replicasets", body=workload("ReplicaSet", "late", replicas=1))
     bee.run_for(60)

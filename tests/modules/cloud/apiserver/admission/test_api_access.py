@@ -143,3 +143,19 @@ def test_each_namespace_has_the_certificate_authority(cluster: Cluster, repairs:
     keep_root_certificates(cluster, "first", repairs=repairs)
     found_now = _certificates(cluster)
     assert (found_now["default"], found_now["shop"]) == ("first", "first" if repairs else "other")
+
+
+@pytest.mark.parametrize("repairs", [True, False])
+def test_other_servers_find_the_authority_of_clients(cluster: Cluster, repairs: bool) -> None:
+    key = ObjectKey("ConfigMap", "kube-system", "extension-apiserver-authentication")
+    keep_root_certificates(cluster, "first", repairs=repairs)
+    assert cluster.storage.get(key)["data"] == {"client-ca-file": "first"}
+    for data in ({}, {"client-ca-file": "other"}):
+        cluster.replace({**cluster.storage.get(key), "data": data})
+        assert any(map(may_lack_certificate, cluster.storage.drain_events()))
+        keep_root_certificates(cluster, "first", repairs=repairs)
+        assert cluster.storage.get(key)["data"] == ({"client-ca-file": "first"} if repairs else data)
+    cluster.delete(key)
+    assert any(map(may_lack_certificate, cluster.storage.drain_events()))
+    keep_root_certificates(cluster, "first", repairs=repairs)
+    assert cluster.storage.find(key) is not None
