@@ -296,7 +296,7 @@ class Module(Actor):
         hive = self.hive
         header = delivery.message.header
         if header.sync:
-            hive.pending_requests.take(header.msg_id, self.name)
+            hive.pending_requests.assign(header.msg_id, self.name)
         context = self.__context
         if not hive.taps:
             context.began = context.wall = NO_TURN

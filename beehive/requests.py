@@ -32,7 +32,7 @@ class _OpenRequest(msgspec.Struct, eq=False):
     """Modules that may answer; empty: any."""
     resource: str = ""
     """Resource of the request."""
-    taken_by: str = ""
+    handler: str = ""
     """The module that handles it; empty while it waits for one."""
 
 
@@ -113,16 +113,16 @@ class PendingRequests:
         """Let other modules answer an open request too, if the request went to `by`."""
         request = self._open.get(key)
         if request is not None and by in request.asked:
-            request.asked, request.taken_by = request.asked.union(to), ""
+            request.asked, request.handler = request.asked.union(to), ""
 
-    def take(self, key: str, by: str) -> None:
-        """Note that a module which was asked handles a request."""
+    def assign(self, key: str, handler: str) -> None:
+        """Record the module that handles a request, if it was asked."""
         request = self._open.get(key)
-        if request is not None and by in request.asked:
-            request.taken_by = by
+        if request is not None and handler in request.asked:
+            request.handler = handler
 
     def lose(self, by: str, tried_again: Set[str]) -> None:
-        """End the requests that an instance of a module has taken, with a `RequestLostError`: it answers no more. End
+        """End the requests that an instance of a module handles, with a `RequestLostError`: it answers no more. End
         those that it has made, too: it hears no answer, and the next instance may ask again with the same id.
 
         Args:
@@ -130,10 +130,10 @@ class PendingRequests:
             tried_again: those that its next instance takes again.
         """
         for key, request in list(self._open.items()):
-            is_taken = request.taken_by == by
-            if is_taken:
-                request.taken_by = ""
-            if (is_taken and key not in tried_again) or request.requester == by:
+            is_handled = request.handler == by
+            if is_handled:
+                request.handler = ""
+            if (is_handled and key not in tried_again) or request.requester == by:
                 lost = RequestLostError(f"{by} has ended before its answer", f"{request.resource} {key}")
                 self._finish(key, request, lost, DropReason.LATE_ANSWER)
 
