@@ -97,6 +97,17 @@ def number_of_values(value: Any) -> int:
     return 1
 
 
+def is_equal(one: Any, other: Any) -> bool:
+    """Compare JSON values; unlike in Python, true is not 1."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(is_equal(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(is_equal, one, other))
+    return bool(one == other)
+
+
 def without_null_members(value: Any) -> Any:
     """Return the JSON value without null members, as an API server stores it. Nulls in lists stay."""
     if isinstance(value, dict):

@@ -59,7 +59,7 @@ def parse_image(name: str) -> ImageName:
     domain, path = _split_domain(head + slash + last)
     valid = (
         not _ID.fullmatch(name)
-        and _DOMAIN.fullmatch(domain)
+        and (_DOMAIN.fullmatch(domain) or _PATH.fullmatch(domain))  # a host with _, as the reference package takes it
         and _PATH.fullmatch(path)
         and len(path) <= _LONGEST
         and (_TAG.fullmatch(tag) if ":" in rest[len(head) :] else not tag)

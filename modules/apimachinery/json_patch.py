@@ -8,7 +8,7 @@ import msgspec
 from beehive.nesting import LEVELS, is_nested_deeper
 from modules.apimachinery.api_errors import BadRequestError, TooLargeError, UnprocessableError
 from modules.apimachinery.computed import charge_steps
-from modules.apimachinery.conversion import copied, number_of_values
+from modules.apimachinery.conversion import copied, is_equal, number_of_values
 from modules.apimachinery.go_json import type_error
 
 OPERATIONS: Final = 10_000
@@ -109,7 +109,7 @@ def _copy(holder: dict[str, Any], operation: dict[str, Any]) -> None:
 def _test(holder: dict[str, Any], operation: dict[str, Any]) -> None:
     path = _pointer(operation, "path")
     parent = _parent(holder, path)
-    if not _is_equal(_value_at(parent, path), _value(operation)):
+    if not is_equal(_value_at(parent, path), _value(operation)):
         raise UnprocessableError(f"testing value {_text(path)} failed")
 
 
@@ -119,9 +119,8 @@ _OPERATIONS: Final[dict[str, Callable[[dict[str, Any], dict[str, Any]], None]]] 
 
 
 def _value(operation: dict[str, Any]) -> Any:
-    if "value" not in operation:
-        raise UnprocessableError(f"the operation {operation['op']} of a JSON patch has no value")
-    return copied(operation["value"])
+    """Return an operation's value: null without one, as clients of Go leave out a null."""
+    return copied(operation.get("value"))
 
 
 def _pointer(operation: dict[str, Any], field: str) -> Sequence[str]:
@@ -199,17 +198,6 @@ def _index(part: str, most: int) -> int | None:
         return None
     index = int(part) + (most + 1 if part.startswith("-") else 0)
     return index if 0 <= index <= most else None
-
-
-def _is_equal(one: Any, other: Any) -> bool:
-    """Compare JSON values; unlike in Python, true is not 1."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_is_equal(one[key], other[key]) for key in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_is_equal, one, other))
-    return bool(one == other)
 
 
 def _text(path: Sequence[str]) -> str:

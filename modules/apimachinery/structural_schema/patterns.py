@@ -10,6 +10,18 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from modules.apimachinery.computed import charge_steps
+from modules.apimachinery.structural_schema.character_classes import (
+    EVERY,
+    POSIX,
+    SHORTHANDS,
+    WORD,
+    CharacterClass,
+    Ranges,
+    joined,
+    of_category,
+    others,
+    ranges,
+)
 
 STATES: Final = 2000
 """States of one pattern."""
@@ -20,22 +32,42 @@ _KNOWN_IN_STEP: Final = 64
 _MOST_KEPT: Final = 8000
 """States of what is kept of a pattern, in all sets together."""
 
-_ANY: Final = re.compile("[^\n]")
-_ALL: Final = re.compile(".", re.DOTALL)
-_SHORTHANDS: Final = {"d": "[0-9]", "w": "[0-9A-Za-z_]", "s": "[\t\n\f\r ]", "D": "[^0-9]", "W": "[^0-9A-Za-z_]",
-                      "S": "[^\t\n\f\r ]"}  # fmt: skip
+_LINE: Final = CharacterClass(others(ranges("\n\n")))
+_ALL: Final = CharacterClass(EVERY)
+_WORD: Final = CharacterClass(WORD)
 _COUNT: Final = re.compile(r"\{([0-9]{1,4})(,([0-9]{0,4}))?\}")
-_CLASS: Final = re.compile(r"\[\^?\]?(?:\\.|\[:\^?[a-z]+:\]|[^\]\\])*\]")
-_IN_CLASS: Final = re.compile(r"\\.|\[(?::([a-z]+):\])?", re.DOTALL)
-_FLAGS: Final = re.compile(r"\(\?([isU]*)(?:-([isU]+))?(?=[:)])")
+_MOST_COUNTED: Final = 1000
+_FLAGS: Final = re.compile(r"\(\?([imsU]*)(?:-([imsU]+))?(?=[:)])")
 """Flags for the rest of a group, `(?i)`, or for a group of their own, `(?i:…)`; U, lazy, changes nothing here."""
-_POSIX: Final = {"alnum": "0-9A-Za-z", "alpha": "A-Za-z", "digit": "0-9", "lower": "a-z", "upper": "A-Z",
-                 "word": "0-9A-Za-z_", "xdigit": "0-9A-Fa-f", "space": r"\t\n\v\f\r ", "blank": r"\t ",
-                 "punct": r"!-/:-@\[-`{-~", "print": " -~", "graph": "!-~", "cntrl": r"\x00-\x1f\x7f",
-                 "ascii": r"\x00-\x7f"}  # fmt: skip
-_CONTROLS: Final = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v"}
-_START: Final = "start"
-_END: Final = "end"
+_CONTROLS: Final = {"a": 7, "t": 9, "n": 10, "v": 11, "f": 12, "r": 13}
+_POSIX: Final = re.compile(r"\[:(\^?)(\w+):\]", re.ASCII)
+_CATEGORY: Final = re.compile(r"\\([pP])(?:\{(\^?)(\w+)\}|([A-Z]))", re.ASCII)
+_CODE: Final = re.compile(r"\\(?:x\{([0-9A-Fa-f]{1,6})\}|x([0-9A-Fa-f]{2})|(0[0-7]{0,2}|[1-7][0-7]{1,2}))")
+
+
+class _Anchor(NamedTuple):
+    """A place between two characters."""
+
+    holds: Callable[[str, str], bool]
+    """Whether it is between a character and the next; empty at an end of the text."""
+
+
+_START: Final = _Anchor(lambda before, _: not before)
+_END: Final = _Anchor(lambda _, after: not after)
+_LINE_START: Final = _Anchor(lambda before, _: before in ("", "\n"))
+_LINE_END: Final = _Anchor(lambda _, after: after in ("", "\n"))
+_EDGE: Final = _Anchor(lambda before, after: _is_word(before) is not _is_word(after))
+_NO_EDGE: Final = _Anchor(lambda before, after: _is_word(before) is _is_word(after))
+_ANCHORS: Final = {"A": _START, "z": _END, "b": _EDGE, "B": _NO_EDGE}
+
+
+def _is_word(char: str) -> bool:
+    return bool(char) and _WORD.holds(char)
+
+
+def _kind(char: str) -> str:
+    """Return a character that anchors after it do not tell from this one."""
+    return char if char == "\n" else "a" if _WORD.holds(char) else "."
 
 
 class PatternError(ValueError):
@@ -43,8 +75,8 @@ class PatternError(ValueError):
 
 
 class _State(NamedTuple):
-    test: "re.Pattern[str] | str | None"
-    """A class of characters, an anchor, or None for an empty step."""
+    test: CharacterClass | _Anchor | None
+    """None for an empty step."""
     after: list[int]
 
 
@@ -63,16 +95,16 @@ class Pattern:
         self._depth = 0
         self._flags = frozenset[str]()
         self._states: list[_State] = []
-        self._classes: dict[tuple[int, frozenset[str]], tuple[re.Pattern[str], int]] = {}
-        """By its place and the flags, a class of characters and its end: a repeated one is read once."""
-        self._moves: dict[tuple[frozenset[int], str], frozenset[int]] = {}
+        self._classes: dict[int, tuple[Ranges, int]] = {}
+        """By its place, a class of characters and its end: a repeated one is read once."""
+        self._moves: dict[tuple[frozenset[int], str, str], frozenset[int] | None] = {}
         self._kept = 0
         self._first, last = self._alternatives()
         if self._at < len(text):
             raise PatternError(f"unexpected {text[self._at]!r}")
         self._last = self._state(None)
         self._states[last].after.append(self._last)
-        self._begin = self._closure({self._first}, is_start=True)
+        self._begin = frozenset((self._first,))
 
     @property
     def states(self) -> int:
@@ -86,50 +118,54 @@ class Pattern:
             value: the text.
             charge: called with the steps that the match takes, now and then; may raise an error, which ends it.
         """
-        present, work = self._begin, 0
+        present, before, work = self._begin, "", 0
         for at, char in enumerate(value):
-            if self._last in present:
-                return True
             if at % _KNOWN_IN_STEP == 0:
                 work += _STATES_IN_STEP
-            after = self._moves.get((present, char))
-            if after is None:
-                after = self._move(present, char)
-                work += len(present) + len(after)
+            move = present, before, char
+            if move in self._moves:
+                after = self._moves[move]
+            else:
+                after = self._move(*move)
+                work += len(present) + len(after or ())
             if work >= _STATES_IN_STEP:
                 charge(work // _STATES_IN_STEP)
                 work %= _STATES_IN_STEP
-            present = after
+            if after is None:
+                return True
+            present, before = after, _kind(char)
         charge((work + len(present)) // _STATES_IN_STEP)
-        return self._last in self._closure(present, is_start=not value, is_end=True)
+        return self._last in self._closure(present, before, "")
 
-    def _move(self, present: frozenset[int], char: str) -> frozenset[int]:
-        """Return the states after a character, and keep them."""
-        reached = {
-            after
-            for state in present
-            for after in self._states[state].after
-            if isinstance(test := self._states[state].test, re.Pattern) and test.match(char)
-        }
-        found = self._closure(reached | {self._first})
-        self._kept += len(present) + len(found)
+    def _move(self, present: frozenset[int], before: str, char: str) -> frozenset[int] | None:
+        """Return the states after a character, or None if the pattern was found before it, and keep them."""
+        closed = self._closure(present, before, char)
+        found = None
+        if self._last not in closed:
+            tested = (self._states[state] for state in closed)
+            found = frozenset(
+                after
+                for test, states in tested
+                if isinstance(test, CharacterClass) and test.holds(char)
+                for after in states
+            ) | {self._first}
+        self._kept += len(present) + len(closed)
         if self._kept > _MOST_KEPT:
             self._moves, self._kept = {}, 0
-        self._moves[present, char] = found
+        self._moves[present, before, char] = found
         return found
 
-    def _closure(
-        self, states: set[int] | frozenset[int], *, is_start: bool = False, is_end: bool = False
-    ) -> frozenset[int]:
+    def _closure(self, states: frozenset[int], before: str, after: str) -> set[int]:
+        """Return the states that are reached between two characters."""
         found, waiting = set(states), list(states)
         while waiting:
-            test, after = self._states[waiting.pop()]
-            if test is None or (test == _START and is_start) or (test == _END and is_end):
-                waiting += [state for state in after if state not in found]
-                found.update(after)
-        return frozenset(found)
+            test, following = self._states[waiting.pop()]
+            if test is None or (isinstance(test, _Anchor) and test.holds(before, after)):
+                waiting += [state for state in following if state not in found]
+                found.update(following)
+        return found
 
-    def _state(self, test: "re.Pattern[str] | str | None", *after: int) -> int:
+    def _state(self, test: CharacterClass | _Anchor | None, *after: int) -> int:
         if len(self._states) >= STATES:
             raise PatternError("the pattern is too large")
         self._states.append(_State(test, list(after)))
@@ -198,13 +234,14 @@ class Pattern:
             self._at = found.end()
             least = int(found[1])
             counts = least, (int(found[3]) if found[3] else None) if found[2] else least
-            if (counts[1] or 0) > 1000 or least > 1000:
+            most = least if counts[1] is None else counts[1]
+            if not least <= most <= _MOST_COUNTED:
                 raise PatternError("invalid repeat count")
         else:
             return 1, 1
         if self._peek() == "?":
             self._at += 1
-        if self._peek() and self._peek() in "*+":
+        if self._peek() in ("*", "+", "?") or _COUNT.match(self._text, self._at):
             raise PatternError("invalid nested repetition operator")
         return counts
 
@@ -213,28 +250,79 @@ class Pattern:
         if char == "(":
             return self._group()
         if char == "[":
-            place = self._at, self._flags
-            if place not in self._classes:
-                self._classes[place] = self._class()
-            test, self._at = self._classes[place]
-            return self._test(test)
-        self._at += 1
-        if char in ("^", "$"):
-            return self._test(_START if char == "^" else _END)
+            if self._at not in self._classes:
+                self._classes[self._at] = self._class(self._at + 1)
+            found, self._at = self._classes[self._at]
+            return self._of_class(found)
         if char == "\\":
             return self._escape()
+        self._at += 1
+        if char == "^":
+            return self._test(_LINE_START if "m" in self._flags else _START)
+        if char == "$":
+            return self._test(_LINE_END if "m" in self._flags else _END)
         if char in ("*", "+", "?"):
             raise PatternError("missing argument to repetition operator")
         if char == ".":
-            return self._test(_ALL if "s" in self._flags else _ANY)
-        return self._test(self._compiled(re.escape(char)))
+            return self._test(_ALL if "s" in self._flags else _LINE)
+        return self._of_class(ranges(char * 2))
 
-    def _class(self) -> "tuple[re.Pattern[str], int]":
-        """Return the class of characters that begins here, and its end."""
-        found = _CLASS.match(self._text, self._at)
-        if found is None:
-            raise PatternError("a class of characters cannot be read")
-        return self._compiled("[" + _IN_CLASS.sub(_part_of_class, found[0][1:])), found.end()
+    def _class(self, at: int) -> tuple[Ranges, int]:
+        """Return the class of characters whose bracket opens before a place, and its end."""
+        text = self._text
+        is_negated = text.startswith("^", at)
+        at += is_negated
+        began, found = at, list[tuple[int, int]]()
+        while at == began or not text.startswith("]", at):
+            if named := self._named_class(at):
+                part, at = named
+                found += part
+                continue
+            first, at = self._class_char(at)
+            last = first
+            if text.startswith("-", at) and text[at + 1 : at + 2] not in ("", "]"):
+                last, at = self._class_char(at + 1)
+            if last < first:
+                raise PatternError("invalid character class range")
+            found.append((first, last))
+        made = joined(found)
+        return (others(made) if is_negated else made), at + 1
+
+    def _named_class(self, at: int) -> tuple[Ranges, int] | None:
+        """Return a class that has a name, and its end; None if none is at a place."""
+        text = self._text
+        if posix := _POSIX.match(text, at):
+            if posix[2] not in POSIX:
+                raise PatternError(f"invalid character class range: {posix[0]}")
+            return (others(POSIX[posix[2]]) if posix[1] else POSIX[posix[2]]), posix.end()
+        if text.startswith("\\", at) and (found := SHORTHANDS.get(text[at + 1 : at + 2].lower())):
+            return (others(found) if text[at + 1].isupper() else found), at + 2
+        if category := _CATEGORY.match(text, at):
+            found = of_category(category[3] or category[4])
+            if found is None:
+                raise PatternError(f"the characters {category[0]} are not supported")
+            is_negated = (category[1] == "P") is not bool(category[2])
+            return (others(found) if is_negated else found), category.end()
+        return None
+
+    def _class_char(self, at: int) -> tuple[int, int]:
+        """Return a character of a class, and its end."""
+        if at >= len(self._text):
+            raise PatternError("missing closing ]")
+        return self._escaped(at) if self._text[at] == "\\" else (ord(self._text[at]), at + 1)
+
+    def _escaped(self, at: int) -> tuple[int, int]:
+        """Return the character that an escape stands for, and its end."""
+        char = self._text[at + 1 : at + 2]
+        if found := _CODE.match(self._text, at):
+            code = int(found[3], 8) if found[3] else int(found[1] or found[2], 16)
+            if code <= EVERY[0][1]:
+                return code, found.end()
+        if char in _CONTROLS:
+            return _CONTROLS[char], at + 2
+        if not char or not char.isascii() or char.isalnum():
+            raise PatternError(f"the escape \\{char} is not supported")
+        return ord(char), at + 2
 
     def _set_flags(self, end: str) -> bool:
         """Read flags that end with a character, and return whether there were any."""
@@ -244,12 +332,6 @@ class Pattern:
         self._flags = (self._flags | set(found[1])) - set(found[2] or "")
         self._at = found.end() + 1
         return True
-
-    def _compiled(self, text: str) -> "re.Pattern[str]":
-        try:
-            return re.compile(text, re.ASCII | (re.IGNORECASE if "i" in self._flags else re.NOFLAG))
-        except re.error as error:
-            raise PatternError(str(error)) from error
 
     def _group(self) -> tuple[int, int]:
         before = self._flags
@@ -266,30 +348,22 @@ class Pattern:
         return part
 
     def _escape(self) -> tuple[int, int]:
-        char = self._peek()
-        self._at += 1
-        if char in ("A", "z"):
-            return self._test(_START if char == "A" else _END)
-        if char in _SHORTHANDS:
-            return self._test(self._compiled(_SHORTHANDS[char]))
-        if char in _CONTROLS:
-            return self._test(re.compile(_CONTROLS[char]))
-        if not char or char.isalnum():
-            raise PatternError(f"the escape \\{char} is not supported")
-        return self._test(self._compiled(re.escape(char)))
+        anchor = _ANCHORS.get(self._text[self._at + 1 : self._at + 2])
+        if anchor is not None:
+            self._at += 2
+            return self._test(anchor)
+        if found := self._named_class(self._at):
+            part, self._at = found
+            return self._of_class(part)
+        code, self._at = self._escaped(self._at)
+        return self._of_class(((code, code),))
 
-    def _test(self, test: "re.Pattern[str] | str") -> tuple[int, int]:
+    def _of_class(self, found: Ranges) -> tuple[int, int]:
+        return self._test(CharacterClass(found, "i" in self._flags))
+
+    def _test(self, test: CharacterClass | _Anchor) -> tuple[int, int]:
         last = self._state(None)
         return self._state(test, last), last
-
-
-def _part_of_class(found: "re.Match[str]") -> str:
-    """Return a part of a class as `re` has it: an escape as it is, a bracket escaped, and a class of POSIX."""
-    if found[1] is None:
-        return "\\[" if found[0] == "[" else found[0]
-    if found[1] not in _POSIX:
-        raise PatternError(f"invalid character class range: [:{found[1]}:]")
-    return _POSIX[found[1]]
 
 
 @lru_cache(256)

@@ -14,7 +14,7 @@ import msgspec
 
 from modules.apimachinery.api_errors import TooLargeError
 from modules.apimachinery.computed import charge_steps
-from modules.apimachinery.conversion import copied, number_of_values
+from modules.apimachinery.conversion import copied, is_equal, number_of_values
 from modules.apimachinery.limits import VALUES
 from modules.apimachinery.structural_schema.embedded import EMBEDDED, embedded_faults
 from modules.apimachinery.structural_schema.formats import fits_format
@@ -112,8 +112,8 @@ def member_schema(schema: Schema, name: str) -> Schema | None:
     if declared is not None:
         return declared
     more = schema.get("additionalProperties")
-    if more is True:
-        return {PRESERVE: True}
+    if more is True:  # of any type, and without fields: as Kubernetes, which prunes those
+        return {}
     return more if isinstance(more, dict) else None
 
 
@@ -161,13 +161,17 @@ class Defaults:
 
 
 def _with_defaults(value: Any, schema: Schema, defaults: Defaults) -> Any:
+    if value is None and "default" in schema and not schema.get("nullable"):
+        value = schema["default"]
+        defaults.add(number_of_values(value))
+        value = copied(value)
     if isinstance(value, list) and schema.get("items"):
         return [_with_defaults(each, schema["items"], defaults) for each in value]
     if not isinstance(value, dict):
         return value
     made = dict(value)
     for name, of, values in defaults.of(schema):
-        if name not in made or (made[name] is None and not of.get("nullable")):
+        if name not in made:
             defaults.add(values)
             made[name] = copied(of["default"])
     return {name: _with_defaults(member, member_schema(schema, name) or {}, defaults) for name, member in made.items()}
@@ -268,6 +272,8 @@ def _faults(value: Any, schema: Schema, path: str, steps: Steps) -> Iterator[Cau
     if value is None:
         if not schema.get("nullable") and _has_type(schema):
             yield _wrong_type(path, "null", str(schema.get("type") or "integer,string"))
+        if "enum" in schema:  # as in Kubernetes, whatever is in it
+            yield unsupported(path, "null", schema["enum"])
         return
     found = _type_of(value)
     wanted = "integer,string" if schema.get(INT_OR_STRING) else schema.get("type")
@@ -276,7 +282,7 @@ def _faults(value: Any, schema: Schema, path: str, steps: Steps) -> Iterator[Cau
         if "enum" in schema:
             yield unsupported(path, value, schema["enum"])
         return
-    if "enum" in schema and not _is_in(value, schema["enum"]):
+    if "enum" in schema and not any(is_equal(value, each) for each in schema["enum"]):
         yield unsupported(path, value, schema["enum"])
     if found == "string":
         yield from _text_faults(value, schema, path, steps)
@@ -330,7 +336,8 @@ def _number_faults(value: float, schema: Schema, path: str) -> Iterator[Cause]:
     if most is not None and (value > most or (schema.get("exclusiveMaximum") and value == most)):
         words = "less than" if schema.get("exclusiveMaximum") else "less than or equal to"
         yield invalid(path, value, f"{path} in body should be {words} {most}")
-    if factor and abs(remainder(value, factor)) > _NEARLY * abs(factor):
+    is_exact = isinstance(value, int) and isinstance(factor, int)
+    if factor and (value % factor if is_exact else abs(remainder(value, factor)) > _NEARLY * abs(factor)):
         yield invalid(path, value, f"{path} in body should be a multiple of {factor}")
 
 
@@ -392,14 +399,6 @@ def _is(value: Any, found: str, wanted: str) -> bool:
     if found == "number" and wanted.startswith("integer"):
         return bool(value.is_integer())
     return "," in wanted and found in wanted.split(",")
-
-
-def _is_in(value: Any, values: list[Any]) -> bool:
-    """Return whether a value is one of some; unlike in Python, true is not 1."""
-    if value not in values:
-        return False
-    is_switch = isinstance(value, bool)
-    return any(value == each and isinstance(each, bool) is is_switch for each in values[values.index(value) :])
 
 
 def _join(path: str, name: str) -> str:

@@ -34,6 +34,7 @@ from modules.apimachinery.json_patch import MOVED_VALUES, OPERATIONS, apply_json
         ({}, [{"op": "add", "path": "/a", "value": {}}, {"op": "add", "path": "/a/b", "value": 1}], {"a": {"b": 1}}),
         ({"foo": None}, [{"op": "replace", "path": "/foo", "value": "truthy", "more": 1}], {"foo": "truthy"}),
         ({}, [{"op": "replace", "path": "/foo", "value": 1}], {"foo": 1}),
+        ({"foo": 1}, [{"op": "replace", "path": "/foo"}, {"op": "add", "path": "/bar"}], {"foo": None, "bar": None}),
         ({}, [{"op": "test", "path": "/foo", "value": None}], {}),
         ({}, [{"op": "copy", "from": "/foo", "path": "/bar"}], {"bar": None}),
         ({"foo": [1, 2]}, [{"op": "replace", "path": "/foo/-1", "value": 3}], {"foo": [1, 3]}),
@@ -75,7 +76,6 @@ def test_an_operation(document: Any, operations: Any, result: Any) -> None:
         {"op": "walk", "path": "/a"},
         {"op": ["add"], "path": "/a"},
         {"op": "add", "path": "a", "value": 1},
-        {"op": "add", "path": "/a"},
     ],
 )
 def test_an_operation_that_does_not_fit(operation: Any) -> None:
