@@ -182,6 +182,7 @@ def _deadline(value: Mapping[str, Any], path: str, found: Causes) -> None:
 
 
 _ROLLING: Final = Fields({"maxUnavailable": pointer(_at_most_all), "maxSurge": pointer(_number_or_percent)})
+_ROLLING_ON_NODES: Final = Fields({"maxUnavailable": pointer(_at_most_all), "maxSurge": pointer(_at_most_all)})
 _ALWAYS: Final = _restarts("Always")
 _NUMBERS: Final[dict[str, Rule | Row]] = {"replicas": pointer(non_negative), "minReadySeconds": non_negative}
 _SELECTOR: Final = needed(label_selector)
@@ -259,7 +260,7 @@ daemon_set = Fields(
                 Fields(
                     {
                         "minReadySeconds": non_negative,
-                        "updateStrategy": Fields({"rollingUpdate": _ROLLING}, _of_daemon_set),
+                        "updateStrategy": Fields({"rollingUpdate": _ROLLING_ON_NODES}, _of_daemon_set),
                         **_HISTORY,
                     }
                 ),

@@ -19,7 +19,7 @@ from modules.cloud.apiserver.fields.validation import known_fields, known_only
 
 _QUANTITIES: Final = frozenset((
     "limits", "requests", "capacity", "allocatable", "allocatedResources", "overhead", "sizeLimit", "divisor", "hard",
-    "used", "min", "max", "default", "defaultRequest", "maxLimitRequestRatio",
+    "used", "min", "max", "default", "defaultRequest", "maxLimitRequestRatio", "maximumVolumeSize", "podFixed",
 ))  # fmt: skip
 _BYTES: Final = frozenset((
     "V1Secret.data", "V1ConfigMap.binaryData", "V1CertificateSigningRequestSpec.request",
@@ -31,7 +31,8 @@ _MICRO_TIMES: Final = frozenset((
 _NUMBERS_OR_TEXTS: Final = frozenset(("port", "targetPort", "maxSurge", "maxUnavailable", "minAvailable"))
 _INT64: Final = frozenset((
     "activeDeadlineSeconds", "deletionGracePeriodSeconds", "expirationSeconds", "fsGroup", "generation", "gid",
-    "gracePeriodSeconds", "observedGeneration", "resourceSliceCount", "revision", "runAsGroup", "runAsUser", "seconds",
+    "gracePeriodSeconds", "maxItems", "maxLength", "maxProperties", "minItems", "minLength", "minProperties",
+    "observedGeneration", "resourceSliceCount", "revision", "runAsGroup", "runAsUser", "seconds",
     "sizeBytes", "startingDeadlineSeconds", "supplementalGroups", "terminationGracePeriodSeconds", "tolerationSeconds",
     "uid",
 ))  # fmt: skip

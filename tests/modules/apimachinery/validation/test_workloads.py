@@ -174,6 +174,8 @@ def test_no_labels_are_no_map() -> None:
          "must be greater than minReadySeconds"),
         ("DaemonSet", {"updateStrategy": {"rollingUpdate": {"maxSurge": 1}}}, "updateStrategy.rollingUpdate.maxSurge",
          "may not be set when maxUnavailable is non-zero"),
+        ("DaemonSet", {"updateStrategy": {"rollingUpdate": {"maxSurge": "101%", "maxUnavailable": 0}}},
+         "updateStrategy.rollingUpdate.maxSurge", "must not be greater than 100%"),
         ("DaemonSet", {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 0}}},
          "updateStrategy.rollingUpdate.maxUnavailable", "cannot be 0 when maxSurge is 0"),
         ("ReplicaSet", {"minReadySeconds": -1}, "minReadySeconds", "must be greater than or equal to 0"),

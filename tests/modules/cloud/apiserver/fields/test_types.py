@@ -172,6 +172,8 @@ def test_quantities_are_canonical() -> None:
     assert decoded(kind_named("Pod"), given) == wanted
     quota = {"kind": "ResourceQuota", "spec": {"hard": {"pods": 1000}}}
     assert decoded(kind_named("ResourceQuota"), quota)["spec"] == {"hard": {"pods": "1k"}}
+    overhead = {"kind": "RuntimeClass", "handler": "kata", "overhead": {"podFixed": {"cpu": 0.5}}}
+    assert decoded(kind_named("RuntimeClass"), overhead)["overhead"] == {"podFixed": {"cpu": "500m"}}
     assert decoded(kind_named("Pod"), wanted) is wanted
 
 
