@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from beehive import Group, Message, Module, ModuleName, Operation, ResourceType, Source, handles
+from beehive import Group, Hive, Message, Module, ModuleName, Operation, ResourceType, Source, handles
 from beehive.bounded_calls import BoundedCalls
 from beehive.clock import Clock, Timer
 from beehive.errors import BeehiveError
@@ -122,6 +122,14 @@ class ServiceBus(Module):
         why = "servicebus has failed; whether the application was called is not known"
         self._answer(message, refusal(HTTPStatus.BAD_GATEWAY, why))
 
+    @classmethod
+    def turn_away(cls, hive: Hive, message: Message) -> None:
+        """Answer a call that has found no room."""
+        is_call = message.route.operation not in (Operation.START, Operation.STOP)
+        if is_call and message.route.source in (Source.ROUTER_SERVICEBUS, Source.ROUTER_REST):
+            response = refusal(HTTPStatus.SERVICE_UNAVAILABLE, "servicebus has many calls of applications to handle")
+            hive.broadcast(Group.HUB, _response(hive.clock, message, response))
+
     @handles(None, source=Source.ROUTER_SERVICEBUS)
     @handles(None, source=Source.ROUTER_REST)
     def call(self, message: Message) -> None:
@@ -220,8 +228,7 @@ class ServiceBus(Module):
         return text
 
     def _answer(self, request: Message, response: ForwardedResponse) -> None:
-        fields = {"group": Group.USER, "parent_id": request.id}
-        self.send(ModuleName.EDGEHUB, self.message("", Operation.UPLOAD, response, **fields))
+        self.send(ModuleName.EDGEHUB, _response(self.clock, request, response))
         self.settle(request)
 
     def _read_urls(self) -> None:
@@ -306,6 +313,14 @@ class ServiceBus(Module):
         self._bound[:] = [server.port]
         server.start()
         _log.info("applications call the cloud at %s:%d", settings.address, server.port)
+
+
+def _response(clock: Clock, request: Message, response: ForwardedResponse) -> Message:
+    """Return the answer to a call of the cloud."""
+    return Message.new(
+        clock, source=ModuleName.SERVICEBUS, group=Group.USER, resource="", operation=Operation.UPLOAD,
+        content=response, parent_id=request.id,
+    )  # fmt: skip
 
 
 def _perform(call: HttpCall, clock: Clock) -> ForwardedResponse:
