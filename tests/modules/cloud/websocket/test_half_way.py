@@ -13,6 +13,7 @@ from beehive.clock import RealClock
 from modules.cloud.websocket import server as websocket
 from modules.cloud.websocket.link import LinkEvent
 from modules.cloud.websocket.server import WebsocketServer, WebsocketSettings
+from modules.cloud.websocket.wire import PlainWire
 from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call
 
 _WATCHED = "register"
@@ -51,7 +52,7 @@ def test_a_connection_that_cannot_be_taken_ends_alone(
     """The server's thread would end with it, and all nodes would be without a cloud."""
 
     def make(failing: Failing) -> Attempt:
-        monkeypatch.setattr(websocket, "PlainWire", failing.call(websocket.PlainWire))
+        monkeypatch.setattr(websocket, "PlainWire", failing.call(PlainWire))
         if isinstance(error, OSError):
             refuse(server, failing)
 
