@@ -17,7 +17,7 @@ from beehive.clock import Clock, Timer
 from beehive.errors import BeehiveError
 from beehive.http.browser_guard import BrowserGuard
 from beehive.http.call import CallFailedError, HttpCall, perform
-from beehive.http.forwarding import ForwardedResponse
+from beehive.http.forwarding import ForwardedResponse, answer_to, is_call, refusal
 from beehive.http.http_server import HttpServer
 from beehive.http.listening import listen_tcp
 from beehive.sockets.ports import ListenError
@@ -31,7 +31,6 @@ from modules.edge.servicebus.application_calls import (
     answer_of,
     call_of,
     failure,
-    refusal,
 )
 from modules.edge.servicebus.local_service import MAX_BODY, CloudError, LocalService
 from modules.edge.servicebus.method_calls import MethodCall, fault_of, method_call_of, model_of
@@ -74,9 +73,8 @@ class ServiceBusSettings(msgspec.Struct, frozen=True):
 class ServiceBus(Module):
     """The module that calls applications of the node for the cloud, and the cloud for applications.
 
-    Each message of the cloud is answered with `upload` and the message's id, even if no call could be made: KubeEdge's
-    errors have no operation, so that its cloud waits until its time-out. The local server starts when the cloud allows
-    the first URL.
+    Each call of the cloud is answered, even if none could be made. The local server starts when the cloud allows the
+    first URL.
 
     Args:
         settings: of servicebus.
@@ -125,10 +123,9 @@ class ServiceBus(Module):
     @classmethod
     def turn_away(cls, hive: Hive, message: Message) -> None:
         """Answer a call that has found no room."""
-        is_call = message.route.operation not in (Operation.START, Operation.STOP)
-        if is_call and message.route.source in (Source.ROUTER_SERVICEBUS, Source.ROUTER_REST):
+        if is_call(message):
             response = refusal(HTTPStatus.SERVICE_UNAVAILABLE, "servicebus has many calls of applications to handle")
-            hive.broadcast(Group.HUB, _response(hive.clock, message, response))
+            hive.broadcast(Group.HUB, answer_to(message, response, hive.clock))
 
     @handles(None, source=Source.ROUTER_SERVICEBUS)
     @handles(None, source=Source.ROUTER_REST)
@@ -228,7 +225,7 @@ class ServiceBus(Module):
         return text
 
     def _answer(self, request: Message, response: ForwardedResponse) -> None:
-        self.send(ModuleName.EDGEHUB, _response(self.clock, request, response))
+        self.send(ModuleName.EDGEHUB, answer_to(request, response, self.clock))
         self.settle(request)
 
     def _read_urls(self) -> None:
@@ -313,14 +310,6 @@ class ServiceBus(Module):
         self._bound[:] = [server.port]
         server.start()
         _log.info("applications call the cloud at %s:%d", settings.address, server.port)
-
-
-def _response(clock: Clock, request: Message, response: ForwardedResponse) -> Message:
-    """Return the answer to a call of the cloud."""
-    return Message.new(
-        clock, source=ModuleName.SERVICEBUS, group=Group.USER, resource="", operation=Operation.UPLOAD,
-        content=response, parent_id=request.id,
-    )  # fmt: skip
 
 
 def _perform(call: HttpCall, clock: Clock) -> ForwardedResponse:
