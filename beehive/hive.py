@@ -216,12 +216,16 @@ class Hive(Observed):
         return reason is None
 
     def dead_letter(self, module: str, delivery: Delivery, reason: DropReason, detail: str = "") -> None:
-        """Make a delivery a dead letter, at the hive's end without a warning; a request gets `UndeliverableError`."""
+        """Make a delivery a dead letter, at the hive's end without a warning. A request gets `UndeliverableError`; of
+        another message that has found no room, the module's `turn_away` may answer the sender.
+        """
         message = delivery.message
         self.dead_letters.add(DeadLetter(self.clock.now(), module, message, reason, detail[:_DETAIL]))
         self.report(module, delivery, Outcome.DEAD, reason)
         if message.header.sync:
             self.pending_requests.cancel(message.id, undeliverable(module, message, reason), module)
+        elif reason is DropReason.INBOX_FULL:
+            self._slots[module].make.turn_away(self, message)
         level = logging.DEBUG if self._stopping and reason is DropReason.STOPPED else logging.WARNING
         route = message.route
         _log.log(level, "dead letter for %s: %s: %s %s %s %s", clipped(module), reason, clipped(route.operation),

@@ -128,6 +128,12 @@ class Module(Actor):
     def give_up(self, message: Message) -> None:
         """Answer a message that goes with a failed instance. Override it in a module that calls `owe`."""
 
+    @classmethod
+    def turn_away(cls, hive: "Hive", message: Message) -> None:
+        """Answer a message that has found no room in the inbox. Override it in a module whose messages have a sender in
+        another process that waits. It is called on the sender's thread or the clock's, and must not block.
+        """
+
     def is_batch_full(self) -> bool:
         """Return whether `on_batch_end` is to be called although more messages wait. It is called after each item of
         the inbox. Override it for a group commit whose size depends on the changes that the messages make, not on the

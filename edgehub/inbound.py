@@ -2,10 +2,12 @@
 
 import logging
 from collections.abc import Callable
+from http import HTTPStatus
 
 import msgspec
 
 from beehive import BeehiveError, FrameError, Group, Hive, Message, ModuleName, Operation, Source, decode
+from beehive.http.forwarding import answer_to, is_call, refusal
 from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED, CONNECTION_RESOURCE
 from beehive.patterns import Pattern, pattern
 from edgehub.counters import LinkCounters, Rejection
@@ -148,7 +150,14 @@ class Inbound:
             self._answer(message)
 
     def _log_absent(self, module: str, message: Message) -> None:
-        """Log once that a module is off: a cloud sends the subscriptions of its Rules at each connection."""
+        """Log once that a module is off: a cloud sends the subscriptions of its Rules at each connection. Answer a call
+        of an application, for which the cloud would wait until its time-out.
+        """
+        if is_call(message) and module == ModuleName.SERVICEBUS:
+            refused = refusal(
+                HTTPStatus.SERVICE_UNAVAILABLE, "this node runs no servicebus (modules.serviceBus.enable)"
+            )
+            self._hive.broadcast(Group.HUB, answer_to(message, refused, self._hive.clock))
         if module in self._absent:
             return
         self._absent.add(module)

@@ -2,10 +2,15 @@
 
 import re
 from collections.abc import Iterable
+from http import HTTPStatus
 from itertools import islice
 from typing import Final
 
 import msgspec
+
+from beehive.clock import Clock
+from beehive.message import Message
+from beehive.names import Group, ModuleName, Operation, Source
 
 Fields = tuple[tuple[str, str], ...]
 """Headers in order, with every value of each name."""
@@ -50,6 +55,29 @@ class ForwardedResponse(msgspec.Struct, frozen=True):
     header: dict[str, list[str]] | None = None
     status_code: int = 0
     body: bytes | None = None
+
+
+def refusal(status: HTTPStatus, why: str) -> ForwardedResponse:
+    """Return the answer in place of a response."""
+    header = {"Content-Type": ["text/plain; charset=utf-8"], "Server": ["kubeedge-edgecore"]}
+    return ForwardedResponse(header, status, f"{why}\n".encode())
+
+
+def answer_to(call: Message, response: ForwardedResponse, clock: Clock) -> Message:
+    """Return the answer to a message of the cloud with a call: KubeEdge's errors have no operation, so that its cloud
+    waits until its time-out.
+    """
+    return Message.new(
+        clock, source=ModuleName.SERVICEBUS, group=Group.USER, resource="", operation=Operation.UPLOAD,
+        content=response, parent_id=call.id,
+    )  # fmt: skip
+
+
+def is_call(message: Message) -> bool:
+    """Return whether a message of the cloud is a call of an application, and not a URL that is allowed or forbidden."""
+    route = message.route
+    is_url = route.operation in (Operation.START, Operation.STOP)
+    return route.source in (Source.ROUTER_SERVICEBUS, Source.ROUTER_REST) and not is_url
 
 
 def passed_on(fields: Iterable[tuple[str, str]], *without: str) -> Fields:

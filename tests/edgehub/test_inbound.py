@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from beehive import Hive, Message, Operation, encode
+from beehive.http.forwarding import ForwardedResponse
 from beehive.simulation import Simulation
 from edgehub.counters import LinkCounters
 from edgehub.errors import PeerClosedError
@@ -24,6 +25,21 @@ def test_a_node_without_mqtt_logs_subscriptions_of_rules_once(caplog: pytest.Log
     (told,) = caplog.records
     assert "this node runs no eventbus" in told.getMessage() and told.levelno == logging.INFO
     assert len(hive.dead_letters) == 0
+
+
+@pytest.mark.parametrize(("operation", "is_answered"), [("GET", True), ("start", False)])
+def test_a_node_without_servicebus_answers_calls_of_applications(
+    monkeypatch: pytest.MonkeyPatch, operation: str, *, is_answered: bool
+) -> None:
+    """The cloud would wait for it until its time-out."""
+    hive, taken = Hive(Simulation()), list[tuple[str, Message]]()
+    monkeypatch.setattr(hive, "broadcast", lambda group, answer: taken.append((group, answer)))
+    call = message("node/n/8080:/x", operation, {}, source="router_servicebus", group="user")
+    Inbound(hive, LinkCounters(), NO_HOOKS).received(encode(call))
+    expected = [("hub", call.id, "upload")] if is_answered else []
+    assert [(to, answer.parent_id, answer.route.operation) for to, answer in taken] == expected
+    for _, answer in taken:
+        assert answer.content_as(ForwardedResponse).status_code == 503
 
 
 def test_edgehub_knows_of_the_end_of_a_link_before_the_modules_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -215,11 +215,11 @@ class WebsocketServer:
                 return  # it is full, and the thread wakes anyway, or the server has ended
 
     def _run(self) -> None:
-        for own in (self._waker, self._woken):
-            own.settimeout(0.0)
-        self._selector.register(self._woken, selectors.EVENT_READ)
-        self._selector.register(self._listening, selectors.EVENT_READ)
         try:
+            for own in (self._waker, self._woken):
+                own.settimeout(0.0)
+            self._selector.register(self._woken, selectors.EVENT_READ)
+            self._selector.register(self._listening, selectors.EVENT_READ)
             check_at = 0.0
             while not self._stopping:
                 self._poll()
@@ -300,14 +300,20 @@ class WebsocketServer:
         self._watch(connection, wanted)
 
     def _watch(self, connection: WebsocketConnection, wanted: int) -> None:
-        """Register a connection's socket for events; a selector would write the socket out for each that it lacks."""
+        """Register a connection's socket for events; a selector would write the socket out for each that it lacks. A
+        connection that the kernel does not watch ends.
+        """
         watched, connection.watched = connection.watched, wanted
-        if not watched and wanted:
-            self._selector.register(connection.socket, wanted, connection)
-        elif watched and not wanted:
-            self._selector.unregister(connection.socket)
-        elif watched != wanted:
-            self._selector.modify(connection.socket, wanted, connection)
+        try:
+            if not watched and wanted:
+                self._selector.register(connection.socket, wanted, connection)
+            elif watched and not wanted:
+                self._selector.unregister(connection.socket)
+            elif watched != wanted:
+                self._selector.modify(connection.socket, wanted, connection)
+        except OSError as error:
+            connection.watched = 0
+            self._drop(connection, str(error))
 
     def _clear_waker(self) -> None:
         with suppress(BlockingIOError):
@@ -325,12 +331,17 @@ class WebsocketServer:
                 if error.errno in (errno.EMFILE, errno.ENFILE) and not self._end_opening(self._opening.spare()):
                     self._selector.unregister(self._listening)  # until the next check for overdue connections
                 return
-            wire = PlainWire() if self._context is None else TlsStream(self._context)
-            link = WebsocketLink(self._signal)
-            connection = WebsocketConnection(
-                accepted, str(address[0]), wire, link, self._callbacks,
-                max_frame_bytes=self._settings.max_frame_bytes, now=self._clock.monotonic(),
-            )  # fmt: skip
+            try:
+                wire = PlainWire() if self._context is None else TlsStream(self._context)
+                link = WebsocketLink(self._signal)
+                connection = WebsocketConnection(
+                    accepted, str(address[0]), wire, link, self._callbacks,
+                    max_frame_bytes=self._settings.max_frame_bytes, now=self._clock.monotonic(),
+                )  # fmt: skip
+            except Exception as error:  # noqa: BLE001 - a failure of one connection must not end the others
+                accepted.close()
+                _log.warning("a connection of %s could not be taken: %s", address[0], error)
+                continue
             self._connections[link] = connection
             self._opening.add(connection)
             self._watch(connection, selectors.EVENT_READ)
@@ -535,7 +546,8 @@ class WebsocketServer:
             self._incoming.end(connection)
             self._cut_off(connection, _UNFINISHED, CloseCode.TRY_AGAIN_LATER)
         if self._accepts and self._listening not in self._registered:
-            self._selector.register(self._listening, selectors.EVENT_READ)
+            with suppress(OSError):  # until the next check
+                self._selector.register(self._listening, selectors.EVENT_READ)
 
     def _close_all(self) -> None:
         for connection in list(self._connections.values()):

@@ -5,7 +5,7 @@ from typing import Final
 
 from beehive.errors import BeehiveError
 from beehive.http.call import CallFailedError, HttpCall, HttpReply
-from beehive.http.forwarding import ForwardedRequest, ForwardedResponse, from_wire, passed_on, to_wire
+from beehive.http.forwarding import ForwardedRequest, ForwardedResponse, from_wire, passed_on, refusal, to_wire
 from beehive.message import Message
 from beehive.names import Source
 from beehive.whole_numbers import whole_number
@@ -60,12 +60,6 @@ def call_of(message: Message) -> HttpCall:
 def answer_of(reply: HttpReply) -> ForwardedResponse:
     """Return the answer with an application's response."""
     return ForwardedResponse(to_wire(reply.headers), reply.status, reply.body)
-
-
-def refusal(status: HTTPStatus, why: str) -> ForwardedResponse:
-    """Return the answer in place of a response."""
-    header = {"Content-Type": ["text/plain; charset=utf-8"], "Server": ["kubeedge-edgecore"]}
-    return ForwardedResponse(header, status, f"{why}\n".encode())
 
 
 def failure(error: CallFailedError) -> ForwardedResponse:

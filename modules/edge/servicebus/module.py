@@ -11,13 +11,13 @@ from typing import Final
 
 import msgspec
 
-from beehive import Group, Message, Module, ModuleName, Operation, ResourceType, Source, handles
+from beehive import Group, Hive, Message, Module, ModuleName, Operation, ResourceType, Source, handles
 from beehive.bounded_calls import BoundedCalls
 from beehive.clock import Clock, Timer
 from beehive.errors import BeehiveError
 from beehive.http.browser_guard import BrowserGuard
 from beehive.http.call import CallFailedError, HttpCall, perform
-from beehive.http.forwarding import ForwardedResponse
+from beehive.http.forwarding import ForwardedResponse, answer_to, is_call, refusal
 from beehive.http.http_server import HttpServer
 from beehive.http.listening import listen_tcp
 from beehive.sockets.ports import ListenError
@@ -31,7 +31,6 @@ from modules.edge.servicebus.application_calls import (
     answer_of,
     call_of,
     failure,
-    refusal,
 )
 from modules.edge.servicebus.local_service import MAX_BODY, CloudError, LocalService
 from modules.edge.servicebus.method_calls import MethodCall, fault_of, method_call_of, model_of
@@ -74,9 +73,8 @@ class ServiceBusSettings(msgspec.Struct, frozen=True):
 class ServiceBus(Module):
     """The module that calls applications of the node for the cloud, and the cloud for applications.
 
-    Each message of the cloud is answered with `upload` and the message's id, even if no call could be made: KubeEdge's
-    errors have no operation, so that its cloud waits until its time-out. The local server starts when the cloud allows
-    the first URL.
+    Each call of the cloud is answered, even if none could be made. The local server starts when the cloud allows the
+    first URL.
 
     Args:
         settings: of servicebus.
@@ -121,6 +119,13 @@ class ServiceBus(Module):
         """Answer a call that was under way."""
         why = "servicebus has failed; whether the application was called is not known"
         self._answer(message, refusal(HTTPStatus.BAD_GATEWAY, why))
+
+    @classmethod
+    def turn_away(cls, hive: Hive, message: Message) -> None:
+        """Answer a call that has found no room."""
+        if is_call(message):
+            response = refusal(HTTPStatus.SERVICE_UNAVAILABLE, "servicebus has many calls of applications to handle")
+            hive.broadcast(Group.HUB, answer_to(message, response, hive.clock))
 
     @handles(None, source=Source.ROUTER_SERVICEBUS)
     @handles(None, source=Source.ROUTER_REST)
@@ -220,8 +225,7 @@ class ServiceBus(Module):
         return text
 
     def _answer(self, request: Message, response: ForwardedResponse) -> None:
-        fields = {"group": Group.USER, "parent_id": request.id}
-        self.send(ModuleName.EDGEHUB, self.message("", Operation.UPLOAD, response, **fields))
+        self.send(ModuleName.EDGEHUB, answer_to(request, response, self.clock))
         self.settle(request)
 
     def _read_urls(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from beehive import Group, Message, Module, ModuleName, ResourceType, handles
+from beehive import Clock, Group, Hive, Message, Module, ModuleName, ResourceType, handles
 from beehive.bounded_calls import BoundedCalls
 from beehive.errors import BeehiveError
 from beehive.names import Operation
@@ -48,6 +48,7 @@ REPORT_GAP: Final = 0.5
 """Seconds between two reports: KubeEdge's cloud takes two that come together in any order, and a job whose last report
 it has taken first stays in progress on the node."""
 _ROW: Final = ("", "job")
+_TURNED_AWAY: Final = ActionEnd("the node cannot take jobs now")
 
 
 class TaskManagerSettings(msgspec.Struct, frozen=True):
@@ -112,19 +113,35 @@ class TaskManager(Module):
         elif len(self._early) < _MOST_EARLY:
             self._early.append(message)
         else:
-            self.give_up(message)
+            self._turn_down(message)
 
     def give_up(self, message: Message) -> None:
-        """Report that a job cannot begin: the cloud repeats it only when the node connects."""
-        self.settle(message)
-        address = JobAddress.read(message.route.resource)
-        if address is not None and address.node == self._settings.node:
-            self._report(address.resource, message.route.operation[:32], ActionEnd("the node cannot take jobs now"))
+        """Leave a job that has only been received to the next instance; report that any other cannot begin, as the
+        cloud repeats it only when the node connects.
+        """
+        if message in self._early:
+            self.send(self.name, message)
+        else:
+            self._turn_down(message)
 
     @handles()
     def ignore(self, message: Message) -> None:
         """Ignore other messages."""
         _log.debug("not a job: %s %s", message.route.operation[:50], message.route.resource[:200])
+
+    @classmethod
+    def turn_away(cls, hive: Hive, message: Message) -> None:
+        """Report that a job that has found no room cannot begin."""
+        address = JobAddress.read(message.route.resource)
+        if address is not None and message.route.source == ModuleName.TASKMANAGER:
+            report = _report_of(hive.clock, message.route.operation[:32], _TURNED_AWAY)
+            hive.broadcast(Group.HUB, _message_of(hive.clock, address.resource, report))
+
+    def _turn_down(self, message: Message) -> None:
+        self.settle(message)
+        address = JobAddress.read(message.route.resource)
+        if address is not None and address.node == self._settings.node:
+            self._report(address.resource, message.route.operation[:32], _TURNED_AWAY)
 
     def _read_record(self) -> None:
         def read(result: bytes | CallError) -> None:
@@ -139,9 +156,8 @@ class TaskManager(Module):
                 self._finish(ActionEnd(why))
             elif self._job is not None and not self._job.is_waiting:
                 self._run(is_resumed=True)
-            early, self._early = self._early, []
-            for message in early:
-                self._handle(message)
+            while self._early:
+                self._handle(self._early.pop(0))
 
         self._meta.get(ResourceType.NODE_TASK, *_ROW, then=read)
 
@@ -167,7 +183,7 @@ class TaskManager(Module):
     def _refuse_task(self, message: Message) -> None:
         """Answer a task of v1alpha1."""
         route = message.route
-        refusal = refusal_of(route.resource, route.operation, _content(message), self._settings.node, self._time())
+        refusal = refusal_of(route.resource, route.operation, _content(message), self._settings.node, _time(self.clock))
         if refusal is None:
             _log.debug("not a job of this node: %s %s", route.operation[:50], route.resource[:200])
             return
@@ -343,16 +359,25 @@ class TaskManager(Module):
 
     def _report(self, resource: str, action: str, end: ActionEnd) -> ActionReport:
         """Tell the cloud how an action has ended; edgehub keeps the message until the cloud has it."""
-        report = ActionReport(action, not end.reason, self._time(), end.reason[:LONGEST_REASON], end.extend)
+        report = _report_of(self.clock, action, end)
         self._send(resource, report)
         return report
 
     def _send(self, resource: str, report: ActionReport) -> None:
-        fields = {"source": ModuleName.EDGEHUB, "group": Group.HUB}
-        self.send(ModuleName.EDGEHUB, self.message(resource, Operation.NODE_ACTION_STATUS, report, **fields))
+        self.send(ModuleName.EDGEHUB, _message_of(self.clock, resource, report))
 
-    def _time(self) -> str:
-        return format_time(Nanoseconds(self.clock.now_ns()))
+
+def _message_of(clock: Clock, resource: str, report: ActionReport) -> Message:
+    source, operation = ModuleName.EDGEHUB, Operation.NODE_ACTION_STATUS
+    return Message.new(clock, source=source, group=Group.HUB, resource=resource, operation=operation, content=report)
+
+
+def _report_of(clock: Clock, action: str, end: ActionEnd) -> ActionReport:
+    return ActionReport(action, not end.reason, _time(clock), end.reason[:LONGEST_REASON], end.extend)
+
+
+def _time(clock: Clock) -> str:
+    return format_time(Nanoseconds(clock.now_ns()))
 
 
 def _content(message: Message) -> object:

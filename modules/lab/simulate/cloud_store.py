@@ -1,6 +1,7 @@
 """The cloud's object store as the simulation observes it."""
 
 from collections.abc import Callable
+from typing import Any
 
 from beehive.clock import Clock
 from modules.apimachinery.kinds import JsonObject, ObjectKey
@@ -26,11 +27,19 @@ class ObservedStore(Storage):
         super().__init__(clock, first_version)
         self._pod_changed = pod_changed
         self._stored = stored
+        self._is_adopting = False
 
-    def _store(self, change: EventType, key: ObjectKey, new: JsonObject, old: JsonObject | None) -> JsonObject:
-        if change is EventType.MODIFIED and key.kind == "Pod" and old is not None:
+    def adopt(self, *args: Any, **kwargs: Any) -> None:
+        """Apply the changes of other cloudcores, whose stores have reported them."""
+        self._is_adopting = True
+        super().adopt(*args, **kwargs)
+        self._is_adopting = False
+
+    def _record(
+        self, change: EventType, key: ObjectKey, new: JsonObject, old: JsonObject | None, *args: Any, **kwargs: Any
+    ) -> None:
+        if change is EventType.MODIFIED and key.kind == "Pod" and old is not None and not self._is_adopting:
             self._pod_changed(old, new)
-        result = super()._store(change, key, new, old)
-        if self._stored is not None:
-            self._stored(change, result, old)
-        return result
+        super()._record(change, key, new, old, *args, **kwargs)
+        if self._stored is not None and not self._is_adopting:
+            self._stored(change, new, old)

@@ -10,7 +10,8 @@ State = tuple[str, int]
 
 
 class RowWatch:
-    """The check that no older state replaces a newer one, no newer state is refused, and no deleted object comes back.
+    """The check that no older state replaces a newer one, no newer state is refused, and no deleted object comes back,
+    nor one that has given way to another of its name.
 
     It outlives the node's processes, as the store does.
 
@@ -24,7 +25,7 @@ class RowWatch:
         self._node = node
         self._durable: dict[str, State] = {}
         self._deleted: set[tuple[str, str]] = set()
-        """Keys and uids of objects that were deleted for good."""
+        """Keys and uids of objects that were deleted for good, or have a successor."""
         self.begin()
         self.trusts_deletions = True
         """Whether deleted rows must not come back."""
@@ -73,6 +74,8 @@ class RowWatch:
         if taken and (row.key, row.uid) in self._deleted_now:
             self._violated("what was deleted does not come back", f"{_named(row)} was stored after its deletion")
         if taken:
+            if before is not None and not same and self.trusts_deletions:
+                self._deleted_now.add((row.key, before[0]))
             self._now[row.key] = (row.uid, row.resource_version)
 
     def deleted(self, key: str, uid: str) -> None:

@@ -13,8 +13,6 @@ from modules.apimachinery.pods.static import CONFIG_MIRROR
 from modules.apimachinery.types import Pod, PodStatus, to_value
 from modules.lab.simulate.world import World
 
-"""Annotation of a mirror pod with the uid of its static pod."""
-
 _LONGEST: Final = 200
 """Characters of each value that are shown."""
 

@@ -239,7 +239,7 @@ def make_namespaces() -> None:
     """Leave the machine's users and mounts for new ones, with the user as root. Raises StateDirectoryError."""
     commands = _mappings()
     waiting, go = os.pipe2(os.O_CLOEXEC)
-    child = os.fork()
+    child = fork_with(waiting, go)
     if child == 0:
         _map_parent(waiting, go, commands)
     os.close(waiting)
@@ -258,6 +258,16 @@ def make_namespaces() -> None:
     if status:
         refused = " or ".join(" ".join(command) for command in commands)
         raise StateDirectoryError(_ATTEMPT, f"refused: {refused}", "ls -l /usr/bin/newuidmap: it must be set-user-id")
+
+
+def fork_with(*descriptors: int) -> int:
+    """Fork. Close descriptors, which the child would have had, and raise StateDirectoryError if there is no child."""
+    try:
+        return os.fork()
+    except OSError as error:
+        for each in descriptors:
+            os.close(each)
+        raise StateDirectoryError(_ATTEMPT, f"no process can be started: {error.strerror}") from error
 
 
 def _mappings() -> list[list[str]]:
@@ -335,4 +345,9 @@ def ensure_holder(record: Path = _HOLDER) -> None:
         file_actions=[(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)],
         setsid=True,
     )  # fmt: skip
-    record.write_text(str(holder))
+    try:
+        record.write_text(str(holder))
+    except BaseException:
+        os.kill(holder, signal.SIGKILL)
+        os.waitpid(holder, 0)
+        raise

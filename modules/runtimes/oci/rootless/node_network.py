@@ -13,7 +13,7 @@ import socket
 import subprocess
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -140,34 +140,34 @@ class NodeNetwork:
         bind_file(own_namespace("net"), self.namespace)
 
     def _start(self, program: str) -> None:
+        """Start slirp4netns; after an error neither it nor a pipe is left, and a pod cannot announce itself."""
         self._socket.unlink(missing_ok=True)
-        ready, told = os.pipe2(os.O_CLOEXEC)
-        command = [
-            program, "--configure", f"--mtu={MTU}", "--disable-host-loopback", "--enable-ipv6", "--enable-sandbox",
-            "--enable-seccomp", "--netns-type=path", f"--ready-fd={told}", f"--api-socket={self._socket}",
-            str(self.namespace), _INTERFACE,
-        ]  # fmt: skip
         log = self._socket.with_name("slirp.log")
-        self._accept_router(_ALSO_AS_ROUTER)
-        try:
-            with log.open("wb") as output:
-                process = subprocess.Popen(
-                    command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=output, pass_fds=[told],
-                    env={"PATH": self._searched}, cwd="/", start_new_session=True,
-                )  # fmt: skip
-            os.close(told)
-            told = -1
-            poll = select.poll()
-            poll.register(ready, select.POLLIN)
-            if not (poll.poll(int(_SECONDS * 1000)) and os.read(ready, 1)):
-                process.kill()
-                process.wait()
-                raise PodNetworkError(_ATTEMPT, f"slirp4netns does not start: {_last_line(log)}")
-        finally:
-            self._accept_router(_NEVER)
-            os.close(ready)
-            if told >= 0:
-                os.close(told)
+        with ExitStack() as failing:
+            with ExitStack() as closing:
+                ready, told = os.pipe2(os.O_CLOEXEC)
+                closing.callback(os.close, ready)
+                with ExitStack() as starting:
+                    starting.callback(os.close, told)
+                    closing.callback(self._accept_router, _NEVER)
+                    self._accept_router(_ALSO_AS_ROUTER)
+                    command = [
+                        program, "--configure", f"--mtu={MTU}", "--disable-host-loopback", "--enable-ipv6",
+                        "--enable-sandbox", "--enable-seccomp", "--netns-type=path", f"--ready-fd={told}",
+                        f"--api-socket={self._socket}", str(self.namespace), _INTERFACE,
+                    ]  # fmt: skip
+                    with log.open("wb") as output:
+                        process = subprocess.Popen(
+                            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=output,
+                            pass_fds=[told], env={"PATH": self._searched}, cwd="/", start_new_session=True,
+                        )  # fmt: skip
+                        failing.callback(process.wait)
+                        failing.callback(process.kill)
+                poll = select.poll()
+                poll.register(ready, select.POLLIN)
+                if not (poll.poll(int(_SECONDS * 1000)) and os.read(ready, 1)):
+                    raise PodNetworkError(_ATTEMPT, f"slirp4netns does not start: {_last_line(log)}")
+            failing.pop_all()
 
     def _accept_router(self, announcements: str) -> None:
         """Let the next interface take IPv6 from slirp4netns, or from nobody: a pod could announce itself."""

@@ -9,7 +9,7 @@ from typing import Final, NoReturn
 from beehive.files.removal import remove_tree
 from beehive.node_namespaces import POD_ROOT
 from modules.runtimes.engine.errors import StateDirectoryError
-from modules.runtimes.oci.rootless.entering import REFUSED, make_namespaces
+from modules.runtimes.oci.rootless.entering import REFUSED, fork_with, make_namespaces
 from modules.runtimes.shim import kernel
 
 _ATTEMPT: Final = "isolate containers without root"
@@ -29,7 +29,7 @@ def probe(directory: Path) -> None:
         StateDirectoryError: something is refused.
     """
     read, write = os.pipe2(os.O_CLOEXEC)
-    child = os.fork()
+    child = fork_with(read, write)
     if child == 0:
         _report(write, lambda: _try(directory))
     os.close(write)

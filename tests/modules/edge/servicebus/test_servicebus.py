@@ -458,3 +458,23 @@ def test_a_method_of_a_mapper_is_not_called_while_the_model_cannot_be_read(
     bee.run_for(1)
     (answer,) = bee.sent_to(ModuleName.EDGEHUB)
     assert answer.content_as(ForwardedResponse).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("operation", "source", "is_answered"),
+    [("GET", "router_rest", True), ("POST", "router_servicebus", True), ("start", "router_servicebus", False)],
+)
+def test_a_call_that_finds_no_room_is_answered(operation: str, source: str, *, is_answered: bool) -> None:
+    """The cloud would wait for it until its time-out. The URLs that it allows have no answer."""
+    with Harness() as bee:
+        bee.add(ServiceBus, ServiceBusSettings("n1"))
+        bee.start()
+        inbox = bee.hive.slot(ModuleName.SERVICEBUS).inbox
+        inbox._capacity = inbox._put_timeout = 0
+        asked = bee.message("8080/x", operation, b"", source=source, group="user")
+        bee.send(ModuleName.SERVICEBUS, asked)
+        answers = bee.sent_to("hub")
+        assert len(answers) == is_answered
+        for answer in answers:
+            assert (answer.parent_id, answer.route.operation, answer.route.group) == (asked.id, "upload", "user")
+            assert answer.content_as(ForwardedResponse).status_code == 503

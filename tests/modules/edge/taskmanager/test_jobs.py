@@ -2,22 +2,26 @@
 
 import json
 from base64 import b64encode
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from beehive import ModuleName
+from beehive import Group, ModuleName
 from beehive.names import CLOUD_CONNECTED, CONNECTION_RESOURCE
 from beehive.testing import Harness
 from edgehub import install
 from edgehub.settings import EdgeHubSettings
 from modules.apimachinery.node_jobs import API_VERSION
+from modules.edge.taskmanager import module as taskmanager
 from modules.edge.taskmanager.checks import MachineReading
 from modules.edge.taskmanager.module import LONGEST_SPEC, REPORT_GAP, TaskManager, TaskManagerSettings
+from modules.edge.taskmanager.owner import OWNER, JobShown, OwnerVerb
 from modules.edge.taskmanager.pulls import DEADLINE, FAILED, LONGEST_DELAY
 from modules.edge.taskmanager.refusals import REASON, refusal_of
 from modules.lab.doubles.memory_cloud import MemoryCloud
 from tests.modules.edge.taskmanager.jobs import ROW, FakeMachine, Node
+from tests.support.failing import Failing
 
 Json = dict[str, Any]
 IMAGE, OTHER = "docker.io/library/busybox:latest", "registry.example/app:1"
@@ -205,6 +209,42 @@ def test_a_job_goes_on_after_a_restart(bee: Harness, *, is_silent: bool) -> None
     else:
         assert found == [pulled, ("b", "Check", True, ""), ("b", "Pull", True, "")]
     assert ROW not in node.rows
+
+
+def test_a_job_that_was_only_received_begins_after_a_failure(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cloud sends it again only when the node connects."""
+    bee.expect_failures("of this test")
+    node = Node(bee, is_silent=True)
+    node.job("imageprepulljob/b", pull(IMAGE))
+    shown = Failing(0, ValueError("of this test")).call(JobShown.of)
+    monkeypatch.setattr(taskmanager, "JobShown", SimpleNamespace(of=shown))
+    bee.send(ModuleName.TASKMANAGER, bee.message("", OwnerVerb.SHOW, source=OWNER))
+    assert node.ends() == []
+    node.is_silent = False
+    bee.run_for(100)
+    assert bee.hive.restarts() == {ModuleName.TASKMANAGER: 1}
+    assert node.ends() == [("Check", True, ""), ("Pull", True, "")]
+
+
+def test_a_job_at_which_the_module_fails_cannot_begin(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also one that was received before the store's answer, at which that fails: no instance would outlive it."""
+    bee.expect_failures("of this test")
+    node = Node(bee, is_silent=True)
+    node.job("imageprepulljob/b", pull(IMAGE))
+    monkeypatch.setattr(TaskManager, "_begin", Failing(0, ValueError("of this test")).call(print))
+    node.is_silent = False
+    bee.run_for(200)
+    assert node.ends() == [("Check", False, "the node cannot take jobs now")]
+
+
+def test_a_job_that_finds_no_room_cannot_begin(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    node = Node(bee)
+    monkeypatch.setattr(bee.hive.slot(ModuleName.TASKMANAGER).inbox, "_capacity", 0)
+    monkeypatch.setattr(bee.hive.slot(ModuleName.TASKMANAGER).inbox, "_put_timeout", 0)
+    node.job("imageprepulljob/b", pull(IMAGE))
+    (report,) = bee.sent_to(Group.HUB)
+    assert report.route.resource == f"{API_VERSION}/imageprepulljob/b/node/n1"
+    assert report.content_as(dict[str, Any])["reason"] == "the node cannot take jobs now"
 
 
 def test_a_job_that_the_owner_no_longer_allows_ends_at_the_restart(bee: Harness) -> None:

@@ -4,6 +4,7 @@ import fcntl
 import os
 import signal
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,7 +16,7 @@ from modules.runtimes.oci.rootless import entering, probe
 from modules.runtimes.oci.rootless.node_network import _ALSO_AS_ROUTER, _NEVER, NodeNetwork
 from modules.runtimes.oci.rootless.pod_network import RootlessPodNetwork
 from modules.runtimes.shim import kernel
-from tests.support.failing import Failing, PlannedError, census
+from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call
 
 
 @pytest.mark.parametrize(
@@ -45,6 +46,48 @@ def test_a_slirp4netns_that_cannot_be_started_leaves_no_pipe_and_no_ear(
     with pytest.raises(PlannedError):
         network._start("slirp4netns")
     assert (heard, census().more_than(before)) == ([_ALSO_AS_ROUTER, _NEVER], [])
+
+
+def test_a_slirp4netns_that_fails_after_its_start_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would keep the interface, so that no other could ever be started in its place; and no pipe is left."""
+    network, running, read = cast("Any", NodeNetwork.__new__(NodeNetwork)), list[str](), os.read
+    network._socket, network.namespace, network._searched = tmp_path / "socket", tmp_path / "net", ""
+
+    def start(*_: Any, pass_fds: list[int], **__: Any) -> Any:
+        os.write(pass_fds[0], b"1")
+        running[:] = ["slirp4netns", "its number"]
+        return SimpleNamespace(kill=lambda: running.remove("slirp4netns"), wait=lambda: running.remove("its number"))
+
+    def make(failing: Failing) -> Attempt:
+        running.clear()
+        network._accept_router = failing.call(lambda _: None)
+        monkeypatch.setattr(os, "read", failing.call(read))
+        monkeypatch.setattr(subprocess, "Popen", failing.call(start))
+        return Attempt(lambda: network._start("slirp4netns"), left=lambda: list(running), is_repeatable=False)
+
+    assert fail_at_each_call(make) == 4
+    assert running == ["slirp4netns", "its number"]
+
+
+@pytest.mark.parametrize("operation", [entering.make_namespaces, lambda: probe.probe(Path("/"))], ids=["make", "try"])
+def test_a_process_that_cannot_be_started_leaves_no_pipe(
+    monkeypatch: pytest.MonkeyPatch, operation: Callable[[], None]
+) -> None:
+    monkeypatch.setattr(os, "fork", Failing(0).call(os.fork))
+    monkeypatch.setattr(entering, "_mappings", list)
+    before = census()
+    with pytest.raises(StateDirectoryError, match="no process can be started"):
+        operation()
+    assert not census().more_than(before)
+
+
+def test_a_holder_without_a_record_is_ended(tmp_path: Path) -> None:
+    """Nobody would find it, and it holds the namespaces without an end."""
+    record = tmp_path / "none" / "holder"
+    with pytest.raises(FileNotFoundError):
+        entering.ensure_holder(record)
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
 
 
 def test_namespaces_that_are_refused_leave_neither_a_pipe_nor_a_process(monkeypatch: pytest.MonkeyPatch) -> None:

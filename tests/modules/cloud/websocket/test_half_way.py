@@ -1,0 +1,81 @@
+"""What the websocket server leaves, and goes on with, when the kernel refuses something."""
+
+import selectors
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from beehive.clock import RealClock
+from modules.cloud.websocket import server as websocket
+from modules.cloud.websocket.link import LinkEvent
+from modules.cloud.websocket.server import WebsocketServer, WebsocketSettings
+from modules.cloud.websocket.wire import PlainWire
+from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call
+
+_WATCHED = "register"
+
+
+@pytest.fixture
+def server() -> Iterator[WebsocketServer]:
+    """A server without its thread."""
+    clock = RealClock()
+    settings = WebsocketSettings(address="127.0.0.1", port=0, node_limit=2, max_frame_bytes=1000, write_timeout=1.0)
+    made = WebsocketServer(settings, list[LinkEvent]().append, clock)
+    yield made
+    made.stop()
+    clock.close()
+
+
+def refuse(server: WebsocketServer, failing: Failing) -> None:
+    """Let the kernel refuse to watch a socket."""
+    inner: Any = server._selector
+    server._selector = failing.calls_of(inner, _WATCHED)
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_server_that_cannot_begin_closes_its_port(server: WebsocketServer, at: int) -> None:
+    """Nodes would connect to a port behind which nobody is."""
+    refuse(server, Failing(at))
+    with pytest.raises(PlannedError):
+        server._run()
+    assert [each.fileno() for each in (server._listening, server._waker, server._woken)] == [-1, -1, -1]
+
+
+@pytest.mark.parametrize("error", [PlannedError(), ValueError("of this test")])
+def test_a_connection_that_cannot_be_taken_ends_alone(
+    server: WebsocketServer, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """The server's thread would end with it, and all nodes would be without a cloud."""
+
+    def make(failing: Failing) -> Attempt:
+        monkeypatch.setattr(websocket, "PlainWire", failing.call(PlainWire))
+        if isinstance(error, OSError):
+            refuse(server, failing)
+
+        def connect() -> None:
+            with closing(socket.create_connection(server.address)) as client:
+                client.settimeout(60.0)
+                server._accept()
+                if failing.has_failed:
+                    assert client.recv(1) == b""
+                for connection in list(server._connections.values()):
+                    server._drop(connection, "it was a test")
+
+        return Attempt(connect, (server,))
+
+    assert fail_at_each_call(make, error) == (2 if isinstance(error, OSError) else 1)
+
+
+def test_a_connection_that_can_no_longer_be_watched_ends(server: WebsocketServer) -> None:
+    before, selector = census((server,)), server._selector
+    with closing(socket.create_connection(server.address)):
+        server._accept()
+        (connection,) = server._connections.values()
+        server._selector = cast("Any", SimpleNamespace(modify=Failing(0).call(print)))
+        server._watch(connection, selectors.EVENT_WRITE)
+        server._selector = selector
+    assert not census((server,)).more_than(before)
