@@ -3,6 +3,7 @@
 import os
 import pty
 import select
+import socket
 import subprocess
 import sys
 import termios
@@ -17,6 +18,7 @@ import pytest
 from modules.processes.common import kubeconfig_client
 from modules.processes.common.backup.archive import Part, write_archive
 from modules.processes.common.backup.errors import BackupError
+from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.common.support_bundle import machine
 from modules.processes.edgecore.runtime_commands import connection
 from modules.processes.edgecore.top import background, node_view, run
@@ -239,3 +241,9 @@ def test_streams_of_commands_are_closed_after_an_error(tmp_path: Path, monkeypat
     with pytest.raises(PlannedError), connection.connected(cast("Any", None), tmp_path):
         raise PlannedError
     assert closed == ["cluster", "runtime"]
+    ours, theirs = socket.socketpair()
+    monkeypatch.setattr(node_view, "dial", lambda _: ours)
+    with theirs, pytest.raises(NodeError, match="edgecore broke off"):
+        theirs.sendall(b"no HTTP\r\n")
+        list(node_view.SocketLog(tmp_path, "/").pieces())
+    assert ours.fileno() < 0
