@@ -144,18 +144,6 @@ def test_after_a_failed_flush_all_is_written_anew(tmp_path: Path, monkeypatch: p
     assert _restored(tmp_path, "second") == {"a/one": b"1"}
 
 
-def test_a_frame_that_fits_in_part_spoils_no_later_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    journal, write, disk = Journal(tmp_path, "first"), os.write, Failing(1, OSError(errno.ENOSPC, "full"))
-    with monkeypatch.context() as full:
-        full.setattr(os, "write", disk.call(lambda file, data: write(file, data[:9])))
-        with pytest.raises(OSError, match="full"):
-            journal.add(_directory(tmp_path), {"one": b"1"})
-    journal.add(_directory(tmp_path), {"two": b"2"})
-    journal.flush()
-    journal.close()
-    assert _restored(tmp_path, "second") == {"a/two": b"2"}
-
-
 def test_a_journal_whose_name_is_not_durable_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A later frame makes it durable, and so does a later edgecore."""
     synced, lives = list[Path](), [Journal(tmp_path, "first")]
