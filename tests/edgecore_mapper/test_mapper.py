@@ -14,6 +14,7 @@ from protos.dmi.v1beta1 import api_pb2 as dmi
 from tests.end_to_end.processes import wait_until
 from tests.modules.edge.dmi.framework import TIMEOUT
 from tests.modules.edge.dmi.node import DmiNode, device, model
+from tests.support.failing import Failing, PlannedError, census
 
 
 class Bench:
@@ -232,6 +233,16 @@ def test_a_mapper_that_waits_for_edgecore(tmp_path: Path, bench: Bench) -> None:
         mapper.stop()
         thread.join(TIMEOUT)
         node.stop()
+
+
+def test_a_mapper_that_fails_serves_no_more(tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    mapper = Mapper("bench", "demo", {"tm": bench.driver}, edgecore=tmp_path / "none", http_port=0)
+    monkeypatch.setattr(mapper, "_served", lambda: None)
+    monkeypatch.setattr(mapper, "_register", Failing(0).call(print))
+    before = census()
+    with pytest.raises(PlannedError):
+        mapper.run()
+    assert not census().more_than(before)
 
 
 @pytest.mark.parametrize(

@@ -4,16 +4,18 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import mkdtemp
+from unittest.mock import MagicMock, Mock
 
 import pytest
 
 from edged.cgroups import tree
 from edged.chains.file import ChainFile
+from edged.cri.channel import Channel
 from edged.pleg import termination_message
 from edged.volumes import ownership, sub_path
 from edged.volumes.directory_usage import DirectoryCount, disk_usage
 from tests.edged.pod_workers.test_pod_directories import MAIN, POD, files_in
-from tests.support.failing import Attempt, Failing, census, fail_at_each_call
+from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call
 
 
 def _chains(root: Path) -> Callable[[], object]:
@@ -74,6 +76,14 @@ def test_a_failure_leaves_nothing_open(
         return Attempt(failing.in_kernel(operation))
 
     assert fail_at_each_call(make) >= calls
+
+
+def test_a_stream_whose_reader_fails_is_cancelled() -> None:
+    call = MagicMock()
+    call.__iter__.return_value = iter([1])
+    with pytest.raises(PlannedError):
+        Channel.read(Mock(), call, lambda: None, Failing(0).call(print))
+    call.cancel.assert_called_once_with()
 
 
 def test_a_count_that_fails_closes_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,11 +111,7 @@ class Tunnel:
             FrameError: it is no frame; the tunnel cannot go on.
         """
         with self.lock:
-            try:
-                frame = frames.decode(payload)
-            except frames.FrameError:
-                self.handled(len(payload))
-                raise
+            frame = frames.decode(payload)
             stream = self._streams.get(frame.connection)
             if stream is not None and frame.kind == FrameType.DATA and len(frame.data) <= frames.MAX_DATA:
                 stream.put(frame.data, len(payload), self._clock.monotonic())

@@ -222,11 +222,16 @@ class ContainerLogFile:
             return
         path = Path(self._path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._descriptor = open_without_links(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, _MODE)
-        size = os.fstat(self._descriptor).st_size
-        tail = os.pread(self._descriptor, _TAIL, max(0, size - _TAIL))
-        if tail and not tail.endswith(b"\n"):
-            os.ftruncate(self._descriptor, size - (len(tail) - (tail.rfind(b"\n") + 1)))
+        descriptor = open_without_links(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, _MODE)
+        try:
+            size = os.fstat(descriptor).st_size
+            tail = os.pread(descriptor, _TAIL, max(0, size - _TAIL))
+            if tail and not tail.endswith(b"\n"):
+                os.ftruncate(descriptor, size - (len(tail) - (tail.rfind(b"\n") + 1)))
+        except BaseException:
+            os.close(descriptor)
+            raise
+        self._descriptor = descriptor
 
 
 def _last_entry(path: Path) -> tuple[bytes, int]:

@@ -171,15 +171,24 @@ class Journal:
                 self._earlier.setdefault(frame.directory, {})[frame.name] = frame.content
             else:
                 self._earlier.get(frame.directory, {}).pop(frame.name, None)
-        self._descriptor = os.open(self._path, _OPEN, _OWNER_ONLY)
+        self._open()
         os.ftruncate(self._descriptor, self._size)
+
+    def _open(self) -> None:
+        """Open the file, whose name is durable then. Raises OSError, and then it is not open."""
+        descriptor = os.open(self._path, _OPEN, _OWNER_ONLY)
+        try:
+            sync_directory(self._root)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        self._descriptor = descriptor
 
     def _append(self, frames: list[Frame]) -> None:
         packed = [_packed(frame) for frame in frames]
         with self._writing:
             if self._descriptor < 0:
-                self._descriptor = os.open(self._path, _OPEN, _OWNER_ONLY)
-                sync_directory(self._root)
+                self._open()
             rest = memoryview(b"".join(packed))
             try:
                 while rest:

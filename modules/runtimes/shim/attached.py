@@ -45,10 +45,14 @@ class AttachedClients:
         return max(0.0, self._behind_since + STALL_SECONDS - time.monotonic()) if self._behind else STALL_SECONDS
 
     def add(self, client: socket.socket) -> None:
-        """Serve one more client."""
+        """Serve one more client. Raises OSError, and then closes it."""
         client.settimeout(0)
+        try:
+            self.events.register(client, 0 if self._awaited >= 0 else select.EPOLLIN)
+        except BaseException:
+            client.close()
+            raise
         self._clients[client.fileno()] = client
-        self.events.register(client, 0 if self._awaited >= 0 else select.EPOLLIN)
 
     def send(self, packet: bytes) -> None:
         """Send a packet of output to all clients. The owner sends the next one once none `is_behind`."""

@@ -235,7 +235,10 @@ class Shim:
         """Attach the client at the other end of a socket; return why that is not possible, or an empty text."""
         if not descriptors:
             return _NO_FILES
-        self._clients.add(socket.socket(fileno=descriptors[0]))
+        try:
+            self._clients.add(socket.socket(fileno=descriptors[0]))
+        except OSError as error:
+            return str(error)
         return ""
 
     def _resize(self, width: int, height: int) -> None:

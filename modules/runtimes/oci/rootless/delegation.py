@@ -107,7 +107,7 @@ def delegated_group(record: Path, *, anew: bool) -> Path | None:
             _move_into(name, group)
     except (OSError, subprocess.SubprocessError):
         if keeper:
-            _end(keeper)
+            end_child(keeper)
         return None
     if anew:
         record.write_text(name)
@@ -177,12 +177,12 @@ def _start_keeper(name: str, group: Path) -> int:
             (group / _KEEPER).mkdir(exist_ok=True)
             (group / _KEEPER / _PROCESSES).write_text(str(keeper))
         except BaseException:
-            _end(keeper)
+            end_child(keeper)
             raise
     return keeper
 
 
-def _end(child: int) -> None:
+def end_child(child: int) -> None:
     """Kill a child."""
     with suppress(ProcessLookupError):
         os.kill(child, signal.SIGKILL)

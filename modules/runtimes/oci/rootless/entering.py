@@ -21,7 +21,7 @@ from typing import Final
 
 from beehive.node_namespaces import DIRECTORY, GROUPS, PLACE, namespaces_id, write_namespaces_id
 from modules.runtimes.engine.errors import StateDirectoryError
-from modules.runtimes.oci.rootless.delegation import delegated_group, keepers, show_group
+from modules.runtimes.oci.rootless.delegation import delegated_group, end_child, keepers, show_group
 from modules.runtimes.oci.rootless.identifiers import SUBGID, SUBUID, Account, sub_ids
 from modules.runtimes.shim import kernel
 
@@ -348,6 +348,5 @@ def ensure_holder(record: Path = _HOLDER) -> None:
     try:
         record.write_text(str(holder))
     except BaseException:
-        os.kill(holder, signal.SIGKILL)
-        os.waitpid(holder, 0)
+        end_child(holder)
         raise

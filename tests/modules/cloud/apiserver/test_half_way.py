@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -21,7 +22,10 @@ from modules.cloud.apiserver.endpoints.node_usage import UsageReader
 from modules.cloud.apiserver.endpoints.service import ApiService
 from modules.cloud.apiserver.endpoints.web_socket_streams import _Messages
 from modules.cloud.apiserver.field_manager.managed_fields import APPLY, Manager
+from modules.cloud.apiserver.module import ApiServer
+from modules.cloud.apiserver.recorded_writes import NO_WRITER
 from modules.cloud.apiserver.short_turns import short_turns
+from modules.cloud.client.calls import ApiCall
 from tests.support.failing import PlannedError
 
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}}
@@ -141,3 +145,22 @@ def test_a_request_that_fails_before_its_answer_is_recorded(monkeypatch: pytest.
     with pytest.raises(PlannedError):
         AccessService(unknown, unknown, unknown, unknown).admit(unknown)
     assert ended == [500]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda server: ApiServer._serve(server, ApiCall(verb="get", api_version="v1", plural="pods")),
+        ApiServer._sync_manifests,
+    ],
+    ids=["call", "manifests"],
+)
+def test_what_follows_a_write_that_failed_is_not_its_writers(write: Callable[[Any], object]) -> None:
+    writes = SimpleNamespace(writer=NO_WRITER)
+    server = SimpleNamespace(
+        _disk=SimpleNamespace(is_full=False), _changes=SimpleNamespace(writes=writes),
+        _calls=SimpleNamespace(serve=_fail), _manifests=SimpleNamespace(sync=_fail), _transactions=Mock(),
+    )  # fmt: skip
+    with pytest.raises(PlannedError):
+        write(server)
+    assert writes.writer is NO_WRITER

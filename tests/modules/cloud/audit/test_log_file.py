@@ -13,6 +13,7 @@ from modules.cloud.audit import log_file
 from modules.cloud.audit.events import DROPPED, AuditEvent, AuditUser
 from modules.cloud.audit.log_file import AuditLog, AuditLogError
 from tests.end_to_end.processes import wait_until
+from tests.support.failing import census
 
 _BACKUP = re.compile(r"audit-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3}\.log")
 
@@ -133,7 +134,9 @@ def test_a_path_that_is_no_file_is_refused(bee: Harness, tmp_path: Path) -> None
     """The directory must exist; a link, which another user may have made, is not followed; a pipe would block."""
     (tmp_path / "link").symlink_to(tmp_path / "target")
     os.mkfifo(tmp_path / "pipe")
+    before = census()
     for path in (tmp_path / "none/audit.log", tmp_path / "link", tmp_path, tmp_path / "pipe"):
         with pytest.raises(AuditLogError, match="--audit-log-path names a file"):
             AuditLog(path, 1000, 1, bee.clock)
     assert not (tmp_path / "target").exists()
+    assert not census().more_than(before)

@@ -2,16 +2,27 @@
 
 import socket
 import threading
+from argparse import Namespace
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import MagicMock, Mock
 
 import pytest
 
 from beehive.files.durable import put_in_place
 from beehive.http.responses import Stream, Takeover
 from modules.page.shells import ShellTarget
-from modules.processes.cloudcore import in_process_client
+from modules.processes.cloudcore import (
+    backup_commands,
+    cluster_facts,
+    doctor_command,
+    in_process_client,
+    page_command,
+    support_command,
+)
 from modules.processes.cloudcore.control import Control
 from modules.processes.cloudcore.in_process_client import InProcessClient
 from modules.processes.cloudcore.page_doors import UserDoor, _carry_on
@@ -99,3 +110,54 @@ def test_files_that_cannot_be_replaced_in_any_way_are_as_before(
         patched.setattr(replacement, "put_in_place", put)
         replace_all(wanted, "before")
     assert {each.name: each.read_text() for each in (tmp_path / "state").iterdir()} == {"a": "old", "b": "old"}
+
+
+_SUPPORT = Namespace(root=Path("/"), socket=None, database="", tls_dir=None, since="1h", no_logs=True, output=None)
+
+
+@pytest.mark.parametrize(
+    ("command", "opened", "fails"),
+    [
+        (
+            lambda: backup_commands._record_restore(Path(), "", ""),
+            ["modules.cloud.journal.database.JournalDatabase"],
+            "modules.cloud.journal.writes.WriteStore",
+        ),
+        (
+            lambda: cluster_facts.cluster_facts(Path(), "", "", keeps_state=False),
+            [f"{cluster_facts.__name__}.http_transport", f"{cluster_facts.__name__}.RealClock"],
+            f"{cluster_facts.__name__}._gathered",
+        ),
+        (
+            lambda: doctor_command._database_server("postgresql://server/database"),
+            ["modules.cloud.storage.database.engine.make_engine"],
+            "modules.cloud.storage.database.engine.is_local_or_verified",
+        ),
+        (
+            lambda: page_command.run(Namespace(allow=(), kubeconfig=Path(), context="")),
+            [f"{page_command.__name__}.cluster_of", "beehive.clock.RealClock"],
+            f"{page_command.__name__}.cluster_api",
+        ),
+        (
+            lambda: support_command._write(_SUPPORT),
+            ["beehive.clock.RealClock"],
+            "modules.processes.common.support_bundle.bundle.make_bundle",
+        ),
+    ],
+    ids=["restore", "cluster", "database", "page", "bundle"],
+)
+def test_what_a_command_has_opened_is_closed_after_an_error(
+    monkeypatch: pytest.MonkeyPatch, command: Callable[[], object], opened: list[str], fails: str
+) -> None:
+    closed = list[str]()
+    monkeypatch.setattr(cluster_facts, "reading", Mock())
+    monkeypatch.setattr(cluster_facts, "_certificate_left", lambda *_: None)
+    for name in opened:
+        double = MagicMock()
+        double.close = double.dispose = partial(closed.append, name)
+        double.__iter__.return_value = iter((None, double))
+        monkeypatch.setattr(name, lambda *_, double=double: double)
+    monkeypatch.setattr(fails, _fail)
+    with pytest.raises(MemoryError):
+        command()
+    assert closed == opened

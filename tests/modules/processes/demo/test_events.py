@@ -7,11 +7,15 @@ tests with a handler that is not there yet, or no more.
 import subprocess
 import sys
 from collections.abc import Iterator
-from unittest.mock import patch
+from contextlib import nullcontext
+from typing import Any, cast
+from unittest.mock import Mock, patch
 
 import pytest
 
 from beehive.clock import RealClock
+from modules.processes.demo.cluster import DemoError
+from modules.processes.demo.demo import Demo
 from modules.processes.demo.events import Deadline, Events, ExampleChanged, Tick
 from tests.end_to_end.processes import REPOSITORY
 from tests.support.patience import PATIENCE
@@ -98,3 +102,15 @@ def test_a_signal_before_there_are_events_ends_the_process_without_a_traceback()
         "try:\n    command.main([])\nexcept SystemExit: pass\n"
         "assert len(found) == 4 and signal.SIG_DFL not in found, found\n"
     )
+
+
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_a_signal_ends_a_start_that_it_has_broken_and_an_error_does_not(*, is_asked: bool) -> None:
+    demo = cast("Any", Demo.__new__(Demo))
+    demo._screen, demo._events, demo._cluster = Mock(), Mock(asked_to_end=is_asked), Mock(start=_fail)
+    with nullcontext() if is_asked else pytest.raises(DemoError):
+        assert not demo._start_cluster()
+
+
+def _fail() -> None:
+    raise DemoError("a process has ended")

@@ -3,9 +3,11 @@
 import os
 import pty
 import select
+import socket
 import subprocess
 import sys
 import termios
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import mkdtemp
@@ -17,7 +19,9 @@ import pytest
 from modules.processes.common import kubeconfig_client
 from modules.processes.common.backup.archive import Part, write_archive
 from modules.processes.common.backup.errors import BackupError
+from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.common.support_bundle import machine
+from modules.processes.edgecore.device_commands import calls
 from modules.processes.edgecore.runtime_commands import connection
 from modules.processes.edgecore.top import background, node_view, run
 from modules.processes.edgecore.uninstall import pods
@@ -224,7 +228,7 @@ def test_a_bundle_that_cannot_be_checked_is_fetched_anew(tmp_path: Path, monkeyp
 
 
 def test_streams_of_commands_are_closed_after_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To a cluster, to edgecore's log, and to the runtime."""
+    """To a cluster, to edgecore's log, and to the runtime; and the clock of a call."""
     closed = list[str]()
 
     def close(name: str) -> SimpleNamespace:
@@ -238,4 +242,14 @@ def test_streams_of_commands_are_closed_after_an_error(tmp_path: Path, monkeypat
     monkeypatch.setattr(connection, "CriClient", lambda *_, **__: close("runtime"))
     with pytest.raises(PlannedError), connection.connected(cast("Any", None), tmp_path):
         raise PlannedError
-    assert closed == ["cluster", "runtime"]
+    monkeypatch.setattr(calls, "RealClock", lambda: close("clock"))
+    monkeypatch.setattr(calls, "perform", _fail)
+    with pytest.raises(PlannedError):
+        calls._asked(Namespace(device="default/thermo", method="set", port=1), "temperature", "21")
+    assert closed == ["cluster", "runtime", "clock"]
+    ours, theirs = socket.socketpair()
+    monkeypatch.setattr(node_view, "dial", lambda _: ours)
+    with theirs, pytest.raises(NodeError, match="edgecore broke off"):
+        theirs.sendall(b"no HTTP\r\n")
+        list(node_view.SocketLog(tmp_path, "/").pieces())
+    assert ours.fileno() < 0

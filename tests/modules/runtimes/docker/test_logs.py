@@ -10,6 +10,7 @@ import pytest
 from modules.runtimes.docker.frames import FrameError, FrameReader
 from modules.runtimes.docker.log_stream import ContainerLog
 from tests.modules.runtimes.shim.test_log_file import FullDisk
+from tests.support.failing import Failing, census
 
 TIMES = [f"2026-11-20T05:42:16.00000000{number}Z" for number in range(10)]
 
@@ -187,6 +188,19 @@ def test_an_entry_that_fits_in_part_is_not_continued_by_the_next(
     disk = FullDisk(50, monkeypatch)
     log.write(stream, frame(f"{TIMES[1]} a\n") + frame(f"{TIMES[2]} lost\n"))
     disk.room = 100
+    log.write(stream, frame(f"{TIMES[3]} b\n"))
+    log.close()
+    assert path.read_text().splitlines() == [f"{TIMES[1]} stdout F a", f"{TIMES[3]} stdout F b"]
+
+
+def test_an_entry_that_cannot_be_cut_off_is_not_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "0.log"
+    path.write_text(f"{TIMES[1]} stdout F a\n{TIMES[2]} std")
+    monkeypatch.setattr(os, "ftruncate", Failing(0).call(os.ftruncate))
+    before, log = census(), log_at(path)
+    log.resume()
+    assert not census().more_than(before)
+    stream, _ = log.resume()
     log.write(stream, frame(f"{TIMES[3]} b\n"))
     log.close()
     assert path.read_text().splitlines() == [f"{TIMES[1]} stdout F a", f"{TIMES[3]} stdout F b"]

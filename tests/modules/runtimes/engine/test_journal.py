@@ -13,7 +13,7 @@ import pytest
 from modules.runtimes.engine import journal as journal_module
 from modules.runtimes.engine.journal import NAME, Journal
 from tests.support.descriptors import open_descriptors
-from tests.support.failing import Attempt, Failing, census, fail_at_each_call
+from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call
 from tests.support.patience import PATIENCE
 
 
@@ -142,6 +142,19 @@ def test_after_a_failed_flush_all_is_written_anew(tmp_path: Path, monkeypatch: p
     assert (tmp_path / NAME).stat().st_ino != before
     journal.close()
     assert _restored(tmp_path, "second") == {"a/one": b"1"}
+
+
+def test_a_journal_whose_name_is_not_durable_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A later frame makes it durable, and so does a later edgecore."""
+    synced, lives = list[Path](), [Journal(tmp_path, "first")]
+    monkeypatch.setattr("modules.runtimes.engine.journal.sync_directory", Failing(0).call(synced.append))
+    with pytest.raises(PlannedError):
+        lives[0].add(_directory(tmp_path), {"one": b"1"})
+    lives[0].add(_directory(tmp_path), {"one": b"1"})
+    lives.append(Journal(tmp_path, "first"))
+    for each in lives:
+        each.close()
+    assert synced == [tmp_path, tmp_path]
 
 
 @pytest.mark.parametrize("is_large", [False, True])

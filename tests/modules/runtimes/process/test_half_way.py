@@ -67,6 +67,15 @@ def test_a_spawner_that_cannot_be_started_leaves_no_socket(tmp_path: Path, monke
     spawner.stop()
 
 
+def test_a_child_of_the_spawner_that_fails_is_no_second_spawner(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = list[int]()
+    monkeypatch.setattr(os, "_exit", ended.append)
+    monkeypatch.setattr(os, "setsid", Failing(0).call(print))
+    with pytest.raises(PlannedError):
+        spawner._serve_one("probe", "", [])
+    assert ended == [0]
+
+
 @pytest.mark.parametrize("end", [lambda _: os.kill(os.getpid(), signal.SIGKILL), Failing(0, MemoryError()).call(print)])
 def test_mounts_that_could_not_be_tried_out_do_not_count_as_possible(
     monkeypatch: pytest.MonkeyPatch, end: Callable[[str], None]

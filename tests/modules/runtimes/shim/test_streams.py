@@ -11,6 +11,7 @@ from modules.runtimes.shim import attached
 from modules.runtimes.shim.attached import AttachedClients
 from modules.runtimes.shim.log_file import LogFile
 from modules.runtimes.shim.streams import STDERR, STDOUT, Input, Output
+from tests.support.failing import Failing, PlannedError
 from tests.support.patience import PATIENCE
 
 
@@ -100,6 +101,17 @@ def test_output_goes_to_all_clients_and_input_to_the_container(container: Attach
     container.clients.serve()
     container.clients.send(STDERR + b"again")
     assert container.client.recv(100) == b"\3again"
+
+
+def test_a_client_that_cannot_be_watched_is_closed_and_forgotten(container: Attached) -> None:
+    """The shim, and so the container, goes on."""
+    events = container.clients.events
+    container.clients.events = Failing(0).calls_of(events, "register")
+    with pytest.raises(PlannedError):
+        container.attach()
+    container.clients.events = events
+    container.fill()
+    assert container.client.recv(1) == STDOUT
 
 
 def test_a_client_that_is_behind_holds_up_the_output_and_loses_nothing(container: Attached) -> None:

@@ -19,16 +19,20 @@ class BlobFile:
 
     def __init__(self, path: Path, digest: str, size: int) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        self.descriptor = os.open(path, flags, 0o600)
         self._path = path
         self._digest = digest
         self._hash = hash_of(digest)
+        self.descriptor = os.open(path, flags, 0o600)
         self._position = 0
-        if os.fstat(self.descriptor).st_size > size:
-            self.restart()
-        while chunk := os.read(self.descriptor, _CHUNK):
-            self._hash.update(chunk)
-            self._position += len(chunk)
+        try:
+            if os.fstat(self.descriptor).st_size > size:
+                self.restart()
+            while chunk := os.read(self.descriptor, _CHUNK):
+                self._hash.update(chunk)
+                self._position += len(chunk)
+        except BaseException:
+            self.close()
+            raise
 
     def position(self) -> int:
         """Return the bytes that are there."""

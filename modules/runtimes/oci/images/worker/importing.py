@@ -244,8 +244,8 @@ def _check_disk(descriptor: int, reserve: int) -> None:
 
 def import_archive(path: Path, layout: StoreLayout, request: Mapping[str, Any], conversation: Conversation) -> None:
     """Add the images of the archive at `path` to the store, and report them. Raises ImageWorkError and OSError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # nobody may write into a FIFO
     limits = UnpackLimits(**request["limits"])
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # nobody may write into a FIFO
     try:
         with plain_archive(descriptor, layout.ingest, limits) as plain:
             _import(Archive(plain), layout, limits, conversation, keeps=request["keep_blobs"])

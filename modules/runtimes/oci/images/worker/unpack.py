@@ -69,9 +69,10 @@ def unpack(source: LayerSource, directory: Path, lower: Sequence[Path], limits: 
         path.mkdir()
         os.chown(path, *owner_for_pods(0, 0))
         path.chmod(0o755)
-    kept = [os.open(directory / name, _DIRECTORY) for name in _PARTS]
+    kept: list[int] = []
     try:
-        kept += [os.open(path, _DIRECTORY) for path in lower]
+        for path in (*(directory / name for name in _PARTS), *lower):
+            kept.append(os.open(path, _DIRECTORY))  # noqa: PERF401 - those that are open are closed
         root, replaced, *below = kept
         tree = LayerTree(root, replaced, below)
         return _in_child(root, [source.descriptor, *kept], lambda: _work(tree, source, root, limits))

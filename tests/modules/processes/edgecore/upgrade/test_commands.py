@@ -6,7 +6,7 @@ import resource
 import sqlite3
 import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import pytest
 from metamanager.sqlite_open import open_file
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.cli import main
-from modules.processes.edgecore.upgrade import launcher
+from modules.processes.edgecore.upgrade import commands, launcher
 from modules.processes.edgecore.upgrade.errors import UpgradeError
 from modules.processes.edgecore.upgrade.trial import VersionTrial
 from modules.processes.edgecore.upgrade.updater import (
@@ -29,6 +29,7 @@ from modules.processes.edgecore.upgrade.updater import (
 from tests.modules.processes.edgecore.upgrade.releases import KEY, make_bundle
 from tests.modules.processes.edgecore.upgrade.test_updater_process import write_program
 from tests.packaging.bundle import public_key
+from tests.support.failing import Failing
 from tests.support.full_disk import fill, small_file_system
 from tests.support.own_node import write_node
 
@@ -156,6 +157,21 @@ def test_a_version_that_says_that_it_is_another(here: Here, capsys: pytest.Captu
     assert here.do("upgrade", bundle) == ExitCode.NOT_DONE
     assert "it says that it is '1.0.0'" in capsys.readouterr().err
     assert here.installation.current() == ""
+
+
+@pytest.mark.parametrize("error", [UpgradeError("refused"), MemoryError()])
+def test_a_fetched_bundle_that_is_not_taken_is_removed(
+    error: Exception, here: Here, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be another one in the cloud by the next time; one that is only checked is kept, unless it is refused."""
+    is_refused, file = isinstance(error, UpgradeError), here.installation.state / "fetched"
+    file.parent.mkdir(parents=True)
+    file.touch()
+    monkeypatch.setattr(commands, "bundle_of", lambda *_: file)
+    monkeypatch.setattr(commands, "_accepted", Failing(0, error).call(print))
+    with nullcontext() if is_refused else pytest.raises(MemoryError):
+        here.do("upgrade", file, *["--only-check"] * is_refused)
+    assert not file.exists()
 
 
 def test_a_node_without_trusted_keys(here: Here, capsys: pytest.CaptureFixture[str]) -> None:

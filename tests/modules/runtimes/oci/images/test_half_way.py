@@ -1,10 +1,12 @@
 """Copies, locks and work on images that fail half-way: what they have left."""
 
 import errno
+import hashlib
 import os
 import socket
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,13 +24,16 @@ from modules.runtimes.oci.images.errors import NoSuchObjectError
 from modules.runtimes.oci.images.model import LayerUsage, StorageUsage
 from modules.runtimes.oci.images.pulls import PullsUnderWay
 from modules.runtimes.oci.images.store import Layers
-from modules.runtimes.oci.images.worker import exporting, layer_tree, platforms, publication, pulling, unpack
+from modules.runtimes.oci.images.worker import exporting, importing, layer_tree, platforms, publication, pulling, unpack
+from modules.runtimes.oci.images.worker.errors import ImageWorkError
 from modules.runtimes.oci.images.worker.hosts import address_of
 from modules.runtimes.oci.images.worker.http_exchange import HttpExchange
 from modules.runtimes.oci.images.worker.inside import StepBudget, open_inside
 from modules.runtimes.oci.images.worker.layer_tree import LayerTree, LowerLayers
+from modules.runtimes.oci.images.worker.limits import UnpackLimits
 from modules.runtimes.oci.images.worker.publication import Disk
 from modules.runtimes.oci.images.worker.store_layout import StoreLayout
+from modules.runtimes.oci.images.worker.unpack import LayerSource
 from modules.runtimes.oci.images.worker_process import Needs, WorkerProcess
 from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call, left_by_repeating
 
@@ -51,6 +56,7 @@ def _locks(directory: Path) -> None:
 
 
 _numbers = count()
+_DIGEST = f"sha256:{hashlib.sha256(b'text').hexdigest()}"
 
 
 def _copies(directory: Path) -> None:
@@ -62,21 +68,48 @@ def _makes_volumes(directory: Path) -> None:
     make_declared_volumes(directory / "container", ImageRoot(directory / "layer"), ["/etc", "/data"])
 
 
+def _unpacks(directory: Path) -> None:
+    made = directory / f"layer-{next(_numbers)}"
+    made.mkdir()
+    below = [directory / "layer", directory / "layer" / "etc"]
+    unpack.unpack(LayerSource(0, 0, 0), made, below, UnpackLimits())
+
+
+def _imports(directory: Path) -> None:
+    """Import a file that is no archive, under limits of this version and of another one."""
+    for limits in ({}, {"unknown": 1}):
+        request = {"limits": limits, "keep_blobs": False}
+        with suppress(ImageWorkError, TypeError):
+            importing.import_archive(directory / "layer/etc/file", StoreLayout(directory), request, Mock())
+
+
+def _keeps(directory: Path) -> None:
+    ingest = directory / f"ingest-{next(_numbers)}"
+    ingest.mkdir()
+    with (directory / "layer/etc/file").open("rb") as file:
+        source = LayerSource(file.fileno(), 0, 4)
+        importing._Keeping(cast("Any", SimpleNamespace(ingest=ingest)), Mock())._copy(_DIGEST, source)
+
+
 @pytest.mark.parametrize(
     ("operation", "calls"),
     [
         (_opens_inside, 3),
+        (_unpacks, 10),
+        (_imports, 2),
+        (_keeps, 5),
         (_locks, 8),
         (_copies, 20),
         (_makes_volumes, 20),
         (lambda directory: Disk().sync_everything(directory), 1),
     ],
-    ids=["inside", "lock", "copy", "volumes", "sync"],
+    ids=["inside", "unpack", "import", "keep", "lock", "copy", "volumes", "sync"],
 )
 def test_files_are_closed_after_a_failure_of_any_call(
-    scratch: Path, operation: Callable[[Path], object], calls: int
+    scratch: Path, operation: Callable[[Path], object], calls: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And a copy that has failed is not there, so that the next one is whole."""
+    monkeypatch.setattr(unpack, "_in_child", lambda *_: None)
     (scratch / "layer" / "etc").mkdir(parents=True)
     (scratch / "layer" / "etc" / "file").write_bytes(b"text")
 

@@ -106,3 +106,13 @@ def test_plugins_that_have_ended_leave_nothing(tmp_path: Path) -> None:
 
     assert not left_by_repeating(cycle, runner)
     clock.close()
+
+
+def test_a_plugin_that_has_ended_with_an_error_is_not_killed_later() -> None:
+    """Its number may be another process's by then."""
+    clock, process = RealClock(), subprocess.Popen(["true"])
+    runner = PluginRunner(clock)
+    with process, pytest.raises(PlannedError), runner._known(process):
+        raise PlannedError
+    clock.close()
+    assert not runner._running

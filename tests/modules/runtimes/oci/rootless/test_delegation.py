@@ -155,6 +155,6 @@ def test_a_keeper_that_is_of_no_use_is_ended(machine: Machine, tmp_path: Path, m
     monkeypatch.setattr(delegation, "_own_group", lambda: "/user.slice/session-3.scope")
     monkeypatch.setattr(delegation, "_start_keeper", lambda *_: 77)
     monkeypatch.setattr(delegation, "_move_into", refuse)
-    monkeypatch.setattr(delegation, "_end", ended.append)
+    monkeypatch.setattr(delegation, "end_child", ended.append)
     assert delegated_group(tmp_path / "oci-scope", anew=True) is None
     assert ended == [77]
