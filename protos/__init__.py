@@ -8,4 +8,5 @@ edgecore runs without a protobuf compiler; `python -m protos.generate` regenerat
 
 from protos.postponed import postpone
 
-postpone("google.protobuf.internal.python_message")  # messages in pure Python, beside those in C that are used
+for _unused in ("descriptor_database", "internal.python_message", "text_encoding"):
+    postpone(f"google.protobuf.{_unused}")  # for messages in pure Python, beside those in C that are used

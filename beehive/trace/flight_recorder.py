@@ -1,7 +1,7 @@
 """The flight recorder: the last minute of a hive in memory.
 
 Recording a delivery is one append in C to a small ring, the intake; no lock and no other Python code runs on the
-module's thread. The intake is moved to the history ten times a second, less often after a second without a record: on
+module's thread. The intake is moved to the history ten times a second, less often after a look that found nothing: on
 an idle node these looks were the most frequent wakes. The history is bounded in age and bytes. There are two rings
 because the cost of keeping a message is not the append but the memory: with a single ring of 8 MiB, every message would
 be made in memory outside of the processor's caches, which costs a busy bus a tenth of its rate. In return, the oldest
@@ -43,10 +43,7 @@ PERIOD: Final = 0.1
 """Seconds between two emptyings of the intake."""
 
 REST: Final = 0.5
-"""The same while nothing is recorded."""
-
-_CALM_LOOKS = 10
-"""Looks that find nothing new before the recorder rests."""
+"""The same while nothing is recorded, and no block waits to be packed."""
 
 BLOCK: Final = 128
 """Entries that are packed together, or fewer with `BLOCK_BYTES`."""
@@ -126,8 +123,6 @@ class FlightRecorder:
         """Entries of each of the last periods."""
         self._offset = clock.now() - clock.monotonic()
         self._noted = self.add if noted is None else noted
-        self._calm = 0
-        """Looks since something was recorded."""
         self._closed = False
         self._timer: Timer = clock.after(PERIOD, self._tick)
         self.delivered = self._intake.append
@@ -185,13 +180,12 @@ class FlightRecorder:
 
     def _tick(self) -> None:
         is_calm = not self._intake and not self._arrived
-        self._calm = self._calm + 1 if is_calm else 0
         try:
             self._drain_intake()
             self._pack()
             self._record_jump()
         finally:
-            self._timer = self._clock.after(REST if self._calm >= _CALM_LOOKS else PERIOD, self._tick)
+            self._timer = self._clock.after(REST if is_calm and len(self._loose) < BLOCK else PERIOD, self._tick)
             if self._closed:
                 self._timer.cancel()
 

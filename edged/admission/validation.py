@@ -10,7 +10,6 @@ from typing import Final
 from edged.pods.kill_options import KillOptions
 from modules.apimachinery.types import Pod, to_value
 from modules.apimachinery.validation.causes import Causes, too_many
-from modules.apimachinery.validation.pod_spec import rules_on_nodes
 
 REASON: Final = "FailedValidation"
 """Reason in the status and the event of an invalid pod (kubelet's)."""
@@ -47,5 +46,7 @@ def field_errors(pod: Pod) -> Causes:
         if number > most:
             found.append(too_many(f"spec.{field}", number, most))
     if not found:
+        from modules.apimachinery.validation.pod_spec import rules_on_nodes  # noqa: PLC0415 - with the first pod
+
         rules_on_nodes()(to_value(pod), "", found)
     return found

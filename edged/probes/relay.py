@@ -2,11 +2,11 @@
 
 import select
 import socket
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 _PIECE: Final = 16 * 1024
@@ -17,7 +17,7 @@ def relayed(connection: socket.socket) -> Iterator[str]:
     """Yield the address, in gRPC's form, of a socket of this user's that leads to a connection, which is closed at the
     end. Raises OSError.
     """
-    with connection, TemporaryDirectory(prefix="edgecore-probe-") as directory:
+    with connection, tempfile.TemporaryDirectory(prefix="edgecore-probe-") as directory:
         path = Path(directory) / "socket"
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(str(path))

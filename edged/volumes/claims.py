@@ -14,7 +14,7 @@ from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
 from edged.volumes.csi.model import CsiVolume, inline_handle
 from edged.volumes.plan import HostPath, host_path_plan
-from modules.apimachinery.pod_references import ephemeral_claim_name
+from modules.apimachinery.generated_names import ephemeral_claim_name
 from modules.apimachinery.pods.node_selector import selector_matches
 from modules.apimachinery.types import Pod, Quantity, Volume
 from modules.apimachinery.types.persistent import (

@@ -5,6 +5,7 @@ Beyond KubeEdge, they include references of init containers, and secrets in proj
 
 from collections.abc import Iterator
 
+from modules.apimachinery.generated_names import ephemeral_claim_name
 from modules.apimachinery.kinds import JsonObject, ObjectKey, uid_of
 from modules.apimachinery.unvalidated import member_of
 
@@ -61,11 +62,6 @@ def why_not_for(pod: JsonObject, claim: JsonObject) -> str:
     namespace = claim["metadata"].get("namespace")
     pair = f"PVC {namespace}/{claim['metadata']['name']} was not created for pod {namespace}/{pod['metadata']['name']}"
     return f"{pair} (pod is not owner)"
-
-
-def ephemeral_claim_name(pod: str, volume: str) -> str:
-    """Return the name of the claim that is made for a pod's volume (Kubernetes' `VolumeClaimName`)."""
-    return f"{pod}-{volume}"
 
 
 def _made_claim(pod: JsonObject, volume: JsonObject) -> ObjectKey:

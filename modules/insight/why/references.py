@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from modules.apimachinery.pod_references import ephemeral_claim_name
+from modules.apimachinery.generated_names import ephemeral_claim_name
 from modules.apimachinery.printing.fields import JsonObject, map_at, objects_at, text_at, value_at
 
 MAX_REFERENCES: Final = 64

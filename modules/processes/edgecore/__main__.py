@@ -11,7 +11,8 @@ from protos.postponed import import_without, postpone
 __all__ = ["main"]
 
 _LATER: Final = (
-    "asyncio", "bz2", "calendar", "grpc.aio", "inspect", "lzma", "msgspec.inspect", "ssl", "textwrap", "tokenize",
+    "asyncio", "bz2", "calendar", "glob", "grpc.aio", "inspect", "lzma", "msgspec.inspect", "ssl", "tempfile",
+    "textwrap", "tokenize",
 )  # fmt: skip
 """Modules that other libraries import and rarely use, or that a node uses only later."""
 

@@ -12,7 +12,7 @@ from beehive.delivery import DeliveryMode, ModuleFailed, Outcome, TimerRun
 from beehive.delivery import DeliveryRecord as Delivery
 from beehive.simulation import Simulation
 from beehive.trace.entries import AnyEntry, RecorderNote, Serialiser, size_of
-from beehive.trace.flight_recorder import BLOCK, INTAKE, FlightRecorder, PackedBlock
+from beehive.trace.flight_recorder import BLOCK, INTAKE, REST, FlightRecorder, PackedBlock
 from beehive.trace.format import NoteKind, Record
 from beehive.trace.redact import Redactor
 
@@ -186,7 +186,7 @@ def test_answers_of_a_store_are_packed_too() -> None:
 
 
 def test_packing_waits_while_something_is_done_but_not_for_a_megabyte() -> None:
-    """Expect nothing packed while 50 entries come each 0.1 s, all afterwards, and large ones immediately."""
+    """Expect nothing packed while 50 entries come each 0.1 s, all afterwards, and large ones with the next look."""
     simulation = Simulation()
     recorder = FlightRecorder(simulation.clock)
     for _ in range(6):
@@ -198,5 +198,5 @@ def test_packing_waits_while_something_is_done_but_not_for_a_megabyte() -> None:
     large = msgspec.Raw(b'"' + b"x" * 30_000 + b'"')
     for number in range(50):
         recorder.delivered(delivery(simulation.clock, large, number))
-    simulation.run_for(0.1)
+    simulation.run_for(REST)
     assert recorder.packed > 300

@@ -6,6 +6,7 @@ its file.
 """
 
 import contextlib
+import fcntl
 import json
 import os
 import signal
@@ -25,13 +26,9 @@ from modules.runtimes.shim.protocol import Pid
 
 _COMMANDS: Final = "commands"
 _PID: Final = "pid"
-_PROCESS: Final = "json"
 _CONSOLE: Final = "console"
 _PID_SECONDS: Final = 10.0
 _LOOK_SECONDS: Final = 0.005
-
-_WITH_SCORE: Final = ("/bin/sh", "-c", '{ echo "$0" > /proc/self/oom_score_adj; } 2>/dev/null; exec "$@"')
-"""Begins a command with the container's OOM score: crun 1.8 lets it inherit edgecore's, which is -999 as a service."""
 
 START_FAILED: Final = 255
 """Exit status of `crun exec` and `runc exec` when the command was not started; a command may end with it too."""
@@ -70,19 +67,32 @@ class Command:
         try:
             self.kill()
         finally:
-            for kind in (_PROCESS, _PID, _CONSOLE):
+            for kind in (_PID, _CONSOLE):
                 with contextlib.suppress(OSError):  # a file that stays is removed with the container
                     self._file(kind).unlink(missing_ok=True)
 
     def start(self, streams: tuple[Stream, Stream, Stream], options: Sequence[str] = ()) -> int:
-        """Start the command; return a descriptor of the OCI runtime's process, to be closed. Raises OSError."""
+        """Start the command; return a descriptor of the OCI runtime's process, to be closed. Raises OSError.
+
+        The OCI runtime waits for `process` at a pipe, so that it has the container's OOM score before it makes the
+        command, which inherits that with crun 1.8: edgecore's own is -999 as a service.
+        """
         content = dict(self._process)
         score = content.pop("oomScoreAdj", None)
-        self._file(_PROCESS).write_text(json.dumps(content))
-        files = ("--process", str(self._file(_PROCESS)), "--pid-file", str(self._file(_PID)))
-        argv = self._runtime.argv("exec", *files, *options, self._container)
-        begin = [] if score is None else [*_WITH_SCORE, str(score)]
-        self._child = self._launcher.start([*begin, *argv], streams)
+        process = json.dumps(content).encode()
+        reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, len(process))  # all of it: nothing waits for its reader
+            files = ("--process", f"/proc/self/fd/{reading}", "--pid-file", str(self._file(_PID)))
+            argv = self._runtime.argv("exec", *files, *options, self._container)
+            self._child = self._launcher.start(argv, streams, [reading])
+            if score is not None:
+                with contextlib.suppress(OSError):  # it has ended, or this user may not lower it
+                    Path(f"/proc/{self._child.pid}/oom_score_adj").write_text(str(score))
+            os.write(writing, process)
+        finally:
+            os.close(reading)
+            os.close(writing)
         return os.pidfd_open(self._child.pid)
 
     @property

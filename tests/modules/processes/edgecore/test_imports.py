@@ -28,17 +28,18 @@ LOADED: Final = "print(*(name for name, module in sys.modules.items() if getattr
 """Without what stands in for a module that is loaded later."""
 LATER: Final = (
     "_bz2", "_hashlib", "_lzma", "argcomplete", "ast", "asyncio", "beehive.http.client", "beehive.http.server",
-    "beehive.http.spdy", "beehive.simulation", "beehive.trace.contents", "beehive.trace.frames",
-    "beehive.trace.reader", "beehive.trace.stream_recorder", "beehive.trace.writer", "calendar", "cryptography",
-    "dataclasses", "difflib", "dis", "email", "google.protobuf.text_format", "grpc", "gzip", "h11", "hmac", "html",
-    "http.client", "inspect", "jeepney", "jinja2", "modules.cloud", "modules.edge.eventbus.module",
-    "modules.kubectl.cli", "modules.lab", "modules.processes.cloudcore", "modules.processes.edgecore.backup",
-    "modules.processes.edgecore.doctor", "modules.processes.edgecore.local",
+    "beehive.http.spdy", "beehive.simulation", "beehive.trace.contents", "beehive.trace.frames", "beehive.trace.reader",
+    "beehive.trace.stream_recorder", "beehive.trace.writer", "calendar", "cryptography", "dataclasses", "difflib",
+    "dis", "email", "glob", "google.protobuf.descriptor_database", "google.protobuf.text_encoding",
+    "google.protobuf.text_format", "grpc", "gzip", "h11", "hmac", "html", "http", "inspect", "jeepney", "jinja2",
+    "modules.apimachinery.kinds", "modules.apimachinery.validation.pod_spec", "modules.cloud",
+    "modules.edge.eventbus.module", "modules.kubectl.cli", "modules.lab", "modules.processes.cloudcore",
+    "modules.processes.edgecore.backup", "modules.processes.edgecore.doctor", "modules.processes.edgecore.local",
     "modules.processes.edgecore.other_commands", "modules.processes.edgecore.store_commands",
     "modules.processes.edgecore.trace", "modules.processes.edgecore.trace_commands", "modules.runtimes.docker",
     "modules.runtimes.oci.metrics", "msgpack", "multiprocessing", "paho", "pickle", "prometheus_client", "protos.csi",
-    "protos.deviceplugin", "psutil", "rich", "secrets", "sqlalchemy", "ssl", "textual", "textwrap", "tokenize",
-    "tomllib", "typing_extensions", "websockets",
+    "protos.deviceplugin", "psutil", "rich", "secrets", "sqlalchemy", "ssl", "tempfile", "textual", "textwrap",
+    "tokenize", "tomllib", "typing_extensions", "websockets",
 )  # fmt: skip
 """Loaded by commands, or with the first request, probe, volume, device or module that needs them."""
 STARTED: Final = ("devicetwin", "eventbus", "taskmanager")

@@ -2,6 +2,7 @@
 
 import signal
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -352,6 +353,20 @@ def test_a_command_has_the_oom_score_of_its_container(node: OciNode) -> None:
     config.linux.resources.oom_score_adj = 700
     container = node.shell(_LOOP, config)
     assert node.execute(container, "cat", "/proc/self/oom_score_adj").stdout == b"700\n"
+
+
+def test_a_command_gets_large_variables_which_no_file_keeps(node: OciNode) -> None:
+    """They reach the OCI runtime by a pipe that holds all of them, and of which the command has no descriptor."""
+    big = [cri.KeyValue(key=f"BIG_{each}", value=b"x" * 100_000) for each in range(3)]
+    container = node.shell(_LOOP, cri.ContainerConfig(envs=big))
+    files = node.state / "containers" / container / "commands"
+    with ThreadPoolExecutor(1) as thread:
+        script = "until [ -e /go ]; do sleep 0.05; done; echo ${#BIG_2}; ls /proc/$$/fd; true"
+        told = thread.submit(node.execute, container, "sh", "-c", script)
+        eventually(lambda: files.is_dir() and [*files.glob("*.pid")])
+        assert {each.suffix for each in files.iterdir()} == {".pid"}
+        node.execute(container, "touch", "/go")
+    assert told.result().stdout.split() == [b"100000", b"0", b"1", b"2"]
 
 
 def test_a_command_past_its_time(node: OciNode) -> None:

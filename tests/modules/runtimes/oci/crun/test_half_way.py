@@ -96,7 +96,7 @@ def test_a_command_whose_session_fails_leaves_no_process_and_no_file(
         monkeypatch.setattr(commands, "_kill_command", Failing(0).call(lambda *_: None))
     started: list[subprocess.Popen[bytes]] = []
 
-    def start(argv: list[str], _streams: object) -> "subprocess.Popen[bytes]":
+    def start(argv: list[str], *_: object) -> "subprocess.Popen[bytes]":
         started.append(subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL))
         Path(argv[argv.index("--pid-file") + 1]).write_text(str(started[0].pid))
         return started[0]
@@ -113,6 +113,16 @@ def test_a_command_whose_session_fails_leaves_no_process_and_no_file(
             pytest.fail("it lives, or is not waited for")
     assert child.returncode == -signal.SIGKILL
     assert not list(command.files.iterdir())
+
+
+def test_a_command_that_cannot_be_started_leaves_no_pipe(tmp_path: Path) -> None:
+    before = census()
+    launcher: Any = SimpleNamespace(expect_move=lambda: None, start=Failing(0).call(lambda *_: None))
+    runtime: Any = SimpleNamespace(argv=lambda *arguments: ["crun", *arguments])
+    with pytest.raises(PlannedError) as caught, Command(launcher, runtime, "c1", tmp_path, {}) as command:
+        command.start((0, 1, 2))
+    assert not census().more_than(before)
+    assert caught.value is not None, "what the error holds is not collected before"
 
 
 def test_a_conmon_that_cannot_be_started_leaves_no_pipe(tmp_path: Path) -> None:
