@@ -156,19 +156,23 @@ class Bench:
         sent = self.bee.sent_to(ModuleName.METAMANAGER)
         return [each for each in sent if (each.route.operation, each.route.resource) == (operation, resource)]
 
-    def start(self) -> None:
-        """Start edged and let it come to rest."""
+    def start(self, *pods: dict[str, Any], wait: float = 0.0) -> None:
+        """Start edged and let it come to rest; then the pods come, and `wait` seconds pass."""
         self.bee.start()
         self.run(0.5)
+        for each in pods:
+            self.tell("insert", each)
+        self.run(wait)
 
     def run(self, seconds: float) -> None:
         """Let time pass."""
         self.bee.run_for(seconds)
 
-    def tell(self, operation: str, value: dict[str, Any], kind: str = "pod") -> None:
-        """Send an object as metamanager hands it on, and let the pod's work be done."""
+    def tell(self, operation: str, value: dict[str, Any], kind: str = "pod", wait: float = 0.0) -> None:
+        """Send an object as metamanager hands it on, let the pod's work be done, and `wait` more seconds pass."""
         self.post(operation, value, kind)
         self.run(0.1)
+        self.run(wait)
 
     def post(self, operation: str, value: dict[str, Any], kind: str = "pod") -> None:
         """Send an object as metamanager hands it on, and let nothing be done yet."""

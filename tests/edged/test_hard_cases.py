@@ -32,8 +32,7 @@ def last_status(bench: Bench, name: str = "web") -> dict[str, Any]:
 
 def test_after_a_restart_no_container_counts_as_lost_before_the_runtime_was_asked(bench: Bench) -> None:
     """The cloud's status says Running; until the runtime has been looked at nothing contradicts it."""
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     status = last_status(bench)
     bench.meta.objects["default/pod/web"] = {**pod(), "status": status}
     bench.poison()
@@ -49,9 +48,7 @@ def test_after_a_restart_no_container_counts_as_lost_before_the_runtime_was_aske
 
 def test_after_a_reboot_a_pod_is_not_ready_before_it_is_made_anew(bench: Bench) -> None:
     """The first relist does not have it; the worker that makes its sandbox has not come back yet."""
-    bench.start()
-    bench.tell("insert", pod())
-    bench.run(2)
+    bench.start(pod(), wait=2)
     bench.meta.objects["default/pod/web"] = {**pod(), "status": to_value(bench.snapshots.pods[0].status)}
     bench.poison()
     for sandbox in bench.runtime.list_pod_sandboxes():
@@ -67,8 +64,7 @@ def test_a_status_that_the_store_lacks_is_not_overwritten_by_a_new_pods(bench: B
     """The store was locked when the cloud sent the pod with its status. After a restart the pod seems to be new, until
     the cloud has sent it again or the runtime has been asked.
     """
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     bench.runtime.end("main", 1)
     bench.run(30)
     status = to_value(bench.snapshots.pods[0].status)
@@ -79,8 +75,7 @@ def test_a_status_that_the_store_lacks_is_not_overwritten_by_a_new_pods(bench: B
     bench.poison()
     bench.run(0.7)
     metadata = {**pod()["metadata"], "resourceVersion": "2000"}
-    bench.tell("update", {**pod(), "metadata": metadata, "status": status})
-    bench.run(60)
+    bench.tell("update", {**pod(), "metadata": metadata, "status": status}, wait=60)
     later = bench.meta.statuses("web")[before:]
     assert all(one["restartCount"] == 1 for each in later for one in each.get("containerStatuses", []))
     assert "Pending" not in [each.get("phase") for each in later]
@@ -101,8 +96,7 @@ def test_a_pod_that_comes_while_its_remains_are_removed_runs_afterwards(bench: B
 
 
 def test_a_pod_that_comes_again_with_its_uid_while_it_is_removed_lives(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     bench.runtime.obeys = 3.0
     bench.tell("delete", pod())
     bench.tell("insert", pod(metadata={"resourceVersion": "9"}))
@@ -114,8 +108,7 @@ def test_a_pod_that_comes_again_with_its_uid_while_it_is_removed_lives(bench: Be
 
 def test_a_pod_that_comes_again_after_two_deletions_lives_too(bench: Bench) -> None:
     """The second deletion queues the pod again; that must not be the end of the new life (found by simulation)."""
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     bench.runtime.obeys = 3.0
     for _ in range(2):
         bench.tell("delete", pod())
@@ -126,8 +119,7 @@ def test_a_pod_that_comes_again_after_two_deletions_lives_too(bench: Bench) -> N
 
 
 def test_a_pod_that_comes_again_and_is_deleted_again_is_gone(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     bench.runtime.obeys = 3.0
     for operation in ("delete", "insert", "delete"):
         bench.tell(operation, pod())
@@ -137,18 +129,15 @@ def test_a_pod_that_comes_again_and_is_deleted_again_is_gone(bench: Bench) -> No
 
 
 def test_of_a_pod_that_the_cloud_has_deleted_no_status_is_sent(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     before = len(bench.meta.statuses("web"))
     bench.runtime.obeys = 3.0
-    bench.tell("delete", pod())
-    bench.run(30)
+    bench.tell("delete", pod(), wait=30)
     assert len(bench.meta.statuses("web")) == before
 
 
 def test_a_pod_made_again_under_its_name_runs_while_the_old_one_still_ends(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     bench.runtime.obeys = 5.0
     bench.tell("delete", pod())
     bench.tell("insert", pod(metadata={"uid": "uid-new"}))
@@ -191,19 +180,15 @@ def test_files_of_a_pod_that_runs_and_that_another_agent_made_are_left_alone(ben
 
 
 def test_a_forced_deletion_shortens_the_grace_period_of_running_containers(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     bench.runtime.obeys = float("inf")
-    bench.tell("delete", pod(metadata={"deletionGracePeriodSeconds": 0}))
-    bench.run(2.5)
+    bench.tell("delete", pod(metadata={"deletionGracePeriodSeconds": 0}), wait=2.5)
     assert bench.runtime.running() == []
 
 
 def test_a_pod_that_moves_to_another_node_is_removed_here(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod())
-    bench.tell("update", pod(nodeName="other"))
-    bench.run(31)
+    bench.start(pod())
+    bench.tell("update", pod(nodeName="other"), wait=31)
     assert bench.runtime.running() == []
     assert bench.snapshots.pods == ()
 
@@ -214,8 +199,7 @@ def test_what_waits_for_the_cloud_is_tried_again_when_it_comes(bench: Bench) -> 
     bench.meta.refuse["default/configmap/settings"] = {"ErrStatus": {"code": 500, "reason": "InternalError"}}
     variable = {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "a"}}}
     container = {"name": "main", "image": "busybox:1.36", "command": ["x"], "env": [variable]}
-    bench.tell("insert", pod(containers=[container]))
-    bench.run(100)
+    bench.tell("insert", pod(containers=[container]), wait=100)
     assert bench.runtime.running() == []
     bench.meta.refuse.clear()
     bench.meta.objects["default/configmap/settings"] = {"metadata": {"name": "settings"}, "data": {"a": "b"}}
@@ -236,10 +220,8 @@ def test_a_configmap_of_the_environment_starts_the_pod_when_it_comes(bench: Benc
 
 def test_a_clock_that_is_set_back_holds_nobody_up(bench: Bench) -> None:
     """A board without a battery: neither crash loop nor image back-off waits for the old time to come again."""
-    bench.start()
-    bench.tell("insert", pod(containers=[{"name": "main", "image": "busybox:1.36", "command": ["exit", "1"]}]))
-    bench.tell("insert", pod("other", containers=[{"name": "other", "image": "nginx:1", "command": ["x"]}]))
-    bench.run(5)
+    bench.start(pod(containers=[{"name": "main", "image": "busybox:1.36", "command": ["exit", "1"]}]))
+    bench.tell("insert", pod("other", containers=[{"name": "other", "image": "nginx:1", "command": ["x"]}]), wait=5)
     bench.bee.clock.jump_wall(-1e6)
     started = bench.runtime.calls["start_container"]
     bench.run(60)
@@ -261,8 +243,7 @@ def test_a_bug_that_one_pod_brings_to_light_ends_neither_edged_nor_the_other_pod
 
 def test_a_turn_without_work_looks_at_the_pod_once(bench: Bench) -> None:
     """A node with a hundred pods has nearly two of them a second."""
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     before = bench.runtime.calls["container_status"]
     with patch.object(PodSyncer, "sync_pod", autospec=True, side_effect=PodSyncer.sync_pod) as syncs:
         bench.run(300)
@@ -281,9 +262,7 @@ def test_a_bug_in_the_look_after_the_work_does_not_end_edged(bench: Bench) -> No
 
 
 def test_a_sandbox_that_dies_under_a_crash_loop_does_not_make_edged_spin(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod(containers=[{"name": "main", "image": "busybox:1.36", "command": ["exit", "1"]}]))
-    bench.run(40)
+    bench.start(pod(containers=[{"name": "main", "image": "busybox:1.36", "command": ["exit", "1"]}]), wait=40)
     [sandbox] = bench.runtime.sandboxes
     bench.runtime.end_sandbox(sandbox)
     before = bench.runtime.calls.total()
@@ -293,9 +272,7 @@ def test_a_sandbox_that_dies_under_a_crash_loop_does_not_make_edged_spin(bench: 
 
 
 def test_one_container_that_cannot_be_looked_at_does_not_blind_the_pleg_for_others(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod("a", containers=[{"name": "sick", "image": "busybox:1.36", "command": ["x"]}]))
-    bench.tell("insert", pod("b"))
+    bench.start(pod("a", containers=[{"name": "sick", "image": "busybox:1.36", "command": ["x"]}]), pod("b"))
     really = bench.runtime.container_status
 
     def status(client: Any, container_id: str, **options: Any) -> cri.ContainerStatusResponse:
@@ -321,8 +298,7 @@ def test_a_connection_event_of_another_form_is_no_news(bench: Bench, content: ob
 
 def test_superfluous_dead_containers_are_removed(bench: Bench) -> None:
     """One is kept, for its log and its last state."""
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     for _ in range(3):
         bench.runtime.end("main", 1)
         bench.run(400)
@@ -332,8 +308,7 @@ def test_superfluous_dead_containers_are_removed(bench: Bench) -> None:
 
 def test_an_image_stays_where_it_is(bench: Bench) -> None:
     """What is present is not pulled again when the container restarts."""
-    bench.start()
-    bench.tell("insert", pod(containers=[{"name": "main", "image": IMAGE, "command": ["x"]}]))
+    bench.start(pod(containers=[{"name": "main", "image": IMAGE, "command": ["x"]}]))
     bench.runtime.end("main", 1)
     bench.run(5)
     assert bench.runtime.calls["pull_image"] == 0
@@ -343,19 +318,16 @@ def test_a_pod_whose_sandbox_cannot_be_made_has_the_reason(bench: Bench) -> None
     bench.start()
     bench.runtime.fail("run_pod_sandbox", unavailable(), times=5)
     inits = [{"name": "init", "image": "busybox:1.36", "command": ["exit", "0"]}]
-    bench.tell("insert", pod(initContainers=inits))
-    bench.run(2)
+    bench.tell("insert", pod(initContainers=inits), wait=2)
     waiting = last_status(bench)["initContainerStatuses"][0]["state"]["waiting"]
     assert waiting["reason"] == "PodInitializing"
     assert "the socket is gone" in waiting["message"]
 
 
 def test_a_runtime_with_a_false_end_of_a_container_does_not_make_edged_spin(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod(containers=[{"name": "main", "image": "busybox:1.36", "command": ["x"]}]))
+    bench.start(pod(containers=[{"name": "main", "image": "busybox:1.36", "command": ["x"]}]))
     with patch.object(type(bench.runtime), "stop_container", lambda *_: None):
-        bench.tell("update", pod(containers=[{"name": "main", "image": "busybox:1.37", "command": ["x"]}]))
-        bench.run(10)
+        bench.tell("update", pod(containers=[{"name": "main", "image": "busybox:1.37", "command": ["x"]}]), wait=10)
     assert bench.runtime.calls["create_container"] < 50
 
 

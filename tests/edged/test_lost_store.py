@@ -21,8 +21,7 @@ WEB = "default/pod/web"
 def bench(tmp_path: Path) -> Iterator[Bench]:
     """edged has run one pod; then its process has ended, and the store is lost."""
     bench = Bench(tmp_path)
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     bench.meta.complete = False
     yield bench
     bench.stop()
@@ -122,8 +121,7 @@ def test_a_pod_that_comes_by_itself_is_not_removed(bench: Bench) -> None:
     """The cloud sends it again (this project's own does): what runs is its container."""
     before = one_container(bench)
     restart(bench, connected=False)
-    bench.tell("insert", pod())
-    bench.run(60)
+    bench.tell("insert", pod(), wait=60)
     assert one_container(bench) == before
     assert bench.meta.complete
 
@@ -167,8 +165,7 @@ def test_an_answer_that_is_older_than_a_meanwhile_pushed_state_changes_nothing(
     bench: Bench, version: str, labels: dict[str, str]
 ) -> None:
     """The cloud answered late, and had sent the pod with another label in between."""
-    bench.tell("update", pod(metadata={"resourceVersion": "7", "labels": {"revision": "new"}}))
-    bench.run(5)
+    bench.tell("update", pod(metadata={"resourceVersion": "7", "labels": {"revision": "new"}}), wait=5)
     answered = pod(metadata={"resourceVersion": version, "labels": {"revision": "old"}})
     released = read_cloud_pod(msgspec.json.encode(answered), "from the cloud")
     assert released is not None

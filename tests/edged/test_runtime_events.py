@@ -33,8 +33,7 @@ def just_relisted(bench: Bench) -> None:
 
 
 def test_a_container_that_ends_is_started_again_without_a_relist(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     just_relisted(bench)
     bench.runtime.end("main", 1)
     bench.run(0.0)
@@ -43,8 +42,7 @@ def test_a_container_that_ends_is_started_again_without_a_relist(bench: Bench) -
 
 
 def test_the_end_of_a_pod_is_reported_without_a_relist(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod(restartPolicy="Never"))
+    bench.start(pod(restartPolicy="Never"))
     just_relisted(bench)
     bench.runtime.end("main", 3)
     bench.run(0.0)
@@ -53,9 +51,7 @@ def test_the_end_of_a_pod_is_reported_without_a_relist(bench: Bench) -> None:
 
 def test_without_events_it_is_a_relist_that_finds_it(bench: Bench) -> None:
     bench.runtime.serves_events = False
-    bench.start()
-    bench.tell("insert", pod(restartPolicy="Never"))
-    bench.run(2)
+    bench.start(pod(restartPolicy="Never"), wait=2)
     bench.runtime.end("main", 3)
     bench.run(0.0)
     assert bench.meta.phases("web")[-1] == "Running"
@@ -74,19 +70,16 @@ def test_a_runtime_need_not_be_asked_for_events(tmp_path: Path) -> None:
 
 def test_a_pod_whose_container_is_exchanged_has_not_ended(bench: Bench) -> None:
     """Between the old container and the new one all containers have ended, with success (found by simulation)."""
-    bench.start()
-    bench.tell("insert", pod(restartPolicy="Never"))
+    bench.start(pod(restartPolicy="Never"))
     bench.runtime.latency = 0.3
     other = {"name": "main", "image": "busybox:1.36", "command": ["sleep", "9"]}
-    bench.tell("update", pod(restartPolicy="Never", containers=[other], metadata={"resourceVersion": "2"}))
-    bench.run(30)
+    bench.tell("update", pod(restartPolicy="Never", containers=[other], metadata={"resourceVersion": "2"}), wait=30)
     assert "Succeeded" not in bench.meta.phases("web")
     assert bench.runtime.running() == ["main"]
 
 
 def test_when_nothing_happens_the_runtime_is_left_alone(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     just_relisted(bench)
     before = relists(bench)
     bench.run(30)
@@ -177,8 +170,7 @@ def test_watchers_of_the_bus_get_the_findings_of_a_relist(bench: Bench) -> None:
     """By a relist and by a look after an event; a record of a run has both."""
     told: list[Any] = []
     bench.bee.hive.watchers.append(told.append)
-    bench.start()
-    bench.tell("insert", pod(restartPolicy="Never"))
+    bench.start(pod(restartPolicy="Never"))
     just_relisted(bench)
     bench.runtime.end("main", 3)
     bench.run(0.0)

@@ -84,8 +84,7 @@ def tell_node(bench: Bench, version: int, operation: str = "update", **metadata:
 
 def test_a_label_that_came_just_before_its_pod_counts(bench: Bench) -> None:
     """Both may wait in the inbox. A pod that was refused before stays so, as with a kubelet."""
-    bench.start()
-    bench.tell("insert", pod("early", nodeSelector={"disk": "ssd"}))
+    bench.start(pod("early", nodeSelector={"disk": "ssd"}))
     tell_node(bench, 2000, labels={"disk": "ssd"})
     bench.post("insert", pod("late", nodeSelector={"disk": "ssd"}))
     bench.run(2)
@@ -120,8 +119,7 @@ def test_a_cloud_without_the_node_keeps_no_pod_waiting_for_ever(bench: Bench) ->
     bench.silent.add("null/node/n1")
     for name in ("waits", "goes"):
         bench.tell("insert", pod(name, nodeSelector={"disk": "ssd"}))
-    bench.tell("delete", pod("goes"))
-    bench.run(30)
+    bench.tell("delete", pod("goes"), wait=30)
     assert bench.meta.phases("waits") == []
     bench.run(60)
     assert bench.meta.phases("waits") == ["Failed"]
@@ -160,8 +158,7 @@ def test_a_newer_pod_that_waits_for_the_node_takes_its_place_if_it_is_stored(
 
 def test_taints_count_for_pods_that_come_later_only(bench: Bench) -> None:
     """The cloud's taint manager ends running pods; a kubelet does not."""
-    bench.start()
-    bench.tell("insert", pod("before"))
+    bench.start(pod("before"))
     node = bench.meta.cloud["null/node/n1"]
     node["spec"] = {"taints": [{"key": "maintenance", "effect": "NoExecute"}]}
     tell_node(bench, 2000)

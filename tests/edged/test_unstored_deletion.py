@@ -8,8 +8,7 @@ from tests.edged.conftest import Bench, OpenEdged, pod
 
 def run_twice(bench: Bench) -> None:
     """Let the pod's container run as number 0, and then as number 1."""
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     bench.runtime.end("main", 1)
     bench.run(30)
     assert attempts(bench) == {0: "dead", 1: "runs"}
@@ -68,8 +67,7 @@ def test_a_pod_that_the_cloud_has_after_all_goes_on_counting(bench: Bench) -> No
     """Its API server was restored, and the store had not lost it."""
     run_twice(bench)
     delete(bench, is_stored=False)
-    bench.tell("update", pod(metadata={"resourceVersion": "9"}))
-    bench.run(30)
+    bench.tell("update", pod(metadata={"resourceVersion": "9"}), wait=30)
     assert attempts(bench) == {1: "dead", 2: "runs"}
     delete(bench, is_stored=True)
     assert not bench.runtime.containers

@@ -75,8 +75,7 @@ def patches(bench: Bench) -> list[dict[str, Any]]:
 
 def test_a_pod_waits_for_its_volume_and_starts_when_it_is_there(bench: Bench, driver: CsiDriver) -> None:
     """It says what it waits for: the claim, the volume's attachment, the driver; each comes in its turn."""
-    bench.start()
-    bench.tell("insert", claiming())
+    bench.start(claiming())
     assert 'volume "v"' in message_of(bench)
     assert "persistentvolumeclaim not found: default/data" in message_of(bench)
     claim(bench)
@@ -101,11 +100,9 @@ def test_the_cloud_gets_drivers_and_volumes_in_use(bench: Bench, driver: CsiDriv
     (marks,) = [patch["metadata"] for patch in patches(bench) if "metadata" in patch]
     assert json.loads(marks["annotations"][NODE_ID_ANNOTATION]) == {NAME: f"{NAME}-node-7"}
     assert marks["labels"] == {f"topology.{NAME}/node": "here"}
-    bench.tell("insert", claiming())
-    bench.run(20)
+    bench.tell("insert", claiming(), wait=20)
     assert bench.runtime.running() == ["main"]
-    bench.tell("delete", claiming())
-    bench.run(60)
+    bench.tell("delete", claiming(), wait=60)
     assert (driver.staged, driver.published) == ({}, {})
     said = [patch.get("status", {}) for patch in patches(bench)]
     assert [status["volumesInUse"] for status in said if "volumesInUse" in status] == [[UNIQUE], None]
@@ -115,15 +112,12 @@ def test_a_removal_waits_for_the_driver(bench: Bench, driver: CsiDriver) -> None
     """Without the driver the pod's directory stays; when it registers again, the volume is undone immediately."""
     no_attachment(bench)
     claim(bench)
-    bench.start()
-    bench.tell("insert", claiming())
-    bench.run(5)
+    bench.start(claiming(), wait=5)
     assert bench.runtime.running() == ["main"]
     directory = bench.settings.root / "pods" / "uid-web"
     driver.stop()
     bench.run(3)
-    bench.tell("delete", claiming())
-    bench.run(120)
+    bench.tell("delete", claiming(), wait=120)
     assert directory.exists()
     driver.start()
     bench.run(5)

@@ -192,13 +192,11 @@ def bench(tmp_path: Path, tree: TreeDouble) -> Any:
 
 def test_a_pods_cgroup_is_there_before_its_sandbox_and_gone_after_it(bench: Bench, tree: TreeDouble) -> None:
     """The runtime gets its path, and it is removed once the pod is deleted for good."""
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     assert tree.pods == ["poduid-web"]
     config = bench.runtime.sandbox_configs[next(iter(bench.runtime.sandboxes))]
     assert config.linux.cgroup_parent == "/edge/kubepods/besteffort/poduid-web"
-    bench.tell("delete", pod())
-    bench.run(5)
+    bench.tell("delete", pod(), wait=5)
     assert bench.runtime.sandboxes == {}
     assert tree.pods == []
 
@@ -207,8 +205,7 @@ def test_a_pod_without_a_cgroup_has_no_sandbox(bench: Bench, tree: TreeDouble) -
     """It would run without limits: it waits, says why, and comes when the cgroup can be made."""
     bench.start()
     tree.errors = [CgroupError("cannot make the cgroup", "/edge/x", "no space")]
-    bench.tell("insert", pod())
-    bench.run(1)
+    bench.tell("insert", pod(), wait=1)
     assert not bench.runtime.sandboxes
     waiting = bench.meta.statuses("web")[-1]["containerStatuses"][0]["state"]["waiting"]
     assert "no space" in waiting["message"]
@@ -220,16 +217,14 @@ def test_a_pod_that_has_ended_keeps_no_cgroup(bench: Bench, tree: TreeDouble) ->
     """Although the cloud still knows it (SyncTerminatedPod)."""
     bench.start()
     container = {"name": "main", "image": "busybox:1.36", "command": ["exit", "0"]}
-    bench.tell("insert", pod(restartPolicy="Never", containers=[container]))
-    bench.run(5)
+    bench.tell("insert", pod(restartPolicy="Never", containers=[container]), wait=5)
     assert bench.meta.phases("web")[-1] == "Succeeded"
     assert tree.pods == []
 
 
 def test_files_are_kept_until_the_cgroup_is_gone(bench: Bench, tree: TreeDouble) -> None:
     """By its files a pod's remains are found after a crash."""
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     tree.errors = [CgroupBusyError("cannot remove the cgroup", "x", retryable=True)]
     bench.tell("delete", pod())
     files = bench.settings.root / "pods" / "uid-web"

@@ -156,8 +156,7 @@ def test_short_of_memory_pods_that_ask_for_none_are_refused(node: Bench) -> None
     asking = {"name": "asking", "image": "busybox:1.36", "resources": {"requests": {"memory": "1Mi"}}}
     node.tell("insert", pod("asking", containers=[asking]))
     bears = {"key": "node.kubernetes.io/memory-pressure", "operator": "Exists", "effect": "NoSchedule"}
-    node.tell("insert", a_pod("patient", tolerations=[bears]))
-    node.run(0.5)
+    node.tell("insert", a_pod("patient", tolerations=[bears]), wait=0.5)
     status = node.meta.statuses("careless")[-1]
     assert (status["phase"], status["reason"]) == ("Failed", "Evicted")
     assert status["message"] == "Pod was rejected: The node had condition: [MemoryPressure]. "
@@ -169,8 +168,7 @@ def test_short_of_disk_all_new_pods_are_refused_but_critical_ones(node: Bench) -
     node.run(11)
     asking = {"name": "asking", "image": "busybox:1.36", "resources": {"requests": {"memory": "1Mi"}}}
     node.tell("insert", pod("asking", containers=[asking]))
-    node.tell("insert", a_pod("system", priority=2_000_000_000))
-    node.run(0.5)
+    node.tell("insert", a_pod("system", priority=2_000_000_000), wait=0.5)
     assert node.meta.statuses("asking")[-1]["reason"] == "Evicted"
     assert "system" in node.runtime.running()
 
@@ -192,8 +190,7 @@ def test_short_of_disk_unused_images_and_dead_containers_go_before_any_pod(tmp_p
     bench.start()
     done = {"name": "job", "image": "busybox:1.36", "command": ["exit", "0"]}
     bench.tell("insert", pod("job", containers=[done], restartPolicy="Never"))
-    bench.tell("insert", a_pod("web"))
-    bench.run(5)
+    bench.tell("insert", a_pod("web"), wait=5)
     bench.runtime.pull_image(cri.ImageSpec(image="unused"))
     bench.figures.usage = Freeing(bench, "unused").usage  # type: ignore[assignment,method-assign]
     bench.run(12)
@@ -333,15 +330,13 @@ def test_a_worker_that_finds_no_room_too(node: Bench, monkeypatch: pytest.Monkey
     full = OSError(errno.ENOSPC, "No space left on device")
     with monkeypatch.context() as patched:
         patched.setattr(PodVolumes, "prepare", Mock(side_effect=full))
-        node.tell("insert", a_pod("late"))
-        node.run(0.5)
+        node.tell("insert", a_pod("late"), wait=0.5)
     assert "DiskPressure" in node.conditions
 
 
 def test_garbage_that_cannot_be_removed_does_not_prevent_an_eviction(tmp_path: Path) -> None:
     bench = Bench(tmp_path, eviction=EVICTION, gc=GcSettings(images=ImagePolicy(minimum_age=0.0)))
-    bench.start()
-    bench.tell("insert", a_pod("web"))
+    bench.start(a_pod("web"))
     away = UnavailableError("ListImages", "", grpc.StatusCode.UNAVAILABLE, "away")
     bench.figures.left = FULL
     bench.runtime.fail("list_images", away, times=100)

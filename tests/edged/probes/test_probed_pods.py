@@ -93,8 +93,7 @@ def test_a_container_that_fails_is_killed_and_started_again(bench: Bench, kind: 
 def test_a_pod_that_never_restarts_fails_by_its_liveness_probe(bench: Bench) -> None:
     settled(bench)
     bench.runtime.obeys = float("inf")
-    bench.tell("insert", probed(policy="Never", liveness={"periodSeconds": 1, "failureThreshold": 1}))
-    bench.run(90)
+    bench.tell("insert", probed(policy="Never", liveness={"periodSeconds": 1, "failureThreshold": 1}), wait=90)
     assert bench.meta.phases("web")[-1] == "Failed"
     assert bench.runtime.calls["create_container"] == 1
 
@@ -156,8 +155,7 @@ def test_the_grace_period_of_the_probe_holds_for_its_kill(bench: Bench) -> None:
     liveness = {"periodSeconds": 1, "failureThreshold": 1, "terminationGracePeriodSeconds": 4}
     settled(bench)
     bench.runtime.obeys = float("inf")
-    bench.tell("insert", probed(liveness=liveness))
-    bench.run(3.8)
+    bench.tell("insert", probed(liveness=liveness), wait=3.8)
     assert main_status(bench)["restartCount"] == 0
     bench.run(0.5)
     assert main_status(bench)["restartCount"] == 1

@@ -35,9 +35,7 @@ class Node(Bench):
     def __init__(self, root: Path) -> None:
         self.source = Source()
         super().__init__(root, machine=self.source, shutdown=groups(30, 10))
-        self.start()
-        self.tell("insert", named("plain"))
-        self.tell("insert", named("system", priority=2_000_000_000))
+        self.start(named("plain"), named("system", priority=2_000_000_000))
 
     def shut_down(self, *, imminent: bool = True) -> None:
         """The machine says so."""
@@ -114,8 +112,7 @@ def test_pods_that_the_cloud_is_ending_are_waited_for(node: Node) -> None:
 
 def test_a_long_time_to_end_is_cut_short(node: Node) -> None:
     node.runtime.obeys = float("inf")
-    node.tell("update", deleted(named("plain"), grace=600))
-    node.run(30)
+    node.tell("update", deleted(named("plain"), grace=600), wait=30)
     node.shut_down()
     node.run(19)
     assert node.runtime.running() == ["plain", "system"]
@@ -125,8 +122,7 @@ def test_a_long_time_to_end_is_cut_short(node: Node) -> None:
 
 def test_the_node_is_not_ready_and_takes_no_pod(node: Node) -> None:
     node.shut_down()
-    node.tell("insert", named("late"))
-    node.run(1)
+    node.tell("insert", named("late"), wait=1)
     assert "Ready" not in node.conditions
     status = OpenEdged.started[-1].assembly.node.status()
     assert next(each.message for each in status.conditions if each.type == "Ready") == "node is shutting down"
@@ -163,8 +159,7 @@ def test_a_second_word_of_it_changes_nothing(node: Node) -> None:
 
 def test_without_time_for_pods_a_shutdown_is_nobodys_business(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
-    bench.start()
-    bench.tell("insert", named("plain"))
+    bench.start(named("plain"))
     bench.bee.send(ModuleName.EDGED, bench.bee.message(SHUTDOWN_RESOURCE, "update", content=True, source="SIGPWR"))
     bench.run(30)
     assert bench.runtime.running() == ["plain"]

@@ -70,8 +70,7 @@ def test_pods_that_the_store_has_no_more_are_not_served_while_static_pods_are_aw
     bench: Bench, files: Path
 ) -> None:
     """After a restart of edged: the directory cannot be read."""
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     assert len(bench.snapshots.pods) == 1
     files.rmdir()
     files.touch()
@@ -82,8 +81,7 @@ def test_pods_that_the_store_has_no_more_are_not_served_while_static_pods_are_aw
 
 def test_a_pod_that_a_lost_store_lacks_runs_on_while_static_pods_are_awaited(bench: Bench, files: Path) -> None:
     """The store is not complete before every source has sent its pods, and the cloud cannot be asked."""
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     bench.meta.complete = False
     files.rmdir()
     files.touch()
@@ -141,8 +139,7 @@ def test_its_mirror_is_not_run_and_nothing_happens_to_it_when_the_mirror_goes(be
     bench.run(15)
     bench.tell("insert", mirror(bench))
     gone = bench.meta.cloud.pop(MIRROR)
-    bench.tell("delete", gone)
-    bench.run(15)
+    bench.tell("delete", gone, wait=15)
     assert bench.runtime.running() == ["main"]
     assert bench.runtime.calls["start_container"] == 1
     assert MIRROR in bench.meta.cloud
@@ -156,10 +153,8 @@ def test_the_cloud_cannot_end_it_by_its_name(bench: Bench, files: Path) -> None:
     bench.tell("insert", mirror(bench))
     for _ in range(2):
         bench.tell("delete", {"metadata": {"name": NAME, "namespace": "default"}})
-    bench.tell("insert", pod(NAME))
-    bench.run(35)
-    bench.tell("delete", pod(NAME))
-    bench.run(35)
+    bench.tell("insert", pod(NAME), wait=35)
+    bench.tell("delete", pod(NAME), wait=35)
     assert [each.metadata.uid for each in bench.snapshots.pods] == [
         mirror(bench)["metadata"]["annotations"][CONFIG_HASH]
     ]
@@ -176,15 +171,12 @@ def test_a_pod_of_the_cloud_with_its_name_does_not_take_the_place_of_one_that_wa
     put(files, manifest("busybox:1.37"))
     bench.run(2)
     bench.tell("insert", pod(NAME))
-    bench.tell("delete", {"metadata": {"name": NAME, "namespace": "default"}})
-    bench.run(60)
+    bench.tell("delete", {"metadata": {"name": NAME, "namespace": "default"}}, wait=60)
     assert [each.spec.containers[0].image for each in bench.snapshots.pods] == ["busybox:1.37"]
 
 
 def test_a_static_pod_spares_a_pod_of_the_cloud_that_has_its_name(bench: Bench, files: Path) -> None:
-    bench.start()
-    bench.tell("insert", pod(NAME))
-    bench.run(5)
+    bench.start(pod(NAME), wait=5)
     put(files, manifest())
     bench.run(35)
     assert len(bench.runtime.running()) == 2
@@ -198,8 +190,7 @@ def test_a_deleted_mirror_goes_immediately_and_another_comes(bench: Bench, files
     going = {"deletionTimestamp": "2027-01-15T08:00:00Z", "deletionGracePeriodSeconds": 10}
     bench.tell("update", {**mirror(bench), "metadata": {**mirror(bench)["metadata"], **going}})
     assert bench.meta.deletions == [MIRROR]
-    bench.tell("delete", bench.meta.cloud.pop(MIRROR))
-    bench.run(15)
+    bench.tell("delete", bench.meta.cloud.pop(MIRROR), wait=15)
     assert MIRROR in bench.meta.cloud
     assert bench.runtime.calls["start_container"] == 1
 
