@@ -180,33 +180,36 @@ class Bench:
         resource = f"{meta['namespace']}/{kind}/{meta['name']}"
         self.bee.send(ModuleName.EDGED, self.bee.message(resource, operation, value, source="edgecontroller"))
 
-    def connection(self, content: str) -> None:
-        """Tell that the cloud is there, or not."""
+    def connection(self, content: str, wait: float = 0.0) -> None:
+        """Tell that the cloud is there, or not, and let `wait` more seconds pass."""
         self.meta.connected = content == "cloud_connected"
         event: Message = self.bee.message("node/connection", "connect", content, source="edgehub")
         self.bee.send(ModuleName.EDGED, event)
         self.run(0.1)
+        self.run(wait)
 
-    def end(self, uid: str, options: KillOptions) -> None:
-        """Let the node itself end a pod, as a part of edged would."""
+    def end(self, uid: str, options: KillOptions, wait: float = 0.0) -> None:
+        """Let the node itself end a pod, as a part of edged would, and let `wait` more seconds pass."""
         OpenEdged.started[-1].assembly.sync_loop.handle(KillPod(PodUid(uid), options))
         self.run(0.1)
+        self.run(wait)
 
     @property
     def conditions(self) -> dict[str, str]:
         """The node's conditions that are True, with their reasons."""
         return OpenEdged.started[-1].conditions
 
-    def fail(self) -> None:
-        """Let edged fail until it gives up a message. It is started again."""
+    def fail(self, wait: float = 0.0) -> None:
+        """Let edged fail until it gives up a message. It is started again, and `wait` more seconds pass."""
         self.bee.expect_failures("a bug")
         with patch.object(SyncLoop, "handle_dependency_change", side_effect=RuntimeError("a bug")):
             self.tell("update", {"metadata": {"namespace": "default", "name": "c"}}, "configmap")
+        self.run(wait)
 
-    def poison(self) -> None:
-        """Let edged fail once on its own thread, as a bug would."""
+    def poison(self, wait: float = 0.0) -> None:
+        """Let edged fail once on its own thread, as a bug would, and let `wait` more seconds pass."""
         self.snapshots.fails = True
-        self.tell("insert", pod("poison"))
+        self.tell("insert", pod("poison"), wait=wait)
 
     def stop(self) -> None:
         """Stop edged."""

@@ -38,8 +38,7 @@ def test_the_stores_pods_start_without_any_cloud(bench: Bench) -> None:
 def test_a_store_that_does_not_answer_whether_it_is_complete_is_asked_again(bench: Bench) -> None:
     bench.meta.objects["default/pod/web"] = pod()
     bench.silent.add("null/store/complete")
-    bench.start()
-    bench.run(5)
+    bench.start(wait=5)
     (question,) = [each for each in bench.bee.sent_to(ModuleName.METAMANAGER) if "/store" in each.route.resource]
     assert question.route.resource in bench.silent
     bench.silent.clear()
@@ -51,8 +50,7 @@ def test_a_store_that_does_not_answer_whether_it_is_complete_is_asked_again(benc
 def test_the_first_status_of_a_pod_of_the_store_names_every_field(bench: Bench) -> None:
     """The cloud may have a newer status than the store, which was sent before the restart."""
     bench.meta.objects["default/pod/web"] = pod()
-    bench.start()
-    bench.run(2)
+    bench.start(wait=2)
     assert {"reason": None, "message": None}.items() <= bench.meta.statuses("web")[0].items()
 
 
@@ -62,8 +60,7 @@ def test_a_status_of_the_store_is_not_sent_over_a_newer_one_of_the_cloud(bench: 
     main = {"name": "main", "containerID": "fake://c0", "ready": True, "state": {"running": {}}}
     stored = {**pod(), "status": {"phase": "Running", "containerStatuses": [{**main, "restartCount": 1}]}}
     bench.meta.objects["default/pod/web"] = stored
-    bench.start()
-    bench.run(3)
+    bench.start(wait=3)
     newer = {"phase": "Running", "containerStatuses": [{**main, "restartCount": 2}]}
     bench.tell("update", {**pod(metadata={"resourceVersion": "2000"}), "status": newer}, wait=15)
     assert bench.meta.statuses("web") == []
@@ -234,8 +231,7 @@ def test_running_pods_are_adopted_after_a_restart_of_edged(bench: Bench) -> None
     bench.start(pod())
     bench.meta.objects["default/pod/web"] = pod()
     before = set(bench.runtime.containers)
-    bench.poison()
-    bench.run(30)
+    bench.poison(wait=30)
     assert bench.bee.hive.restarts()["edged"] == 1
     assert before <= set(bench.runtime.containers)
     ours = [c for c in bench.runtime.containers.values() if c.labels["io.kubernetes.pod.name"] == "web"]
@@ -277,8 +273,7 @@ def test_an_orphan_that_runs_is_stopped_before_it_is_removed(bench: Bench) -> No
     made = runtime.run_pod_sandbox(sandbox)
     runtime.start_container(runtime.create_container(made, config, sandbox))
     runtime.obeys = 1.5
-    bench.start()
-    bench.run(1)
+    bench.start(wait=1)
     assert (runtime.running(), runtime.calls["remove_container"]) == (["main"], 0)
     bench.run(3)
     assert (runtime.running(), list(runtime.sandboxes)) == ([], [])
@@ -412,8 +407,7 @@ def test_while_the_cloud_is_away_pods_are_restarted_and_the_status_arrives_when_
     bench.run(60)
     assert bench.runtime.running() == ["main"]
     before = len(bench.meta.statuses("web"))
-    bench.connection("cloud_connected")
-    bench.run(1)
+    bench.connection("cloud_connected", wait=1)
     assert len(bench.meta.statuses("web")) == before + 1
     assert bench.meta.statuses("web")[-1]["containerStatuses"][0]["restartCount"] == 1
 
@@ -536,8 +530,7 @@ def test_the_pods_are_complete_once_they_are_listed_and_the_runtime_was_asked(be
     assert told.pop() == (True, ("Running",))
     bench.silent.add("null/pod")
     told.clear()
-    bench.poison()
-    bench.run(3)
+    bench.poison(wait=3)
     assert not bench.snapshots.pods_are_complete
     assert not any(complete for complete, _ in told[1:])
 

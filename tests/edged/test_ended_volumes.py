@@ -39,8 +39,7 @@ def test_an_evicted_pod_leaves_no_volume(bench: Bench) -> None:
     """It kept them until it was deleted, which a full disk does not let the store do."""
     bench.start(filling())
     volume = fill(bench)
-    bench.end("uid-web", EVICTED)
-    bench.run(3)
+    bench.end("uid-web", EVICTED, wait=3)
     assert not volume.exists()
     assert not (directory(bench) / "volumes").exists()
     assert directory(bench).is_dir()

@@ -72,8 +72,7 @@ def test_a_status_that_the_store_lacks_is_not_overwritten_by_a_new_pods(bench: B
     bench.meta.objects["default/pod/web"] = pod()
     bench.runtime.latency = 3.0
     before = len(bench.meta.statuses("web"))
-    bench.poison()
-    bench.run(0.7)
+    bench.poison(wait=0.7)
     metadata = {**pod()["metadata"], "resourceVersion": "2000"}
     bench.tell("update", {**pod(), "metadata": metadata, "status": status}, wait=60)
     later = bench.meta.statuses("web")[before:]
@@ -161,8 +160,7 @@ def test_files_of_a_pod_that_nobody_knows_any_more_are_removed(bench: Bench) -> 
     mine, logs = bench.settings.root / "pods" / "uid-web", bench.settings.pod_logs / "default_web_uid-web"
     for directory in (mine / "volumes", logs / "main", bench.settings.pod_logs / "default_x_theirs"):
         directory.mkdir(parents=True)
-    bench.start()
-    bench.run(3)
+    bench.start(wait=3)
     assert not mine.exists()
     assert not logs.exists()
     assert (bench.settings.pod_logs / "default_x_theirs").exists()
@@ -173,8 +171,7 @@ def test_files_of_a_pod_that_runs_and_that_another_agent_made_are_left_alone(ben
     theirs = bench.runtime.run_pod_sandbox(config)
     directory = bench.settings.root / "pods" / "uid-web"
     directory.mkdir(parents=True)
-    bench.start()
-    bench.run(10)
+    bench.start(wait=10)
     assert list(bench.runtime.sandboxes) == [theirs]
     assert directory.exists()
 

@@ -85,7 +85,6 @@ def test_a_pod_that_has_begun_is_never_held_again(bench: Bench) -> None:
 
 def test_a_pod_that_waits_waits_on_after_a_restart(bench: Bench) -> None:
     bench.meta.objects["default/pod/web"] = pod("web", metadata=HELD)
-    bench.start()
-    bench.run(60)
+    bench.start(wait=60)
     assert not bench.runtime.sandboxes
     assert release(bench) == Released(["default/web"])

@@ -51,8 +51,7 @@ def test_a_container_that_cannot_be_stopped_is_tried_again(bench: Bench) -> None
 def test_the_first_verdict_stands(bench: Bench) -> None:
     bench.start(pod())
     bench.end("uid-web", EVICTED)
-    bench.end("uid-web", KillOptions("DeadlineExceeded", "too late"))
-    bench.run(5)
+    bench.end("uid-web", KillOptions("DeadlineExceeded", "too late"), wait=5)
     assert bench.meta.statuses("web")[-1]["reason"] == "Evicted"
 
 
@@ -80,8 +79,7 @@ def test_an_event_before_the_workers_word_does_not_take_the_reason(tmp_path: Pat
     bench = Bench(tmp_path, seed)
     bench.start(pod(restartPolicy="Never"))
     bench.runtime.latency = 1.0
-    bench.end("uid-web", EVICTED)
-    bench.run(20)
+    bench.end("uid-web", EVICTED, wait=20)
     bench.stop()
     assert bench.meta.phases("web")[-1] == "Failed"
     final = next(each for each in bench.meta.statuses("web") if each.get("phase") == "Failed")

@@ -31,8 +31,7 @@ def restart(bench: Bench, *, connected: bool) -> None:
     """edged's process begins again; nothing is in the store."""
     bench.meta.objects.clear()
     bench.connection(CLOUD_CONNECTED if connected else CLOUD_DISCONNECTED)
-    bench.fail()
-    bench.run(5)
+    bench.fail(wait=5)
     assert bench.bee.hive.restarts()["edged"] >= 1
 
 
@@ -73,8 +72,7 @@ def test_it_is_asked_for_when_the_cloud_comes(bench: Bench) -> None:
     restart(bench, connected=False)
     bench.run(500)
     assert bench.meta.questions == []
-    bench.connection(CLOUD_CONNECTED)
-    bench.run(2)
+    bench.connection(CLOUD_CONNECTED, wait=2)
     assert (bench.meta.questions, one_container(bench)) == (["uid-web"], before)
     bench.runtime.end("main", 1)
     bench.run(2)

@@ -149,8 +149,7 @@ def test_a_pod_that_stayed_is_ready_again_as_soon_as_the_cloud_has_sent_it(bench
     if restarted:
         bench.poison()
     bench.run(30)
-    bench.connection("cloud_connected")
-    bench.run(3)
+    bench.connection("cloud_connected", wait=3)
     written = [{**one, "status": "False"} if one["type"] == "Ready" else one for one in ready["conditions"]]
     away = {**stored, "metadata": {**gated["metadata"], "resourceVersion": "2000"}}
     before = len(bench.meta.statuses("web"))
@@ -175,8 +174,7 @@ def test_a_status_names_the_pods_generation(bench: Bench) -> None:
 
 def test_an_unlimited_resource_is_the_nodes_allocatable(bench: Bench) -> None:
     env = [{"name": "CPUS", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}}]
-    bench.start()
-    bench.run(1)
+    bench.start(wait=1)
     bench.tell("insert", pod(containers=[container(env=env)]))
     [config] = bench.runtime.configs.values()
     assert int({each.key: each.value for each in config.envs}["CPUS"]) >= 1

@@ -61,8 +61,7 @@ def test_without_events_it_is_a_relist_that_finds_it(bench: Bench) -> None:
 
 def test_a_runtime_need_not_be_asked_for_events(tmp_path: Path) -> None:
     bench = Bench(tmp_path, relist_period_with_events=0.0)
-    bench.start()
-    bench.run(10)
+    bench.start(wait=10)
     assert bench.runtime.calls["container_events"] == 0
     assert relists(bench) >= 10
     bench.stop()

@@ -24,8 +24,7 @@ def delete(bench: Bench, *, is_stored: bool) -> None:
 def restart(bench: Bench) -> None:
     """Let edged's process begin again, with the pod in the store."""
     bench.meta.objects["default/pod/web"] = pod()
-    bench.fail()
-    bench.run(5)
+    bench.fail(wait=5)
     assert bench.bee.hive.restarts()["edged"] == 1
 
 

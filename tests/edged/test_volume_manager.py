@@ -95,8 +95,7 @@ def test_the_cloud_gets_drivers_and_volumes_in_use(bench: Bench, driver: CsiDriv
     """The volume is named until it is unstaged; the node's annotation has what the driver calls it."""
     no_attachment(bench)
     claim(bench)
-    bench.start()
-    bench.run(3)
+    bench.start(wait=3)
     (marks,) = [patch["metadata"] for patch in patches(bench) if "metadata" in patch]
     assert json.loads(marks["annotations"][NODE_ID_ANNOTATION]) == {NAME: f"{NAME}-node-7"}
     assert marks["labels"] == {f"topology.{NAME}/node": "here"}
@@ -127,8 +126,7 @@ def test_a_removal_waits_for_the_driver(bench: Bench, driver: CsiDriver) -> None
 
 def test_operations_of_the_cloud(bench: Bench, driver: CsiDriver) -> None:
     """Answered with what the driver says; an error is answered as such, not with silence as KubeEdge's is."""
-    bench.start()
-    bench.run(1)
+    bench.start(wait=1)
 
     def ask(operation: str, **request: Any) -> tuple[str, Any]:
         message = bench.bee.message("default/volume/disk", operation, json.dumps(request), source="csidriver")

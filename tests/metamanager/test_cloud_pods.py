@@ -157,8 +157,7 @@ def test_a_pod_that_the_cloud_deletes_meanwhile_is_not_queried_again() -> None:
     with a_node_with(pod("a"), listed=listing()) as (bee, cloud):
         cloud.pods["a"] = held.append
         connect(bee)
-        bee.send(META, from_cloud(bee, A, Operation.DELETE, {"metadata": {"name": "a", "uid": "uid-a"}}))
-        bee.run_for(DAYS)
+        bee.send(META, from_cloud(bee, A, Operation.DELETE, {"metadata": {"name": "a", "uid": "uid-a"}}), wait=DAYS)
         assert len(cloud.asked) == 1
 
 
@@ -299,6 +298,5 @@ def test_a_cloud_that_may_have_lost_its_objects_is_asked_for_nothing_that_pods_r
     with a_node_with(pod("a"), listed=listing(pod("a"), metadata={"remainingItemCount": 1})) as (bee, cloud):
         bee.send(META, from_cloud(bee, "default/configmap/x", Operation.INSERT, thing("x", uid="uid-x")))
         connect(bee)
-        bee.send(META, from_cloud(bee, "default/node/n1", Operation.INSERT, thing("n1", uid="another")))
-        bee.run_for(DAYS)
+        bee.send(META, from_cloud(bee, "default/node/n1", Operation.INSERT, thing("n1", uid="another")), wait=DAYS)
         assert cloud.asked == []

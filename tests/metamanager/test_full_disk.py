@@ -105,8 +105,7 @@ def test_the_figures_say_it(tmp_path: Path) -> None:
     statistics, path = StoreStatistics(), tmp_path / "edgecore.db"
     collector = StoreCollector(statistics, str(path))
     with Harness() as bee:
-        bee.add(MetaManager, MetaSettings(str(path)), open_store, statistics)
-        bee.start()
+        bee.start(MetaManager, MetaSettings(str(path)), open_store, statistics)
         store_of(bee)._connection.execute("PRAGMA max_page_count=20")
         bee.send(META, from_cloud(bee, "default/configmap/b", Operation.INSERT, thing(text=BIG)))
         full = values(collector)

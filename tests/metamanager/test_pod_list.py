@@ -180,23 +180,19 @@ def test_it_is_asked_when_the_node_has_registered_again(tmp_path: Path, resource
     one after a restart is not a new registration. One after its deletion is, also with its former uid, from a backup.
     """
     with told(path=tmp_path / "x.db") as bee:
-        bee.send(META, from_cloud(bee, resource, Operation.UPDATE, this_node("first")))
-        bee.run_for(AFTER_REGISTRATION - 1)
+        bee.send(META, from_cloud(bee, resource, Operation.UPDATE, this_node("first")), wait=AFTER_REGISTRATION - 1)
         assert len(asked(bee)) == 1
         bee.run_for(2)
         assert len(asked(bee)) == 2
         bee.send(META, from_cloud(bee, resource, Operation.UPDATE, this_node("first")))
-        bee.send(META, from_cloud(bee, "null/node/n2", Operation.UPDATE, this_node("other")))
-        bee.run_for(DAYS)
+        bee.send(META, from_cloud(bee, "null/node/n2", Operation.UPDATE, this_node("other")), wait=DAYS)
         assert len(asked(bee)) == 2
         bee.send(META, from_cloud(bee, resource, Operation.DELETE))
         for number, uid in ((3, "first"), (4, "second")):
-            bee.send(META, from_cloud(bee, resource, Operation.UPDATE, this_node(uid)))
-            bee.run_for(DAYS)
+            bee.send(META, from_cloud(bee, resource, Operation.UPDATE, this_node(uid)), wait=DAYS)
             assert len(asked(bee)) == number
     with told(path=tmp_path / "x.db") as bee:
-        bee.send(META, from_cloud(bee, resource, Operation.UPDATE, this_node("second")))
-        bee.run_for(DAYS)
+        bee.send(META, from_cloud(bee, resource, Operation.UPDATE, this_node("second")), wait=DAYS)
         assert len(asked(bee)) == 1
 
 

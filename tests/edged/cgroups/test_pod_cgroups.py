@@ -241,6 +241,5 @@ def test_cgroups_of_pods_that_were_deleted_while_edged_was_away_are_removed(benc
         "/edge/kubepods/burstable/podtheirs": ResourceConfig(),
     }
     (bench.settings.root / "pods" / "-old").mkdir(parents=True)
-    bench.start()
-    bench.run(3)
+    bench.start(wait=3)
     assert tree.pods == ["podtheirs"]

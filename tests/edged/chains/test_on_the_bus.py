@@ -74,8 +74,7 @@ def test_a_failure_of_edged_loses_nothing(make: Make) -> None:
     bench.meta.objects["default/pod/web"] = pod()
     bench.start()
     before = reasons(bench)
-    bench.poison()
-    bench.run(5)
+    bench.poison(wait=5)
     assert bench.bee.hive.restarts()["edged"] == 1
     assert reasons(bench)[: len(before)] == before
     bench.stop()

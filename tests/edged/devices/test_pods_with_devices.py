@@ -255,8 +255,7 @@ def test_a_resource_without_a_plugin_is_a_number(bench: DeviceBench, *, is_known
 def test_a_plugin_that_has_vanished_is_waited_for_by_the_next_agent_too(bench: DeviceBench) -> None:
     bench.plugin("a").go()
     bench.run(600)
-    bench.poison()
-    bench.run(600)
+    bench.poison(wait=600)
     bench.tell("insert", was_here(wanting()), wait=1)
     assert "its device plug-in is not registered" in bench.waits()
     assert bench.node() == {RESOURCE: ("0", "0")}
@@ -308,8 +307,7 @@ def test_the_next_agent_knows_who_has_what(bench: DeviceBench, tmp_path: Path) -
     bench.plugin("a", "b")
     bench.tell("insert", wanting())
     bench.meta.objects["default/pod/web"] = wanting()
-    bench.poison()
-    bench.run(5)
+    bench.poison(wait=5)
     assert bench.node() == {RESOURCE: ("2", "0")}
     plugin = bench.plugin("a", "b")
     bench.tell("insert", wanting(1, "next"))
@@ -330,8 +328,7 @@ def test_devices_of_a_pod_that_nobody_knows_any_more_are_freed(tmp_path: Path) -
     file.write_text(json.dumps({"pods": {"lost": {"main": {RESOURCE: grant}}}}))
     bench = DeviceBench(tmp_path)
     bench.meta.complete = True
-    bench.start()
-    bench.run(5)
+    bench.start(wait=5)
     assert json.loads(file.read_bytes())["pods"] == {}
     bench.stop()
 

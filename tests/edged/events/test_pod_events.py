@@ -104,8 +104,7 @@ def test_a_failed_probe_is_reported_without_the_containers_output(bench: Bench) 
 
 
 def test_the_node_has_events_of_edgeds_start_and_readiness(bench: Bench) -> None:
-    bench.start()
-    bench.run(SECOND)
+    bench.start(wait=SECOND)
     assert ("Starting", "Starting edged.") in bench.meta.told("n1")
     assert ("NodeReady", "Node n1 status is now: NodeReady") in bench.meta.told("n1")
 

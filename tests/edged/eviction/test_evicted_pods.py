@@ -254,8 +254,7 @@ def test_a_runtime_that_does_not_say_where_images_are_is_asked_again(tmp_path: P
     bench = Bench(tmp_path)
     bench.runtime.fail("image_fs_info", UnavailableError("ImageFsInfo", "", grpc.StatusCode.UNAVAILABLE, "away"))
     bench.runtime.images_directory = str(tmp_path)
-    bench.start()
-    bench.run(25)
+    bench.start(wait=25)
     assert bench.runtime.calls["image_fs_info"] == 2
 
 

@@ -155,6 +155,5 @@ def test_a_container_that_ends_in_anothers_failed_turn_is_started_again_soon(tmp
 
 
 def test_the_node_names_its_images(bench: Bench) -> None:
-    bench.start()
-    bench.run(1)
+    bench.start(wait=1)
     assert bench.meta.cloud["null/node/n1"]["status"]["images"] == [{"names": ["docker.io/library/busybox:1.36"]}]

@@ -51,9 +51,13 @@ class Registry:
         """The pods that were queued for their images."""
         return [event.uid for event in self.posted]
 
-    def ask(self, uid: PodUid, image: str = "one", *credentials: Credentials, namespace: str = "") -> None:
+    def ask(
+        self, uid: PodUid, image: str = "one", *credentials: Credentials, namespace: str = "", wait: float = 0.0
+    ) -> None:
+        """Ask for an image, and let `wait` seconds pass."""
         sandbox = cri.PodSandboxConfig(metadata=cri.PodSandboxMetadata(namespace=namespace))
         self.pulls.request(uid, PullRequest(image, credentials), sandbox)
+        self.run(wait)
 
     def outcome(self, uid: PodUid, image: str = "one") -> PullResult:
         outcome = self.pulls.pop_result(uid, image)
@@ -69,8 +73,7 @@ class Registry:
 
 
 def test_a_request_returns_immediately_and_its_result_is_taken_once(registry: Registry) -> None:
-    registry.ask(A)
-    registry.run(SECONDS / 2)
+    registry.ask(A, wait=SECONDS / 2)
     registry.ask(A)
     assert registry.pulls.pop_result(A, "one") is None
     assert registry.pulled_for == []
@@ -95,8 +98,7 @@ def test_other_credentials_are_another_pull() -> None:
     """What one pod may see is not another's to take for granted."""
     registry = Registry(parallel=2)
     registry.ask(A, "one", RIGHT)
-    registry.ask(B, "one", WRONG)
-    registry.run(1)
+    registry.ask(B, "one", WRONG, wait=1)
     assert registry.begun == 2
 
 
@@ -115,17 +117,14 @@ def test_a_slow_registry_holds_up_nobody_elses_pulls_for_more_than_a_minute() ->
     """Its own wait on, and the others are still pulled one after the other."""
     registry = Registry(parallel=1)
     registry.runtime.pull_seconds = 1e6
-    registry.ask(A, "slow.example/one")
-    registry.run(1)
+    registry.ask(A, "slow.example/one", wait=1)
     registry.ask(A, "slow.example/two")
-    registry.ask(B, "other.example/one")
-    registry.run(TURN_SECONDS - 2)
+    registry.ask(B, "other.example/one", wait=TURN_SECONDS - 2)
     assert registry.begun == 1
     registry.runtime.pull_seconds = SECONDS
     registry.run(2)
     assert registry.begun == 2
-    registry.ask(C, "third.example/one")
-    registry.run(SECONDS - 2)
+    registry.ask(C, "third.example/one", wait=SECONDS - 2)
     assert registry.begun == 2
     registry.run(SECONDS + 3)
     assert registry.pulled_for == [B, C]
@@ -152,8 +151,7 @@ def test_a_namespace_takes_half_of_the_places_for_slow_pulls() -> None:
     registry.run(2 * MOST_SLOW * TURN_SECONDS)
     assert registry.begun == MOST_SLOW_OF_NAMESPACE
     registry.runtime.pull_seconds = SECONDS
-    registry.ask(A, "right.example/one", namespace="other")
-    registry.run(SECONDS + 1)
+    registry.ask(A, "right.example/one", namespace="other", wait=SECONDS + 1)
     assert registry.pulled_for == [A]
 
 
@@ -165,8 +163,7 @@ def test_namespaces_take_turns(parallel: int) -> None:
         registry.ask(PodUid(str(number)), f"image-{number}", namespace="tenant")
     registry.run(1)
     registry.ask(A, "one", namespace="other")
-    registry.ask(B, "two", namespace="third")
-    registry.run(3 * SECONDS)
+    registry.ask(B, "two", namespace="third", wait=3 * SECONDS)
     assert {A, B} <= set(registry.pulled_for)
     registry.run(30 * SECONDS)
     assert len(registry.pulled_for) == 22 and registry.pulls._turns == {}
@@ -176,8 +173,7 @@ def test_the_oldest_running_pull_is_the_first_that_holds_up_no_others() -> None:
     registry = Registry(parallel=2)
     registry.runtime.pull_seconds = 1e6
     for number, seconds in enumerate((TURN_SECONDS / 2, 1.0, TURN_SECONDS / 2 - 2.0)):
-        registry.ask(PodUid(str(number)), f"registry{number}.example/one", namespace=str(number))
-        registry.run(seconds)
+        registry.ask(PodUid(str(number)), f"registry{number}.example/one", namespace=str(number), wait=seconds)
     assert registry.begun == 2
     registry.run(2.0)
     assert registry.begun == 3
@@ -185,11 +181,9 @@ def test_the_oldest_running_pull_is_the_first_that_holds_up_no_others() -> None:
 
 def test_a_wall_clock_that_is_set_makes_no_pull_a_slow_one() -> None:
     registry = Registry(parallel=1)
-    registry.ask(A, "one.example/one")
-    registry.run(1.0)
+    registry.ask(A, "one.example/one", wait=1.0)
     registry.simulation.clock.jump_wall(2 * TURN_SECONDS)
-    registry.ask(B, "two.example/one")
-    registry.run(1.0)
+    registry.ask(B, "two.example/one", wait=1.0)
     assert registry.begun == 1
 
 
@@ -198,8 +192,7 @@ def test_a_result_has_the_time_that_the_pull_took_without_its_time_in_the_queue(
     registry.run(100.0)
     registry.simulation.clock.jump_wall(-3600)
     registry.ask(A, "one")
-    registry.ask(A, "two", WRONG)
-    registry.run(3 * SECONDS)
+    registry.ask(A, "two", WRONG, wait=3 * SECONDS)
     results = [registry.outcome(A, image) for image in ("one", "two")]
     assert [result.error is None for result in results] == [True, False]
     assert [result.seconds for result in results] == [SECONDS, SECONDS]
@@ -230,16 +223,14 @@ def test_no_more_begin_than_the_rate_allows() -> None:
 
 def test_credentials_are_tried_until_one_is_taken(registry: Registry) -> None:
     registry.runtime.locked["one"] = RIGHT
-    registry.ask(A, "one", WRONG, RIGHT)
-    registry.run(SECONDS * 3)
+    registry.ask(A, "one", WRONG, RIGHT, wait=SECONDS * 3)
     assert registry.outcome(A).error is None
 
 
 def test_a_refusal_is_everybodys(registry: Registry) -> None:
     registry.runtime.locked["one"] = RIGHT
     registry.ask(A, "one", WRONG)
-    registry.ask(B, "one", WRONG)
-    registry.run(SECONDS * 2)
+    registry.ask(B, "one", WRONG, wait=SECONDS * 2)
     for uid in (A, B):
         error = registry.outcome(uid).error
         assert isinstance(error, CriError)
@@ -249,8 +240,7 @@ def test_a_refusal_is_everybodys(registry: Registry) -> None:
 def test_a_failure_does_not_keep_the_next_from_being_pulled(registry: Registry) -> None:
     registry.runtime.fail("pull_image", UnavailableError("PullImage", "", grpc.StatusCode.UNAVAILABLE, "no network"))
     registry.ask(A, "one")
-    registry.ask(B, "two")
-    registry.run(SECONDS * 3)
+    registry.ask(B, "two", wait=SECONDS * 3)
     assert registry.pulled_for == [A, B]
     assert registry.outcome(A, "one").error is not None
     assert registry.outcome(B, "two").error is None
@@ -267,31 +257,26 @@ def test_a_waiting_pull_that_no_pod_needs_is_not_started(registry: Registry) -> 
 
 
 def test_an_outcome_that_nobody_took_is_not_believed_later(registry: Registry) -> None:
-    registry.ask(A)
-    registry.run(SECONDS + FRESH_SECONDS + 5)
+    registry.ask(A, wait=SECONDS + FRESH_SECONDS + 5)
     assert registry.pulls.pop_result(A, "one") is None
     for image in ("two", "three"):
-        registry.ask(B, image)
-        registry.run(SECONDS + FRESH_SECONDS + 5)
+        registry.ask(B, image, wait=SECONDS + FRESH_SECONDS + 5)
     assert len(registry.pulls._results) == 1, "nothing piles up"
 
 
 def test_nothing_begins_after_the_end(registry: Registry) -> None:
     registry.ask(A, "one")
-    registry.ask(B, "two")
-    registry.run(1)
+    registry.ask(B, "two", wait=1)
     registry.pulls.close()
     registry.run(SECONDS * 3)
-    registry.ask(C, "three")
-    registry.run(1)
+    registry.ask(C, "three", wait=1)
     assert registry.begun == 1
 
 
 def test_the_runtime_is_asked_how_far_a_long_pull_is_until_its_end(registry: Registry) -> None:
     """Seldom, but never less often than every ten minutes."""
     registry.runtime.pull_seconds = 3600
-    registry.ask(A)
-    registry.run(3500)
+    registry.ask(A, wait=3500)
     asked = registry.runtime.calls["status"]
     assert asked == 9, "after 30 s, then after twice as long each time, and every 600 s"
     registry.run(3600)
@@ -333,8 +318,7 @@ def test_an_answer_about_a_pull_that_has_ended_is_dropped(registry: Registry, mo
 
     monkeypatch.setattr(FakeRuntime, "status", status)
     registry.runtime.pull_seconds = FIRST_SECONDS + 1.0
-    registry.ask(A)
-    registry.run(1000.0)
+    registry.ask(A, wait=1000.0)
     assert registry.pulled_for == [A]
 
 

@@ -158,8 +158,7 @@ def test_an_adopted_container_has_started(bench: Bench) -> None:
     begun = takes(bench, 0)
     bench.start(hooked(start=EXEC))
     bench.meta.objects["default/pod/web"] = {**hooked(start=EXEC), "status": bench.meta.statuses("web")[-1]}
-    bench.poison()
-    bench.run(30)
+    bench.poison(wait=30)
     assert len(begun) == 1
     assert main_status(bench)["restartCount"] == 0
     assert bench.meta.phases("web")[-1] == "Running"

@@ -66,8 +66,7 @@ def test_one_such_pod_in_the_store_keeps_no_other_from_running(what: str, tmp_pa
     bench = Bench(tmp_path)
     bench.meta.objects = {"default/pod/bad": {**UNREADABLE, **ODD}[what], "default/pod/good": pod("good")}
     try:
-        bench.start()
-        bench.run(25)
+        bench.start(wait=25)
         assert bench.bee.hive.restarts().get("edged", 0) == 0
         assert {p.metadata.name: p.status.phase for p in bench.snapshots.pods}["good"] == "Running"
     finally:

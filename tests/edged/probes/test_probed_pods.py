@@ -43,8 +43,7 @@ def is_ready(bench: Bench) -> bool:
 
 def settled(bench: Bench) -> Bench:
     """A node that has been up for longer than any probe's period, so that nothing is spread."""
-    bench.start()
-    bench.run(120)
+    bench.start(wait=120)
     return bench
 
 
@@ -279,7 +278,6 @@ def test_after_a_restart_what_waits_for_a_sidecar_that_was_started_begins_immedi
     bench.meta.objects["default/pod/web"] = json.loads(encode(served(bench)))
     (main,) = (each for each in bench.runtime.containers.values() if each.metadata.name == "main")
     del bench.runtime.containers[main.id]
-    bench.poison()
-    bench.run(5)
+    bench.poison(wait=5)
     assert bench.bee.hive.restarts()["edged"] == 1
     assert bench.runtime.running().count("main") == 2, "its own and that of the other pod"

@@ -61,8 +61,7 @@ def mirror(bench: Bench) -> dict[str, Any]:
 def test_a_static_pod_runs_without_any_cloud(bench: Bench, files: Path) -> None:
     bench.meta.connected = False
     put(files, manifest())
-    bench.start()
-    bench.run(1)
+    bench.start(wait=1)
     assert bench.runtime.running() == ["main"]
 
 
@@ -74,8 +73,7 @@ def test_pods_that_the_store_has_no_more_are_not_served_while_static_pods_are_aw
     assert len(bench.snapshots.pods) == 1
     files.rmdir()
     files.touch()
-    bench.fail()
-    bench.run(5)
+    bench.fail(wait=5)
     assert (len(bench.snapshots.pods), bench.snapshots.pods_are_complete) == (0, False)
 
 
@@ -86,8 +84,7 @@ def test_a_pod_that_a_lost_store_lacks_runs_on_while_static_pods_are_awaited(ben
     files.rmdir()
     files.touch()
     bench.connection("cloud_disconnected")
-    bench.fail()
-    bench.run(60)
+    bench.fail(wait=60)
     assert bench.bee.hive.restarts()["edged"] >= 1
     assert (bench.runtime.running(), bench.meta.complete) == (["main"], False)
 
@@ -101,8 +98,7 @@ def test_orphans_are_removed_once_the_static_pods_have_come(bench: Bench, files:
     orphan = cri.PodSandboxConfig(metadata=cri.PodSandboxMetadata(name="x", uid="u1"), labels=labels)
     orphan.annotations["edgecore.io/owner"] = str(bench.settings.root.resolve())
     bench.runtime.run_pod_sandbox(orphan)
-    bench.start()
-    bench.run(3)
+    bench.start(wait=3)
     assert len(bench.runtime.sandboxes) == 1
     files.unlink()
     files.mkdir()
@@ -115,8 +111,7 @@ def test_orphans_are_removed_once_the_static_pods_have_come(bench: Bench, files:
 def test_a_file_that_was_made_of_a_mirror_is_a_pod_like_any_other(bench: Bench, files: Path) -> None:
     """`kubectl get pod -o yaml` shows the mirror."""
     put(files, manifest().replace("{name: web}", f'{{name: web, annotations: {{{CONFIG_MIRROR}: "x"}}}}'))
-    bench.start()
-    bench.run(15)
+    bench.start(wait=15)
     assert bench.runtime.running() == ["main"]
     assert mirror(bench)["metadata"]["annotations"][CONFIG_MIRROR] != "x"
 
@@ -135,8 +130,7 @@ def test_a_static_pod_has_a_mirror_that_the_node_owns_with_its_status(bench: Ben
 
 def test_its_mirror_is_not_run_and_nothing_happens_to_it_when_the_mirror_goes(bench: Bench, files: Path) -> None:
     put(files, manifest())
-    bench.start()
-    bench.run(15)
+    bench.start(wait=15)
     bench.tell("insert", mirror(bench))
     gone = bench.meta.cloud.pop(MIRROR)
     bench.tell("delete", gone, wait=15)
@@ -148,8 +142,7 @@ def test_its_mirror_is_not_run_and_nothing_happens_to_it_when_the_mirror_goes(be
 def test_the_cloud_cannot_end_it_by_its_name(bench: Bench, files: Path) -> None:
     """A deletion may come without a uid, and after that of the mirror; a pod may have its name."""
     put(files, manifest())
-    bench.start()
-    bench.run(15)
+    bench.start(wait=15)
     bench.tell("insert", mirror(bench))
     for _ in range(2):
         bench.tell("delete", {"metadata": {"name": NAME, "namespace": "default"}})
@@ -185,8 +178,7 @@ def test_a_static_pod_spares_a_pod_of_the_cloud_that_has_its_name(bench: Bench, 
 def test_a_deleted_mirror_goes_immediately_and_another_comes(bench: Bench, files: Path) -> None:
     """The cloud waits for its node to end it: `kubectl delete pod` would wait for ever."""
     put(files, manifest())
-    bench.start()
-    bench.run(15)
+    bench.start(wait=15)
     going = {"deletionTimestamp": "2027-01-15T08:00:00Z", "deletionGracePeriodSeconds": 10}
     bench.tell("update", {**mirror(bench), "metadata": {**mirror(bench)["metadata"], **going}})
     assert bench.meta.deletions == [MIRROR]
@@ -201,8 +193,7 @@ def test_a_mirror_that_the_cloud_has_lost_is_made_again(bench: Bench, files: Pat
     bench.meta.objects[MIRROR] = pod(NAME, metadata={"annotations": {CONFIG_MIRROR: "x", CONFIG_HASH: "x"}})
     bench.meta.refuse[MIRROR] = {"Object": None, "Err": answer}
     put(files, manifest())
-    bench.start()
-    bench.run(3)
+    bench.start(wait=3)
     bench.meta.refuse.clear()
     bench.run(15)
     assert MIRROR in bench.meta.cloud
@@ -225,8 +216,7 @@ def test_a_pod_of_the_cloud_that_calls_itself_static_is_one_like_any_other(bench
 
 def test_a_file_that_goes_ends_the_pod_and_its_mirror(bench: Bench, files: Path) -> None:
     put(files, manifest())
-    bench.start()
-    bench.run(15)
+    bench.start(wait=15)
     (files / "web.yaml").unlink()
     bench.run(15)
     assert bench.runtime.sandboxes == {}
@@ -250,10 +240,15 @@ def test_a_file_that_changes_is_another_pod_which_begins_when_the_first_is_gone(
 def test_a_file_that_is_written_again_within_one_tick_of_the_clock_is_read_again(bench: Bench, files: Path) -> None:
     """In its place, with as many bytes: nothing but its content tells that it has changed."""
     file, now = files / "web.yaml", bench.bee.clock.now()
-    for act, command in ((bench.start, "one"), (lambda: bench.run(30), "two")):
+
+    def write(command: str) -> None:
         file.write_text(manifest().replace("inf", command))
         os.utime(file, (now, now))
-        act()
+
+    write("one")
+    bench.start()
+    write("two")
+    bench.run(30)
     assert [list(config.command) for config in bench.runtime.configs.values()] == [["sleep", "two"]]
 
 
@@ -262,15 +257,13 @@ def test_the_second_look_at_a_broken_file_logs_nothing(
 ) -> None:
     (files / "web.yaml").write_text("kind: Po")
     os.utime(files / "web.yaml", (bench.bee.clock.now(),) * 2)
-    bench.start()
-    bench.run(10)
+    bench.start(wait=10)
     assert len([line for line in caplog.messages if "web.yaml" in line]) == 1
 
 
 def test_a_manifest_that_cannot_be_read_changes_nothing(bench: Bench, files: Path) -> None:
     put(files, manifest())
-    bench.start()
-    bench.run(3)
+    bench.start(wait=3)
     put(files, "kind: Po")
     put(files, "nonsense", "other.yaml")
     bench.run(3)
@@ -286,8 +279,7 @@ def test_neither_a_directory_nor_the_beginning_of_a_file_that_is_too_large_is_a_
 ) -> None:
     (files / "directory.yaml").mkdir()
     put(files, manifest() + "#" * LARGEST)
-    bench.start()
-    bench.run(3)
+    bench.start(wait=3)
     assert bench.runtime.running() == []
     assert "a pod has at most" in caplog.text
     assert "directory.yaml" not in caplog.text
@@ -296,8 +288,7 @@ def test_neither_a_directory_nor_the_beginning_of_a_file_that_is_too_large_is_a_
 def test_a_file_whose_name_is_not_unicode_is_a_file_like_any_other(bench: Bench, files: Path) -> None:
     """The uid is made of its path."""
     Path(os.fsdecode(bytes(files) + b"/caf\xe9.yaml")).write_text(manifest())
-    bench.start()
-    bench.run(3)
+    bench.start(wait=3)
     assert bench.runtime.running() == ["main"]
 
 
@@ -319,8 +310,7 @@ def test_a_file_that_cannot_be_read_is_tried_again_and_keeps_no_other_from_its_p
         return patch.object(Path, call, fail)
 
     with failing("stat"), failing("open"):
-        bench.start()
-        bench.run(5)
+        bench.start(wait=5)
         assert [each.metadata.name for each in bench.snapshots.pods] == ["other-n1"]
     bench.run(3)
     with failing("stat"), failing("open"):
@@ -339,8 +329,7 @@ def test_a_file_that_cannot_be_read_is_tried_again_and_keeps_no_other_from_its_p
 def test_a_file_that_states_its_uid_updates_its_pod(bench: Bench, files: Path) -> None:
     """As in a kubelet: only the container that changed is replaced."""
     put(files, manifest(metadata="name: web, uid: mine"))
-    bench.start()
-    bench.run(5)
+    bench.start(wait=5)
     put(files, manifest("busybox:1.37", metadata="name: web, uid: mine"))
     bench.run(15)
     assert [each.spec.containers[0].image for each in bench.snapshots.pods] == ["busybox:1.37"]
@@ -350,8 +339,7 @@ def test_a_file_that_states_its_uid_updates_its_pod(bench: Bench, files: Path) -
 
 def test_a_file_that_states_its_uid_can_be_moved_and_renamed(bench: Bench, files: Path) -> None:
     put(files, manifest(metadata="name: web, uid: mine"))
-    bench.start()
-    bench.run(5)
+    bench.start(wait=5)
     (files / "web.yaml").rename(files / "moved.yaml")
     bench.run(15)
     assert [each.metadata.name for each in bench.snapshots.pods] == [NAME]
@@ -366,8 +354,7 @@ def test_of_two_files_with_one_uid_the_second_waits_for_the_first(
 ) -> None:
     """A copy of a file ends nothing when it goes."""
     put(files, manifest(metadata="name: web, uid: mine"))
-    bench.start()
-    bench.run(5)
+    bench.start(wait=5)
     put(files, manifest(metadata="name: web, uid: mine"), "copy.yaml")
     put(files, manifest("busybox:1.37", metadata="name: web, uid: mine"), "second.yaml")
     bench.run(5)
@@ -385,8 +372,7 @@ def test_a_directory_that_cannot_be_read_changes_nothing_and_is_reported_once(
     bench: Bench, files: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     put(files, manifest())
-    bench.start()
-    bench.run(3)
+    bench.start(wait=3)
     files.rename(files.with_name("away"))
     files.touch()
     bench.run(5)
@@ -397,11 +383,9 @@ def test_a_directory_that_cannot_be_read_changes_nothing_and_is_reported_once(
 def test_after_a_restart_of_the_agent_it_is_the_same_pod(bench: Bench, files: Path) -> None:
     """And what ran of it is no orphan."""
     put(files, manifest())
-    bench.start()
-    bench.run(15)
+    bench.start(wait=15)
     bench.meta.objects[MIRROR] = mirror(bench)
-    bench.poison()
-    bench.run(15)
+    bench.poison(wait=15)
     assert bench.bee.hive.restarts()["edged"] == 1
     assert "main" in bench.runtime.running()
     assert bench.runtime.calls["run_pod_sandbox"] <= 2
@@ -411,7 +395,6 @@ def test_after_a_restart_of_the_agent_it_is_the_same_pod(bench: Bench, files: Pa
 def test_a_mirror_that_nobody_stands_behind_is_deleted(bench: Bench) -> None:
     stale = pod(NAME, metadata={"annotations": {CONFIG_MIRROR: "x", CONFIG_HASH: "x"}})
     bench.meta.objects[MIRROR] = stale
-    bench.start()
-    bench.run(3)
+    bench.start(wait=3)
     assert bench.meta.deletions[:1] == [MIRROR]
     assert bench.runtime.calls["run_pod_sandbox"] == 0

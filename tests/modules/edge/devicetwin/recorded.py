@@ -59,8 +59,7 @@ class Node:
         """Start the modules on the files of the directory."""
         self.bee = Harness()
         self.bee.add(MetaManager, MetaSettings(str(self._directory / "edgecore.db")), self._open_store)
-        self.bee.add(DeviceTwin, TwinSettings(self._name, mqtt=True, rules=self._rules), self._feed)
-        self.bee.start()
+        self.bee.start(DeviceTwin, TwinSettings(self._name, mqtt=True, rules=self._rules), self._feed)
 
     def _open_store(self, source: str) -> Store:
         store = open_store(source)

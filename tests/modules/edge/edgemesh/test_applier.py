@@ -59,10 +59,11 @@ class Applying:
         self.applier = Applier(self.context, [self.plane], self.counters, self.reports.append)  # type: ignore[arg-type]
         self.applier.start()
 
-    def apply(self, *names: str) -> None:
-        """Apply tables of Services with these names."""
+    def apply(self, *names: str, wait: float = 0.0) -> None:
+        """Apply tables of Services with these names, and let `wait` seconds pass."""
         ports = [port_table(("192.0.2.2", 1), port=80)._replace(service=each) for each in names]
         self.applier.apply({each.key: each for each in ports}, frozenset())
+        self.run_for(wait)
 
     def run_for(self, seconds: float) -> None:
         """Let time pass."""
@@ -76,8 +77,7 @@ class Applying:
 
 def test_tables_that_come_before_the_data_plane_is_chosen_are_applied_then() -> None:
     applying = Applying(seconds=3)
-    applying.apply("web")
-    applying.run_for(6.5)
+    applying.apply("web", wait=6.5)
     assert [sorted(each) for each in applying.plane.tables] == [["pods", "web"]]
     assert (applying.reports, applying.counters.applied, applying.counters.plane) == ([""], 1, "fake")
 
@@ -85,8 +85,7 @@ def test_tables_that_come_before_the_data_plane_is_chosen_are_applied_then() -> 
 def test_the_data_plane_is_changed_once_in_a_tenth_of_a_second_at_most() -> None:
     applying = Applying()
     for number in range(300):
-        applying.apply(f"web-{number}")
-        applying.run_for(0.01)
+        applying.apply(f"web-{number}", wait=0.01)
     applying.run_for(1)
     assert 25 <= len(applying.times) <= 31
     assert min(after - before for before, after in pairwise(applying.times)) > GATHER_SECONDS - 0.001
@@ -97,8 +96,7 @@ def test_while_a_change_is_under_way_the_newest_tables_wait_for_its_end() -> Non
     applying = Applying(seconds=5)
     applying.run_for(6)
     for number in range(30):
-        applying.apply(f"web-{number}")
-        applying.run_for(0.2)
+        applying.apply(f"web-{number}", wait=0.2)
     applying.run_for(60)
     assert "web-29" in applying.plane.tables[-1]
     assert len(applying.times) <= 4
@@ -107,13 +105,11 @@ def test_while_a_change_is_under_way_the_newest_tables_wait_for_its_end() -> Non
 def test_a_change_and_a_deletion_after_a_repair_are_made_good_by_the_next_repair() -> None:
     """The change was to come earlier than a repair may."""
     applying = Applying()
-    applying.apply("web")
-    applying.run_for(10)
+    applying.apply("web", wait=10)
     began = applying.context.clock.monotonic()
     applying.applier.lost()
     applying.run_for(0.02)
-    applying.apply("db")
-    applying.run_for(0.02)
+    applying.apply("db", wait=0.02)
     applying.applier.lost()
     applying.run_for(30)
     assert [round(each - began, 3) for each in applying.times[1:]] == [0.0, 1.0]
@@ -123,8 +119,7 @@ def test_a_change_and_a_deletion_after_a_repair_are_made_good_by_the_next_repair
 def test_a_refused_change_is_reported_until_it_is_made() -> None:
     applying = Applying()
     applying.plane.refusals = ["no memory", "no memory"]
-    applying.apply("web")
-    applying.run_for(30)
+    applying.apply("web", wait=30)
     assert applying.reports == ["no memory", "no memory", ""]
     assert (applying.counters.failed, applying.counters.applied) == (2, 1)
 
@@ -132,8 +127,7 @@ def test_a_refused_change_is_reported_until_it_is_made() -> None:
 def test_a_change_that_is_refused_for_long_is_tried_ever_less_often() -> None:
     applying = Applying()
     applying.plane.refusals = ["no memory"] * 1000
-    applying.apply("web")
-    applying.run_for(600)
+    applying.apply("web", wait=600)
     assert 10 <= len(applying.times) < 60
 
 
@@ -141,8 +135,7 @@ def test_nothing_is_removed_right_after_a_change() -> None:
     """Older kernels take chains as still in use for a while."""
     applying = Applying(seconds=5)
     for seconds in (11.5, 60):
-        applying.apply(f"web-{seconds}")
-        applying.run_for(seconds)
+        applying.apply(f"web-{seconds}", wait=seconds)
     assert (len(applying.times), applying.plane.cleaned) == (2, 1)
 
 
@@ -155,12 +148,10 @@ def test_what_a_change_has_left_is_removed_once_and_a_failure_of_that_ends_nothi
 
     applying.plane.during_clean = fail
     for name in ("web", "db"):
-        applying.apply(name)
-        applying.run_for(1)
+        applying.apply(name, wait=1)
     applying.run_for(10)
     assert applying.plane.cleaned == 1
-    applying.apply("web")
-    applying.run_for(10)
+    applying.apply("web", wait=10)
     assert (applying.plane.cleaned, len(applying.times)) == (2, 3)
 
 
@@ -171,8 +162,7 @@ def test_a_deletion_that_the_watch_reports_is_repaired(loss: Loss, restored: int
     plane, watch = Plane(), Watch()
     plane.watching = watch
     applying = Applying(plane)
-    applying.apply("web")
-    applying.run_for(10)
+    applying.apply("web", wait=10)
     plane.whole = is_whole
     watch.lost(loss)
     applying.run_for(10)
@@ -187,8 +177,7 @@ def test_rules_that_cannot_be_watched_are_looked_for(watch: Watch | None) -> Non
     plane = Plane()
     plane.kind, plane.watching = "nft", watch
     applying = Applying(plane)
-    applying.apply("web")
-    applying.run_for(CHECK_SECONDS * 3.5)
+    applying.apply("web", wait=CHECK_SECONDS * 3.5)
     assert (plane.looks, plane.restored) == (3, 0)
     plane.whole = False
     applying.run_for(CHECK_SECONDS)
@@ -200,8 +189,7 @@ def test_rules_that_cannot_be_watched_are_looked_for(watch: Watch | None) -> Non
 
 def test_the_proxy_is_not_looked_at() -> None:
     applying = Applying()
-    applying.apply("web")
-    applying.run_for(CHECK_SECONDS * 3.5)
+    applying.apply("web", wait=CHECK_SECONDS * 3.5)
     assert applying.plane.looks == 0
 
 

@@ -82,8 +82,7 @@ class Mesh:
         """Start the module, with settings beside the range of its own pods."""
         given = MeshSettings(NODE, **{"own_ranges": ("10.86.0.0/16",), **settings})
         used = [self.plane] if planes is None else planes
-        self.bee.add(EdgeMesh, given, self.pods, used, self.counters, names and (lambda: names), links)
-        self.bee.start()
+        self.bee.start(EdgeMesh, given, self.pods, used, self.counters, names and (lambda: names), links)
         self.bee.run_for(1)
         return self
 
@@ -208,8 +207,7 @@ def test_the_store_is_read_again_after_each_connection(bee: Harness) -> None:
     mesh = Mesh(bee, {"service": [service()]}).start()
     mesh.stored["endpointslice"] = [slice_of(endpoint("192.0.2.2"))]
     for content, expected in ((CLOUD_DISCONNECTED, []), (CLOUD_CONNECTED, ["192.0.2.2"])):
-        bee.send(ModuleName.EDGEMESH, bee.message(CONNECTION_RESOURCE, "connect", content, source="edgehub"))
-        bee.run_for(1)
+        bee.send(ModuleName.EDGEMESH, bee.message(CONNECTION_RESOURCE, "connect", content, source="edgehub"), wait=1)
         assert mesh.last["web"] == expected
 
 
@@ -526,8 +524,7 @@ def test_names_lead_to_addresses_that_pods_can_have() -> None:
 
 def test_the_owner_asks_for_names(bee: Harness) -> None:
     mesh = Mesh(bee)
-    bee.add(EdgeMesh, MeshSettings(NODE), mesh.pods, [mesh.plane], mesh.counters, _Known)
-    bee.start()
+    bee.start(EdgeMesh, MeshSettings(NODE), mesh.pods, [mesh.plane], mesh.counters, _Known)
 
     def answer(name: str) -> NameAnswer:
         asking = bee.message(RESOURCE, RESOLVE, ResolveRequest(name, "other", "SRV"))
@@ -580,8 +577,7 @@ class Applying:
         self._bee = bee
         self.plane, self.counters = Plane(), MeshCounters()
         self.plane.now = bee.clock.monotonic
-        bee.add(_Applying, self.plane, self.counters)
-        bee.start()
+        bee.start(_Applying, self.plane, self.counters)
         bee.run_for(10)
         self.plane.times.clear()
 
