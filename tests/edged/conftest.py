@@ -168,6 +168,11 @@ class Bench:
         """Let time pass."""
         self.bee.run_for(seconds)
 
+    def running(self, after: float = 0.0) -> list[str]:
+        """The names of the containers that run after so many more seconds."""
+        self.run(after)
+        return self.runtime.running()
+
     def tell(self, operation: str, value: dict[str, Any], kind: str = "pod", wait: float = 0.0) -> None:
         """Send an object as metamanager hands it on, let the pod's work be done, and `wait` more seconds pass."""
         self.post(operation, value, kind)
@@ -179,6 +184,11 @@ class Bench:
         meta = value["metadata"]
         resource = f"{meta['namespace']}/{kind}/{meta['name']}"
         self.bee.send(ModuleName.EDGED, self.bee.message(resource, operation, value, source="edgecontroller"))
+
+    def exit(self, name: str, code: int, wait: float = 0.0) -> None:
+        """Let a container end by itself, and let `wait` seconds pass."""
+        self.runtime.end(name, code)
+        self.run(wait)
 
     def connection(self, content: str, wait: float = 0.0) -> None:
         """Tell that the cloud is there, or not, and let `wait` more seconds pass."""

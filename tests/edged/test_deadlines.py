@@ -41,7 +41,7 @@ def test_a_pod_that_has_been_active_for_too_long_is_ended_with_the_reason(bench:
     status = bench.meta.statuses("web")[-1]
     assert status["message"] == "Pod was active on the node longer than the specified deadline"
     bench.run(600)
-    assert (bench.runtime.running(), bench.runtime.calls["start_container"]) == ([], 1)
+    assert (bench.running(), bench.runtime.calls["start_container"]) == ([], 1)
     bench.tell("delete", pod(activeDeadlineSeconds=60))
     assert (bench.runtime.sandboxes, bench.snapshots.pods) == ({}, ())
 
@@ -54,8 +54,7 @@ def test_a_pod_that_waits_for_its_image_is_ended_too(bench: Bench) -> None:
 
 def test_a_pod_that_ends_in_time_keeps_its_phase(bench: Bench) -> None:
     bench.start(pod(activeDeadlineSeconds=60, restartPolicy="Never"))
-    bench.runtime.end("main", 0)
-    bench.run(120)
+    bench.exit("main", 0, wait=120)
     assert end_of(bench) == ("Succeeded", "")
 
 

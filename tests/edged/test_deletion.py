@@ -11,9 +11,8 @@ def test_deletion_stops_with_grace_reports_the_end_and_asks_the_cloud_to_forget_
     bench.runtime.obeys = 2.0
     going = {"deletionTimestamp": "2027-01-15T08:00:30Z", "deletionGracePeriodSeconds": 30, "resourceVersion": "2"}
     bench.tell("update", pod(metadata=going), wait=1)
-    assert bench.runtime.running() == ["main"]
-    bench.run(1.5)
-    assert bench.runtime.running() == []
+    assert bench.running() == ["main"]
+    assert bench.running(after=1.5) == []
     assert bench.meta.phases("web")[-1] == "Succeeded"
     assert bench.meta.deletions == ["default/pod/web"]
     bench.tell("delete", pod(metadata=going), wait=1)
@@ -52,8 +51,7 @@ def test_each_end_of_a_container_is_told_while_others_of_the_pod_run(bench: Benc
     going = {"deletionTimestamp": "2027-01-15T08:00:30Z", "deletionGracePeriodSeconds": 30, "resourceVersion": "2"}
     bench.tell("update", pod(containers=two, metadata=going))
     before = len(bench.meta.statuses("web"))
-    bench.runtime.end("a", 0)
-    bench.run(1.5)
+    bench.exit("a", 0, wait=1.5)
     [status] = bench.meta.statuses("web")[before:]
     assert ["terminated" in each["state"] for each in status["containerStatuses"]] == [True, False]
 
@@ -72,8 +70,7 @@ def test_nothing_of_a_pod_is_remembered_when_it_is_gone(bench: Bench, life: str)
         bench.runtime.fail("RunPodSandbox", unavailable(), times=3)
     bench.tell("insert", gone, wait=10)
     for _ in range(3 if life == "restarts" else 0):
-        bench.runtime.end("main", 1)
-        bench.run(60)
+        bench.exit("main", 1, wait=60)
     bench.run(10)
     assert memories_of("uid-gone", OpenEdged.started[-1].__dict__, ("edged",))
     grace = 0 if life == "is forced to end" else 30
@@ -89,9 +86,8 @@ def test_a_container_that_ignores_the_signal_is_killed_after_its_grace_period(be
     bench.start(pod())
     bench.runtime.obeys = float("inf")
     bench.tell("update", pod(metadata={"deletionTimestamp": "x", "deletionGracePeriodSeconds": 5}), wait=4)
-    assert bench.runtime.running() == ["main"]
-    bench.run(2)
-    assert bench.runtime.running() == []
+    assert bench.running() == ["main"]
+    assert bench.running(after=2) == []
 
 
 def test_the_containers_of_a_pod_are_stopped_beside_each_other(bench: Bench) -> None:
@@ -100,7 +96,7 @@ def test_the_containers_of_a_pod_are_stopped_beside_each_other(bench: Bench) -> 
     bench.tell("insert", pod(containers=many))
     bench.runtime.obeys = 4.0
     bench.tell("update", pod(metadata={"deletionTimestamp": "x", "deletionGracePeriodSeconds": 30}), wait=5)
-    assert bench.runtime.running() == []
+    assert bench.running() == []
 
 
 def test_pods_that_take_their_time_to_end_keep_no_other_from_ending_or_coming(bench: Bench) -> None:
@@ -113,9 +109,8 @@ def test_pods_that_take_their_time_to_end_keep_no_other_from_ending_or_coming(be
         going = {"deletionTimestamp": "x", "deletionGracePeriodSeconds": 30}
         bench.tell("update", pod(name, metadata=going, containers=[{"name": name, "image": "busybox:1.36"}]))
     bench.tell("insert", pod("new", containers=[{"name": "new", "image": "busybox:1.36"}]))
-    assert bench.runtime.running() == sorted([*names, "new"])
-    bench.run(31)
-    assert bench.runtime.running() == ["new"]
+    assert bench.running() == sorted([*names, "new"])
+    assert bench.running(after=31) == ["new"]
 
 
 def test_a_forced_deletion_removes_what_still_runs(bench: Bench) -> None:
@@ -129,7 +124,7 @@ def test_a_delete_of_another_uid_leaves_the_pod_alone(bench: Bench) -> None:
     """The same name may be another pod by now."""
     bench.start(pod())
     bench.tell("delete", pod(metadata={"uid": "an older one"}))
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
 
 
 def test_a_delete_without_a_uid_means_the_name(bench: Bench) -> None:
@@ -165,12 +160,11 @@ def test_a_pod_that_cannot_be_stopped_is_not_confirmed_gone(bench: Bench) -> Non
     for call in ("stop_container", "stop_pod_sandbox"):
         bench.runtime.fail(call, unavailable(), times=10_000)
     bench.tell("update", pod(metadata={"deletionTimestamp": "x", "deletionGracePeriodSeconds": 1}), wait=60)
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
     assert bench.meta.deletions == []
     assert bench.meta.phases("web")[-1] == "Running"
     bench.runtime.recover()
-    bench.run(600)
-    assert bench.runtime.running() == []
+    assert bench.running(after=600) == []
     assert bench.meta.deletions == ["default/pod/web"]
 
 
@@ -179,8 +173,7 @@ def test_the_containers_of_a_deleted_pod_are_reported_as_they_stop(bench: Bench)
     bench.start()
     two = [{"name": name, "image": "busybox:1.36", "command": ["sleep", "inf"]} for name in ("ends", "runs")]
     bench.tell("insert", pod(containers=two, restartPolicy="Never"))
-    bench.runtime.end("ends", 0)
-    bench.run(1)
+    bench.exit("ends", 0, wait=1)
     bench.tell("update", pod(containers=two, metadata={"deletionTimestamp": "x", "deletionGracePeriodSeconds": 1}))
     bench.run(5)
     told = [message for reason, message in bench.meta.told("web") if reason == "Killing"]
@@ -192,7 +185,7 @@ def test_a_pod_that_has_ended_for_the_cloud_ends_here(bench: Bench) -> None:
     bench.start(pod())
     failed = {"phase": "Failed", "reason": "Collected"}
     bench.tell("update", {**pod(metadata={"resourceVersion": "2000"}), "status": failed}, wait=60)
-    assert bench.runtime.running() == []
+    assert bench.running() == []
     assert bench.meta.phases("web") == ["Running"]
     assert [(p.status.phase, p.status.reason) for p in bench.snapshots.pods] == [("Failed", "Collected")]
 

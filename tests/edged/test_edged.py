@@ -23,7 +23,7 @@ def timed_out() -> DeadlineExceededError:
 def test_a_pod_comes_up_and_is_reported_running_immediately(bench: Bench) -> None:
     """Not at the next relist, and without a Pending before it."""
     bench.start(pod())
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
     assert bench.meta.phases("web") == ["Running"]
 
 
@@ -31,7 +31,7 @@ def test_the_stores_pods_start_without_any_cloud(bench: Bench) -> None:
     bench.meta.connected = False
     bench.meta.objects["default/pod/web"] = pod()
     bench.start()
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
     assert bench.bee.hive.readiness()["edged"].state is State.READY
 
 
@@ -42,8 +42,7 @@ def test_a_store_that_does_not_answer_whether_it_is_complete_is_asked_again(benc
     (question,) = [each for each in bench.bee.sent_to(ModuleName.METAMANAGER) if "/store" in each.route.resource]
     assert question.route.resource in bench.silent
     bench.silent.clear()
-    bench.run(90)
-    assert bench.runtime.running() == ["main"]
+    assert bench.running(after=90) == ["main"]
     assert bench.bee.hive.restarts()["edged"] == 0
 
 
@@ -68,7 +67,7 @@ def test_a_status_of_the_store_is_not_sent_over_a_newer_one_of_the_cloud(bench: 
 
 def test_a_pod_of_another_node_is_left_alone(bench: Bench) -> None:
     bench.start(pod(nodeName="other"))
-    assert bench.runtime.running() == []
+    assert bench.running() == []
 
 
 @pytest.mark.parametrize("broken", [{"spec": []}, {"metadata": {}}, {"metadata": {"uid": "../x", "name": "a"}}])
@@ -77,7 +76,7 @@ def test_a_pod_that_cannot_be_read_harms_nobody(bench: Bench, broken: dict[str, 
     message = bench.bee.message("default/pod/bad", "insert", broken, source="edgecontroller")
     bench.bee.send("edged", message)
     bench.tell("insert", pod())
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
     assert bench.bee.hive.restarts()["edged"] == 0
 
 
@@ -111,9 +110,8 @@ def test_the_echo_of_a_reported_status_costs_no_look_at_the_runtime(bench: Bench
 
 def test_a_container_that_ends_is_started_again_within_a_relist(bench: Bench) -> None:
     bench.start(pod())
-    bench.runtime.end("main", 1)
-    bench.run(1.2)
-    assert bench.runtime.running() == ["main"]
+    bench.exit("main", 1, wait=1.2)
+    assert bench.running() == ["main"]
     assert bench.meta.statuses("web")[-1]["containerStatuses"][0]["restartCount"] == 1
 
 
@@ -152,7 +150,7 @@ def test_init_containers_run_one_after_the_other_before_the_pods_own(bench: Benc
     bench.tell("insert", pod(initContainers=inits), wait=3)
     created = sorted(bench.runtime.containers.values(), key=lambda c: int(c.id.split("-")[1]))
     assert [c.metadata.name for c in created] == ["init-1", "init-2", "main"]
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
     assert bench.meta.phases("web")[-1] == "Running"
 
 
@@ -179,7 +177,7 @@ def test_a_container_that_is_replaced_does_not_leave_its_services_meanwhile(benc
     probe = {"readinessProbe": {"exec": {"command": ["true"]}, "periodSeconds": 1}} if is_probed else {}
     main = {"name": "main", "image": "busybox:1.36", "command": ["sleep", "inf"], **probe}
     bench.tell("insert", pod(containers=[main]), wait=20)
-    first, known = bench.runtime.running(), len(bench.meta.statuses("web"))
+    first, known = bench.running(), len(bench.meta.statuses("web"))
     for seconds in range(5):
         bench.tell("update", pod(containers=[{**main, "command": ["sleep", str(seconds)]}]), wait=20)
     told = bench.meta.statuses("web")[known:]
@@ -193,7 +191,7 @@ def test_a_container_that_is_replaced_does_not_leave_its_services_meanwhile(benc
     states = [each["state"] for status in told for each in status.get("containerStatuses", ())]
     assert states
     assert all("running" in state for state in states)
-    assert bench.runtime.running() == first == ["main"]
+    assert bench.running() == first == ["main"]
 
 
 def test_until_the_runtime_has_a_name_only_a_pod_without_containers_has_a_status(bench: Bench) -> None:
@@ -218,7 +216,7 @@ def test_a_pod_that_the_cloud_has_ended_is_not_reported_otherwise(bench: Bench, 
     ended = {**pod(metadata={"resourceVersion": "2000"}), "status": {"phase": "Failed", "reason": "NodeLost"}}
     bench.tell("update", ended, wait=30)
     assert set(bench.meta.phases("web")[before:]) <= {"Failed"}
-    assert bench.runtime.running() == []
+    assert bench.running() == []
 
 
 def test_a_changed_label_restarts_nothing(bench: Bench) -> None:
@@ -283,7 +281,7 @@ def test_a_failing_runtime_is_tried_again_and_the_pod_comes_up(bench: Bench) -> 
     bench.start()
     bench.runtime.fail("run_pod_sandbox", unavailable(), times=3)
     bench.tell("insert", pod(), wait=20)
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
 
 
 @pytest.mark.parametrize("operation", ["run_pod_sandbox", "create_container", "start_container"])
@@ -293,7 +291,7 @@ def test_a_call_that_took_effect_although_its_answer_was_lost_starts_nothing_twi
     bench.start()
     bench.runtime.fail(operation, timed_out(), took_effect=True)
     bench.tell("insert", pod(), wait=20)
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
     ready = [s for s in bench.runtime.sandboxes.values() if s.state == cri.SANDBOX_READY]
     assert len(ready) == 1
 
@@ -305,7 +303,7 @@ def test_a_container_of_an_earlier_edgecore_that_cannot_start_is_replaced(bench:
     bench.runtime.fail("create_container", timed_out(), took_effect=True)
     bench.runtime.fail("start_container", lost)
     bench.tell("insert", pod(), wait=20)
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
     assert bench.runtime.calls["remove_container"] == 1
     assert bench.meta.statuses("web")[-1]["containerStatuses"][0]["restartCount"] == 0
 
@@ -313,7 +311,7 @@ def test_a_container_of_an_earlier_edgecore_that_cannot_start_is_replaced(bench:
 def test_an_image_that_is_missing_is_pulled(bench: Bench) -> None:
     bench.start(pod(containers=[{"name": "main", "image": "nginx:1", "command": ["x"]}]))
     assert bench.runtime.calls["pull_image"] == 1
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
 
 
 def test_a_pull_that_fails_is_reported_and_tried_again_after_its_back_off(bench: Bench) -> None:
@@ -326,8 +324,7 @@ def test_a_pull_that_fails_is_reported_and_tried_again_after_its_back_off(bench:
     waiting = bench.meta.statuses("web")[-1]["containerStatuses"][0]["state"]["waiting"]
     assert waiting["reason"] == "ImagePullBackOff"
     assert bench.runtime.calls["pull_image"] == 1
-    bench.run(60)
-    assert bench.runtime.running() == ["main"]
+    assert bench.running(after=60) == ["main"]
 
 
 def config_map(text: str, version: str = "1") -> dict[str, object]:
@@ -383,12 +380,11 @@ def test_a_missing_limit_in_a_file_is_what_the_node_has_for_pods(bench: Bench) -
 
 def test_a_pod_waits_for_a_configmap_that_is_missing_and_starts_when_it_comes(bench: Bench) -> None:
     bench.start(pod(**MOUNTING), wait=5)
-    assert bench.runtime.running() == []
+    assert bench.running() == []
     assert bench.meta.phases("web")[-1:] in ([], ["Pending"])
     bench.meta.objects["default/configmap/settings"] = config_map("late")
     bench.tell("insert", config_map("late"), kind="configmap")
-    bench.run(0.5)
-    assert bench.runtime.running() == ["main"]
+    assert bench.running(after=0.5) == ["main"]
 
 
 def test_an_environment_with_a_missing_reference_is_a_config_error(bench: Bench) -> None:
@@ -403,9 +399,8 @@ def test_an_environment_with_a_missing_reference_is_a_config_error(bench: Bench)
 def test_while_the_cloud_is_away_pods_are_restarted_and_the_status_arrives_when_it_is_back(bench: Bench) -> None:
     bench.start(pod())
     bench.connection("cloud_disconnected")
-    bench.runtime.end("main", 9)
-    bench.run(60)
-    assert bench.runtime.running() == ["main"]
+    bench.exit("main", 9, wait=60)
+    assert bench.running() == ["main"]
     before = len(bench.meta.statuses("web"))
     bench.connection("cloud_connected", wait=1)
     assert len(bench.meta.statuses("web")) == before + 1
@@ -471,8 +466,7 @@ def test_pods_are_worked_on_beside_each_other_but_one_pod_never_twice(bench: Ben
         bench.tell("insert", pod(f"p{number}", containers=[{"name": f"c{number}", "image": image}]))
         bench.tell("update", pod(f"p{number}", containers=[{"name": f"c{number}", "image": image}]))
     assert bench.runtime.calls["run_pod_sandbox"] == 4
-    bench.run(41)
-    assert bench.runtime.running() == ["c0", "c1", "c2", "c3"]
+    assert bench.running(after=41) == ["c0", "c1", "c2", "c3"]
     assert bench.runtime.calls["pull_image"] == 4
     assert bench.runtime.calls["run_pod_sandbox"] == 4
 
@@ -485,8 +479,7 @@ def test_the_last_words_of_a_container_are_part_of_its_end(bench: Bench) -> None
     config = next(iter(bench.runtime.configs.values()))
     mount = next(m for m in config.mounts if m.container_path == path)
     Path(mount.host_path).write_text("out of coffee")
-    bench.runtime.end("main", 1)
-    bench.run(1.5)
+    bench.exit("main", 1, wait=1.5)
     status = bench.meta.statuses("web")[-1]["containerStatuses"][0]
     assert status["lastState"]["terminated"]["message"] == "out of coffee"
 

@@ -50,8 +50,7 @@ def test_an_evicted_pod_leaves_no_volume(bench: Bench) -> None:
 def test_nor_does_a_pod_that_has_ended_by_itself(bench: Bench, code: str) -> None:
     bench.start(filling(restartPolicy="Never"))
     volume = fill(bench)
-    bench.runtime.end("main", int(code))
-    bench.run(3)
+    bench.exit("main", int(code), wait=3)
     assert not volume.exists()
     assert bench.meta.phases("web")[-1] == ("Succeeded" if code == "0" else "Failed")
 
@@ -59,9 +58,8 @@ def test_nor_does_a_pod_that_has_ended_by_itself(bench: Bench, code: str) -> Non
 def test_a_restarted_container_keeps_its_volumes(bench: Bench) -> None:
     bench.start(filling(restartPolicy="OnFailure"))
     volume = fill(bench)
-    bench.runtime.end("main", 1)
-    bench.run(30)
-    assert bench.runtime.running() == ["main"]
+    bench.exit("main", 1, wait=30)
+    assert bench.running() == ["main"]
     assert (volume / "large").exists()
 
 

@@ -54,8 +54,7 @@ def test_after_a_reboot_a_pod_is_not_ready_before_it_is_made_anew(bench: Bench) 
     for sandbox in bench.runtime.list_pod_sandboxes():
         bench.runtime.remove_pod_sandbox(SandboxId(sandbox.id))
     bench.runtime.latency = 3.0
-    bench.run(9)
-    assert bench.runtime.running() == []
+    assert bench.running(after=9) == []
     [web] = [each for each in bench.snapshots.pods if each.metadata.name == "web"]
     assert {one.type: one.status for one in web.status.conditions or ()}["Ready"] == "False"
 
@@ -65,8 +64,7 @@ def test_a_status_that_the_store_lacks_is_not_overwritten_by_a_new_pods(bench: B
     the cloud has sent it again or the runtime has been asked.
     """
     bench.start(pod())
-    bench.runtime.end("main", 1)
-    bench.run(30)
+    bench.exit("main", 1, wait=30)
     status = to_value(bench.snapshots.pods[0].status)
     assert status["containerStatuses"][0]["restartCount"] == 1
     bench.meta.objects["default/pod/web"] = pod()
@@ -89,8 +87,7 @@ def test_a_pod_that_comes_while_its_remains_are_removed_runs_afterwards(bench: B
         bench.run(0.1)
     bench.tell("insert", pod())
     bench.runtime.latency = 0.0
-    bench.run(30)
-    assert bench.runtime.running() == ["main"]
+    assert bench.running(after=30) == ["main"]
     assert bench.meta.phases("web")[-1] == "Running"
 
 
@@ -100,8 +97,7 @@ def test_a_pod_that_comes_again_with_its_uid_while_it_is_removed_lives(bench: Be
     bench.tell("delete", pod())
     bench.tell("insert", pod(metadata={"resourceVersion": "9"}))
     bench.runtime.obeys = 0.0
-    bench.run(30)
-    assert bench.runtime.running() == ["main"]
+    assert bench.running(after=30) == ["main"]
     assert bench.meta.phases("web")[-1] == "Running"
 
 
@@ -113,8 +109,7 @@ def test_a_pod_that_comes_again_after_two_deletions_lives_too(bench: Bench) -> N
         bench.tell("delete", pod())
     bench.tell("insert", pod(metadata={"resourceVersion": "9"}))
     bench.runtime.obeys = 0.0
-    bench.run(30)
-    assert bench.runtime.running() == ["main"]
+    assert bench.running(after=30) == ["main"]
 
 
 def test_a_pod_that_comes_again_and_is_deleted_again_is_gone(bench: Bench) -> None:
@@ -140,7 +135,7 @@ def test_a_pod_made_again_under_its_name_runs_while_the_old_one_still_ends(bench
     bench.runtime.obeys = 5.0
     bench.tell("delete", pod())
     bench.tell("insert", pod(metadata={"uid": "uid-new"}))
-    assert bench.runtime.running() == ["main", "main"]
+    assert bench.running() == ["main", "main"]
     bench.run(10)
     assert [c.labels["io.kubernetes.pod.uid"] for c in bench.runtime.containers.values()] == ["uid-new"]
 
@@ -152,7 +147,7 @@ def test_the_stores_list_does_not_revive_a_pod_that_a_message_deleted_before(ben
     bench.bee.hive.send("edged", delete)
     bench.run(5)
     assert bench.snapshots.pods == ()
-    assert bench.runtime.running() == []
+    assert bench.running() == []
 
 
 def test_files_of_a_pod_that_nobody_knows_any_more_are_removed(bench: Bench) -> None:
@@ -180,13 +175,13 @@ def test_a_forced_deletion_shortens_the_grace_period_of_running_containers(bench
     bench.start(pod())
     bench.runtime.obeys = float("inf")
     bench.tell("delete", pod(metadata={"deletionGracePeriodSeconds": 0}), wait=2.5)
-    assert bench.runtime.running() == []
+    assert bench.running() == []
 
 
 def test_a_pod_that_moves_to_another_node_is_removed_here(bench: Bench) -> None:
     bench.start(pod())
     bench.tell("update", pod(nodeName="other"), wait=31)
-    assert bench.runtime.running() == []
+    assert bench.running() == []
     assert bench.snapshots.pods == ()
 
 
@@ -197,22 +192,22 @@ def test_what_waits_for_the_cloud_is_tried_again_when_it_comes(bench: Bench) -> 
     variable = {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "a"}}}
     container = {"name": "main", "image": "busybox:1.36", "command": ["x"], "env": [variable]}
     bench.tell("insert", pod(containers=[container]), wait=100)
-    assert bench.runtime.running() == []
+    assert bench.running() == []
     bench.meta.refuse.clear()
     bench.meta.objects["default/configmap/settings"] = {"metadata": {"name": "settings"}, "data": {"a": "b"}}
     bench.connection("cloud_connected")
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
 
 
 def test_a_configmap_of_the_environment_starts_the_pod_when_it_comes(bench: Bench) -> None:
     bench.start()
     container = {"name": "main", "image": "busybox:1.36", "envFrom": [{"configMapRef": {"name": "settings"}}]}
     bench.tell("insert", pod(containers=[container]))
-    assert bench.runtime.running() == []
+    assert bench.running() == []
     value = {"metadata": {"name": "settings", "namespace": "default"}, "data": {"a": "b"}}
     bench.meta.objects["default/configmap/settings"] = value
     bench.tell("insert", value, kind="configmap")
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
 
 
 def test_a_clock_that_is_set_back_holds_nobody_up(bench: Bench) -> None:
@@ -233,9 +228,8 @@ def test_a_bug_that_one_pod_brings_to_light_ends_neither_edged_nor_the_other_pod
         bench.tell("insert", pod())
     bench.tell("insert", pod("other"))
     assert bench.bee.hive.restarts()["edged"] == 0
-    assert bench.runtime.running() == ["main"]
-    bench.run(3)
-    assert bench.runtime.running() == ["main", "main"]
+    assert bench.running() == ["main"]
+    assert bench.running(after=3) == ["main", "main"]
 
 
 def test_a_turn_without_work_looks_at_the_pod_once(bench: Bench) -> None:
@@ -279,11 +273,9 @@ def test_one_container_that_cannot_be_looked_at_does_not_blind_the_pleg_for_othe
 
     with patch.object(type(bench.runtime), "container_status", status):
         bench.runtime.end("sick", 1)
-        bench.runtime.end("main", 1)
-        bench.run(1.2)
-        assert bench.runtime.running() == ["main"]
-    bench.run(5)
-    assert bench.runtime.running() == ["main", "sick"]
+        bench.exit("main", 1, wait=1.2)
+        assert bench.running() == ["main"]
+    assert bench.running(after=5) == ["main", "sick"]
 
 
 @pytest.mark.parametrize("content", [None, 5, {}, "x", OK])
@@ -297,8 +289,7 @@ def test_superfluous_dead_containers_are_removed(bench: Bench) -> None:
     """One is kept, for its log and its last state."""
     bench.start(pod())
     for _ in range(3):
-        bench.runtime.end("main", 1)
-        bench.run(400)
+        bench.exit("main", 1, wait=400)
     states = [c.state for c in bench.runtime.containers.values()]
     assert sorted(states) == [cri.CONTAINER_RUNNING, cri.CONTAINER_EXITED]
 
@@ -306,8 +297,7 @@ def test_superfluous_dead_containers_are_removed(bench: Bench) -> None:
 def test_an_image_stays_where_it_is(bench: Bench) -> None:
     """What is present is not pulled again when the container restarts."""
     bench.start(pod(containers=[{"name": "main", "image": IMAGE, "command": ["x"]}]))
-    bench.runtime.end("main", 1)
-    bench.run(5)
+    bench.exit("main", 1, wait=5)
     assert bench.runtime.calls["pull_image"] == 0
 
 
@@ -332,4 +322,4 @@ def test_many_init_containers_that_end_immediately_do_not_wait_for_a_relist(benc
     bench.start()
     inits = [{"name": f"i{n}", "image": "busybox:1.36", "command": ["exit", "0"]} for n in range(10)]
     bench.tell("insert", pod(initContainers=inits))
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]

@@ -35,8 +35,7 @@ def test_a_pod_waits_until_it_is_released(bench: Bench) -> None:
     assert release(bench, "default", "other") == Released([], is_known=False)
     assert release(bench, "default", "web") == Released(["default/web"])
     assert release(bench, "default", "web") == Released([])
-    bench.run(10)
-    assert bench.runtime.running() == ["main"]
+    assert bench.running(after=10) == ["main"]
     assert conditions(bench, "web")["HeldUpgrade"] == "False"
     assert bench.meta.phases("web")[-1] == "Running"
 
@@ -46,10 +45,9 @@ def test_all_pods_are_released_together(bench: Bench) -> None:
     for name in ("a", "b"):
         bench.tell("insert", pod(name, metadata=HELD))
     bench.tell("insert", pod("c"), wait=60)
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
     assert sorted(release(bench).pods) == ["default/a", "default/b"]
-    bench.run(60)
-    assert bench.runtime.running() == ["main"] * 3
+    assert bench.running(after=60) == ["main"] * 3
 
 
 @pytest.mark.parametrize("way", ["the annotation goes", "it is deleted"])
@@ -57,7 +55,7 @@ def test_a_pod_that_waits_follows_the_cloud(bench: Bench, way: str) -> None:
     bench.start(pod("web", metadata=HELD))
     if way == "the annotation goes":
         bench.tell("update", pod("web", metadata={"resourceVersion": "2"}), wait=60)
-        assert bench.runtime.running() == ["main"]
+        assert bench.running() == ["main"]
         return
     going = {**HELD, "deletionTimestamp": "2027-01-15T08:00:30Z", "deletionGracePeriodSeconds": 30}
     bench.tell("update", pod("web", metadata={**going, "resourceVersion": "2"}), wait=60)
@@ -75,11 +73,10 @@ def test_a_pod_that_has_begun_is_never_held_again(bench: Bench) -> None:
     bench.meta.objects["default/pod/web"] = pod("web", metadata=HELD)
     sandboxes = set(bench.runtime.sandboxes)
     bench.snapshots.fails = True
-    bench.runtime.end("main", 1)
-    bench.run(120)
+    bench.exit("main", 1, wait=120)
     assert len(OpenEdged.started) > 1
     assert set(bench.runtime.sandboxes) == sandboxes
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
     assert release(bench) == Released([])
 
 

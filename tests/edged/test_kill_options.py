@@ -19,7 +19,7 @@ def test_the_pod_ends_with_its_reason_once_nothing_of_it_runs(bench: Bench) -> N
     assert (status["phase"], status["reason"], status["message"]) == ("Failed", EVICTED.reason, EVICTED.message)
     conditions = [each for patch in bench.meta.statuses("web") for each in patch.get("conditions", [])]
     assert [c["status"] for c in conditions if c["type"] == "DisruptionTarget"] == ["True"]
-    assert bench.runtime.running() == []
+    assert bench.running() == []
 
 
 def test_its_containers_get_the_verdicts_grace_period_and_no_other(bench: Bench) -> None:
@@ -35,7 +35,7 @@ def test_it_is_never_started_again_whatever_happens(bench: Bench) -> None:
     bench.start(pod())
     bench.end("uid-web", EVICTED)
     bench.tell("update", pod(metadata={"labels": {"a": "b"}, "resourceVersion": "7"}), wait=600)
-    assert bench.runtime.running() == []
+    assert bench.running() == []
     assert bench.runtime.calls["start_container"] == 1
 
 
@@ -93,8 +93,7 @@ def test_a_pods_other_end_is_not_its_reason_either(bench: Bench) -> None:
     bench.runtime.obeys = float("inf")
     bench.end("uid-web", KillOptions("Evicted", "disk", grace_period=9))
     bench.runtime.latency = 2.0
-    bench.runtime.end("main", 3)
-    bench.run(30)
+    bench.exit("main", 3, wait=30)
     status = bench.snapshots.pods[0].status
     assert (status.phase, status.reason) == ("Failed", "Evicted")
 

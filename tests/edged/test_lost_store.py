@@ -27,12 +27,13 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     bench.stop()
 
 
-def restart(bench: Bench, *, connected: bool) -> None:
-    """edged's process begins again; nothing is in the store."""
+def restart(bench: Bench, *, connected: bool, wait: float = 0.0) -> None:
+    """edged's process begins again, and `wait` seconds pass; nothing is in the store."""
     bench.meta.objects.clear()
     bench.connection(CLOUD_CONNECTED if connected else CLOUD_DISCONNECTED)
     bench.fail(wait=5)
     assert bench.bee.hive.restarts()["edged"] >= 1
+    bench.run(wait)
 
 
 def one_container(bench: Bench) -> str:
@@ -44,8 +45,7 @@ def test_without_a_cloud_what_runs_is_left_alone(bench: Bench) -> None:
     """However long it takes: nobody has said that the pod is not wanted."""
     before = one_container(bench)
     restart(bench, connected=False)
-    bench.run(3600)
-    assert bench.runtime.running() == ["main"]
+    assert bench.running(after=3600) == ["main"]
     assert one_container(bench) == before
     assert not bench.meta.complete
 
@@ -69,27 +69,23 @@ def test_a_running_pod_that_the_cloud_wants_is_taken_over(bench: Bench) -> None:
 def test_it_is_asked_for_when_the_cloud_comes(bench: Bench) -> None:
     before = one_container(bench)
     bench.meta.cloud[WEB] = pod()
-    restart(bench, connected=False)
-    bench.run(500)
+    restart(bench, connected=False, wait=500)
     assert bench.meta.questions == []
     bench.connection(CLOUD_CONNECTED, wait=2)
     assert (bench.meta.questions, one_container(bench)) == (["uid-web"], before)
-    bench.runtime.end("main", 1)
-    bench.run(2)
-    assert bench.runtime.running() == ["main"]
+    bench.exit("main", 1, wait=2)
+    assert bench.running() == ["main"]
 
 
 def test_without_an_answer_the_cloud_is_asked_less_and_less(bench: Bench) -> None:
     """After 10 s, then after twice as long each time."""
-    restart(bench, connected=False)
-    bench.run(290)
+    restart(bench, connected=False, wait=290)
     assert len(bench.asked("query", WEB)) == 5
 
 
 def test_a_question_without_an_answer_is_not_repeated_at_each_relist(bench: Bench) -> None:
     bench.silent.add(WEB)
-    restart(bench, connected=True)
-    bench.run(30)
+    restart(bench, connected=True, wait=30)
     assert len(bench.asked("query", WEB)) == 1
 
 
@@ -101,8 +97,7 @@ def test_a_running_pod_that_the_cloud_does_not_want_is_removed(
     bench.meta.conflict = conflict
     if there:
         bench.meta.cloud[WEB] = pod(metadata={"uid": there})
-    restart(bench, connected=True)
-    bench.run(35)
+    restart(bench, connected=True, wait=35)
     assert (bench.runtime.sandboxes, bench.meta.complete) == ({}, True)
 
 
@@ -110,8 +105,7 @@ def test_a_running_pod_that_the_cloud_does_not_want_is_removed(
 def test_a_pod_is_not_taken_over_as_another_or_from_another_node(bench: Bench, other: dict[str, Any]) -> None:
     """A cloud that does not look at the uid, or has moved the pod."""
     bench.meta.refuse[WEB] = {"Object": other, "Err": None}
-    restart(bench, connected=True)
-    bench.run(35)
+    restart(bench, connected=True, wait=35)
     assert (bench.runtime.sandboxes, bench.snapshots.pods) == ({}, ())
 
 
@@ -143,8 +137,7 @@ def test_files_alone_have_time_until_their_pod_comes(bench: Bench) -> None:
     bench.runtime.containers.clear()
     directory = bench.settings.root / "pods" / "uid-web"
     assert directory.is_dir()
-    restart(bench, connected=True)
-    bench.run(FILES_WAIT - 100)
+    restart(bench, connected=True, wait=FILES_WAIT - 100)
     assert directory.is_dir()
     bench.run(200)
     assert not directory.exists()
@@ -153,8 +146,7 @@ def test_files_alone_have_time_until_their_pod_comes(bench: Bench) -> None:
 def test_a_store_that_is_complete_is_believed(bench: Bench) -> None:
     """The pod was deleted, and the agent killed before it could act on that: nobody need be asked."""
     bench.meta.complete = True
-    restart(bench, connected=False)
-    bench.run(35)
+    restart(bench, connected=False, wait=35)
     assert bench.runtime.sandboxes == {}
 
 

@@ -33,8 +33,7 @@ def test_the_log_ends_a_failed_containers_message_if_it_has_none(bench: Bench) -
     log = Path(running.log_path)
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_text("2026-11-20T01:54:50Z stdout F preparing\n2026-11-20T01:54:51Z stderr F it broke\n")
-    bench.runtime.end("main", 1)
-    bench.run(1.5)
+    bench.exit("main", 1, wait=1.5)
     assert status_of(bench)["state"]["terminated"]["message"] == "preparing\nit broke\n"
 
 
@@ -43,18 +42,16 @@ def test_a_rule_of_a_container_starts_it_again_in_a_pod_that_never_does(bench: B
     rule = {"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}
     main = container(restartPolicy="Never", restartPolicyRules=[rule])
     bench.start(pod(containers=[main], restartPolicy="Never"))
-    bench.runtime.end("main", 42)
-    bench.run(2)
-    assert bench.runtime.running() == ["main"]
+    bench.exit("main", 42, wait=2)
+    assert bench.running() == ["main"]
     assert (status_of(bench)["restartCount"], bench.meta.phases("web")[-1]) == (1, "Running")
-    bench.runtime.end("main", 7)
-    bench.run(2)
-    assert (bench.runtime.running(), bench.meta.phases("web")[-1]) == ([], "Failed")
+    bench.exit("main", 7, wait=2)
+    assert (bench.running(), bench.meta.phases("web")[-1]) == ([], "Failed")
 
 
 def test_a_container_that_never_restarts_leaves_the_others_running(bench: Bench) -> None:
     bench.start(pod(containers=[container(), container("once", "exit", "3", restartPolicy="Never")]), wait=60)
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
     assert status_of(bench, "once")["state"]["terminated"]["exitCode"] == 3
     assert bench.meta.phases("web")[-1] == "Running"
 
@@ -66,7 +63,7 @@ def test_a_pod_that_failed_only_by_back_off_is_tried_again_by_itself(bench: Benc
     def ends_and_comes_back() -> float:
         bench.runtime.end("main", 1)
         begin = bench.bee.clock.monotonic()
-        while bench.runtime.running() != ["main"]:
+        while bench.running() != ["main"]:
             bench.run(0.5)
         return bench.bee.clock.monotonic() - begin
 
@@ -83,11 +80,10 @@ def test_an_ephemeral_container_joins_a_pod_that_runs(bench: Bench) -> None:
     debug = {**container("debug"), "targetContainerName": "main"}
     debugged = pod(ephemeralContainers=[debug], metadata={"resourceVersion": "2"})
     bench.tell("update", debugged)
-    assert bench.runtime.running() == ["debug", "main"]
+    assert bench.running() == ["debug", "main"]
     assert "running" in status_of(bench, "debug", "ephemeralContainerStatuses")["state"]
-    bench.runtime.end("debug", 1)
-    bench.run(100)
-    assert bench.runtime.running() == ["main"]
+    bench.exit("debug", 1, wait=100)
+    assert bench.running() == ["main"]
     assert status_of(bench, "debug", "ephemeralContainerStatuses")["state"]["terminated"]["exitCode"] == 1
     assert status_of(bench)["restartCount"] == 0
     bench.tell("delete", debugged)
@@ -101,7 +97,7 @@ def test_an_ephemeral_container_without_its_target_waits_with_the_reason(bench: 
     waiting = status_of(bench, "debug", "ephemeralContainerStatuses")["state"]["waiting"]
     assert waiting["reason"] == "CreateContainerConfigError"
     assert "other" in waiting["message"]
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
 
 
 def condition_of(bench: Bench, kind: str) -> dict[str, Any]:
@@ -209,7 +205,7 @@ def test_a_missing_reference_of_a_container_is_named_and_it_starts_when_it_is_th
     made = {"kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "default"}, "data": {"x": "1"}}
     bench.meta.objects["default/configmap/settings"] = made
     bench.tell("insert", made, kind="configmap")
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
 
 
 def test_a_container_that_is_exchanged_has_not_ended_by_itself(bench: Bench) -> None:
@@ -217,12 +213,10 @@ def test_a_container_that_is_exchanged_has_not_ended_by_itself(bench: Bench) -> 
     bench.start(pod(containers=[container()], restartPolicy="Never"))
     bench.runtime.fail("pull_image", CriError("PullImage", "", grpc.StatusCode.UNAVAILABLE, "no registry"))
     bench.tell("update", pod(containers=[{**container(), "image": "busybox:2"}], restartPolicy="Never"), wait=3)
-    assert bench.runtime.running() == []
+    assert bench.running() == []
     assert bench.meta.phases("web")[-1] == "Running"
-    bench.run(60)
-    assert bench.runtime.running() == ["main"]
-    bench.runtime.end("main", 0)
-    bench.run(2)
+    assert bench.running(after=60) == ["main"]
+    bench.exit("main", 0, wait=2)
     assert bench.meta.phases("web")[-1] == "Succeeded"
 
 
@@ -236,7 +230,7 @@ def test_a_missing_reference_of_a_container_is_asked_for_ever_more_seldom_and_it
     made = {"kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "default"}, "data": {"x": "1"}}
     bench.meta.objects["default/configmap/settings"] = made
     bench.tell("insert", made, kind="configmap")
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
     assert bench.runtime.calls["pull_image"] == 2, "the image may be another one by now"
 
 
@@ -260,6 +254,6 @@ def test_a_pod_has_a_directory_for_its_logs_before_anything_of_it_runs(bench: Be
 
     with patch.object(type(bench.runtime), "run_pod_sandbox", staticmethod(noting)):
         bench.tell("insert", pod())
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
     [found] = there
     assert found == [f"default_web_{pod()['metadata']['uid']}"]

@@ -35,8 +35,7 @@ def just_relisted(bench: Bench) -> None:
 def test_a_container_that_ends_is_started_again_without_a_relist(bench: Bench) -> None:
     bench.start(pod())
     just_relisted(bench)
-    bench.runtime.end("main", 1)
-    bench.run(0.0)
+    bench.exit("main", 1, wait=0.0)
     [new] = [c for c in bench.runtime.containers.values() if c.state == cri.CONTAINER_RUNNING]
     assert new.metadata.attempt == 1
 
@@ -44,16 +43,14 @@ def test_a_container_that_ends_is_started_again_without_a_relist(bench: Bench) -
 def test_the_end_of_a_pod_is_reported_without_a_relist(bench: Bench) -> None:
     bench.start(pod(restartPolicy="Never"))
     just_relisted(bench)
-    bench.runtime.end("main", 3)
-    bench.run(0.0)
+    bench.exit("main", 3, wait=0.0)
     assert bench.meta.phases("web")[-1] == "Failed"
 
 
 def test_without_events_it_is_a_relist_that_finds_it(bench: Bench) -> None:
     bench.runtime.serves_events = False
     bench.start(pod(restartPolicy="Never"), wait=2)
-    bench.runtime.end("main", 3)
-    bench.run(0.0)
+    bench.exit("main", 3, wait=0.0)
     assert bench.meta.phases("web")[-1] == "Running"
     bench.run(1.0)
     assert bench.meta.phases("web")[-1] == "Failed"
@@ -74,7 +71,7 @@ def test_a_pod_whose_container_is_exchanged_has_not_ended(bench: Bench) -> None:
     other = {"name": "main", "image": "busybox:1.36", "command": ["sleep", "9"]}
     bench.tell("update", pod(restartPolicy="Never", containers=[other], metadata={"resourceVersion": "2"}), wait=30)
     assert "Succeeded" not in bench.meta.phases("web")
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
 
 
 def test_when_nothing_happens_the_runtime_is_left_alone(bench: Bench) -> None:
@@ -131,8 +128,7 @@ def test_a_thousand_updates_end_in_the_newest_state_with_the_work_on_each_pod_se
             bench.post(operation, revised(name, newest[name]))
             bench.run(draw.choice([0.0, 0.0, 0.01, 0.05]))
             if draw.random() < 0.05:
-                bench.runtime.end(f"main-{draw.choice(names)}", draw.choice([0, 1]))
-        bench.run(700)
+                bench.exit(f"main-{draw.choice(names)}", draw.choice([0, 1]), wait=700)
     bench.stop()
     assert set(serial.most.values()) == {1}
     running = [c for c in bench.runtime.containers.values() if c.state == cri.CONTAINER_RUNNING]
@@ -171,8 +167,7 @@ def test_watchers_of_the_bus_get_the_findings_of_a_relist(bench: Bench) -> None:
     bench.bee.hive.watchers.append(told.append)
     bench.start(pod(restartPolicy="Never"))
     just_relisted(bench)
-    bench.runtime.end("main", 3)
-    bench.run(0.0)
+    bench.exit("main", 3, wait=0.0)
     changes = [each for each in told if isinstance(each, PodChanged)]
     assert changes[-1].time == bench.bee.clock.monotonic()
     assert [container.exit_code for container in changes[-1].facts.containers] == [3]

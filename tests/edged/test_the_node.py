@@ -118,7 +118,7 @@ def test_a_cloud_without_the_node_keeps_no_pod_waiting_for_ever(bench: Bench) ->
     bench.run(60)
     assert bench.meta.phases("waits") == ["Failed"]
     assert bench.meta.phases("goes") == []
-    assert bench.runtime.running() == []
+    assert bench.running() == []
 
 
 def test_a_pod_that_waits_for_the_node_does_not_begin_after_another_of_its_name(bench: Bench) -> None:

@@ -9,8 +9,7 @@ from tests.edged.conftest import Bench, OpenEdged, pod
 def run_twice(bench: Bench) -> None:
     """Let the pod's container run as number 0, and then as number 1."""
     bench.start(pod())
-    bench.runtime.end("main", 1)
-    bench.run(30)
+    bench.exit("main", 1, wait=30)
     assert attempts(bench) == {0: "dead", 1: "runs"}
 
 
@@ -30,7 +29,7 @@ def restart(bench: Bench) -> None:
 
 def attempts(bench: Bench) -> dict[int, str]:
     """The containers by their numbers."""
-    running: list[Any] = bench.runtime.running()
+    running: list[Any] = bench.running()
     newest = max((c.metadata.attempt for c in bench.runtime.containers.values()), default=-1)
     return {
         c.metadata.attempt: "runs" if running and c.metadata.attempt == newest else "dead"
@@ -79,8 +78,7 @@ def test_it_does_not_end_before_the_store_is_listed(bench: Bench) -> None:
     bench.start()
     delete(bench, is_stored=False)
     bench.silent.clear()
-    bench.run(90)
-    assert bench.runtime.running() == ["main"]
+    assert bench.running(after=90) == ["main"]
     delete(bench, is_stored=True)
     assert not bench.runtime.containers
     assert bench.bee.hive.restarts()["edged"] == 0
@@ -97,5 +95,5 @@ def test_a_successor_that_ends_immediately_and_is_not_stored_has_not_taken_its_p
     assert attempts(bench) == {1: "dead"}
     assert bench.meta.deletions == ["default/pod/web"]
     bench.tell("insert", pod(metadata={"uid": "uid-third", "resourceVersion": "7"}))
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
     assert {c.labels[labels.POD_UID] for c in bench.runtime.containers.values()} == {"uid-third"}

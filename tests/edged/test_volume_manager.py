@@ -85,9 +85,8 @@ def test_a_pod_waits_for_its_volume_and_starts_when_it_is_there(bench: Bench, dr
     driver.fail("NodeStageVolume", grpc.StatusCode.INTERNAL, "the disk spins up")
     bench.tell("insert", {"metadata": {"name": NAME, "namespace": "null"}}, "csidriver")
     assert "NodeStageVolume failed: disk-1 (the disk spins up; INTERNAL)" in message_of(bench)
-    assert bench.runtime.running() == []
-    bench.run(30)
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == []
+    assert bench.running(after=30) == ["main"]
     assert list(driver.published.values()) == ["disk-1"]
 
 
@@ -100,7 +99,7 @@ def test_the_cloud_gets_drivers_and_volumes_in_use(bench: Bench, driver: CsiDriv
     assert json.loads(marks["annotations"][NODE_ID_ANNOTATION]) == {NAME: f"{NAME}-node-7"}
     assert marks["labels"] == {f"topology.{NAME}/node": "here"}
     bench.tell("insert", claiming(), wait=20)
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
     bench.tell("delete", claiming(), wait=60)
     assert (driver.staged, driver.published) == ({}, {})
     said = [patch.get("status", {}) for patch in patches(bench)]
@@ -112,7 +111,7 @@ def test_a_removal_waits_for_the_driver(bench: Bench, driver: CsiDriver) -> None
     no_attachment(bench)
     claim(bench)
     bench.start(claiming(), wait=5)
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
     directory = bench.settings.root / "pods" / "uid-web"
     driver.stop()
     bench.run(3)
@@ -190,4 +189,4 @@ def test_a_pod_that_fills_its_volume_goes(bench: Bench) -> None:
     }
     assert statuses["web"].reason == "Evicted"
     assert statuses["web"].message == 'Usage of EmptyDir volume "v" exceeds the limit "64Ki". '
-    assert bench.runtime.running() == ["main", "main"]
+    assert bench.running() == ["main", "main"]

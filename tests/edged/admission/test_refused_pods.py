@@ -39,12 +39,12 @@ def test_the_resources_of_the_node_are_computed_once_for_a_pod(bench: Bench) -> 
         status = {"phase": "Running", "startTime": "2026-11-20T01:54:50Z"}
         bench.tell("insert", {**pod("known"), "status": status})
         assert computed.call_count == 1
-    assert bench.runtime.running() == ["main", "main"]
+    assert bench.running() == ["main", "main"]
 
 
 def test_it_makes_room_for_others_and_never_comes_back(bench: Bench) -> None:
     bench.start(_asking("big", "10000"), pod("small"), wait=300)
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
     assert bench.meta.phases("big")[-1] == "Failed"
 
 
@@ -54,7 +54,7 @@ def test_a_pod_that_was_here_before_is_not_turned_out(bench: Bench) -> None:
     stored["status"] = {"phase": "Running", "startTime": "2026-11-20T01:54:50Z"}
     bench.meta.objects["default/pod/big"] = stored
     bench.start()
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
 
 
 @pytest.mark.parametrize("command", ["sleep", "exit"])

@@ -209,8 +209,7 @@ def test_a_pod_without_a_cgroup_has_no_sandbox(bench: Bench, tree: TreeDouble) -
     assert not bench.runtime.sandboxes
     waiting = bench.meta.statuses("web")[-1]["containerStatuses"][0]["state"]["waiting"]
     assert "no space" in waiting["message"]
-    bench.run(5)
-    assert bench.runtime.running() == ["main"]
+    assert bench.running(after=5) == ["main"]
 
 
 def test_a_pod_that_has_ended_keeps_no_cgroup(bench: Bench, tree: TreeDouble) -> None:

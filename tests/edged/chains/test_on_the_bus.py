@@ -93,6 +93,6 @@ def test_a_damaged_file_stops_no_start(make: Make) -> None:
     bench.settings.root.mkdir()
     (bench.settings.root / NAME).write_bytes(b"\x00" * 4096 + b"\n")
     bench.start(pod())
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
     assert "Taken" in reasons(bench)
     bench.stop()

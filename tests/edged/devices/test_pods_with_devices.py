@@ -149,9 +149,8 @@ def test_a_container_gets_what_its_devices_need(bench: DeviceBench) -> None:
     assert {e.key: e.value for e in config.envs if e.key in ("DEVICES", "MINE")} == {"DEVICES": b"a,b", "MINE": b"1"}
     assert list(config.args) == ["a,b"]
     assert [(d.container_path, d.host_path, d.permissions) for d in config.devices] == [("/dev/x", "/dev/null", "rw")]
-    bench.runtime.end("main", 1)
-    bench.run(30)
-    assert bench.runtime.running() == ["main"]
+    bench.exit("main", 1, wait=30)
+    assert bench.running() == ["main"]
     assert (bench.has(), plugin.allocated, plugin.prepared) == ("a,b", [["a", "b"]], [])
 
 
@@ -171,7 +170,7 @@ def test_many_workers_give_no_device_twice(bench: DeviceBench, failure: Exceptio
     bench.run(30)
     assert sorted(plugin.allocated) == [["a"], ["b"], ["c"], ["d"]]
     if failure is None:
-        assert len(bench.runtime.running()) == 4
+        assert len(bench.running()) == 4
         return
     plugin.seconds, plugin.failure = 0.0, None
     bench.tell("insert", wanting(4, "next"), wait=1)
@@ -184,16 +183,14 @@ def test_plugins_that_want_it_are_asked_more(bench: DeviceBench) -> None:
     plugin.prefers = frozenset("c")
     bench.tell("insert", wanting())
     assert (bench.has(), plugin.asked, plugin.prepared) == ("c", [(["a", "b", "c"], [], 1)], [["c"]])
-    bench.runtime.end("main", 1)
-    bench.run(30)
+    bench.exit("main", 1, wait=30)
     assert plugin.prepared == [["c"], ["c"]]
 
 
 def test_the_next_container_gets_the_devices_of_an_init_container(bench: DeviceBench) -> None:
     plugin = bench.plugin("a", "b")
     bench.tell("insert", pod(initContainers=[container(1, "init")], containers=[container(2)]))
-    bench.runtime.end("init", 0)
-    bench.run(5)
+    bench.exit("init", 0, wait=5)
     assert (bench.has("init"), bench.has()) == ("a", "a,b")
     assert plugin.allocated == [["a"], ["a", "b"]]
 
@@ -282,9 +279,8 @@ def test_a_pod_that_starts_again_waits_for_its_own_devices(bench: DeviceBench) -
     plugin = bench.plugin("a", "b")
     bench.tell("insert", wanting())
     plugin.say(Device("a", healthy=False), Device("b"))
-    bench.runtime.end("main", 1)
-    bench.run(30)
-    assert bench.runtime.running() == ["main"]
+    bench.exit("main", 1, wait=30)
+    assert bench.running() == ["main"]
     bench.runtime.end_sandbox(*bench.runtime.sandboxes)
     bench.run(30)
     assert "previously allocated devices are no longer healthy: a" in bench.waits()
@@ -360,6 +356,6 @@ def test_a_node_without_devices_has_no_sockets(tmp_path: Path) -> None:
     """Pods that want some, and began here before, run without."""
     bench = Bench(tmp_path)
     bench.start(was_here(wanting()))
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
     assert not (bench.settings.root / "device-plugins").exists()
     bench.stop()

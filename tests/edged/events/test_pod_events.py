@@ -89,7 +89,7 @@ def test_a_pod_that_cannot_be_killed_is_reported(bench: Bench) -> None:
     bench.run(30)
     (text,) = [message for reason, message in bench.meta.told("web") if reason == "FailedKillPod"]
     assert text.startswith("error killing pod: ")
-    assert bench.runtime.running() == []
+    assert bench.running() == []
 
 
 def test_a_failed_probe_is_reported_without_the_containers_output(bench: Bench) -> None:

@@ -75,7 +75,7 @@ def test_the_pods_secret_opens_the_registry(bench: Bench) -> None:
     bench.runtime.locked[LOCKED] = ("me", "open sesame")
     keep_secret(bench, "open sesame")
     bench.start(pod(containers=[on(LOCKED)], imagePullSecrets=[{"name": "pull"}]), wait=1)
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
 
 
 def test_a_wrong_one_is_reported_with_the_cause_and_mended_by_the_right_one(bench: Bench) -> None:
@@ -87,8 +87,7 @@ def test_a_wrong_one_is_reported_with_the_cause_and_mended_by_the_right_one(benc
     assert waiting(bench)["reason"] == "ImagePullBackOff"
     assert "authorization failed" in waiting(bench)["message"]
     keep_secret(bench, "open sesame")
-    bench.run(10)
-    assert bench.runtime.running() == ["main"]
+    assert bench.running(after=10) == ["main"]
     told = f"{bench.meta.events} {bench.meta.patches}"
     assert "hunter2" not in told
     assert "open sesame" not in told
@@ -99,18 +98,16 @@ def test_a_wrong_one_is_reported_with_the_cause_and_mended_by_the_right_one(benc
 def test_a_second_container_is_pulled_for_when_the_first_has_started(bench: Bench) -> None:
     bench.runtime.pull_seconds = 5.0
     bench.start(pod(containers=[on("one:1", "one"), on("two:1", "two")]), wait=6)
-    assert bench.runtime.running() == ["one"]
-    bench.run(6)
-    assert bench.runtime.running() == ["one", "two"]
+    assert bench.running() == ["one"]
+    assert bench.running(after=6) == ["one", "two"]
 
 
 def test_a_failed_pull_of_one_container_does_not_keep_the_other_from_starting(bench: Bench) -> None:
     bench.start()
     bench.runtime.fail("pull_image", UNAVAILABLE)
     bench.tell("insert", pod(containers=[on("one:1", "one"), on("two:1", "two")]), wait=2)
-    assert bench.runtime.running() == ["two"]
-    bench.run(15)
-    assert bench.runtime.running() == ["one", "two"]
+    assert bench.running() == ["two"]
+    assert bench.running(after=15) == ["one", "two"]
 
 
 @pytest.mark.parametrize("how", ["cannot be had", "is long in coming"])
@@ -121,9 +118,8 @@ def test_a_container_that_keeps_ending_does_not_wait_for_anothers_image(bench: B
     bench.runtime.pull_seconds = 0.0 if how == "cannot be had" else 2000.0
     bench.start(pod(containers=[on("busybox:1.36", "one"), on("two:1", "two")]), wait=620)
     for back_off in (0, 10, 20):
-        bench.runtime.end("one", 1)
-        bench.run(back_off + 2)
-        assert bench.runtime.running() == ["one"]
+        bench.exit("one", 1, wait=back_off + 2)
+        assert bench.running() == ["one"]
 
 
 class EndsMeanwhile(FakeRuntime):
@@ -150,7 +146,7 @@ def test_a_container_that_ends_in_anothers_failed_turn_is_started_again_soon(tmp
     EndsMeanwhile.ends = "one"
     bench.tell("update", pod(containers=containers, metadata={"labels": {"a": "turn"}}), wait=2)
     assert EndsMeanwhile.ends == ""
-    assert bench.runtime.running() == ["one"]
+    assert bench.running() == ["one"]
     bench.stop()
 
 

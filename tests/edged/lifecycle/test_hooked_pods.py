@@ -79,11 +79,10 @@ def test_a_container_has_started_only_when_its_hook_is_through(bench: Bench, hoo
     wanted = hooked(start=hook, more=[other()])
     wanted["spec"]["containers"][0]["readinessProbe"] = {"tcpSocket": {"port": 80}, "periodSeconds": 1}
     bench.start(wanted, wait=4)
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
     assert waiting(bench) == "ContainerCreating"
     assert bench.network.asked.total() == 0
-    bench.run(3)
-    assert bench.runtime.running() == ["main", "other"]
+    assert bench.running(after=3) == ["main", "other"]
     assert main_status(bench)["ready"] is True
 
 
@@ -104,7 +103,7 @@ def test_a_container_whose_hook_fails_is_killed_and_tried_again(bench: Bench, ho
     """With the back-off of a container that keeps ending; the hook's output stays private."""
     takes(bench, 0, BAD)
     bench.start(hooked(start=hook))
-    assert bench.runtime.running() == []
+    assert bench.running() == []
     reported = [status["containerStatuses"][0]["state"] for status in bench.meta.statuses("web")]
     assert "PostStartHookError" in [state.get("waiting", {}).get("reason") for state in reported]
     assert "secret" not in str(bench.meta.statuses("web"))
@@ -112,16 +111,16 @@ def test_a_container_whose_hook_fails_is_killed_and_tried_again(bench: Bench, ho
     assert waiting(bench) == "CrashLoopBackOff"
     bench.run(600)
     assert 3 < bench.runtime.calls["create_container"] < 10
-    assert bench.runtime.running() == []
+    assert bench.running() == []
 
 
 def test_a_hook_that_never_ends_does_not_keep_the_pod(bench: Bench) -> None:
     takes(bench, float("inf"))
     wanted = hooked(start=EXEC)
     bench.start(wanted, wait=1000)
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
     bench.tell("update", going(wanted), wait=1)
-    assert bench.runtime.running() == []
+    assert bench.running() == []
     bench.tell("delete", going(wanted), wait=1)
     assert bench.runtime.sandboxes == {}
 
@@ -129,11 +128,9 @@ def test_a_hook_that_never_ends_does_not_keep_the_pod(bench: Bench) -> None:
 def test_a_container_that_ends_while_its_hook_runs_is_started_again_and_has_it_again(bench: Bench) -> None:
     begun = takes(bench, 20)
     bench.start(hooked(start=EXEC, more=[other()]), wait=5)
-    bench.runtime.end("main", 1)
-    bench.run(5)
-    assert (len(begun), bench.runtime.running()) == (2, ["main"])
-    bench.run(20)
-    assert bench.runtime.running() == ["main", "other"]
+    bench.exit("main", 1, wait=5)
+    assert (len(begun), bench.running()) == (2, ["main"])
+    assert bench.running(after=20) == ["main", "other"]
     assert bench.meta.phases("web")[-1] == "Running"
 
 
@@ -141,7 +138,7 @@ def test_a_hook_that_fails_in_a_pod_that_never_restarts_ends_it(bench: Bench) ->
     takes(bench, 1, BAD)
     bench.runtime.obeys = float("inf")
     bench.start(hooked(start=EXEC, restartPolicy="Never"), wait=35)
-    assert (bench.runtime.running(), bench.meta.phases("web")[-1]) == ([], "Failed")
+    assert (bench.running(), bench.meta.phases("web")[-1]) == ([], "Failed")
 
 
 def test_edged_stops_although_a_hook_never_ends_and_the_container_stays(bench: Bench) -> None:
@@ -150,7 +147,7 @@ def test_edged_stops_although_a_hook_never_ends_and_the_container_stays(bench: B
     begin = bench.bee.clock.monotonic()
     bench.stop()
     assert bench.bee.clock.monotonic() - begin < 5
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
 
 
 def test_an_adopted_container_has_started(bench: Bench) -> None:
@@ -169,9 +166,9 @@ def test_the_stop_hook_comes_before_the_stop_and_within_the_grace_period(bench: 
     wanted = hooked(stop=EXEC)
     bench.start(wanted)
     bench.tell("update", going(wanted), wait=7)
-    assert (bench.runtime.running(), limits) == (["main"], [])
+    assert (bench.running(), limits) == (["main"], [])
     bench.run(2)
-    assert (bench.runtime.running(), limits) == ([], [22])
+    assert (bench.running(), limits) == ([], [22])
 
 
 def test_a_stop_hook_is_a_request_too(bench: Bench, limits: list[int]) -> None:
@@ -181,7 +178,7 @@ def test_a_stop_hook_is_a_request_too(bench: Bench, limits: list[int]) -> None:
     assert bench.network.requests == []
     bench.tell("update", going(wanted), wait=1)
     assert [(each.host, each.path) for each in bench.network.requests] == [(IP, "/hook")]
-    assert (bench.runtime.running(), len(limits)) == ([], 1)
+    assert (bench.running(), len(limits)) == ([], 1)
 
 
 @pytest.mark.parametrize(
@@ -215,7 +212,7 @@ def test_a_hook_that_fails_as_nobody_foresaw_keeps_no_container_running(bench: B
     wanted = hooked(stop=EXEC)
     bench.tell("insert", wanted)
     bench.tell("update", going(wanted), wait=1)
-    assert bench.runtime.running() == []
+    assert bench.running() == []
     assert "FailedPreStopHook" in [reason for reason, _ in bench.meta.told("web")]
 
 
@@ -227,17 +224,16 @@ def test_a_single_container_that_is_killed_has_its_hook_too(bench: Bench, limits
     changed["spec"]["containers"][0]["image"] = "busybox:1.37"
     bench.tell("update", changed, wait=5)
     assert (len(begun), limits) == (1, [28])
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
 
 
 def test_a_container_that_has_ended_by_itself_has_no_hook_before_its_stop(bench: Bench) -> None:
     begun = takes(bench, 0)
     wanted = hooked(stop=EXEC, restartPolicy="Never", more=[other()])
     bench.start(wanted)
-    bench.runtime.end("main", 0)
-    bench.run(2)
+    bench.exit("main", 0, wait=2)
     bench.tell("update", going(wanted), wait=5)
-    assert bench.runtime.running() == []
+    assert bench.running() == []
     assert begun == []
 
 

@@ -82,7 +82,7 @@ def test_a_container_that_fails_is_killed_and_started_again(bench: Bench, kind: 
     assert bench.runtime.calls["stop_container"] == 0
     bench.run(1)
     assert bench.runtime.calls["stop_container"] == 1
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
     assert main_status(bench)["restartCount"] == 1
     bench.network.statuses[IP, 80] = 200
     bench.run(60)
@@ -184,8 +184,7 @@ def test_a_pod_that_is_deleted_is_not_asked_whether_it_lives(bench: Bench, *, is
 def test_a_container_that_has_ended_is_not_asked(bench: Bench) -> None:
     bench.network.statuses[IP, 80] = 200
     settled(bench).tell("insert", probed(policy="Never", liveness={"periodSeconds": 1}, readiness={"periodSeconds": 1}))
-    bench.runtime.end("main", 0)
-    bench.run(1.5)
+    bench.exit("main", 0, wait=1.5)
     asked = bench.network.asked[IP, 80]
     bench.run(30)
     assert bench.network.asked[IP, 80] == asked
@@ -280,4 +279,4 @@ def test_after_a_restart_what_waits_for_a_sidecar_that_was_started_begins_immedi
     del bench.runtime.containers[main.id]
     bench.poison(wait=5)
     assert bench.bee.hive.restarts()["edged"] == 1
-    assert bench.runtime.running().count("main") == 2, "its own and that of the other pod"
+    assert bench.running().count("main") == 2, "its own and that of the other pod"

@@ -64,12 +64,10 @@ def deleted(value: dict[str, Any], grace: int) -> dict[str, Any]:
 def test_components_of_the_system_end_last_and_then_the_machine_may_go(node: Node) -> None:
     node.runtime.obeys = 5.0
     node.shut_down(wait=4.5)
-    assert node.runtime.running() == ["plain", "system"]
-    node.run(1.5)
-    assert node.runtime.running() == ["system"]
+    assert node.running() == ["plain", "system"]
+    assert node.running(after=1.5) == ["system"]
     assert node.source.released == 0
-    node.run(5.5)
-    assert node.runtime.running() == []
+    assert node.running(after=5.5) == []
     assert node.source.released == 1
     status = node.meta.statuses("plain")[-1]
     assert (status["phase"], status["reason"]) == ("Failed", "Terminated")
@@ -80,11 +78,9 @@ def test_components_of_the_system_end_last_and_then_the_machine_may_go(node: Nod
 def test_who_does_not_end_is_killed_when_its_time_is_over(node: Node) -> None:
     node.runtime.obeys = float("inf")
     node.shut_down(wait=19)
-    assert node.runtime.running() == ["plain", "system"]
-    node.run(2)
-    assert node.runtime.running() == ["system"]
-    node.run(11)
-    assert node.runtime.running() == []
+    assert node.running() == ["plain", "system"]
+    assert node.running(after=2) == ["system"]
+    assert node.running(after=11) == []
     assert node.source.released == 1
 
 
@@ -102,8 +98,7 @@ def test_pods_that_the_cloud_is_ending_are_waited_for(node: Node) -> None:
         node.tell("update", deleted(doomed, grace=60))
     node.shut_down(wait=6)
     assert node.source.released == 0
-    node.run(3)
-    assert node.runtime.running() == []
+    assert node.running(after=3) == []
     assert node.source.released == 1
 
 
@@ -111,9 +106,8 @@ def test_a_long_time_to_end_is_cut_short(node: Node) -> None:
     node.runtime.obeys = float("inf")
     node.tell("update", deleted(named("plain"), grace=600), wait=30)
     node.shut_down(wait=19)
-    assert node.runtime.running() == ["plain", "system"]
-    node.run(2)
-    assert node.runtime.running() == ["system"]
+    assert node.running() == ["plain", "system"]
+    assert node.running(after=2) == ["system"]
 
 
 def test_the_node_is_not_ready_and_takes_no_pod(node: Node) -> None:
@@ -132,20 +126,20 @@ def test_a_shutdown_that_is_cancelled_ends_no_more_pods(node: Node) -> None:
     node.runtime.obeys = 5.0
     node.shut_down()
     node.shut_down(imminent=False, wait=40)
-    assert node.runtime.running() == ["system"], "the plain one was told before"
+    assert node.running() == ["system"], "the plain one was told before"
     assert "Ready" in node.conditions
     assert ("Shutdown", "Shutdown manager detected shutdown cancellation") in node.meta.told("n1")
     node.tell("insert", named("late"))
-    assert node.runtime.running() == ["late", "system"]
+    assert node.running() == ["late", "system"]
     node.shut_down(wait=20)
-    assert node.runtime.running() == []
+    assert node.running() == []
 
 
 def test_a_second_word_of_it_changes_nothing(node: Node) -> None:
     node.runtime.obeys = 5.0
     node.shut_down(wait=3)
     node.shut_down(wait=9)
-    assert node.runtime.running() == []
+    assert node.running() == []
     assert node.source.released == 1
 
 
@@ -153,6 +147,5 @@ def test_without_time_for_pods_a_shutdown_is_nobodys_business(tmp_path: Path) ->
     bench = Bench(tmp_path)
     bench.start(named("plain"))
     bench.bee.send(ModuleName.EDGED, bench.bee.message(SHUTDOWN_RESOURCE, "update", content=True, source="SIGPWR"))
-    bench.run(30)
-    assert bench.runtime.running() == ["plain"]
+    assert bench.running(after=30) == ["plain"]
     assert "Ready" in bench.conditions
