@@ -312,9 +312,7 @@ def test_an_inner_actor_that_fails_fails_its_module(bed: Bed, log: Log) -> None:
             except ValueError as error:
                 self.log(str(error))
 
-    hive = bed.hive()
-    hive.add(Outer, log)
-    hive.start()
+    hive = bed.started(Outer, log)
     hive.send("fragile", bed.message("a/configmap/c", content="a question"))
     bed.until(lambda: "inner cannot take a question" in log.entries)
     assert hive.restarts() == {"fragile": 0}
@@ -337,9 +335,7 @@ def test_an_inner_actor_that_cannot_start_fails_its_module(bed: Bed, log: Log) -
             self.log("start")
             self.start_actor(Unlucky)
 
-    hive = bed.hive()
-    hive.add(Outer, log)
-    hive.start()
+    hive = bed.started(Outer, log)
     bed.until(lambda: hive.restarts() == {"fragile": 1} and hive.readiness()["fragile"].state is State.READY)
     assert log.entries == ["start", "start"]
 
@@ -359,9 +355,7 @@ def test_a_restart_that_fails_is_tried_again(bed: Bed, log: Log) -> None:
             if self.log.entries.count("make") == 3:
                 raise ValueError("cannot start")
 
-    hive = bed.hive()
-    hive.add(Rising, log)
-    hive.start()
+    hive = bed.started(Rising, log)
     hive.send("fragile", bed.message("default/secret/s", content="once"))
     bed.until(lambda: log.entries.count("once") == 2, 60)
     assert log.entries == ["make", "start", "once", "make", "make", "start", "make", "start", "once"]
@@ -433,9 +427,7 @@ def test_a_failure_while_stopping_does_not_hold_the_stop(bed: Bed, log: Log) -> 
         def hold(self, message: Message) -> None:
             gate.get()
 
-    hive = bed.hive()
-    hive.add(Held, log)
-    hive.start()
+    hive = bed.started(Held, log)
     hive.send("fragile", bed.message("null/node/n"))
     hive.send("fragile", bed.message("default/secret/s", content="once"))
     hive.send("fragile", bed.message(content="behind"))

@@ -124,9 +124,8 @@ def values(collector: StoreCollector) -> dict[str, float]:
     return {re.sub("|".join(prefixes), "", one.name): one.samples[0].value for one in families}
 
 
-def test_the_file_gives_room_back(tmp_path: Path) -> None:
+def test_the_file_gives_room_back(path: Path) -> None:
     """What was deleted is free on the disk after some commits."""
-    path = tmp_path / "edgecore.db"
     store = SqliteStore(path)
     rows = [Row(f"default/configmap/{number}", "configmap", BIG) for number in range(50)]
     for row in rows:
@@ -142,8 +141,7 @@ def test_the_file_gives_room_back(tmp_path: Path) -> None:
     assert path.stat().st_size < 2_500_000
 
 
-def test_a_file_of_an_earlier_version_is_made_to_shrink(tmp_path: Path) -> None:
-    path = tmp_path / "edgecore.db"
+def test_a_file_of_an_earlier_version_is_made_to_shrink(path: Path) -> None:
     with sqlite3.connect(path) as earlier:
         earlier.execute("CREATE TABLE meta (key text(256), type text(32), value text, PRIMARY KEY (key))")
         earlier.execute("INSERT INTO meta VALUES ('default/pod/a', 'pod', '{}')")

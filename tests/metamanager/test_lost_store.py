@@ -99,9 +99,8 @@ def test_the_cloud_cannot_say_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rows", [0, 1])
-def test_a_file_of_an_earlier_version_is_complete_when_it_was_in_use(tmp_path: Path, rows: int) -> None:
+def test_a_file_of_an_earlier_version_is_complete_when_it_was_in_use(path: Path, rows: int) -> None:
     """Also one of KubeEdge's: its node keeps its pods."""
-    path = tmp_path / "edgecore.db"
     with closing(sqlite3.connect(path)) as earlier:
         earlier.execute("CREATE TABLE meta (key text(256), type text(32), value text, PRIMARY KEY (key))")
         earlier.executemany("INSERT INTO meta VALUES (?, 'pod', '{}')", [(POD,)] * rows)

@@ -24,11 +24,6 @@ def row(name: str = "a", version: int = 1, value: str = "{}", kind: str = "confi
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "edgecore.db"
-
-
-@pytest.fixture
 def store(path: Path) -> Iterator[SqliteStore]:
     """A store with one row, whose state it remembers."""
     with closing(SqliteStore(path)) as store:

@@ -80,6 +80,11 @@ class Node:
         """Stop them."""
         self.bee.hive.stop()
 
+    def restart(self) -> None:
+        """Stop them, and start others on the same files."""
+        self.stop()
+        self.start()
+
     def link(self, *, up: bool) -> None:
         """Let the link to the cloud begin or end."""
         self.is_connected = up
@@ -132,6 +137,11 @@ class Node:
             )
             self.from_cloud(reply)
         return len(asked)
+
+    def answer_all(self) -> None:
+        """Answer until devicetwin has nothing more to tell."""
+        while self.answer():
+            pass
 
 
 def bare(value: Any) -> Any:

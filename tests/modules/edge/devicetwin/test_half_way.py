@@ -44,8 +44,7 @@ def report(node: Node, name: str, value: int) -> None:
 
 def settle_uploads(node: Node) -> None:
     """Answer all that devicetwin tells the cloud."""
-    while node.answer():
-        pass
+    node.answer_all()
 
 
 def test_reports_and_lost_answers_leave_nothing(node: Node) -> None:
