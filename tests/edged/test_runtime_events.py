@@ -128,7 +128,8 @@ def test_a_thousand_updates_end_in_the_newest_state_with_the_work_on_each_pod_se
             bench.post(operation, revised(name, newest[name]))
             bench.run(draw.choice([0.0, 0.0, 0.01, 0.05]))
             if draw.random() < 0.05:
-                bench.exit(f"main-{draw.choice(names)}", draw.choice([0, 1]), wait=700)
+                bench.exit(f"main-{draw.choice(names)}", draw.choice([0, 1]))
+        bench.run(700)
     bench.stop()
     assert set(serial.most.values()) == {1}
     running = [c for c in bench.runtime.containers.values() if c.state == cri.CONTAINER_RUNNING]

@@ -102,7 +102,8 @@ def test_orphans_are_removed_once_the_static_pods_have_come(bench: StaticBench, 
     bench.files.unlink()
     bench.files.mkdir()
     if names:
-        bench.put(manifest(), wait=5)
+        bench.put(manifest())
+    bench.run(5)
     assert [sandbox.metadata.name for sandbox in bench.runtime.sandboxes.values()] == names
 
 

@@ -1,6 +1,7 @@
 """The applier alone: when it changes its data plane, and how it learns that somebody else has."""
 
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -58,6 +59,19 @@ class Applying:
         self.reports: list[str] = []
         self.applier = Applier(self.context, [self.plane], self.counters, self.reports.append)  # type: ignore[arg-type]
         self.applier.start()
+
+    @classmethod
+    def at_rest(cls) -> "Applying":
+        """One that has applied something, and waits for nothing."""
+        made = cls()
+        made.apply(wait=10)
+        made.plane.times.clear()
+        return made
+
+    def lose(self, number: int = 1, loss: Loss = Loss.CERTAIN) -> None:
+        """Report so many times that somebody has deleted the rules, before the module does anything about it."""
+        for _ in range(number):
+            self.context.clock.after(0.0, partial(self.applier.lost, loss))
 
     def apply(self, *names: str, wait: float = 0.0) -> None:
         """Apply tables of Services with these names, and let `wait` seconds pass."""
@@ -204,3 +218,136 @@ def test_at_its_end_the_data_plane_and_the_watch_are_closed(watch: Watch | None)
     applying.applier.stop()
     assert plane.closed == 1
     assert watch is None or watch.closed == 1
+
+
+def test_many_reports_of_one_deletion_are_one_immediate_repair() -> None:
+    """Case 15: a reloaded firewall is reported once for each chain."""
+    applying = Applying.at_rest()
+    began = applying.context.clock.monotonic()
+    applying.lose(16)
+    applying.run_for(30)
+    assert [each - began <= 0.1 for each in applying.times] == [True]
+    assert applying.plane.restored == applying.counters.restored == 1
+    assert applying.plane.cleaned
+
+
+def test_a_change_that_comes_while_something_is_removed_is_made_after_that() -> None:
+    applying = Applying.at_rest()
+
+    def change() -> None:
+        applying.plane.during_clean = lambda: None
+        applying.apply("web")
+
+    applying.plane.during_clean = change
+    applying.apply("web")
+    applying.run_for(300)
+    assert len(applying.times) == 2
+
+
+def test_a_repair_is_not_put_off_by_reports_meanwhile() -> None:
+    applying = Applying.at_rest()
+    began = applying.context.clock.monotonic()
+    applying.lose()
+    for _ in range(90):
+        applying.run_for(0.01)
+        applying.lose()
+        applying.apply("web")
+    applying.run_for(30)
+    assert [round(each - began, 3) for each in applying.times[:2]] == [0.0, 1.0]
+    assert applying.counters.restored == 2
+
+
+def test_repairs_and_changes_are_bounded_while_rules_are_deleted_again_and_again() -> None:
+    applying = Applying.at_rest()
+    for _ in range(1000):
+        applying.lose(3)
+        applying.apply("web")
+        applying.run_for(0.01)
+    assert 10 <= len(applying.times) == applying.counters.restored <= 11
+    gaps = [after - before for before, after in pairwise(applying.times)]
+    assert min(gaps) > 0.99
+
+
+def test_rules_that_are_deleted_during_a_change_are_made_again_after_it() -> None:
+    """The change that is under way may know nothing of the deletion."""
+    applying = Applying.at_rest()
+    applying.plane.during = lambda: applying.lose() if not applying.plane.restored else None
+    applying.apply("web")
+    applying.run_for(0.1)
+    assert len(applying.times) == 2
+    assert applying.plane.restored == 1
+
+
+def test_a_repair_does_not_wait_until_a_refused_change_is_tried_again() -> None:
+    applying = Applying.at_rest()
+    applying.plane.refusals = ["no such table"]
+    applying.apply("web")
+    applying.run_for(0.2)
+    assert applying.counters.failed == 1
+    began = applying.context.clock.monotonic()
+    applying.lose()
+    applying.run_for(30)
+    assert [round(each - began, 3) for each in applying.times[1:]] == [0.0]
+
+
+def test_after_a_success_a_refused_change_is_tried_again_soon() -> None:
+    applying = Applying.at_rest()
+    applying.plane.refusals = ["no memory"] * 9
+    applying.apply("web")
+    applying.run_for(600)
+    applying.plane.refusals = ["no memory"]
+    applying.apply("web")
+    applying.run_for(2)
+    assert len(applying.times) == 10 + 2
+
+
+def test_the_kernel_is_asked_for_the_rules_once_at_a_time() -> None:
+    """Its reports may be more than fit its queue."""
+    applying = Applying.at_rest()
+    applying.lose(50, Loss.POSSIBLE)
+    applying.run_for(1)
+    assert applying.times == []
+    assert applying.plane.looks == 2, "the first answer may be from before the other reports"
+    applying.plane.whole = False
+    applying.lose(50, Loss.POSSIBLE)
+    applying.run_for(30)
+    assert len(applying.times) == applying.plane.restored == 1
+
+
+class _Slow:
+    """A module whose calls end some time after their results have come."""
+
+    name = "slow"
+
+    def __init__(self) -> None:
+        self.ends: list[Callable[[], None]] = []
+        self.runtime = self
+        self.clock = FakeContext().clock
+
+    def call(self, work: Callable[[], None], name: str) -> None:
+        """Call at once."""
+        work()
+
+    def call_soon(self, function: Callable[[], None]) -> None:
+        """Handle a result at once, and the end of a call later."""
+        if isinstance(function, partial):
+            function()
+        else:
+            self.ends.append(function)
+
+    def after(self, _seconds: float, function: Callable[[], None]) -> None:
+        """Call at once, but clean nothing."""
+        if function.__name__ != "_clean_now":
+            function()
+
+
+def test_a_change_is_not_forgotten_while_a_look_waits_and_a_call_has_not_quite_ended() -> None:
+    """It had no place in the queue then, and nothing was changed any more until the next restart."""
+    slow, plane = _Slow(), Plane()
+    applier = Applier(slow, [plane], MeshCounters(), lambda _reason: None)  # type: ignore[arg-type]
+    applier.start()
+    applier.lost(Loss.POSSIBLE)
+    applier.apply({}, frozenset())
+    while slow.ends:
+        slow.ends.pop(0)()
+    assert len(plane.times) == 1
