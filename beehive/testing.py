@@ -206,6 +206,13 @@ class Harness:
         if wait:
             self.run_for(wait)
 
+    def respond(self, answer: Message, wait: float = 0.0) -> None:
+        """Give a module the answer to its request and settle; let `wait` seconds of virtual time pass."""
+        self.hive.respond(answer)
+        self.settle()
+        if wait:
+            self.run_for(wait)
+
     def ask(self, destination: str, message: Message, seconds: float = 60.0) -> Message:
         """Send a request, run until it is answered, and return the answer."""
         answer: Message = self.future(destination, message, seconds).get()

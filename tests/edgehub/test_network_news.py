@@ -82,8 +82,7 @@ def test_a_change_has_the_cloud_dialled_immediately_but_not_in_a_storm() -> None
         assert len(bed.cloud.dialled) == tries + 1
         assert bed.counters.connected
         bed.cloud.refusing = True
-        bed.cloud.cut()
-        bed.bee.settle()
+        bed.cut()
         tries = len(bed.cloud.dialled)
         for _ in range(100):
             network.change(bed)
@@ -163,8 +162,7 @@ def test_a_dial_comes_to_its_end_however_often_the_network_changes() -> None:
         bed.bee.run_for(LONGEST_INTERVAL)
         assert bed.counters.connected
         bed.cloud.hanging = True
-        bed.cloud.cut()
-        bed.bee.run_for(60)
+        bed.cut(wait=60)
         tries = len(bed.cloud.dialled)
         for _ in range(10):
             network.change(bed, "an address has come")

@@ -404,8 +404,7 @@ def test_an_event_is_written_when_the_link_ends_before_it_has_settled(disk: Disk
     sent = bed.hub(event("a")).id
     bed.bee.run_for(seconds)
     bed.cloud.refusing = True
-    bed.cloud.cut()
-    bed.bee.run_for(EVENT_SECONDS)
+    bed.cut(wait=EVENT_SECONDS)
     assert len(disk.rows) == 1
     killed(bed)
     again = node(disk.open)

@@ -19,7 +19,7 @@ from metamanager.damage import KEPT, all_set_aside
 from metamanager.errors import StoreDamagedError, StoreOpenError
 from metamanager.rows import Row
 from metamanager.sqlite_store import SqliteStore
-from tests.metamanager.support import META, from_cloud, node, store_of, thing
+from tests.metamanager.support import META, from_cloud, keep, node, store_of, thing
 
 PAGE = 4096
 
@@ -53,8 +53,7 @@ def test_a_spoilt_page_is_noticed_at_the_start_and_the_rest_is_kept(path: Path) 
     with closing(SqliteStore(path)) as store:
         kept = store.get_all("pod")
         assert not store.get_all("store")
-        store.put(pod_row(0, "new"))
-        store.commit()
+        keep(store, pod_row(0, "new"))
     assert 20 < len(kept) < 100
     assert all(json.loads(value)["text"] == "x" * 1500 for value in kept)
     (bad,) = all_set_aside(path)
@@ -95,8 +94,7 @@ def test_wherever_it_is_spoilt_the_node_starts_and_has_no_half_object(
             kept = store.get_all("pod")
         if all_set_aside(path):
             assert all(json.loads(value)["metadata"]["name"] for value in kept)
-        store.put(pod_row(1, "again"))
-        store.commit()
+        keep(store, pod_row(1, "again"))
 
 
 def test_rows_between_two_that_cannot_be_read_are_kept(path: Path) -> None:
@@ -151,8 +149,7 @@ def test_the_log_that_belongs_to_it_goes_with_it(tmp_path: Path) -> None:
     there, path = tmp_path / "there.db", tmp_path / "here" / "edgecore.db"
     path.parent.mkdir()
     with closing(SqliteStore(there)) as store:
-        store.put(pod_row(1))
-        store.commit()
+        keep(store, pod_row(1))
         for side in ("", "-wal"):
             shutil.copy(f"{there}{side}", f"{path}{side}")
     damage.mark(path)

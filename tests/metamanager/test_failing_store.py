@@ -206,8 +206,7 @@ def test_an_answer_that_cannot_be_kept_takes_changes_with_it_that_are_lost() -> 
         bee.forget()
         with after_first("put", refused(lost=True)):
             bee.hive.send(META, put(bee, "a"))
-            bee.hive.respond(question.reply(bee.clock, thing("s"), source="edgecontroller"))
-            bee.settle()
+            bee.respond(question.reply(bee.clock, thing("s"), source="edgecontroller"))
         assert asked.get().content == thing("s")
         assert to_cloud(bee) == [("a", Operation.ERROR)]
         assert not is_ready(bee)

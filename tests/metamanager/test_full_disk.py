@@ -20,7 +20,7 @@ from metamanager.rows import Row
 from metamanager.sqlite_store import COMMITS_BETWEEN_LOOKS, SqliteStore
 from metamanager.store import open_store
 from metamanager.store_health import PROBE_AFTER, StoreStatistics
-from tests.metamanager.support import META, connect, from_cloud, from_edged, node, store_of, thing
+from tests.metamanager.support import META, connect, from_cloud, from_edged, keep, node, store_of, thing
 from tests.metamanager.test_cloud_pods import Cloud
 from tests.metamanager.test_pod_list import asking, listing, names, pod
 from tests.support.full_disk import fill, small_file_system
@@ -134,8 +134,7 @@ def test_the_file_gives_room_back(path: Path) -> None:
     for row in rows:
         store.delete(row.key)
     for number in range(COMMITS_BETWEEN_LOOKS + 1):
-        store.put(Row("default/configmap/small", "configmap", str(number)))
-        store.commit()
+        keep(store, Row("default/configmap/small", "configmap", str(number)))
     store._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     store.close()
     assert path.stat().st_size < 2_500_000

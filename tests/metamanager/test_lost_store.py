@@ -72,8 +72,7 @@ def test_an_answer_that_a_deletion_has_overtaken_counts_for_nothing() -> None:
         bee.settle()
         (question,) = bee.sent_to(ModuleName.EDGEHUB)
         bee.send(META, from_cloud(bee, POD, Operation.DELETE, UID))
-        bee.hive.respond(question.reply(bee.clock, {"Object": thing(), "Err": None}, source="edgecontroller"))
-        bee.settle()
+        bee.respond(question.reply(bee.clock, {"Object": thing(), "Err": None}, source="edgecontroller"))
         with pytest.raises(CallError, match="deleted") as caught:
             client.pod_call("default", "a", "uid-1").read(future.get())
         assert caught.value.retryable

@@ -12,6 +12,7 @@ import pytest
 from metamanager.errors import StoreOpenError, StoreWriteError
 from metamanager.rows import Row
 from metamanager.sqlite_store import SqliteStore
+from tests.metamanager.support import keep
 
 ROW = Row("default/secret/s", "secret", '{"metadata":{"uid":"u"}}', "u", 1, "default", "s", 0)
 
@@ -24,8 +25,7 @@ def test_only_the_owner_can_read_the_database(tmp_path: Path) -> None:
     """The file, what SQLite puts beside it and the directory that is made are the owner's alone: it holds secrets."""
     path = tmp_path / "made" / "edgecore.db"
     with closing(SqliteStore(path)) as store:
-        store.put(ROW)
-        store.commit()
+        keep(store, ROW)
         assert mode(path.parent) == 0o700
         assert [mode(file) for file in path.parent.iterdir()] == [0o600] * 4
 
@@ -63,8 +63,7 @@ def test_no_file_has_the_old_value_of_a_secret(tmp_path: Path, key: str, kind: s
     """Neither the database nor its log, from the next commit without another reader."""
     path = tmp_path / "edgecore.db"
     with closing(SqliteStore(path)) as store, closing(sqlite3.connect(path, isolation_level=None)) as other:
-        store.put(Row(key, kind, '{"a":"old value"}', "u", 1, "default", "s", 1))
-        store.commit()
+        keep(store, Row(key, kind, '{"a":"old value"}', "u", 1, "default", "s", 1))
         if end == "read meanwhile":
             other.execute("BEGIN")
             other.execute("SELECT count(*) FROM meta").fetchall()
@@ -76,16 +75,14 @@ def test_no_file_has_the_old_value_of_a_secret(tmp_path: Path, key: str, kind: s
         if end == "read meanwhile":
             assert b"old value" in b"".join(file.read_bytes() for file in tmp_path.iterdir())
             other.execute("COMMIT")
-            store.put(Row("default/pod/p", "pod", "{}"))
-            store.commit()
+            keep(store, Row("default/pod/p", "pod", "{}"))
         assert b"old value" not in b"".join(file.read_bytes() for file in tmp_path.iterdir())
 
 
 def test_kubeedges_tools_can_read_and_write_it(path: Path) -> None:
     """Its three columns are there, a row that it replaces is found, replaced and deleted by uid."""
     with closing(SqliteStore(path)) as store, closing(sqlite3.connect(path)) as kubeedge:
-        store.put(ROW)
-        store.commit()
+        keep(store, ROW)
         assert kubeedge.execute("SELECT key, type, value FROM meta").fetchall() == [(ROW.key, ROW.type, ROW.value)]
         value = '{"metadata":{"uid":"w"}}'
         kubeedge.execute("REPLACE INTO meta (key, type, value) VALUES (?, ?, ?)", (ROW.key, ROW.type, value))
@@ -155,8 +152,7 @@ def test_another_process_that_holds_it_is_named_as_the_reason(path: Path) -> Non
 def test_a_full_disk_fails_the_change_and_not_the_store(tmp_path: Path) -> None:
     """What was committed stays readable; once there is room it goes on."""
     with closing(SqliteStore(tmp_path / "edgecore.db")) as store:
-        store.put(ROW)
-        store.commit()
+        keep(store, ROW)
         store._connection.execute("PRAGMA max_page_count=8")
         with pytest.raises(StoreWriteError, match="disk space"):
             store.put(Row("default/secret/big", "secret", "x" * 100_000))

@@ -57,6 +57,12 @@ def cgroups(tree: TreeDouble | None) -> PodCgroups:
     return PodCgroups(CgroupSettings(root="/edge"), tree, HostResources(memory=2**30))
 
 
+def empty() -> tuple[TreeDouble, PodCgroups]:
+    """A tree without cgroups of pods, and the part that makes them."""
+    tree = TreeDouble()
+    return tree, cgroups(tree)
+
+
 def burstable(uid: str, cpu: str) -> Pod:
     resources = ResourceRequirements(requests={"cpu": cpu})
     return a_pod(a_container(resources=resources), meta={"uid": uid})
@@ -64,8 +70,7 @@ def burstable(uid: str, cpu: str) -> Pod:
 
 def test_an_unchanged_cgroup_is_not_written_again() -> None:
     """A sync of a healthy pod writes nothing; a changed limit or a new sandbox does."""
-    tree = TreeDouble()
-    mine = cgroups(tree)
+    tree, mine = empty()
     mine.apply(burstable("a", "1"))
     begun = len(tree.done)
     mine.apply(burstable("a", "1"))
@@ -85,8 +90,7 @@ def test_a_cgroup_is_made_before_its_limits_are_set() -> None:
 
 def test_the_class_weighs_what_its_pods_ask_for() -> None:
     """From the first to the last; best-effort pods do not count."""
-    tree = TreeDouble()
-    mine = cgroups(tree)
+    tree, mine = empty()
     weights = []
     for come in (burstable("a", "1"), burstable("b", "500m"), a_pod(meta={"uid": "c"})):
         mine.apply(come)
@@ -98,8 +102,7 @@ def test_the_class_weighs_what_its_pods_ask_for() -> None:
 
 
 def test_a_pod_that_changes_its_class_leaves_nothing_in_the_other() -> None:
-    tree = TreeDouble()
-    mine = cgroups(tree)
+    tree, mine = empty()
     mine.apply(burstable(UID, "1"))
     mine.apply(a_pod())
     assert len(tree.pods) == 2
@@ -109,8 +112,7 @@ def test_a_pod_that_changes_its_class_leaves_nothing_in_the_other() -> None:
 
 def test_a_removed_cgroup_is_not_looked_for_again() -> None:
     """A pod's resources are released twice; a pod that gets a cgroup again is released again."""
-    tree = TreeDouble()
-    mine = cgroups(tree)
+    tree, mine = empty()
     mine.apply(a_pod())
     mine.remove(UID)
     tree.make(CgroupNames(CgroupDriver.CGROUPFS, "/edge").of_pod(UID, QosClass.BEST_EFFORT))
@@ -134,8 +136,7 @@ def test_a_node_without_cgroups_leaves_it_to_the_runtime() -> None:
 
 
 def test_a_limit_that_could_not_be_set_is_tried_again() -> None:
-    tree = TreeDouble()
-    mine = cgroups(tree)
+    tree, mine = empty()
     tree.errors = [CgroupError("cannot make", "x")]
     with pytest.raises(CgroupError):
         mine.apply(burstable("a", "1"))
@@ -144,8 +145,7 @@ def test_a_limit_that_could_not_be_set_is_tried_again() -> None:
 
 
 def test_the_former_limits_are_set_again_after_others_that_failed_half_way() -> None:
-    tree = TreeDouble()
-    mine = cgroups(tree)
+    tree, mine = empty()
     mine.apply(burstable("a", "1"))
     tree.errors = [CgroupError("cannot set", "x")]
     with pytest.raises(CgroupError):
@@ -156,8 +156,7 @@ def test_the_former_limits_are_set_again_after_others_that_failed_half_way() -> 
 
 
 def test_a_weight_of_the_class_that_could_not_be_set_is_tried_again() -> None:
-    tree = TreeDouble()
-    mine = cgroups(tree)
+    tree, mine = empty()
     with (
         patch.object(tree, "set", side_effect=[None, CgroupError("cannot set", BURSTABLE)]),
         pytest.raises(CgroupError),
@@ -169,8 +168,7 @@ def test_a_weight_of_the_class_that_could_not_be_set_is_tried_again() -> None:
 
 def test_a_weight_of_the_class_that_could_not_be_lowered_is_tried_again() -> None:
     """With the removal of the pod: its files are there until it is done."""
-    tree = TreeDouble()
-    mine = cgroups(tree)
+    tree, mine = empty()
     mine.apply(burstable("a", "1"))
     with patch.object(tree, "set", side_effect=CgroupError("cannot set", BURSTABLE)), pytest.raises(CgroupError):
         mine.remove(PodUid("a"))

@@ -68,10 +68,12 @@ class Applying:
         made.plane.times.clear()
         return made
 
-    def lose(self, number: int = 1, loss: Loss = Loss.CERTAIN) -> None:
-        """Report so many times that somebody has deleted the rules, before the module does anything about it."""
+    def lose(self, number: int = 1, loss: Loss = Loss.CERTAIN, wait: float = 0.0) -> None:
+        """Report so many times that somebody has deleted the rules, and let `wait` seconds pass."""
         for _ in range(number):
             self.context.clock.after(0.0, partial(self.applier.lost, loss))
+        if wait:
+            self.run_for(wait)
 
     def apply(self, *names: str, wait: float = 0.0) -> None:
         """Apply tables of Services with these names, and let `wait` seconds pass."""
@@ -224,8 +226,7 @@ def test_many_reports_of_one_deletion_are_one_immediate_repair() -> None:
     """Case 15: a reloaded firewall is reported once for each chain."""
     applying = Applying.at_rest()
     began = applying.context.clock.monotonic()
-    applying.lose(16)
-    applying.run_for(30)
+    applying.lose(16, wait=30)
     assert [each - began <= 0.1 for each in applying.times] == [True]
     assert applying.plane.restored == applying.counters.restored == 1
     assert applying.plane.cleaned
@@ -239,8 +240,7 @@ def test_a_change_that_comes_while_something_is_removed_is_made_after_that() -> 
         applying.apply("web")
 
     applying.plane.during_clean = change
-    applying.apply("web")
-    applying.run_for(300)
+    applying.apply("web", wait=300)
     assert len(applying.times) == 2
 
 
@@ -261,8 +261,7 @@ def test_repairs_and_changes_are_bounded_while_rules_are_deleted_again_and_again
     applying = Applying.at_rest()
     for _ in range(1000):
         applying.lose(3)
-        applying.apply("web")
-        applying.run_for(0.01)
+        applying.apply("web", wait=0.01)
     assert 10 <= len(applying.times) == applying.counters.restored <= 11
     gaps = [after - before for before, after in pairwise(applying.times)]
     assert min(gaps) > 0.99
@@ -272,8 +271,7 @@ def test_rules_that_are_deleted_during_a_change_are_made_again_after_it() -> Non
     """The change that is under way may know nothing of the deletion."""
     applying = Applying.at_rest()
     applying.plane.during = lambda: applying.lose() if not applying.plane.restored else None
-    applying.apply("web")
-    applying.run_for(0.1)
+    applying.apply("web", wait=0.1)
     assert len(applying.times) == 2
     assert applying.plane.restored == 1
 
@@ -281,36 +279,30 @@ def test_rules_that_are_deleted_during_a_change_are_made_again_after_it() -> Non
 def test_a_repair_does_not_wait_until_a_refused_change_is_tried_again() -> None:
     applying = Applying.at_rest()
     applying.plane.refusals = ["no such table"]
-    applying.apply("web")
-    applying.run_for(0.2)
+    applying.apply("web", wait=0.2)
     assert applying.counters.failed == 1
     began = applying.context.clock.monotonic()
-    applying.lose()
-    applying.run_for(30)
+    applying.lose(wait=30)
     assert [round(each - began, 3) for each in applying.times[1:]] == [0.0]
 
 
 def test_after_a_success_a_refused_change_is_tried_again_soon() -> None:
     applying = Applying.at_rest()
     applying.plane.refusals = ["no memory"] * 9
-    applying.apply("web")
-    applying.run_for(600)
+    applying.apply("web", wait=600)
     applying.plane.refusals = ["no memory"]
-    applying.apply("web")
-    applying.run_for(2)
+    applying.apply("web", wait=2)
     assert len(applying.times) == 10 + 2
 
 
 def test_the_kernel_is_asked_for_the_rules_once_at_a_time() -> None:
     """Its reports may be more than fit its queue."""
     applying = Applying.at_rest()
-    applying.lose(50, Loss.POSSIBLE)
-    applying.run_for(1)
+    applying.lose(50, Loss.POSSIBLE, wait=1)
     assert applying.times == []
     assert applying.plane.looks == 2, "the first answer may be from before the other reports"
     applying.plane.whole = False
-    applying.lose(50, Loss.POSSIBLE)
-    applying.run_for(30)
+    applying.lose(50, Loss.POSSIBLE, wait=30)
     assert len(applying.times) == applying.plane.restored == 1
 
 

@@ -238,8 +238,7 @@ def test_a_change_that_comes_while_the_store_is_read_is_newer(bee: Harness) -> N
     mesh.tell("service", "insert", service("db", "10.96.0.2"), "db")
     connect()
     for request in held:
-        bee.hive.respond(request.reply(bee.clock, [], source="metamanager"))
-        bee.run_for(1)
+        bee.respond(request.reply(bee.clock, [], source="metamanager"), wait=1)
         assert mesh.last == {"web": ["192.0.2.3"], "db": [], "pods": []}
 
 

@@ -286,8 +286,7 @@ def test_what_the_cloud_subscribes_to_before_the_stored_topics_are_read_joins_th
             bee.send("eventbus", bee.message(topic, operation))
         assert _kept(bee) == []
         stored = json.dumps({"topics": ["a", "c"]})
-        bee.hive.respond(asked[0].reply(bee.clock, [stored], source="metamanager"))
-        bee.settle()
+        bee.respond(asked[0].reply(bee.clock, [stored], source="metamanager"))
         assert _kept(bee) == [["a", "c", "b"], ["c", "b"]]
 
 
