@@ -134,8 +134,7 @@ class Harness:
     module again, so a test may pass in spite of it. A test that makes modules fail calls `expect_failures`.
 
         with Harness() as bee:
-            bee.add(MetaManager, store)
-            bee.start()
+            bee.start(MetaManager, store)
             bee.send("metamanager", bee.message("default/pod/nginx", "insert", pod))
             assert bee.sent_to("edged")[0].route.operation == "insert"
 
@@ -174,8 +173,10 @@ class Harness:
         """Add the module under test (or several)."""
         self.hive.add(module, *args, **kwargs)
 
-    def start(self) -> None:
-        """Start the hive and settle."""
+    def start(self, module: type[Module] | None = None, *args: Any, **kwargs: Any) -> None:
+        """Add a module, if one is given, start the hive, and settle."""
+        if module is not None:
+            self.add(module, *args, **kwargs)
         self.hive.start()
         self.settle()
 
@@ -198,10 +199,19 @@ class Harness:
         fields.setdefault("source", "test")
         return Message.new(self.clock, resource=resource, operation=operation, content=content, **fields)
 
-    def send(self, destination: str, message: Message) -> None:
-        """Send to the module and settle."""
+    def send(self, destination: str, message: Message, wait: float = 0.0) -> None:
+        """Send to the module and settle; let `wait` seconds of virtual time pass."""
         self.hive.send(destination, message)
         self.settle()
+        if wait:
+            self.run_for(wait)
+
+    def respond(self, answer: Message, wait: float = 0.0) -> None:
+        """Give a module the answer to its request and settle; let `wait` seconds of virtual time pass."""
+        self.hive.respond(answer)
+        self.settle()
+        if wait:
+            self.run_for(wait)
 
     def ask(self, destination: str, message: Message, seconds: float = 60.0) -> Message:
         """Send a request, run until it is answered, and return the answer."""

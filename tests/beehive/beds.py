@@ -6,7 +6,7 @@ from typing import Any
 
 import pykka
 
-from beehive import Hive, Message, Runtime, Threads
+from beehive import Hive, Message, Module, Runtime, Threads
 from beehive.simulation import Simulation
 
 _POLL = 0.002
@@ -27,6 +27,13 @@ class Bed:
         """A hive that is stopped after the test."""
         hive = Hive(self.runtime, **options)
         self._hives.append(hive)
+        return hive
+
+    def started(self, module: type[Module], *args: Any) -> Hive:
+        """A hive with a module that has started."""
+        hive = self.hive()
+        hive.add(module, *args)
+        hive.start()
         return hive
 
     def message(self, resource: str = "default/pod/a", operation: str = "insert", content: Any = None) -> Message:

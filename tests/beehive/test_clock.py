@@ -318,8 +318,7 @@ def bee(log: Log) -> Iterator[Harness]:
 
 def test_a_module_s_ticks_do_not_pile_up_while_it_is_busy(bee: Harness, log: Log) -> None:
     """As a Go ticker: one waits, the others are left out."""
-    bee.send("ticking", bee.message("default/pod/a", "insert"))
-    bee.run_for(109)
+    bee.send("ticking", bee.message("default/pod/a", "insert"), wait=109)
     assert log.entries == ["busy for 105 s", "tick"]
     bee.run_for(20)
     assert log.entries.count("tick") == 3
@@ -327,16 +326,14 @@ def test_a_module_s_ticks_do_not_pile_up_while_it_is_busy(bee: Harness, log: Log
 
 def test_a_module_can_cancel_a_timer_that_waits_in_its_inbox(bee: Harness, log: Log) -> None:
     """The clock has fired it already, but the module has not come to it: it does not run."""
-    bee.send("ticking", bee.message("null/node/n", "insert"))
-    bee.run_for(9)
+    bee.send("ticking", bee.message("null/node/n", "insert"), wait=9)
     assert log.entries == [("cancelled", True, False)]
 
 
 def test_spent_timers_of_a_module_are_forgotten_but_not_the_live_ones(bee: Harness, log: Log) -> None:
     """Thousands of `after` leave no list behind, and the first `every` is still cancelled when the module ends."""
     for _ in range(10):
-        bee.send("ticking", bee.message("default/secret/s", "insert"))
-        bee.run_for(0.1)
+        bee.send("ticking", bee.message("default/secret/s", "insert"), wait=0.1)
     assert log.entries[-1] <= 2100
     bee.hive.stop()
     log.entries.clear()

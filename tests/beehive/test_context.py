@@ -51,8 +51,7 @@ def test_a_part_behaves_in_a_fake_context_as_in_its_module(log: Log) -> None:
     """The same calls at the same virtual times, without module and hive."""
     in_module = Log()
     with Harness() as bee:
-        bee.add(Owner, in_module)
-        bee.start()
+        bee.start(Owner, in_module)
         bee.run_for(45.0)
     context = FakeContext()
     Deadline(context, log)

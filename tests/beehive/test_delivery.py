@@ -311,8 +311,7 @@ def test_a_hop_takes_three_calls() -> None:
             calls.append(frame.f_code.co_name)
 
     with Harness() as bee:
-        bee.add(Worker, log)
-        bee.start()
+        bee.start(Worker, log)
         bee.send("worker", bee.message("default/pod/first", "insert"))
         before = sys.getprofile()
         for broadcast, last in ((False, "put"), (True, "put_deferred")):

@@ -119,9 +119,7 @@ def test_an_actor_whose_end_cannot_be_reported_has_ended_all_the_same(
 ) -> None:
     """Who stops it would wait for it in vain."""
     monkeypatch.setattr(threading, "excepthook", lambda _: None)
-    hive = bed.hive()
-    hive.add(Noting, log)
-    hive.start()
+    hive = bed.started(Noting, log)
     slot = hive.slot(Noting.name)
     monkeypatch.setattr(slot, "finished", _fails)
     worker = bed.runtime.start(_Unreported, name="worker")

@@ -62,9 +62,7 @@ def test_modules_start_in_order_and_stop_in_reverse(bed: Bed, log: Log) -> None:
 
 def test_waiting_messages_are_handled_before_the_stop(bed: Bed, log: Log) -> None:
     """A stop takes effect after the messages that are in the inbox already."""
-    hive = bed.hive()
-    hive.add(Noting, log)
-    hive.start()
+    hive = bed.started(Noting, log)
     for number in range(10):
         hive.send("noting", bed.message(content=number))
     hive.stop()
@@ -85,9 +83,7 @@ def test_messages_to_a_stopped_module_are_dead_letters(bed: Bed, log: Log, caplo
     """Nothing waits for ever in the inbox of a module that will not come back; a request fails at once. A hive's end is
     no news: there is no warning.
     """
-    hive = bed.hive()
-    hive.add(Noting, log)
-    hive.start()
+    hive = bed.started(Noting, log)
     hive.stop()
     hive.send("noting", bed.message())
     assert hive.dead_letters.counts == {DropReason.STOPPED: 1}
@@ -111,9 +107,7 @@ def test_a_module_may_announce_its_own_readiness(bed: Bed, log: Log) -> None:
         def down(self, message: Message) -> None:
             self.announce_not_ready("cloud is away")
 
-    hive = bed.hive()
-    hive.add(Announcing, log)
-    hive.start()
+    hive = bed.started(Announcing, log)
     assert hive.readiness()["noting"].state is State.NOT_READY
     hive.send("noting", bed.message("null/node/n", Operation.CONNECTED))
     bed.until(lambda: hive.readiness()["noting"].state is State.READY)
@@ -246,9 +240,7 @@ class Ending(Noting):
 @pytest.mark.modules_fail
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_module_closes_what_is_its_own_in_a_stop_and_in_a_failure(bed: Bed, log: Log, *, fails: bool) -> None:
-    hive = bed.hive()
-    hive.add(Ending, log)
-    hive.start()
+    hive = bed.started(Ending, log)
     if fails:
         hive.send("ending", bed.message(content="of this test"))
         bed.until(lambda: bool(log.entries))
@@ -304,9 +296,7 @@ class Parent(Noting):
 
 def test_inner_actors_live_and_die_with_their_module(bed: Bed, log: Log) -> None:
     """They may be told, asked and called; they end before the module counts as stopped."""
-    hive = bed.hive()
-    hive.add(Parent, log)
-    hive.start()
+    hive = bed.started(Parent, log)
     hive.send("parent", bed.message(content="told"))
     hive.send("parent", bed.message("null/node/n", content="asked"))
     bed.until(lambda: 42 in log.entries)
@@ -371,9 +361,7 @@ def test_a_module_that_is_not_ready_at_its_start_stays_so(bed: Bed, log: Log) ->
         def on_start(self) -> None:
             self.announce_not_ready("the disk is full")
 
-    hive = bed.hive()
-    hive.add(Full, log)
-    hive.start()
+    hive = bed.started(Full, log)
     readiness = hive.readiness()["noting"]
     assert (readiness.state, readiness.reason) == (State.NOT_READY, "the disk is full")
 
@@ -390,9 +378,7 @@ def test_a_module_forgets_actors_that_have_ended(bed: Bed, log: Log) -> None:
                 self.start_actor(Child, self.log).stop()
             self.log(self._Module__children)  # type: ignore[attr-defined]
 
-    hive = bed.hive()
-    hive.add(Hiring, log)
-    hive.start()
+    hive = bed.started(Hiring, log)
     hive.send("hiring", bed.message("null/node/n"))
     bed.until(lambda: isinstance(log.entries[-1], dict) and not log.entries[-1])
 
@@ -417,9 +403,7 @@ def test_a_module_forgets_an_actor_that_has_ended_before_its_start_returns(log: 
             self.log(dict(self._Module__children))  # type: ignore[attr-defined]
 
     bed = Bed(AtOnce())
-    hive = bed.hive()
-    hive.add(Hiring, log)
-    hive.start()
+    bed.started(Hiring, log)
     bed.close()
     assert log.entries == [{}, "stop hiring"]
 
@@ -427,9 +411,7 @@ def test_a_module_forgets_an_actor_that_has_ended_before_its_start_returns(log: 
 def test_the_threads_carry_their_module_s_name(log: Log) -> None:
     """So a thread dump shows which thread is whose."""
     bed = Bed(Threads())
-    hive = bed.hive()
-    hive.add(Parent, log)
-    hive.start()
+    bed.started(Parent, log)
     names = {thread.name for thread in threading.enumerate()}
     assert {"supervisor", "parent", "parent/Child"} <= names
     bed.close()

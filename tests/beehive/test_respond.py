@@ -69,8 +69,7 @@ class Asked(NamedTuple):
 def asked() -> Iterator[Asked]:
     with Harness() as bee:
         bee.add(_Asked)
-        bee.add(_Other)
-        bee.start()
+        bee.start(_Other)
         question = bee.message("default/secret/s", "query")
         yield Asked(bee, question, bee.future("asked", question))
 

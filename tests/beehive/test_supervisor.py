@@ -102,11 +102,9 @@ def test_a_poison_message_ends_in_the_dead_letters(log: Log) -> None:
     """
     with Harness() as bee:
         bee.expect_failures()
-        bee.add(Fragile, log)
-        bee.start()
+        bee.start(Fragile, log)
         future = bee.future("fragile", bee.message("default/pod/a", "insert", "poison"), 3600)
-        bee.send("fragile", bee.message("default/pod/a", "insert", "good"))
-        bee.run_for(200)
+        bee.send("fragile", bee.message("default/pod/a", "insert", "good"), wait=200)
         assert log.entries.count("poison") == 3
         assert log.entries[-1] == "good"
         assert [(letter.reason, letter.detail) for letter in bee.hive.dead_letters] == [
@@ -152,8 +150,7 @@ def test_a_failed_module_gives_up_the_messages_that_are_not_tried_again(log: Log
     """Each once, although one cannot be answered; one that it fails on, after the last try."""
     with Harness() as bee:
         bee.expect_failures()
-        bee.add(Owing, log)
-        bee.start()
+        bee.start(Owing, log)
         for content in ("bad", "open", "settled", "poison"):
             bee.send("owing", bee.message("default/pod/a", "insert", content))
         assert log.entries == ["bad", "open"]
@@ -174,8 +171,7 @@ def test_a_request_to_a_module_that_fails_or_stops_ends_at_once(log: Log) -> Non
     with Harness() as bee:
         bee.expect_failures()
         bee.add(Owing, log)
-        bee.add(Silent, log)
-        bee.start()
+        bee.start(Silent, log)
         asked, passed = (bee.future("owing", bee.message(f"default/{kind}/a", "q"), 3600) for kind in ("pod", "secret"))
         bee.hive.send("owing", bee.message("default/pod/a", "insert", "poison"))
         behind = bee.future("owing", bee.message("default/pod/a", "q"), 3600)
@@ -209,8 +205,7 @@ def test_a_request_that_is_tried_again_is_answered_by_the_next_instance(log: Log
 
     with Harness() as bee:
         bee.expect_failures()
-        bee.add(Hesitating, log)
-        bee.start()
+        bee.start(Hesitating, log)
         answer = bee.future("fragile", bee.message("default/node/a", "q", 1), 3600)
         bee.run_for(200)
         assert answer.get().content == "at last"
@@ -226,16 +221,13 @@ def test_what_a_failed_module_has_asked_is_open_no_longer(log: Log) -> None:
 
     with Harness() as bee:
         bee.expect_failures()
-        bee.add(Asking, log)
-        bee.start()
+        bee.start(Asking, log)
         question = bee.message("default/node/a", "q")
         bee.send("fragile", question)
-        bee.send("fragile", bee.message("default/secret/s", "q", "fails"))
-        bee.run_for(60)
+        bee.send("fragile", bee.message("default/secret/s", "q", "fails"), wait=60)
         assert len(bee.hive.pending_requests) == 0
         bee.answer("other", lambda asked: asked.reply(bee.clock, "heard"))
-        bee.send("fragile", question)
-        bee.run_for(1)
+        bee.send("fragile", question, wait=1)
     assert log.entries[-1] == "heard"
 
 
@@ -243,8 +235,7 @@ def test_a_request_that_was_passed_on_and_finds_no_room_ends_at_once(log: Log) -
     """As one that finds none where it was sent: its sender waits for the answer of either."""
     with Harness() as bee:
         bee.add(Owing, log)
-        bee.add(Steady, log)
-        bee.start()
+        bee.start(Steady, log)
         with pytest.raises(UndeliverableError, match="steady"):
             bee.ask("owing", bee.message("default/secret/a", "q"), 3600)
 
@@ -257,10 +248,8 @@ def test_a_module_may_have_its_own_number_of_tries(log: Log) -> None:
 
     with Harness() as bee:
         bee.expect_failures()
-        bee.add(Impatient, log)
-        bee.start()
-        bee.send("fragile", bee.message("default/pod/a", "insert", "poison"))
-        bee.run_for(200)
+        bee.start(Impatient, log)
+        bee.send("fragile", bee.message("default/pod/a", "insert", "poison"), wait=200)
     assert log.entries == ["start", "poison", "start"]
 
 
@@ -279,8 +268,7 @@ def test_a_module_that_never_runs_for_long_is_started_ever_more_seldom(log: Log)
 
     with Harness() as bee:
         bee.expect_failures()
-        bee.add(Doomed)
-        bee.start()
+        bee.start(Doomed)
         bee.run_for(100 * LONGEST_DELAY)
     assert len(log.entries) < 300
 
@@ -324,9 +312,7 @@ def test_an_inner_actor_that_fails_fails_its_module(bed: Bed, log: Log) -> None:
             except ValueError as error:
                 self.log(str(error))
 
-    hive = bed.hive()
-    hive.add(Outer, log)
-    hive.start()
+    hive = bed.started(Outer, log)
     hive.send("fragile", bed.message("a/configmap/c", content="a question"))
     bed.until(lambda: "inner cannot take a question" in log.entries)
     assert hive.restarts() == {"fragile": 0}
@@ -349,9 +335,7 @@ def test_an_inner_actor_that_cannot_start_fails_its_module(bed: Bed, log: Log) -
             self.log("start")
             self.start_actor(Unlucky)
 
-    hive = bed.hive()
-    hive.add(Outer, log)
-    hive.start()
+    hive = bed.started(Outer, log)
     bed.until(lambda: hive.restarts() == {"fragile": 1} and hive.readiness()["fragile"].state is State.READY)
     assert log.entries == ["start", "start"]
 
@@ -371,9 +355,7 @@ def test_a_restart_that_fails_is_tried_again(bed: Bed, log: Log) -> None:
             if self.log.entries.count("make") == 3:
                 raise ValueError("cannot start")
 
-    hive = bed.hive()
-    hive.add(Rising, log)
-    hive.start()
+    hive = bed.started(Rising, log)
     hive.send("fragile", bed.message("default/secret/s", content="once"))
     bed.until(lambda: log.entries.count("once") == 2, 60)
     assert log.entries == ["make", "start", "once", "make", "make", "start", "make", "start", "once"]
@@ -387,8 +369,7 @@ def test_restarts_are_spread_by_full_jitter() -> None:
         log = Log()
         with Harness(seed) as bee:
             bee.expect_failures()
-            bee.add(Fragile, log)
-            bee.start()
+            bee.start(Fragile, log)
             gaps = []
             for number in range(8):
                 begin, starts = bee.clock.monotonic(), log.entries.count("start")
@@ -425,8 +406,7 @@ def test_a_restart_is_not_begun_after_the_stop(log: Log) -> None:
     """
     bee = Harness()
     bee.expect_failures()
-    bee.add(Fragile, log)
-    bee.start()
+    bee.start(Fragile, log)
     bee.send("fragile", bee.message("default/secret/s", "insert", "once"))
     assert bee.hive.readiness()["fragile"].state is State.FAILED
     bee.hive.stop()
@@ -447,9 +427,7 @@ def test_a_failure_while_stopping_does_not_hold_the_stop(bed: Bed, log: Log) -> 
         def hold(self, message: Message) -> None:
             gate.get()
 
-    hive = bed.hive()
-    hive.add(Held, log)
-    hive.start()
+    hive = bed.started(Held, log)
     hive.send("fragile", bed.message("null/node/n"))
     hive.send("fragile", bed.message("default/secret/s", content="once"))
     hive.send("fragile", bed.message(content="behind"))
@@ -480,8 +458,7 @@ def test_a_new_life_does_not_inherit_timers_and_answers_of_the_old(log: Log) -> 
 
     with Harness() as bee:
         bee.expect_failures()
-        bee.add(Timed, log)
-        bee.start()
+        bee.start(Timed, log)
         [question] = bee.sent_to("absent")
         bee.send("fragile", bee.message("null/node/n", "insert"))
         bee.hive.respond(question.reply(bee.clock))
@@ -499,8 +476,7 @@ def test_neither_a_failure_nor_a_stop_leaves_a_timer(log: Log) -> None:
 
     with Harness() as bee:
         bee.expect_failures()
-        bee.add(Ticking, log)
-        bee.start()
+        bee.start(Ticking, log)
         numbers = itertools.count()
 
         def fail() -> None:
@@ -578,8 +554,7 @@ class Asking(Batching):
 def test_a_turn_ends_when_it_is_asked_for_outside_of_messages(log: Log) -> None:
     """At the start, by a call, and during the end of another turn: each is followed by a commit."""
     with Harness() as bee:
-        bee.add(Asking, log)
-        bee.start()
+        bee.start(Asking, log)
         bee.settle()
         assert log.entries[0] == ("start",)
         assert sorted(map(str, committed(log))) == ["call", "end", "start"]

@@ -108,8 +108,7 @@ def test_every_way_and_outcome_is_seen(bee: Harness, tape: Tape) -> None:
     bee.send("edged", bee.message("default/configmap/c", "insert"))
     for _ in range(2):
         bee.hive.send("edged", bee.message("default/podstatus", "update"))
-    bee.send("edged", bee.message("default/secret/s", "insert"))
-    bee.run_for(300)
+    bee.send("edged", bee.message("default/secret/s", "insert"), wait=300)
     seen = {(record.mode, record.outcome, record.reason) for record in tape.records}
     assert seen == {
         (DeliveryMode.REQUEST, Outcome.HANDLED, None),
@@ -146,8 +145,7 @@ def test_a_failing_tap_does_not_fail_the_observed_module(tape: Tape, caplog: pyt
             raise RuntimeError("tape is full")
 
     with Harness(taps=(Broken(), tape)) as bee:
-        bee.add(Observed)
-        bee.start()
+        bee.start(Observed)
         bee.ask("edged", bee.message("null/node/n", "query"))
         assert bee.hive.restarts() == {"edged": 0}
     assert len(tape.records) == 2
@@ -159,8 +157,7 @@ def test_without_a_tap_no_record_is_made(monkeypatch: pytest.MonkeyPatch) -> Non
     made = Log()
     monkeypatch.setattr(hive_module, "DeliveryRecord", made)
     with Harness() as bee:
-        bee.add(Observed)
-        bee.start()
+        bee.start(Observed)
         bee.ask("edged", bee.message("null/node/n", "query"))
         bee.send("edged", bee.message("default/configmap/c", "insert"))
     assert made.entries == []
@@ -192,8 +189,7 @@ def test_the_metrics_are_exposed_as_text() -> None:
     with Harness(taps=(BusMetrics(registry),)) as bee:
         bee.expect_failures()
         registry.register(HiveCollector(bee.hive))
-        bee.add(Observed)
-        bee.start()
+        bee.start(Observed)
         for number in range(3):
             bee.hive.send("edged", bee.message("default/pod/a", Operation.INSERT, number, source="edgehub"))
         bee.run_for(2.5)
@@ -225,8 +221,7 @@ def test_labels_are_bounded_whatever_peers_send() -> None:
     registry = CollectorRegistry()
     metrics = BusMetrics(registry)
     with Harness(taps=(metrics,)) as bee:
-        bee.add(Observed)
-        bee.start()
+        bee.start(Observed)
         for number in range(5000):
             bee.hive.send("edged", bee.message(f"default/node/{number}", f"op{number}", source=f"source{number}"))
             bee.settle()
@@ -285,6 +280,5 @@ def test_actors_are_part_of_their_module_and_not_tapped(tape: Tape) -> None:
             assert self.start_actor(Inner).ask("inside") == "inside"
 
     with Harness(taps=(tape,)) as bee:
-        bee.add(Outer)
-        bee.start()
+        bee.start(Outer)
     assert tape.records == []

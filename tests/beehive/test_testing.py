@@ -32,8 +32,7 @@ class Middle(Module):
 def test_messages_that_leave_the_module_are_captured(log: Log) -> None:
     """They are kept by destination (module or group) with their delivery mode; only the test lets time pass."""
     with Harness() as bee:
-        bee.add(Middle, log)
-        bee.start()
+        bee.start(Middle, log)
         assert bee.sent == []
         bee.run_for(150)
         assert [sent.mode for sent in bee.sent] == [DeliveryMode.BROADCAST, DeliveryMode.BROADCAST]
@@ -62,8 +61,7 @@ def test_a_content_that_changes_after_it_was_sent_fails_the_test() -> None:
 
     def sends(count: int) -> None:
         with Harness() as bee:
-            bee.add(Hasty)
-            bee.start()
+            bee.start(Hasty)
             for number in range(count):
                 bee.send("hasty", bee.message(f"default/pod/{number}", "insert"))
 
@@ -75,8 +73,7 @@ def test_a_content_that_changes_after_it_was_sent_fails_the_test() -> None:
 def test_an_absent_module_answers_as_the_test_wants(log: Log) -> None:
     """The answer comes later on the module's thread, without time passing; silence ends at the deadline."""
     with Harness() as bee:
-        bee.add(Middle, log)
-        bee.start()
+        bee.start(Middle, log)
         bee.answer("metamanager", lambda message: message.reply(bee.clock, "stored"))
         before = bee.clock.monotonic()
         bee.send("middle", bee.message("default/pod/a", "query"))
@@ -91,8 +88,7 @@ def test_an_absent_module_answers_as_the_test_wants(log: Log) -> None:
 def test_a_question_may_be_asked_without_waiting(log: Log) -> None:
     """The future is settled when the simulation has come so far."""
     with Harness() as bee:
-        bee.add(Middle, log)
-        bee.start()
+        bee.start(Middle, log)
         future = bee.future("middle", bee.message("default/pod/a", "query"), seconds=5)
         bee.settle()
         assert not future.settled
@@ -120,7 +116,6 @@ def test_a_failing_start_is_the_test_s_failure() -> None:
 def test_a_harness_leaves_nothing_running(log: Log) -> None:
     """Its end stops the hive."""
     with Harness() as bee:
-        bee.add(Middle, log)
-        bee.start()
+        bee.start(Middle, log)
         assert bee.simulation.scheduler.alive()
     assert bee.simulation.scheduler.alive() == []

@@ -104,8 +104,7 @@ def bee(tape: Tape) -> Iterator[Harness]:
 
 def begin(bee: Harness, tape: Tape, operation: str) -> DeliveryRecord:
     """Send from outside and wait; the record of that first delivery, which begins a trace."""
-    bee.send("first", bee.message("a/b/c", operation))
-    bee.run_for(20)
+    bee.send("first", bee.message("a/b/c", operation), wait=20)
     first = tape.of(operation)
     assert (first.sender, first.cause, first.trace) == ("", 0, first.span)
     return first
@@ -205,8 +204,7 @@ def test_a_raising_watcher_does_not_fail_the_hive(bee: Harness, tape: Tape) -> N
 def test_without_taps_nothing_is_numbered() -> None:
     with Harness() as bee:
         bee.add(First)
-        bee.add(Second)
-        bee.start()
+        bee.start(Second)
         bee.send("first", bee.message("a/b/c", "handler"))
         assert bee.hive.next_span() == 1
 

@@ -48,8 +48,7 @@ class Reader(Module):
 def test_time_in_a_turn(works: float, observed: bool, passed: tuple[float, float]) -> None:
     seen: list[tuple[float, float]] = []
     with Harness(taps=(mock.Mock(),) if observed else ()) as bee:
-        bee.add(Reader, works, seen)
-        bee.start()
+        bee.start(Reader, works, seen)
         for _ in range(2):
             bee.hive.send("reader", bee.message("any", "update"))
             bee.run_for(100.0)
@@ -79,8 +78,7 @@ def test_a_clock_that_is_set_back_in_a_turn_has_the_new_time() -> None:
     """As NTP does at a start; what is stored would be of the future."""
     seen: list[float] = []
     with Harness(taps=(mock.Mock(),)) as bee:
-        bee.add(SetBack, bee.clock.jump_wall, seen)
-        bee.start()
+        bee.start(SetBack, bee.clock.jump_wall, seen)
         bee.hive.send("set-back", bee.message("any", "update"))
         bee.run_for(10.0)
     assert seen == [-3600.0]
@@ -99,8 +97,7 @@ def test_it_is_the_hives_clock_in_all_else() -> None:
 
     seen: list[tuple[float, float]] = []
     with Harness() as bee:
-        bee.add(Keeper, 0.0, seen)
-        bee.start()
+        bee.start(Keeper, 0.0, seen)
         bee.run_for(4.0)
         (clock,) = clocks
         assert clock.random is bee.clock.random
@@ -139,8 +136,7 @@ def test_a_turn_that_is_over_stops_no_clock(*, observed: bool) -> None:
     """Neither in the next turn, which nobody may observe any more, nor when the module stops."""
     seen: list[float] = []
     with Harness(taps=(mock.Mock(),)) as bee:
-        bee.add(Late, seen)
-        bee.start()
+        bee.start(Late, seen)
         bee.hive.send("late", bee.message("any", "update"))
         bee.run_for(3.0)
         if not observed:

@@ -156,19 +156,28 @@ class Bench:
         sent = self.bee.sent_to(ModuleName.METAMANAGER)
         return [each for each in sent if (each.route.operation, each.route.resource) == (operation, resource)]
 
-    def start(self) -> None:
-        """Start edged and let it come to rest."""
+    def start(self, *pods: dict[str, Any], wait: float = 0.0) -> None:
+        """Start edged and let it come to rest; then the pods come, and `wait` seconds pass."""
         self.bee.start()
         self.run(0.5)
+        for each in pods:
+            self.tell("insert", each)
+        self.run(wait)
 
     def run(self, seconds: float) -> None:
         """Let time pass."""
         self.bee.run_for(seconds)
 
-    def tell(self, operation: str, value: dict[str, Any], kind: str = "pod") -> None:
-        """Send an object as metamanager hands it on, and let the pod's work be done."""
+    def running(self, after: float = 0.0) -> list[str]:
+        """The names of the containers that run after so many more seconds."""
+        self.run(after)
+        return self.runtime.running()
+
+    def tell(self, operation: str, value: dict[str, Any], kind: str = "pod", wait: float = 0.0) -> None:
+        """Send an object as metamanager hands it on, let the pod's work be done, and `wait` more seconds pass."""
         self.post(operation, value, kind)
         self.run(0.1)
+        self.run(wait)
 
     def post(self, operation: str, value: dict[str, Any], kind: str = "pod") -> None:
         """Send an object as metamanager hands it on, and let nothing be done yet."""
@@ -176,33 +185,41 @@ class Bench:
         resource = f"{meta['namespace']}/{kind}/{meta['name']}"
         self.bee.send(ModuleName.EDGED, self.bee.message(resource, operation, value, source="edgecontroller"))
 
-    def connection(self, content: str) -> None:
-        """Tell that the cloud is there, or not."""
+    def exit(self, name: str, code: int, wait: float = 0.0) -> None:
+        """Let a container end by itself, and let `wait` seconds pass."""
+        self.runtime.end(name, code)
+        self.run(wait)
+
+    def connection(self, content: str, wait: float = 0.0) -> None:
+        """Tell that the cloud is there, or not, and let `wait` more seconds pass."""
         self.meta.connected = content == "cloud_connected"
         event: Message = self.bee.message("node/connection", "connect", content, source="edgehub")
         self.bee.send(ModuleName.EDGED, event)
         self.run(0.1)
+        self.run(wait)
 
-    def end(self, uid: str, options: KillOptions) -> None:
-        """Let the node itself end a pod, as a part of edged would."""
+    def end(self, uid: str, options: KillOptions, wait: float = 0.0) -> None:
+        """Let the node itself end a pod, as a part of edged would, and let `wait` more seconds pass."""
         OpenEdged.started[-1].assembly.sync_loop.handle(KillPod(PodUid(uid), options))
         self.run(0.1)
+        self.run(wait)
 
     @property
     def conditions(self) -> dict[str, str]:
         """The node's conditions that are True, with their reasons."""
         return OpenEdged.started[-1].conditions
 
-    def fail(self) -> None:
-        """Let edged fail until it gives up a message. It is started again."""
+    def fail(self, wait: float = 0.0) -> None:
+        """Let edged fail until it gives up a message. It is started again, and `wait` more seconds pass."""
         self.bee.expect_failures("a bug")
         with patch.object(SyncLoop, "handle_dependency_change", side_effect=RuntimeError("a bug")):
             self.tell("update", {"metadata": {"namespace": "default", "name": "c"}}, "configmap")
+        self.run(wait)
 
-    def poison(self) -> None:
-        """Let edged fail once on its own thread, as a bug would."""
+    def poison(self, wait: float = 0.0) -> None:
+        """Let edged fail once on its own thread, as a bug would, and let `wait` more seconds pass."""
         self.snapshots.fails = True
-        self.tell("insert", pod("poison"))
+        self.tell("insert", pod("poison"), wait=wait)
 
     def stop(self) -> None:
         """Stop edged."""

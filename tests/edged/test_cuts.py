@@ -83,8 +83,7 @@ def steps_of_pods(root: Path) -> tuple[Life, Check]:
     def life(promise: Promise) -> None:
         chains, file = Chains(), ChainFile(root)
         for pod in ("one", "two", "three"):
-            chains.record(occurrence(pod=pod))
-            save(chains, file)
+            save(chains, file, occurrence(pod=pod))
             promise(pod)
 
     def check(cut: Cut) -> None:
@@ -93,8 +92,7 @@ def steps_of_pods(root: Path) -> tuple[Life, Check]:
             chains = Chains(file.read())
             assert all(recorded(chains, pod) for pod in cut.promised)
             assert not (root / DAMAGED).exists()
-            chains.record(occurrence(pod="four"))
-            save(chains, file)
+            save(chains, file, occurrence(pod="four"))
 
     return life, check
 

@@ -7,19 +7,15 @@ from tests.support.memories import memories_of
 
 
 def test_deletion_stops_with_grace_reports_the_end_and_asks_the_cloud_to_forget_the_pod(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     bench.runtime.obeys = 2.0
     going = {"deletionTimestamp": "2027-01-15T08:00:30Z", "deletionGracePeriodSeconds": 30, "resourceVersion": "2"}
-    bench.tell("update", pod(metadata=going))
-    bench.run(1)
-    assert bench.runtime.running() == ["main"]
-    bench.run(1.5)
-    assert bench.runtime.running() == []
+    bench.tell("update", pod(metadata=going), wait=1)
+    assert bench.running() == ["main"]
+    assert bench.running(after=1.5) == []
     assert bench.meta.phases("web")[-1] == "Succeeded"
     assert bench.meta.deletions == ["default/pod/web"]
-    bench.tell("delete", pod(metadata=going))
-    bench.run(1)
+    bench.tell("delete", pod(metadata=going), wait=1)
     assert not bench.runtime.sandboxes
     assert not bench.runtime.containers
     assert not list(bench.settings.root.glob("pods/*"))
@@ -28,13 +24,11 @@ def test_deletion_stops_with_grace_reports_the_end_and_asks_the_cloud_to_forget_
 
 def test_a_pod_that_ends_has_one_more_status(bench: Bench) -> None:
     """No status tells the generation of the deletion alone, or that all containers have ended, before the last one."""
-    bench.start()
-    bench.tell("insert", pod(metadata={"generation": 1}))
+    bench.start(pod(metadata={"generation": 1}))
     before = len(bench.meta.statuses("web"))
     bench.runtime.obeys = 2.0
     going = {"deletionTimestamp": "2027-01-15T08:00:30Z", "deletionGracePeriodSeconds": 30, "resourceVersion": "2"}
-    bench.tell("update", pod(metadata={**going, "generation": 2}))
-    bench.run(3)
+    bench.tell("update", pod(metadata={**going, "generation": 2}), wait=3)
     [last] = bench.meta.statuses("web")[before:]
     assert last["phase"] == "Succeeded"
     assert last["observedGeneration"] == 2
@@ -42,12 +36,10 @@ def test_a_pod_that_ends_has_one_more_status(bench: Bench) -> None:
 
 
 def test_the_generation_of_a_deletion_is_told_while_the_pod_takes_its_time(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod(metadata={"generation": 1}))
+    bench.start(pod(metadata={"generation": 1}))
     bench.runtime.obeys = 25.0
     going = {"deletionTimestamp": "2027-01-15T08:00:30Z", "deletionGracePeriodSeconds": 30, "resourceVersion": "2"}
-    bench.tell("update", pod(metadata={**going, "generation": 2}))
-    bench.run(bench.settings.status_period)
+    bench.tell("update", pod(metadata={**going, "generation": 2}), wait=bench.settings.status_period)
     assert bench.meta.statuses("web")[-1]["observedGeneration"] == 2
 
 
@@ -59,8 +51,7 @@ def test_each_end_of_a_container_is_told_while_others_of_the_pod_run(bench: Benc
     going = {"deletionTimestamp": "2027-01-15T08:00:30Z", "deletionGracePeriodSeconds": 30, "resourceVersion": "2"}
     bench.tell("update", pod(containers=two, metadata=going))
     before = len(bench.meta.statuses("web"))
-    bench.runtime.end("a", 0)
-    bench.run(1.5)
+    bench.exit("a", 0, wait=1.5)
     [status] = bench.meta.statuses("web")[before:]
     assert ["terminated" in each["state"] for each in status["containerStatuses"]] == [True, False]
 
@@ -77,33 +68,26 @@ def test_nothing_of_a_pod_is_remembered_when_it_is_gone(bench: Bench, life: str)
     gone = pod("gone", activeDeadlineSeconds=limit, containers=containers)
     if life == "retries":
         bench.runtime.fail("RunPodSandbox", unavailable(), times=3)
-    bench.tell("insert", gone)
-    bench.run(10)
+    bench.tell("insert", gone, wait=10)
     for _ in range(3 if life == "restarts" else 0):
-        bench.runtime.end("main", 1)
-        bench.run(60)
+        bench.exit("main", 1, wait=60)
     bench.run(10)
     assert memories_of("uid-gone", OpenEdged.started[-1].__dict__, ("edged",))
     grace = 0 if life == "is forced to end" else 30
     gone["metadata"] |= {"deletionTimestamp": "2027-01-15T08:00:30Z", "deletionGracePeriodSeconds": grace}
     if grace:
-        bench.tell("update", {**gone, "metadata": {**gone["metadata"], "resourceVersion": "2"}})
-        bench.run(35)
-    bench.tell("delete", gone)
-    bench.run(120)
+        bench.tell("update", {**gone, "metadata": {**gone["metadata"], "resourceVersion": "2"}}, wait=35)
+    bench.tell("delete", gone, wait=120)
     left = memories_of("uid-gone", OpenEdged.started[-1].__dict__, ("edged",))
     assert [place for place in left if "._event_reporter._correlator." not in place] == []
 
 
 def test_a_container_that_ignores_the_signal_is_killed_after_its_grace_period(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     bench.runtime.obeys = float("inf")
-    bench.tell("update", pod(metadata={"deletionTimestamp": "x", "deletionGracePeriodSeconds": 5}))
-    bench.run(4)
-    assert bench.runtime.running() == ["main"]
-    bench.run(2)
-    assert bench.runtime.running() == []
+    bench.tell("update", pod(metadata={"deletionTimestamp": "x", "deletionGracePeriodSeconds": 5}), wait=4)
+    assert bench.running() == ["main"]
+    assert bench.running(after=2) == []
 
 
 def test_the_containers_of_a_pod_are_stopped_beside_each_other(bench: Bench) -> None:
@@ -111,9 +95,8 @@ def test_the_containers_of_a_pod_are_stopped_beside_each_other(bench: Bench) -> 
     many = [{"name": f"c{n}", "image": "busybox:1.36", "command": ["sleep", "inf"]} for n in range(5)]
     bench.tell("insert", pod(containers=many))
     bench.runtime.obeys = 4.0
-    bench.tell("update", pod(metadata={"deletionTimestamp": "x", "deletionGracePeriodSeconds": 30}))
-    bench.run(5)
-    assert bench.runtime.running() == []
+    bench.tell("update", pod(metadata={"deletionTimestamp": "x", "deletionGracePeriodSeconds": 30}), wait=5)
+    assert bench.running() == []
 
 
 def test_pods_that_take_their_time_to_end_keep_no_other_from_ending_or_coming(bench: Bench) -> None:
@@ -126,31 +109,26 @@ def test_pods_that_take_their_time_to_end_keep_no_other_from_ending_or_coming(be
         going = {"deletionTimestamp": "x", "deletionGracePeriodSeconds": 30}
         bench.tell("update", pod(name, metadata=going, containers=[{"name": name, "image": "busybox:1.36"}]))
     bench.tell("insert", pod("new", containers=[{"name": "new", "image": "busybox:1.36"}]))
-    assert bench.runtime.running() == sorted([*names, "new"])
-    bench.run(31)
-    assert bench.runtime.running() == ["new"]
+    assert bench.running() == sorted([*names, "new"])
+    assert bench.running(after=31) == ["new"]
 
 
 def test_a_forced_deletion_removes_what_still_runs(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod())
-    bench.tell("delete", pod(metadata={"deletionTimestamp": "x", "deletionGracePeriodSeconds": 0}))
-    bench.run(3)
+    bench.start(pod())
+    bench.tell("delete", pod(metadata={"deletionTimestamp": "x", "deletionGracePeriodSeconds": 0}), wait=3)
     assert not bench.runtime.sandboxes
     assert bench.snapshots.pods == ()
 
 
 def test_a_delete_of_another_uid_leaves_the_pod_alone(bench: Bench) -> None:
     """The same name may be another pod by now."""
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     bench.tell("delete", pod(metadata={"uid": "an older one"}))
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
 
 
 def test_a_delete_without_a_uid_means_the_name(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     bench.bee.send("edged", bench.bee.message("default/pod/web", "delete", None, source="edgecontroller"))
     bench.run(31)
     assert not bench.runtime.sandboxes
@@ -160,40 +138,33 @@ def test_a_deleted_pod_that_never_ran_is_finished_too(bench: Bench) -> None:
     bench.start()
     bench.runtime.fail("run_pod_sandbox", unavailable(), times=1000)
     bench.tell("insert", pod())
-    bench.tell("update", pod(metadata={"deletionTimestamp": "x", "deletionGracePeriodSeconds": 1}))
-    bench.run(10)
+    bench.tell("update", pod(metadata={"deletionTimestamp": "x", "deletionGracePeriodSeconds": 1}), wait=10)
     assert bench.meta.deletions == ["default/pod/web"]
 
 
 def test_a_deleted_pod_whose_container_always_fails_does_not_wait_for_its_next_start(bench: Bench) -> None:
     failing = {"name": "main", "image": "busybox:1.36", "command": ["exit", "1"]}
-    bench.start()
-    bench.tell("insert", pod(containers=[failing]))
-    bench.run(60)
+    bench.start(pod(containers=[failing]), wait=60)
     status = bench.meta.statuses("web")[-1]["containerStatuses"][0]
     assert status["state"]["waiting"]["reason"] == "CrashLoopBackOff"
     starts = bench.runtime.calls["start_container"]
     gone = {"deletionTimestamp": "2027-01-15T08:00:00Z", "deletionGracePeriodSeconds": 1}
-    bench.tell("update", pod(containers=[failing], metadata=gone))
-    bench.run(3)
+    bench.tell("update", pod(containers=[failing], metadata=gone), wait=3)
     assert bench.meta.deletions == ["default/pod/web"]
     assert bench.runtime.calls["start_container"] == starts
 
 
 def test_a_pod_that_cannot_be_stopped_is_not_confirmed_gone(bench: Bench) -> None:
     """The cloud would let a successor begin elsewhere while this one runs."""
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     for call in ("stop_container", "stop_pod_sandbox"):
         bench.runtime.fail(call, unavailable(), times=10_000)
-    bench.tell("update", pod(metadata={"deletionTimestamp": "x", "deletionGracePeriodSeconds": 1}))
-    bench.run(60)
-    assert bench.runtime.running() == ["main"]
+    bench.tell("update", pod(metadata={"deletionTimestamp": "x", "deletionGracePeriodSeconds": 1}), wait=60)
+    assert bench.running() == ["main"]
     assert bench.meta.deletions == []
     assert bench.meta.phases("web")[-1] == "Running"
     bench.runtime.recover()
-    bench.run(600)
-    assert bench.runtime.running() == []
+    assert bench.running(after=600) == []
     assert bench.meta.deletions == ["default/pod/web"]
 
 
@@ -202,8 +173,7 @@ def test_the_containers_of_a_deleted_pod_are_reported_as_they_stop(bench: Bench)
     bench.start()
     two = [{"name": name, "image": "busybox:1.36", "command": ["sleep", "inf"]} for name in ("ends", "runs")]
     bench.tell("insert", pod(containers=two, restartPolicy="Never"))
-    bench.runtime.end("ends", 0)
-    bench.run(1)
+    bench.exit("ends", 0, wait=1)
     bench.tell("update", pod(containers=two, metadata={"deletionTimestamp": "x", "deletionGracePeriodSeconds": 1}))
     bench.run(5)
     told = [message for reason, message in bench.meta.told("web") if reason == "Killing"]
@@ -212,12 +182,10 @@ def test_the_containers_of_a_deleted_pod_are_reported_as_they_stop(bench: Bench)
 
 def test_a_pod_that_has_ended_for_the_cloud_ends_here(bench: Bench) -> None:
     """A controller that collects pods has said so; a kubelet ends it, and never says Running again."""
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     failed = {"phase": "Failed", "reason": "Collected"}
-    bench.tell("update", {**pod(metadata={"resourceVersion": "2000"}), "status": failed})
-    bench.run(60)
-    assert bench.runtime.running() == []
+    bench.tell("update", {**pod(metadata={"resourceVersion": "2000"}), "status": failed}, wait=60)
+    assert bench.running() == []
     assert bench.meta.phases("web") == ["Running"]
     assert [(p.status.phase, p.status.reason) for p in bench.snapshots.pods] == [("Failed", "Collected")]
 
@@ -228,8 +196,7 @@ def test_an_end_that_a_former_life_reported_is_not_taken_back(bench: Bench) -> N
     bench.runtime.fail("list_pod_sandboxes", unavailable(), times=10_000)
     bench.start()
     given = pod(metadata={"deletionTimestamp": "x", "deletionGracePeriodSeconds": 1, "resourceVersion": "2000"})
-    bench.tell("update", {**given, "status": {"phase": "Failed"}})
-    bench.run(10)
+    bench.tell("update", {**given, "status": {"phase": "Failed"}}, wait=10)
     assert bench.meta.phases("web") == []
     bench.runtime.recover()
     bench.run(60)

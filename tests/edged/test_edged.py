@@ -22,9 +22,8 @@ def timed_out() -> DeadlineExceededError:
 
 def test_a_pod_comes_up_and_is_reported_running_immediately(bench: Bench) -> None:
     """Not at the next relist, and without a Pending before it."""
-    bench.start()
-    bench.tell("insert", pod())
-    assert bench.runtime.running() == ["main"]
+    bench.start(pod())
+    assert bench.running() == ["main"]
     assert bench.meta.phases("web") == ["Running"]
 
 
@@ -32,28 +31,25 @@ def test_the_stores_pods_start_without_any_cloud(bench: Bench) -> None:
     bench.meta.connected = False
     bench.meta.objects["default/pod/web"] = pod()
     bench.start()
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
     assert bench.bee.hive.readiness()["edged"].state is State.READY
 
 
 def test_a_store_that_does_not_answer_whether_it_is_complete_is_asked_again(bench: Bench) -> None:
     bench.meta.objects["default/pod/web"] = pod()
     bench.silent.add("null/store/complete")
-    bench.start()
-    bench.run(5)
+    bench.start(wait=5)
     (question,) = [each for each in bench.bee.sent_to(ModuleName.METAMANAGER) if "/store" in each.route.resource]
     assert question.route.resource in bench.silent
     bench.silent.clear()
-    bench.run(90)
-    assert bench.runtime.running() == ["main"]
+    assert bench.running(after=90) == ["main"]
     assert bench.bee.hive.restarts()["edged"] == 0
 
 
 def test_the_first_status_of_a_pod_of_the_store_names_every_field(bench: Bench) -> None:
     """The cloud may have a newer status than the store, which was sent before the restart."""
     bench.meta.objects["default/pod/web"] = pod()
-    bench.start()
-    bench.run(2)
+    bench.start(wait=2)
     assert {"reason": None, "message": None}.items() <= bench.meta.statuses("web")[0].items()
 
 
@@ -63,18 +59,15 @@ def test_a_status_of_the_store_is_not_sent_over_a_newer_one_of_the_cloud(bench: 
     main = {"name": "main", "containerID": "fake://c0", "ready": True, "state": {"running": {}}}
     stored = {**pod(), "status": {"phase": "Running", "containerStatuses": [{**main, "restartCount": 1}]}}
     bench.meta.objects["default/pod/web"] = stored
-    bench.start()
-    bench.run(3)
+    bench.start(wait=3)
     newer = {"phase": "Running", "containerStatuses": [{**main, "restartCount": 2}]}
-    bench.tell("update", {**pod(metadata={"resourceVersion": "2000"}), "status": newer})
-    bench.run(15)
+    bench.tell("update", {**pod(metadata={"resourceVersion": "2000"}), "status": newer}, wait=15)
     assert bench.meta.statuses("web") == []
 
 
 def test_a_pod_of_another_node_is_left_alone(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod(nodeName="other"))
-    assert bench.runtime.running() == []
+    bench.start(pod(nodeName="other"))
+    assert bench.running() == []
 
 
 @pytest.mark.parametrize("broken", [{"spec": []}, {"metadata": {}}, {"metadata": {"uid": "../x", "name": "a"}}])
@@ -83,7 +76,7 @@ def test_a_pod_that_cannot_be_read_harms_nobody(bench: Bench, broken: dict[str, 
     message = bench.bee.message("default/pod/bad", "insert", broken, source="edgecontroller")
     bench.bee.send("edged", message)
     bench.tell("insert", pod())
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
     assert bench.bee.hive.restarts()["edged"] == 0
 
 
@@ -98,8 +91,7 @@ def test_a_pod_that_is_sent_twice_runs_once(bench: Bench) -> None:
 
 def test_a_pod_that_comes_again_without_its_kind_is_the_same_pod(bench: Bench) -> None:
     """As after a restart of KubeEdge's cloud (issue 6559), where a node ended with 80 pods of one."""
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     bare = {name: value for name, value in pod().items() if name not in ("kind", "apiVersion")}
     for version in range(2, 82):
         again = {**bare, "metadata": {**bare["metadata"], "resourceVersion": str(version)}}
@@ -110,26 +102,21 @@ def test_a_pod_that_comes_again_without_its_kind_is_the_same_pod(bench: Bench) -
 
 
 def test_the_echo_of_a_reported_status_costs_no_look_at_the_runtime(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     calls = bench.runtime.calls.total()
     bench.tell("update", pod(metadata={"resourceVersion": "2"}))
     assert bench.runtime.calls.total() == calls
 
 
 def test_a_container_that_ends_is_started_again_within_a_relist(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod())
-    bench.runtime.end("main", 1)
-    bench.run(1.2)
-    assert bench.runtime.running() == ["main"]
+    bench.start(pod())
+    bench.exit("main", 1, wait=1.2)
+    assert bench.running() == ["main"]
     assert bench.meta.statuses("web")[-1]["containerStatuses"][0]["restartCount"] == 1
 
 
 def test_a_container_that_keeps_ending_waits_longer_each_time_with_an_event(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod(containers=[{"name": "main", "image": "busybox:1.36", "command": ["exit", "3"]}]))
-    bench.run(5)
+    bench.start(pod(containers=[{"name": "main", "image": "busybox:1.36", "command": ["exit", "3"]}]), wait=5)
     status = bench.meta.statuses("web")[-1]["containerStatuses"][0]
     assert status["state"]["waiting"]["reason"] == "CrashLoopBackOff"
     assert status["lastState"]["terminated"]["exitCode"] == 3
@@ -145,8 +132,7 @@ def test_a_container_that_keeps_ending_waits_longer_each_time_with_an_event(benc
 def test_a_pod_that_must_not_restart_ends_and_stays_so(bench: Bench) -> None:
     bench.start()
     container = {"name": "main", "image": "busybox:1.36", "command": ["exit", "0"]}
-    bench.tell("insert", pod(restartPolicy="Never", containers=[container]))
-    bench.run(200)
+    bench.tell("insert", pod(restartPolicy="Never", containers=[container]), wait=200)
     assert bench.meta.phases("web")[-1] == "Succeeded"
     assert bench.runtime.calls["start_container"] == 1
 
@@ -154,19 +140,17 @@ def test_a_pod_that_must_not_restart_ends_and_stays_so(bench: Bench) -> None:
 def test_a_failed_one_is_failed(bench: Bench) -> None:
     bench.start()
     container = {"name": "main", "image": "busybox:1.36", "command": ["exit", "7"]}
-    bench.tell("insert", pod(restartPolicy="Never", containers=[container]))
-    bench.run(5)
+    bench.tell("insert", pod(restartPolicy="Never", containers=[container]), wait=5)
     assert bench.meta.phases("web")[-1] == "Failed"
 
 
 def test_init_containers_run_one_after_the_other_before_the_pods_own(bench: Bench) -> None:
     bench.start()
     inits = [{"name": f"init-{n}", "image": "busybox:1.36", "command": ["exit", "0"]} for n in (1, 2)]
-    bench.tell("insert", pod(initContainers=inits))
-    bench.run(3)
+    bench.tell("insert", pod(initContainers=inits), wait=3)
     created = sorted(bench.runtime.containers.values(), key=lambda c: int(c.id.split("-")[1]))
     assert [c.metadata.name for c in created] == ["init-1", "init-2", "main"]
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
     assert bench.meta.phases("web")[-1] == "Running"
 
 
@@ -176,8 +160,7 @@ def test_a_changed_image_restarts_only_that_container(bench: Bench) -> None:
     bench.tell("insert", pod(containers=two))
     before = {c.metadata.name: c.id for c in bench.runtime.containers.values()}
     changed = [{**two[0], "image": "busybox:1.37"}, two[1]]
-    bench.tell("update", pod(containers=changed))
-    bench.run(2)
+    bench.tell("update", pod(containers=changed), wait=2)
     after = {c.metadata.name: c.id for c in bench.runtime.containers.values() if c.state == cri.CONTAINER_RUNNING}
     assert after["b"] == before["b"]
     assert after["a"] != before["a"]
@@ -193,12 +176,10 @@ def test_a_container_that_is_replaced_does_not_leave_its_services_meanwhile(benc
     bench.start()
     probe = {"readinessProbe": {"exec": {"command": ["true"]}, "periodSeconds": 1}} if is_probed else {}
     main = {"name": "main", "image": "busybox:1.36", "command": ["sleep", "inf"], **probe}
-    bench.tell("insert", pod(containers=[main]))
-    bench.run(20)
-    first, known = bench.runtime.running(), len(bench.meta.statuses("web"))
+    bench.tell("insert", pod(containers=[main]), wait=20)
+    first, known = bench.running(), len(bench.meta.statuses("web"))
     for seconds in range(5):
-        bench.tell("update", pod(containers=[{**main, "command": ["sleep", str(seconds)]}]))
-        bench.run(20)
+        bench.tell("update", pod(containers=[{**main, "command": ["sleep", str(seconds)]}]), wait=20)
     told = bench.meta.statuses("web")[known:]
     ready = [
         each["status"]
@@ -210,17 +191,15 @@ def test_a_container_that_is_replaced_does_not_leave_its_services_meanwhile(benc
     states = [each["state"] for status in told for each in status.get("containerStatuses", ())]
     assert states
     assert all("running" in state for state in states)
-    assert bench.runtime.running() == first == ["main"]
+    assert bench.running() == first == ["main"]
 
 
 def test_until_the_runtime_has_a_name_only_a_pod_without_containers_has_a_status(bench: Bench) -> None:
     """The ids of containers begin with the name. Once it is known, nothing else has to happen to the pod."""
     bench.runtime.fail("version", unavailable())
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     container = {"name": "main", "image": "nginx:1", "imagePullPolicy": "Never"}
-    bench.tell("insert", pod("waits", containers=[container]))
-    bench.run(2)
+    bench.tell("insert", pod("waits", containers=[container]), wait=2)
     waiting = bench.meta.statuses("waits")[-1]["containerStatuses"][0]["state"]["waiting"]
     assert (waiting["reason"], bench.meta.phases("web")) == ("ErrImageNeverPull", [])
     bench.run(10)
@@ -232,32 +211,25 @@ def test_a_pod_that_the_cloud_has_ended_is_not_reported_otherwise(bench: Bench, 
     """What this node has computed before is not sent over the cloud's status, also while it cannot compute another."""
     if not runtime_is_known:
         bench.runtime.fail("version", unavailable(), times=100)
-    bench.start()
-    bench.tell("insert", pod())
-    bench.run(2)
+    bench.start(pod(), wait=2)
     before = len(bench.meta.phases("web"))
     ended = {**pod(metadata={"resourceVersion": "2000"}), "status": {"phase": "Failed", "reason": "NodeLost"}}
-    bench.tell("update", ended)
-    bench.run(30)
+    bench.tell("update", ended, wait=30)
     assert set(bench.meta.phases("web")[before:]) <= {"Failed"}
-    assert bench.runtime.running() == []
+    assert bench.running() == []
 
 
 def test_a_changed_label_restarts_nothing(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod())
-    bench.tell("update", pod(metadata={"labels": {"a": "b"}, "resourceVersion": "2"}))
-    bench.run(5)
+    bench.start(pod())
+    bench.tell("update", pod(metadata={"labels": {"a": "b"}, "resourceVersion": "2"}), wait=5)
     assert bench.runtime.calls["create_container"] == 1
 
 
 def test_running_pods_are_adopted_after_a_restart_of_edged(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     bench.meta.objects["default/pod/web"] = pod()
     before = set(bench.runtime.containers)
-    bench.poison()
-    bench.run(30)
+    bench.poison(wait=30)
     assert bench.bee.hive.restarts()["edged"] == 1
     assert before <= set(bench.runtime.containers)
     ours = [c for c in bench.runtime.containers.values() if c.labels["io.kubernetes.pod.name"] == "web"]
@@ -299,8 +271,7 @@ def test_an_orphan_that_runs_is_stopped_before_it_is_removed(bench: Bench) -> No
     made = runtime.run_pod_sandbox(sandbox)
     runtime.start_container(runtime.create_container(made, config, sandbox))
     runtime.obeys = 1.5
-    bench.start()
-    bench.run(1)
+    bench.start(wait=1)
     assert (runtime.running(), runtime.calls["remove_container"]) == (["main"], 0)
     bench.run(3)
     assert (runtime.running(), list(runtime.sandboxes)) == ([], [])
@@ -309,9 +280,8 @@ def test_an_orphan_that_runs_is_stopped_before_it_is_removed(bench: Bench) -> No
 def test_a_failing_runtime_is_tried_again_and_the_pod_comes_up(bench: Bench) -> None:
     bench.start()
     bench.runtime.fail("run_pod_sandbox", unavailable(), times=3)
-    bench.tell("insert", pod())
-    bench.run(20)
-    assert bench.runtime.running() == ["main"]
+    bench.tell("insert", pod(), wait=20)
+    assert bench.running() == ["main"]
 
 
 @pytest.mark.parametrize("operation", ["run_pod_sandbox", "create_container", "start_container"])
@@ -320,9 +290,8 @@ def test_a_call_that_took_effect_although_its_answer_was_lost_starts_nothing_twi
 ) -> None:
     bench.start()
     bench.runtime.fail(operation, timed_out(), took_effect=True)
-    bench.tell("insert", pod())
-    bench.run(20)
-    assert bench.runtime.running() == ["main"]
+    bench.tell("insert", pod(), wait=20)
+    assert bench.running() == ["main"]
     ready = [s for s in bench.runtime.sandboxes.values() if s.state == cri.SANDBOX_READY]
     assert len(ready) == 1
 
@@ -333,18 +302,16 @@ def test_a_container_of_an_earlier_edgecore_that_cannot_start_is_replaced(bench:
     bench.start()
     bench.runtime.fail("create_container", timed_out(), took_effect=True)
     bench.runtime.fail("start_container", lost)
-    bench.tell("insert", pod())
-    bench.run(20)
-    assert bench.runtime.running() == ["main"]
+    bench.tell("insert", pod(), wait=20)
+    assert bench.running() == ["main"]
     assert bench.runtime.calls["remove_container"] == 1
     assert bench.meta.statuses("web")[-1]["containerStatuses"][0]["restartCount"] == 0
 
 
 def test_an_image_that_is_missing_is_pulled(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod(containers=[{"name": "main", "image": "nginx:1", "command": ["x"]}]))
+    bench.start(pod(containers=[{"name": "main", "image": "nginx:1", "command": ["x"]}]))
     assert bench.runtime.calls["pull_image"] == 1
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
 
 
 def test_a_pull_that_fails_is_reported_and_tried_again_after_its_back_off(bench: Bench) -> None:
@@ -357,8 +324,7 @@ def test_a_pull_that_fails_is_reported_and_tried_again_after_its_back_off(bench:
     waiting = bench.meta.statuses("web")[-1]["containerStatuses"][0]["state"]["waiting"]
     assert waiting["reason"] == "ImagePullBackOff"
     assert bench.runtime.calls["pull_image"] == 1
-    bench.run(60)
-    assert bench.runtime.running() == ["main"]
+    assert bench.running(after=60) == ["main"]
 
 
 def config_map(text: str, version: str = "1") -> dict[str, object]:
@@ -381,8 +347,7 @@ MOUNTING: dict[str, Any] = {
 
 def test_a_configmap_is_mounted_and_its_change_reaches_the_file_without_a_restart(bench: Bench) -> None:
     bench.meta.objects["default/configmap/settings"] = config_map("one")
-    bench.start()
-    bench.tell("insert", pod(**MOUNTING))
+    bench.start(pod(**MOUNTING))
     config = next(iter(bench.runtime.configs.values()))
     mount = next(m for m in config.mounts if m.container_path == "/etc/settings")
     assert Path(mount.host_path, "a.conf").read_text() == "one"
@@ -414,15 +379,12 @@ def test_a_missing_limit_in_a_file_is_what_the_node_has_for_pods(bench: Bench) -
 
 
 def test_a_pod_waits_for_a_configmap_that_is_missing_and_starts_when_it_comes(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod(**MOUNTING))
-    bench.run(5)
-    assert bench.runtime.running() == []
+    bench.start(pod(**MOUNTING), wait=5)
+    assert bench.running() == []
     assert bench.meta.phases("web")[-1:] in ([], ["Pending"])
     bench.meta.objects["default/configmap/settings"] = config_map("late")
     bench.tell("insert", config_map("late"), kind="configmap")
-    bench.run(0.5)
-    assert bench.runtime.running() == ["main"]
+    assert bench.running(after=0.5) == ["main"]
 
 
 def test_an_environment_with_a_missing_reference_is_a_config_error(bench: Bench) -> None:
@@ -435,15 +397,12 @@ def test_an_environment_with_a_missing_reference_is_a_config_error(bench: Bench)
 
 
 def test_while_the_cloud_is_away_pods_are_restarted_and_the_status_arrives_when_it_is_back(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     bench.connection("cloud_disconnected")
-    bench.runtime.end("main", 9)
-    bench.run(60)
-    assert bench.runtime.running() == ["main"]
+    bench.exit("main", 9, wait=60)
+    assert bench.running() == ["main"]
     before = len(bench.meta.statuses("web"))
-    bench.connection("cloud_connected")
-    bench.run(1)
+    bench.connection("cloud_connected", wait=1)
     assert len(bench.meta.statuses("web")) == before + 1
     assert bench.meta.statuses("web")[-1]["containerStatuses"][0]["restartCount"] == 1
 
@@ -460,9 +419,7 @@ def test_a_status_that_was_refused_is_sent_again(bench: Bench) -> None:
 
 
 def test_an_idle_pod_costs_no_message_and_no_container(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod())
-    bench.run(2)
+    bench.start(pod(), wait=2)
     patches = len(bench.meta.statuses("web"))
     created = bench.runtime.calls["create_container"]
     bench.run(600)
@@ -472,9 +429,7 @@ def test_an_idle_pod_costs_no_message_and_no_container(bench: Bench) -> None:
 
 def test_a_relist_costs_a_pod_without_a_sandbox_no_status(bench: Bench) -> None:
     bench.runtime.serves_events = False
-    bench.start()
-    bench.tell("insert", pod(**MOUNTING))
-    bench.run(3)
+    bench.start(pod(**MOUNTING), wait=3)
     with patch.object(StatusGenerator, "regenerate", autospec=True, side_effect=StatusGenerator.regenerate) as made:
         bench.run(30)
     assert made.call_count < 10, "only the jobs that have failed"
@@ -511,8 +466,7 @@ def test_pods_are_worked_on_beside_each_other_but_one_pod_never_twice(bench: Ben
         bench.tell("insert", pod(f"p{number}", containers=[{"name": f"c{number}", "image": image}]))
         bench.tell("update", pod(f"p{number}", containers=[{"name": f"c{number}", "image": image}]))
     assert bench.runtime.calls["run_pod_sandbox"] == 4
-    bench.run(41)
-    assert bench.runtime.running() == ["c0", "c1", "c2", "c3"]
+    assert bench.running(after=41) == ["c0", "c1", "c2", "c3"]
     assert bench.runtime.calls["pull_image"] == 4
     assert bench.runtime.calls["run_pod_sandbox"] == 4
 
@@ -525,8 +479,7 @@ def test_the_last_words_of_a_container_are_part_of_its_end(bench: Bench) -> None
     config = next(iter(bench.runtime.configs.values()))
     mount = next(m for m in config.mounts if m.container_path == path)
     Path(mount.host_path).write_text("out of coffee")
-    bench.runtime.end("main", 1)
-    bench.run(1.5)
+    bench.exit("main", 1, wait=1.5)
     status = bench.meta.statuses("web")[-1]["containerStatuses"][0]
     assert status["lastState"]["terminated"]["message"] == "out of coffee"
 
@@ -536,10 +489,8 @@ def test_a_pod_of_another_uid_takes_the_place_of_its_namesake(bench: Bench, late
     """A cloud that lost its objects makes them anew and deletes nothing (found by simulation: seed 4, cloud). A time
     has whole seconds, so both may have the same.
     """
-    bench.start()
-    bench.tell("insert", pod("web", metadata={"uid": "first", "creationTimestamp": "2026-01-01T00:00:00Z"}))
-    bench.tell("insert", pod("web", metadata={"uid": "second", "creationTimestamp": later}))
-    bench.run(60)
+    bench.start(pod("web", metadata={"uid": "first", "creationTimestamp": "2026-01-01T00:00:00Z"}))
+    bench.tell("insert", pod("web", metadata={"uid": "second", "creationTimestamp": later}), wait=60)
     assert [sandbox.metadata.uid for sandbox in bench.runtime.sandboxes.values()] == ["second"]
 
 
@@ -552,11 +503,9 @@ def test_an_older_pod_that_comes_later_ends_with_the_next_state_of_its_namesake(
     newer = pod("web", metadata={"uid": "second", "creationTimestamp": later, "resourceVersion": "10"})
     older = {"uid": "first", "creationTimestamp": "2026-01-01T00:00:00Z", "resourceVersion": "9"}
     bench.tell("insert", newer)
-    bench.tell("insert", pod("web", metadata=older))
-    bench.run(60)
+    bench.tell("insert", pod("web", metadata=older), wait=60)
     assert "second" in [sandbox.metadata.uid for sandbox in bench.runtime.sandboxes.values()]
-    bench.tell("insert", newer)
-    bench.run(60)
+    bench.tell("insert", newer, wait=60)
     assert [sandbox.metadata.uid for sandbox in bench.runtime.sandboxes.values()] == ["second"]
 
 
@@ -570,13 +519,11 @@ def test_the_pods_are_complete_once_they_are_listed_and_the_runtime_was_asked(be
     bench.snapshots.subscribe(listen)
     bench.start()
     assert told.pop() == (True, ())
-    bench.tell("insert", pod())
-    bench.run(10)
+    bench.tell("insert", pod(), wait=10)
     assert told.pop() == (True, ("Running",))
     bench.silent.add("null/pod")
     told.clear()
-    bench.poison()
-    bench.run(3)
+    bench.poison(wait=3)
     assert not bench.snapshots.pods_are_complete
     assert not any(complete for complete, _ in told[1:])
 

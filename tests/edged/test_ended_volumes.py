@@ -37,11 +37,9 @@ def fill(bench: Bench) -> Path:
 
 def test_an_evicted_pod_leaves_no_volume(bench: Bench) -> None:
     """It kept them until it was deleted, which a full disk does not let the store do."""
-    bench.start()
-    bench.tell("insert", filling())
+    bench.start(filling())
     volume = fill(bench)
-    bench.end("uid-web", EVICTED)
-    bench.run(3)
+    bench.end("uid-web", EVICTED, wait=3)
     assert not volume.exists()
     assert not (directory(bench) / "volumes").exists()
     assert directory(bench).is_dir()
@@ -50,32 +48,26 @@ def test_an_evicted_pod_leaves_no_volume(bench: Bench) -> None:
 
 @pytest.mark.parametrize("code", ["0", "3"])
 def test_nor_does_a_pod_that_has_ended_by_itself(bench: Bench, code: str) -> None:
-    bench.start()
-    bench.tell("insert", filling(restartPolicy="Never"))
+    bench.start(filling(restartPolicy="Never"))
     volume = fill(bench)
-    bench.runtime.end("main", int(code))
-    bench.run(3)
+    bench.exit("main", int(code), wait=3)
     assert not volume.exists()
     assert bench.meta.phases("web")[-1] == ("Succeeded" if code == "0" else "Failed")
 
 
 def test_a_restarted_container_keeps_its_volumes(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", filling(restartPolicy="OnFailure"))
+    bench.start(filling(restartPolicy="OnFailure"))
     volume = fill(bench)
-    bench.runtime.end("main", 1)
-    bench.run(30)
-    assert bench.runtime.running() == ["main"]
+    bench.exit("main", 1, wait=30)
+    assert bench.running() == ["main"]
     assert (volume / "large").exists()
 
 
 def test_a_deleted_pod_loses_its_volumes_before_the_cloud_has_forgotten_it(bench: Bench) -> None:
     """A deletion that the cloud never confirms keeps no room."""
-    bench.start()
-    bench.tell("insert", filling())
+    bench.start(filling())
     volume = fill(bench)
-    bench.tell("update", filling(metadata={"deletionTimestamp": "x", "deletionGracePeriodSeconds": 1}))
-    bench.run(3)
+    bench.tell("update", filling(metadata={"deletionTimestamp": "x", "deletionGracePeriodSeconds": 1}), wait=3)
     assert not volume.exists()
 
 
@@ -83,14 +75,12 @@ def test_a_volume_that_cannot_be_removed_keeps_nobody_from_hearing_of_the_end(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The status is told at once, the removal tried again, and only then is the cloud asked to forget the pod."""
-    bench.start()
-    bench.tell("insert", filling())
+    bench.start(filling())
     volume = fill(bench)
     bench.mounts.bind(Path("/elsewhere"), volume / "busy")
     with monkeypatch.context() as patched:
         patched.setattr(bench.mounts, "unmount", Mock(side_effect=VolumeError("unmount a volume", "v", "it is busy")))
-        bench.tell("update", filling(metadata={"deletionTimestamp": "x", "deletionGracePeriodSeconds": 1}))
-        bench.run(10)
+        bench.tell("update", filling(metadata={"deletionTimestamp": "x", "deletionGracePeriodSeconds": 1}), wait=10)
         assert bench.meta.phases("web")[-1] == "Succeeded"
         assert bench.meta.deletions == []
     bench.run(20)
@@ -101,8 +91,7 @@ def test_a_volume_that_cannot_be_removed_keeps_nobody_from_hearing_of_the_end(
 def test_the_next_agent_removes_the_remains(tmp_path: Path) -> None:
     """The pod ended while no agent ran."""
     first = Bench(tmp_path)
-    first.start()
-    first.tell("insert", filling(restartPolicy="Never"))
+    first.start(filling(restartPolicy="Never"))
     volume = fill(first)
     [stored] = first.snapshots.pods
     first.meta.objects["default/pod/web"] = to_value(stored)

@@ -32,8 +32,7 @@ def last_status(bench: Bench, name: str = "web") -> dict[str, Any]:
 
 def test_after_a_restart_no_container_counts_as_lost_before_the_runtime_was_asked(bench: Bench) -> None:
     """The cloud's status says Running; until the runtime has been looked at nothing contradicts it."""
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     status = last_status(bench)
     bench.meta.objects["default/pod/web"] = {**pod(), "status": status}
     bench.poison()
@@ -49,16 +48,13 @@ def test_after_a_restart_no_container_counts_as_lost_before_the_runtime_was_aske
 
 def test_after_a_reboot_a_pod_is_not_ready_before_it_is_made_anew(bench: Bench) -> None:
     """The first relist does not have it; the worker that makes its sandbox has not come back yet."""
-    bench.start()
-    bench.tell("insert", pod())
-    bench.run(2)
+    bench.start(pod(), wait=2)
     bench.meta.objects["default/pod/web"] = {**pod(), "status": to_value(bench.snapshots.pods[0].status)}
     bench.poison()
     for sandbox in bench.runtime.list_pod_sandboxes():
         bench.runtime.remove_pod_sandbox(SandboxId(sandbox.id))
     bench.runtime.latency = 3.0
-    bench.run(9)
-    assert bench.runtime.running() == []
+    assert bench.running(after=9) == []
     [web] = [each for each in bench.snapshots.pods if each.metadata.name == "web"]
     assert {one.type: one.status for one in web.status.conditions or ()}["Ready"] == "False"
 
@@ -67,20 +63,16 @@ def test_a_status_that_the_store_lacks_is_not_overwritten_by_a_new_pods(bench: B
     """The store was locked when the cloud sent the pod with its status. After a restart the pod seems to be new, until
     the cloud has sent it again or the runtime has been asked.
     """
-    bench.start()
-    bench.tell("insert", pod())
-    bench.runtime.end("main", 1)
-    bench.run(30)
+    bench.start(pod())
+    bench.exit("main", 1, wait=30)
     status = to_value(bench.snapshots.pods[0].status)
     assert status["containerStatuses"][0]["restartCount"] == 1
     bench.meta.objects["default/pod/web"] = pod()
     bench.runtime.latency = 3.0
     before = len(bench.meta.statuses("web"))
-    bench.poison()
-    bench.run(0.7)
+    bench.poison(wait=0.7)
     metadata = {**pod()["metadata"], "resourceVersion": "2000"}
-    bench.tell("update", {**pod(), "metadata": metadata, "status": status})
-    bench.run(60)
+    bench.tell("update", {**pod(), "metadata": metadata, "status": status}, wait=60)
     later = bench.meta.statuses("web")[before:]
     assert all(one["restartCount"] == 1 for each in later for one in each.get("containerStatuses", []))
     assert "Pending" not in [each.get("phase") for each in later]
@@ -95,39 +87,33 @@ def test_a_pod_that_comes_while_its_remains_are_removed_runs_afterwards(bench: B
         bench.run(0.1)
     bench.tell("insert", pod())
     bench.runtime.latency = 0.0
-    bench.run(30)
-    assert bench.runtime.running() == ["main"]
+    assert bench.running(after=30) == ["main"]
     assert bench.meta.phases("web")[-1] == "Running"
 
 
 def test_a_pod_that_comes_again_with_its_uid_while_it_is_removed_lives(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     bench.runtime.obeys = 3.0
     bench.tell("delete", pod())
     bench.tell("insert", pod(metadata={"resourceVersion": "9"}))
     bench.runtime.obeys = 0.0
-    bench.run(30)
-    assert bench.runtime.running() == ["main"]
+    assert bench.running(after=30) == ["main"]
     assert bench.meta.phases("web")[-1] == "Running"
 
 
 def test_a_pod_that_comes_again_after_two_deletions_lives_too(bench: Bench) -> None:
     """The second deletion queues the pod again; that must not be the end of the new life (found by simulation)."""
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     bench.runtime.obeys = 3.0
     for _ in range(2):
         bench.tell("delete", pod())
     bench.tell("insert", pod(metadata={"resourceVersion": "9"}))
     bench.runtime.obeys = 0.0
-    bench.run(30)
-    assert bench.runtime.running() == ["main"]
+    assert bench.running(after=30) == ["main"]
 
 
 def test_a_pod_that_comes_again_and_is_deleted_again_is_gone(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     bench.runtime.obeys = 3.0
     for operation in ("delete", "insert", "delete"):
         bench.tell(operation, pod())
@@ -137,22 +123,19 @@ def test_a_pod_that_comes_again_and_is_deleted_again_is_gone(bench: Bench) -> No
 
 
 def test_of_a_pod_that_the_cloud_has_deleted_no_status_is_sent(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     before = len(bench.meta.statuses("web"))
     bench.runtime.obeys = 3.0
-    bench.tell("delete", pod())
-    bench.run(30)
+    bench.tell("delete", pod(), wait=30)
     assert len(bench.meta.statuses("web")) == before
 
 
 def test_a_pod_made_again_under_its_name_runs_while_the_old_one_still_ends(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     bench.runtime.obeys = 5.0
     bench.tell("delete", pod())
     bench.tell("insert", pod(metadata={"uid": "uid-new"}))
-    assert bench.runtime.running() == ["main", "main"]
+    assert bench.running() == ["main", "main"]
     bench.run(10)
     assert [c.labels["io.kubernetes.pod.uid"] for c in bench.runtime.containers.values()] == ["uid-new"]
 
@@ -164,7 +147,7 @@ def test_the_stores_list_does_not_revive_a_pod_that_a_message_deleted_before(ben
     bench.bee.hive.send("edged", delete)
     bench.run(5)
     assert bench.snapshots.pods == ()
-    assert bench.runtime.running() == []
+    assert bench.running() == []
 
 
 def test_files_of_a_pod_that_nobody_knows_any_more_are_removed(bench: Bench) -> None:
@@ -172,8 +155,7 @@ def test_files_of_a_pod_that_nobody_knows_any_more_are_removed(bench: Bench) -> 
     mine, logs = bench.settings.root / "pods" / "uid-web", bench.settings.pod_logs / "default_web_uid-web"
     for directory in (mine / "volumes", logs / "main", bench.settings.pod_logs / "default_x_theirs"):
         directory.mkdir(parents=True)
-    bench.start()
-    bench.run(3)
+    bench.start(wait=3)
     assert not mine.exists()
     assert not logs.exists()
     assert (bench.settings.pod_logs / "default_x_theirs").exists()
@@ -184,27 +166,22 @@ def test_files_of_a_pod_that_runs_and_that_another_agent_made_are_left_alone(ben
     theirs = bench.runtime.run_pod_sandbox(config)
     directory = bench.settings.root / "pods" / "uid-web"
     directory.mkdir(parents=True)
-    bench.start()
-    bench.run(10)
+    bench.start(wait=10)
     assert list(bench.runtime.sandboxes) == [theirs]
     assert directory.exists()
 
 
 def test_a_forced_deletion_shortens_the_grace_period_of_running_containers(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     bench.runtime.obeys = float("inf")
-    bench.tell("delete", pod(metadata={"deletionGracePeriodSeconds": 0}))
-    bench.run(2.5)
-    assert bench.runtime.running() == []
+    bench.tell("delete", pod(metadata={"deletionGracePeriodSeconds": 0}), wait=2.5)
+    assert bench.running() == []
 
 
 def test_a_pod_that_moves_to_another_node_is_removed_here(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod())
-    bench.tell("update", pod(nodeName="other"))
-    bench.run(31)
-    assert bench.runtime.running() == []
+    bench.start(pod())
+    bench.tell("update", pod(nodeName="other"), wait=31)
+    assert bench.running() == []
     assert bench.snapshots.pods == ()
 
 
@@ -214,32 +191,29 @@ def test_what_waits_for_the_cloud_is_tried_again_when_it_comes(bench: Bench) -> 
     bench.meta.refuse["default/configmap/settings"] = {"ErrStatus": {"code": 500, "reason": "InternalError"}}
     variable = {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "a"}}}
     container = {"name": "main", "image": "busybox:1.36", "command": ["x"], "env": [variable]}
-    bench.tell("insert", pod(containers=[container]))
-    bench.run(100)
-    assert bench.runtime.running() == []
+    bench.tell("insert", pod(containers=[container]), wait=100)
+    assert bench.running() == []
     bench.meta.refuse.clear()
     bench.meta.objects["default/configmap/settings"] = {"metadata": {"name": "settings"}, "data": {"a": "b"}}
     bench.connection("cloud_connected")
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
 
 
 def test_a_configmap_of_the_environment_starts_the_pod_when_it_comes(bench: Bench) -> None:
     bench.start()
     container = {"name": "main", "image": "busybox:1.36", "envFrom": [{"configMapRef": {"name": "settings"}}]}
     bench.tell("insert", pod(containers=[container]))
-    assert bench.runtime.running() == []
+    assert bench.running() == []
     value = {"metadata": {"name": "settings", "namespace": "default"}, "data": {"a": "b"}}
     bench.meta.objects["default/configmap/settings"] = value
     bench.tell("insert", value, kind="configmap")
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
 
 
 def test_a_clock_that_is_set_back_holds_nobody_up(bench: Bench) -> None:
     """A board without a battery: neither crash loop nor image back-off waits for the old time to come again."""
-    bench.start()
-    bench.tell("insert", pod(containers=[{"name": "main", "image": "busybox:1.36", "command": ["exit", "1"]}]))
-    bench.tell("insert", pod("other", containers=[{"name": "other", "image": "nginx:1", "command": ["x"]}]))
-    bench.run(5)
+    bench.start(pod(containers=[{"name": "main", "image": "busybox:1.36", "command": ["exit", "1"]}]))
+    bench.tell("insert", pod("other", containers=[{"name": "other", "image": "nginx:1", "command": ["x"]}]), wait=5)
     bench.bee.clock.jump_wall(-1e6)
     started = bench.runtime.calls["start_container"]
     bench.run(60)
@@ -254,15 +228,13 @@ def test_a_bug_that_one_pod_brings_to_light_ends_neither_edged_nor_the_other_pod
         bench.tell("insert", pod())
     bench.tell("insert", pod("other"))
     assert bench.bee.hive.restarts()["edged"] == 0
-    assert bench.runtime.running() == ["main"]
-    bench.run(3)
-    assert bench.runtime.running() == ["main", "main"]
+    assert bench.running() == ["main"]
+    assert bench.running(after=3) == ["main", "main"]
 
 
 def test_a_turn_without_work_looks_at_the_pod_once(bench: Bench) -> None:
     """A node with a hundred pods has nearly two of them a second."""
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     before = bench.runtime.calls["container_status"]
     with patch.object(PodSyncer, "sync_pod", autospec=True, side_effect=PodSyncer.sync_pod) as syncs:
         bench.run(300)
@@ -281,9 +253,7 @@ def test_a_bug_in_the_look_after_the_work_does_not_end_edged(bench: Bench) -> No
 
 
 def test_a_sandbox_that_dies_under_a_crash_loop_does_not_make_edged_spin(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod(containers=[{"name": "main", "image": "busybox:1.36", "command": ["exit", "1"]}]))
-    bench.run(40)
+    bench.start(pod(containers=[{"name": "main", "image": "busybox:1.36", "command": ["exit", "1"]}]), wait=40)
     [sandbox] = bench.runtime.sandboxes
     bench.runtime.end_sandbox(sandbox)
     before = bench.runtime.calls.total()
@@ -293,9 +263,7 @@ def test_a_sandbox_that_dies_under_a_crash_loop_does_not_make_edged_spin(bench: 
 
 
 def test_one_container_that_cannot_be_looked_at_does_not_blind_the_pleg_for_others(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod("a", containers=[{"name": "sick", "image": "busybox:1.36", "command": ["x"]}]))
-    bench.tell("insert", pod("b"))
+    bench.start(pod("a", containers=[{"name": "sick", "image": "busybox:1.36", "command": ["x"]}]), pod("b"))
     really = bench.runtime.container_status
 
     def status(client: Any, container_id: str, **options: Any) -> cri.ContainerStatusResponse:
@@ -305,11 +273,9 @@ def test_one_container_that_cannot_be_looked_at_does_not_blind_the_pleg_for_othe
 
     with patch.object(type(bench.runtime), "container_status", status):
         bench.runtime.end("sick", 1)
-        bench.runtime.end("main", 1)
-        bench.run(1.2)
-        assert bench.runtime.running() == ["main"]
-    bench.run(5)
-    assert bench.runtime.running() == ["main", "sick"]
+        bench.exit("main", 1, wait=1.2)
+        assert bench.running() == ["main"]
+    assert bench.running(after=5) == ["main", "sick"]
 
 
 @pytest.mark.parametrize("content", [None, 5, {}, "x", OK])
@@ -321,21 +287,17 @@ def test_a_connection_event_of_another_form_is_no_news(bench: Bench, content: ob
 
 def test_superfluous_dead_containers_are_removed(bench: Bench) -> None:
     """One is kept, for its log and its last state."""
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     for _ in range(3):
-        bench.runtime.end("main", 1)
-        bench.run(400)
+        bench.exit("main", 1, wait=400)
     states = [c.state for c in bench.runtime.containers.values()]
     assert sorted(states) == [cri.CONTAINER_RUNNING, cri.CONTAINER_EXITED]
 
 
 def test_an_image_stays_where_it_is(bench: Bench) -> None:
     """What is present is not pulled again when the container restarts."""
-    bench.start()
-    bench.tell("insert", pod(containers=[{"name": "main", "image": IMAGE, "command": ["x"]}]))
-    bench.runtime.end("main", 1)
-    bench.run(5)
+    bench.start(pod(containers=[{"name": "main", "image": IMAGE, "command": ["x"]}]))
+    bench.exit("main", 1, wait=5)
     assert bench.runtime.calls["pull_image"] == 0
 
 
@@ -343,19 +305,16 @@ def test_a_pod_whose_sandbox_cannot_be_made_has_the_reason(bench: Bench) -> None
     bench.start()
     bench.runtime.fail("run_pod_sandbox", unavailable(), times=5)
     inits = [{"name": "init", "image": "busybox:1.36", "command": ["exit", "0"]}]
-    bench.tell("insert", pod(initContainers=inits))
-    bench.run(2)
+    bench.tell("insert", pod(initContainers=inits), wait=2)
     waiting = last_status(bench)["initContainerStatuses"][0]["state"]["waiting"]
     assert waiting["reason"] == "PodInitializing"
     assert "the socket is gone" in waiting["message"]
 
 
 def test_a_runtime_with_a_false_end_of_a_container_does_not_make_edged_spin(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod(containers=[{"name": "main", "image": "busybox:1.36", "command": ["x"]}]))
+    bench.start(pod(containers=[{"name": "main", "image": "busybox:1.36", "command": ["x"]}]))
     with patch.object(type(bench.runtime), "stop_container", lambda *_: None):
-        bench.tell("update", pod(containers=[{"name": "main", "image": "busybox:1.37", "command": ["x"]}]))
-        bench.run(10)
+        bench.tell("update", pod(containers=[{"name": "main", "image": "busybox:1.37", "command": ["x"]}]), wait=10)
     assert bench.runtime.calls["create_container"] < 50
 
 
@@ -363,4 +322,4 @@ def test_many_init_containers_that_end_immediately_do_not_wait_for_a_relist(benc
     bench.start()
     inits = [{"name": f"i{n}", "image": "busybox:1.36", "command": ["exit", "0"]} for n in range(10)]
     bench.tell("insert", pod(initContainers=inits))
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]

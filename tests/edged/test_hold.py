@@ -24,22 +24,18 @@ def conditions(bench: Bench, name: str) -> dict[str, str]:
 
 def test_a_pod_waits_until_it_is_released(bench: Bench) -> None:
     """Pending with KubeEdge's condition; then it runs, and the condition says so."""
-    bench.start()
-    bench.tell("insert", pod("web", metadata=HELD))
-    bench.run(600)
+    bench.start(pod("web", metadata=HELD), wait=600)
     assert not bench.runtime.sandboxes
     assert conditions(bench, "web")["HeldUpgrade"] == "True"
     [reported] = bench.meta.statuses("web")
     [told] = [each for each in reported["conditions"] if each["type"] == "HeldUpgrade"]
     assert (told["status"], told["reason"]) == ("True", "HoldUpgradeEnabled")
-    bench.tell("update", pod("web", metadata={**HELD, "labels": {"a": "b"}, "resourceVersion": "2"}))
-    bench.run(60)
+    bench.tell("update", pod("web", metadata={**HELD, "labels": {"a": "b"}, "resourceVersion": "2"}), wait=60)
     assert not bench.runtime.sandboxes
     assert release(bench, "default", "other") == Released([], is_known=False)
     assert release(bench, "default", "web") == Released(["default/web"])
     assert release(bench, "default", "web") == Released([])
-    bench.run(10)
-    assert bench.runtime.running() == ["main"]
+    assert bench.running(after=10) == ["main"]
     assert conditions(bench, "web")["HeldUpgrade"] == "False"
     assert bench.meta.phases("web")[-1] == "Running"
 
@@ -48,54 +44,44 @@ def test_all_pods_are_released_together(bench: Bench) -> None:
     bench.start()
     for name in ("a", "b"):
         bench.tell("insert", pod(name, metadata=HELD))
-    bench.tell("insert", pod("c"))
-    bench.run(60)
-    assert bench.runtime.running() == ["main"]
+    bench.tell("insert", pod("c"), wait=60)
+    assert bench.running() == ["main"]
     assert sorted(release(bench).pods) == ["default/a", "default/b"]
-    bench.run(60)
-    assert bench.runtime.running() == ["main"] * 3
+    assert bench.running(after=60) == ["main"] * 3
 
 
 @pytest.mark.parametrize("way", ["the annotation goes", "it is deleted"])
 def test_a_pod_that_waits_follows_the_cloud(bench: Bench, way: str) -> None:
-    bench.start()
-    bench.tell("insert", pod("web", metadata=HELD))
+    bench.start(pod("web", metadata=HELD))
     if way == "the annotation goes":
-        bench.tell("update", pod("web", metadata={"resourceVersion": "2"}))
-        bench.run(60)
-        assert bench.runtime.running() == ["main"]
+        bench.tell("update", pod("web", metadata={"resourceVersion": "2"}), wait=60)
+        assert bench.running() == ["main"]
         return
     going = {**HELD, "deletionTimestamp": "2027-01-15T08:00:30Z", "deletionGracePeriodSeconds": 30}
-    bench.tell("update", pod("web", metadata={**going, "resourceVersion": "2"}))
-    bench.run(60)
+    bench.tell("update", pod("web", metadata={**going, "resourceVersion": "2"}), wait=60)
     assert bench.meta.deletions == ["default/pod/web"]
-    bench.tell("delete", pod("web", metadata=going))
-    bench.run(60)
+    bench.tell("delete", pod("web", metadata=going), wait=60)
     assert bench.snapshots.pods == ()
     assert not bench.runtime.sandboxes
 
 
 def test_a_pod_that_has_begun_is_never_held_again(bench: Bench) -> None:
     """Neither after a restart of edged, whose store still has it as Pending, nor while its containers are replaced."""
-    bench.start()
-    bench.tell("insert", pod("web", metadata=HELD))
-    bench.run(10)
+    bench.start(pod("web", metadata=HELD), wait=10)
     release(bench)
     bench.run(10)
     bench.meta.objects["default/pod/web"] = pod("web", metadata=HELD)
     sandboxes = set(bench.runtime.sandboxes)
     bench.snapshots.fails = True
-    bench.runtime.end("main", 1)
-    bench.run(120)
+    bench.exit("main", 1, wait=120)
     assert len(OpenEdged.started) > 1
     assert set(bench.runtime.sandboxes) == sandboxes
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
     assert release(bench) == Released([])
 
 
 def test_a_pod_that_waits_waits_on_after_a_restart(bench: Bench) -> None:
     bench.meta.objects["default/pod/web"] = pod("web", metadata=HELD)
-    bench.start()
-    bench.run(60)
+    bench.start(wait=60)
     assert not bench.runtime.sandboxes
     assert release(bench) == Released(["default/web"])

@@ -34,8 +34,7 @@ def test_what_no_process_can_be_started_with_is_a_config_error(
     bench.start()
     with caplog.at_level(logging.ERROR):
         bench.tell("insert", pod("big", containers=[{"name": "main", "image": "busybox:1.36", **wanted}]))
-        bench.tell("insert", pod("web"))
-        bench.run(60)
+        bench.tell("insert", pod("web"), wait=60)
     waiting = state_of(bench, "big")["waiting"]
     assert waiting["reason"] == "CreateContainerConfigError"
     assert " bytes" in waiting["message"]
@@ -48,11 +47,8 @@ def test_what_no_process_can_be_started_with_is_a_config_error(
 @pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 10**400], ids=["above", "below", "far above"])
 def test_a_number_beyond_64_bits_ends_nothing(bench: Bench, number: int, caplog: pytest.LogCaptureFixture) -> None:
     """Such a pod is left out, as a kubelet's decoder refuses it; the largest of 64 bits is a number like any other."""
-    bench.start()
-    bench.tell("insert", pod("beyond", activeDeadlineSeconds=number))
-    bench.tell("insert", pod("largest", terminationGracePeriodSeconds=2**63 - 1))
-    bench.tell("insert", pod("web"))
-    bench.run(60)
+    bench.start(pod("beyond", activeDeadlineSeconds=number), pod("largest", terminationGracePeriodSeconds=2**63 - 1))
+    bench.tell("insert", pod("web"), wait=60)
     assert not bench.meta.statuses("beyond")
     assert "running" in state_of(bench, "largest")
     assert "running" in state_of(bench, "web")

@@ -21,20 +21,19 @@ WEB = "default/pod/web"
 def bench(tmp_path: Path) -> Iterator[Bench]:
     """edged has run one pod; then its process has ended, and the store is lost."""
     bench = Bench(tmp_path)
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     bench.meta.complete = False
     yield bench
     bench.stop()
 
 
-def restart(bench: Bench, *, connected: bool) -> None:
-    """edged's process begins again; nothing is in the store."""
+def restart(bench: Bench, *, connected: bool, wait: float = 0.0) -> None:
+    """edged's process begins again, and `wait` seconds pass; nothing is in the store."""
     bench.meta.objects.clear()
     bench.connection(CLOUD_CONNECTED if connected else CLOUD_DISCONNECTED)
-    bench.fail()
-    bench.run(5)
+    bench.fail(wait=5)
     assert bench.bee.hive.restarts()["edged"] >= 1
+    bench.run(wait)
 
 
 def one_container(bench: Bench) -> str:
@@ -46,8 +45,7 @@ def test_without_a_cloud_what_runs_is_left_alone(bench: Bench) -> None:
     """However long it takes: nobody has said that the pod is not wanted."""
     before = one_container(bench)
     restart(bench, connected=False)
-    bench.run(3600)
-    assert bench.runtime.running() == ["main"]
+    assert bench.running(after=3600) == ["main"]
     assert one_container(bench) == before
     assert not bench.meta.complete
 
@@ -71,28 +69,23 @@ def test_a_running_pod_that_the_cloud_wants_is_taken_over(bench: Bench) -> None:
 def test_it_is_asked_for_when_the_cloud_comes(bench: Bench) -> None:
     before = one_container(bench)
     bench.meta.cloud[WEB] = pod()
-    restart(bench, connected=False)
-    bench.run(500)
+    restart(bench, connected=False, wait=500)
     assert bench.meta.questions == []
-    bench.connection(CLOUD_CONNECTED)
-    bench.run(2)
+    bench.connection(CLOUD_CONNECTED, wait=2)
     assert (bench.meta.questions, one_container(bench)) == (["uid-web"], before)
-    bench.runtime.end("main", 1)
-    bench.run(2)
-    assert bench.runtime.running() == ["main"]
+    bench.exit("main", 1, wait=2)
+    assert bench.running() == ["main"]
 
 
 def test_without_an_answer_the_cloud_is_asked_less_and_less(bench: Bench) -> None:
     """After 10 s, then after twice as long each time."""
-    restart(bench, connected=False)
-    bench.run(290)
+    restart(bench, connected=False, wait=290)
     assert len(bench.asked("query", WEB)) == 5
 
 
 def test_a_question_without_an_answer_is_not_repeated_at_each_relist(bench: Bench) -> None:
     bench.silent.add(WEB)
-    restart(bench, connected=True)
-    bench.run(30)
+    restart(bench, connected=True, wait=30)
     assert len(bench.asked("query", WEB)) == 1
 
 
@@ -104,8 +97,7 @@ def test_a_running_pod_that_the_cloud_does_not_want_is_removed(
     bench.meta.conflict = conflict
     if there:
         bench.meta.cloud[WEB] = pod(metadata={"uid": there})
-    restart(bench, connected=True)
-    bench.run(35)
+    restart(bench, connected=True, wait=35)
     assert (bench.runtime.sandboxes, bench.meta.complete) == ({}, True)
 
 
@@ -113,8 +105,7 @@ def test_a_running_pod_that_the_cloud_does_not_want_is_removed(
 def test_a_pod_is_not_taken_over_as_another_or_from_another_node(bench: Bench, other: dict[str, Any]) -> None:
     """A cloud that does not look at the uid, or has moved the pod."""
     bench.meta.refuse[WEB] = {"Object": other, "Err": None}
-    restart(bench, connected=True)
-    bench.run(35)
+    restart(bench, connected=True, wait=35)
     assert (bench.runtime.sandboxes, bench.snapshots.pods) == ({}, ())
 
 
@@ -122,8 +113,7 @@ def test_a_pod_that_comes_by_itself_is_not_removed(bench: Bench) -> None:
     """The cloud sends it again (this project's own does): what runs is its container."""
     before = one_container(bench)
     restart(bench, connected=False)
-    bench.tell("insert", pod())
-    bench.run(60)
+    bench.tell("insert", pod(), wait=60)
     assert one_container(bench) == before
     assert bench.meta.complete
 
@@ -147,8 +137,7 @@ def test_files_alone_have_time_until_their_pod_comes(bench: Bench) -> None:
     bench.runtime.containers.clear()
     directory = bench.settings.root / "pods" / "uid-web"
     assert directory.is_dir()
-    restart(bench, connected=True)
-    bench.run(FILES_WAIT - 100)
+    restart(bench, connected=True, wait=FILES_WAIT - 100)
     assert directory.is_dir()
     bench.run(200)
     assert not directory.exists()
@@ -157,8 +146,7 @@ def test_files_alone_have_time_until_their_pod_comes(bench: Bench) -> None:
 def test_a_store_that_is_complete_is_believed(bench: Bench) -> None:
     """The pod was deleted, and the agent killed before it could act on that: nobody need be asked."""
     bench.meta.complete = True
-    restart(bench, connected=False)
-    bench.run(35)
+    restart(bench, connected=False, wait=35)
     assert bench.runtime.sandboxes == {}
 
 
@@ -167,8 +155,7 @@ def test_an_answer_that_is_older_than_a_meanwhile_pushed_state_changes_nothing(
     bench: Bench, version: str, labels: dict[str, str]
 ) -> None:
     """The cloud answered late, and had sent the pod with another label in between."""
-    bench.tell("update", pod(metadata={"resourceVersion": "7", "labels": {"revision": "new"}}))
-    bench.run(5)
+    bench.tell("update", pod(metadata={"resourceVersion": "7", "labels": {"revision": "new"}}), wait=5)
     answered = pod(metadata={"resourceVersion": version, "labels": {"revision": "old"}})
     released = read_cloud_pod(msgspec.json.encode(answered), "from the cloud")
     assert released is not None

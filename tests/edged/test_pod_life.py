@@ -33,8 +33,7 @@ def test_the_log_ends_a_failed_containers_message_if_it_has_none(bench: Bench) -
     log = Path(running.log_path)
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_text("2026-11-20T01:54:50Z stdout F preparing\n2026-11-20T01:54:51Z stderr F it broke\n")
-    bench.runtime.end("main", 1)
-    bench.run(1.5)
+    bench.exit("main", 1, wait=1.5)
     assert status_of(bench)["state"]["terminated"]["message"] == "preparing\nit broke\n"
 
 
@@ -42,35 +41,29 @@ def test_a_rule_of_a_container_starts_it_again_in_a_pod_that_never_does(bench: B
     """For the code that it names; another code ends it, and with it the pod."""
     rule = {"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}
     main = container(restartPolicy="Never", restartPolicyRules=[rule])
-    bench.start()
-    bench.tell("insert", pod(containers=[main], restartPolicy="Never"))
-    bench.runtime.end("main", 42)
-    bench.run(2)
-    assert bench.runtime.running() == ["main"]
+    bench.start(pod(containers=[main], restartPolicy="Never"))
+    bench.exit("main", 42, wait=2)
+    assert bench.running() == ["main"]
     assert (status_of(bench)["restartCount"], bench.meta.phases("web")[-1]) == (1, "Running")
-    bench.runtime.end("main", 7)
-    bench.run(2)
-    assert (bench.runtime.running(), bench.meta.phases("web")[-1]) == ([], "Failed")
+    bench.exit("main", 7, wait=2)
+    assert (bench.running(), bench.meta.phases("web")[-1]) == ([], "Failed")
 
 
 def test_a_container_that_never_restarts_leaves_the_others_running(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod(containers=[container(), container("once", "exit", "3", restartPolicy="Never")]))
-    bench.run(60)
-    assert bench.runtime.running() == ["main"]
+    bench.start(pod(containers=[container(), container("once", "exit", "3", restartPolicy="Never")]), wait=60)
+    assert bench.running() == ["main"]
     assert status_of(bench, "once")["state"]["terminated"]["exitCode"] == 3
     assert bench.meta.phases("web")[-1] == "Running"
 
 
 def test_a_pod_that_failed_only_by_back_off_is_tried_again_by_itself(bench: Bench) -> None:
     """No message, no relist that sees a change: the back-off alone wakes it, until ten good minutes forgive it."""
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
 
     def ends_and_comes_back() -> float:
         bench.runtime.end("main", 1)
         begin = bench.bee.clock.monotonic()
-        while bench.runtime.running() != ["main"]:
+        while bench.running() != ["main"]:
             bench.run(0.5)
         return bench.bee.clock.monotonic() - begin
 
@@ -83,16 +76,14 @@ def test_a_pod_that_failed_only_by_back_off_is_tried_again_by_itself(bench: Benc
 
 def test_an_ephemeral_container_joins_a_pod_that_runs(bench: Bench) -> None:
     """It is started once, whatever becomes of it, and goes with the pod."""
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     debug = {**container("debug"), "targetContainerName": "main"}
     debugged = pod(ephemeralContainers=[debug], metadata={"resourceVersion": "2"})
     bench.tell("update", debugged)
-    assert bench.runtime.running() == ["debug", "main"]
+    assert bench.running() == ["debug", "main"]
     assert "running" in status_of(bench, "debug", "ephemeralContainerStatuses")["state"]
-    bench.runtime.end("debug", 1)
-    bench.run(100)
-    assert bench.runtime.running() == ["main"]
+    bench.exit("debug", 1, wait=100)
+    assert bench.running() == ["main"]
     assert status_of(bench, "debug", "ephemeralContainerStatuses")["state"]["terminated"]["exitCode"] == 1
     assert status_of(bench)["restartCount"] == 0
     bench.tell("delete", debugged)
@@ -100,14 +91,13 @@ def test_an_ephemeral_container_joins_a_pod_that_runs(bench: Bench) -> None:
 
 
 def test_an_ephemeral_container_without_its_target_waits_with_the_reason(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     debug = {**container("debug"), "targetContainerName": "other"}
     bench.tell("update", pod(ephemeralContainers=[debug], metadata={"resourceVersion": "2"}))
     waiting = status_of(bench, "debug", "ephemeralContainerStatuses")["state"]["waiting"]
     assert waiting["reason"] == "CreateContainerConfigError"
     assert "other" in waiting["message"]
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
 
 
 def condition_of(bench: Bench, kind: str) -> dict[str, Any]:
@@ -144,9 +134,7 @@ def test_a_pod_that_stayed_is_ready_again_as_soon_as_the_cloud_has_sent_it(bench
     gate = "example.com/served"
     gated = pod(readinessGates=[{"conditionType": gate}])
     opened = {"type": gate, "status": "True"}
-    bench.start()
-    bench.tell("insert", {**gated, "status": {"conditions": [opened]}})
-    bench.run(2)
+    bench.start({**gated, "status": {"conditions": [opened]}}, wait=2)
     [web] = bench.snapshots.pods
     ready = to_value(web.status)
     assert conditions_in(ready) | {"Ready": "True", gate: "True"} == conditions_in(ready)
@@ -157,13 +145,11 @@ def test_a_pod_that_stayed_is_ready_again_as_soon_as_the_cloud_has_sent_it(bench
     if restarted:
         bench.poison()
     bench.run(30)
-    bench.connection("cloud_connected")
-    bench.run(3)
+    bench.connection("cloud_connected", wait=3)
     written = [{**one, "status": "False"} if one["type"] == "Ready" else one for one in ready["conditions"]]
     away = {**stored, "metadata": {**gated["metadata"], "resourceVersion": "2000"}}
     before = len(bench.meta.statuses("web"))
-    bench.tell("update", {**away, "status": {**ready, "conditions": written}})
-    bench.run(0.1)
+    bench.tell("update", {**away, "status": {**ready, "conditions": written}}, wait=0.1)
     [sent] = bench.meta.statuses("web")[before:]
     assert conditions_in(sent)["Ready"] == "True"
     assert gate not in conditions_in(sent)
@@ -176,8 +162,7 @@ def conditions_in(status: dict[str, Any]) -> dict[str, str]:
 
 
 def test_a_status_names_the_pods_generation(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod(metadata={"generation": 1}))
+    bench.start(pod(metadata={"generation": 1}))
     bench.tell("update", pod(metadata={"generation": 2, "resourceVersion": "2"}, terminationGracePeriodSeconds=7))
     [web] = bench.snapshots.pods
     assert {web.status.observed_generation, *(c.observed_generation for c in web.status.conditions)} == {2}
@@ -185,8 +170,7 @@ def test_a_status_names_the_pods_generation(bench: Bench) -> None:
 
 def test_an_unlimited_resource_is_the_nodes_allocatable(bench: Bench) -> None:
     env = [{"name": "CPUS", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}}]
-    bench.start()
-    bench.run(1)
+    bench.start(wait=1)
     bench.tell("insert", pod(containers=[container(env=env)]))
     [config] = bench.runtime.configs.values()
     assert int({each.key: each.value for each in config.envs}["CPUS"]) >= 1
@@ -203,9 +187,7 @@ def test_containers_have_variables_of_services_and_wait_for_them(tmp_path: Path)
         return {"LINKS": f"{namespace} {enabled}"}
 
     bench = Bench(tmp_path, service_links=links)
-    bench.start()
-    bench.tell("insert", pod("with"))
-    bench.tell("insert", pod("without", enableServiceLinks=False))
+    bench.start(pod("with"), pod("without", enableServiceLinks=False))
     assert not bench.runtime.configs
     is_known = True
     bench.run(60)
@@ -216,56 +198,46 @@ def test_containers_have_variables_of_services_and_wait_for_them(tmp_path: Path)
 
 def test_a_missing_reference_of_a_container_is_named_and_it_starts_when_it_is_there(bench: Bench) -> None:
     env = [{"name": "X", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "x"}}}]
-    bench.start()
-    bench.tell("insert", pod(containers=[container(env=env)]))
+    bench.start(pod(containers=[container(env=env)]))
     waiting = status_of(bench)["state"]["waiting"]
     assert waiting["reason"] == "CreateContainerConfigError"
     assert "settings" in waiting["message"]
     made = {"kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "default"}, "data": {"x": "1"}}
     bench.meta.objects["default/configmap/settings"] = made
     bench.tell("insert", made, kind="configmap")
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
 
 
 def test_a_container_that_is_exchanged_has_not_ended_by_itself(bench: Bench) -> None:
     """Its successor waits for an image: the pod, which starts nothing again, is not done, and goes on with it."""
-    bench.start()
-    bench.tell("insert", pod(containers=[container()], restartPolicy="Never"))
+    bench.start(pod(containers=[container()], restartPolicy="Never"))
     bench.runtime.fail("pull_image", CriError("PullImage", "", grpc.StatusCode.UNAVAILABLE, "no registry"))
-    bench.tell("update", pod(containers=[{**container(), "image": "busybox:2"}], restartPolicy="Never"))
-    bench.run(3)
-    assert bench.runtime.running() == []
+    bench.tell("update", pod(containers=[{**container(), "image": "busybox:2"}], restartPolicy="Never"), wait=3)
+    assert bench.running() == []
     assert bench.meta.phases("web")[-1] == "Running"
-    bench.run(60)
-    assert bench.runtime.running() == ["main"]
-    bench.runtime.end("main", 0)
-    bench.run(2)
+    assert bench.running(after=60) == ["main"]
+    bench.exit("main", 0, wait=2)
     assert bench.meta.phases("web")[-1] == "Succeeded"
 
 
 def test_a_missing_reference_of_a_container_is_asked_for_ever_more_seldom_and_its_image_once(bench: Bench) -> None:
     """A pull policy of Always made a pull of each try, and each pull a success after which the delay started over."""
     env = [{"name": "X", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "x"}}}]
-    bench.start()
-    bench.tell("insert", pod(containers=[container(image="app:latest", imagePullPolicy="Always", env=env)]))
-    bench.run(600)
+    bench.start(pod(containers=[container(image="app:latest", imagePullPolicy="Always", env=env)]), wait=600)
     assert bench.runtime.calls["pull_image"] == 1
     events = [event for event in bench.meta.events.values() if event["reason"] == "Failed"]
     assert 5 <= sum(event.get("count", 1) for event in events) <= 12
     made = {"kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "default"}, "data": {"x": "1"}}
     bench.meta.objects["default/configmap/settings"] = made
     bench.tell("insert", made, kind="configmap")
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
     assert bench.runtime.calls["pull_image"] == 2, "the image may be another one by now"
 
 
 def test_an_image_that_a_container_may_not_run_is_asked_for_again(bench: Bench) -> None:
     """With an image of another user there is nothing that it lacks: it is pulled at each try, which are ever fewer."""
     security = {"runAsNonRoot": True, "runAsUser": 0}
-    bench.start()
-    bench.tell(
-        "insert", pod(containers=[container(image="app:latest", imagePullPolicy="Always", securityContext=security)])
-    )
+    bench.start(pod(containers=[container(image="app:latest", imagePullPolicy="Always", securityContext=security)]))
     bench.run(600)
     assert 5 <= bench.runtime.calls["pull_image"] <= 10
 
@@ -282,6 +254,6 @@ def test_a_pod_has_a_directory_for_its_logs_before_anything_of_it_runs(bench: Be
 
     with patch.object(type(bench.runtime), "run_pod_sandbox", staticmethod(noting)):
         bench.tell("insert", pod())
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
     [found] = there
     assert found == [f"default_web_{pod()['metadata']['uid']}"]

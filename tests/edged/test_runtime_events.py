@@ -33,31 +33,24 @@ def just_relisted(bench: Bench) -> None:
 
 
 def test_a_container_that_ends_is_started_again_without_a_relist(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     just_relisted(bench)
-    bench.runtime.end("main", 1)
-    bench.run(0.0)
+    bench.exit("main", 1, wait=0.0)
     [new] = [c for c in bench.runtime.containers.values() if c.state == cri.CONTAINER_RUNNING]
     assert new.metadata.attempt == 1
 
 
 def test_the_end_of_a_pod_is_reported_without_a_relist(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod(restartPolicy="Never"))
+    bench.start(pod(restartPolicy="Never"))
     just_relisted(bench)
-    bench.runtime.end("main", 3)
-    bench.run(0.0)
+    bench.exit("main", 3, wait=0.0)
     assert bench.meta.phases("web")[-1] == "Failed"
 
 
 def test_without_events_it_is_a_relist_that_finds_it(bench: Bench) -> None:
     bench.runtime.serves_events = False
-    bench.start()
-    bench.tell("insert", pod(restartPolicy="Never"))
-    bench.run(2)
-    bench.runtime.end("main", 3)
-    bench.run(0.0)
+    bench.start(pod(restartPolicy="Never"), wait=2)
+    bench.exit("main", 3, wait=0.0)
     assert bench.meta.phases("web")[-1] == "Running"
     bench.run(1.0)
     assert bench.meta.phases("web")[-1] == "Failed"
@@ -65,8 +58,7 @@ def test_without_events_it_is_a_relist_that_finds_it(bench: Bench) -> None:
 
 def test_a_runtime_need_not_be_asked_for_events(tmp_path: Path) -> None:
     bench = Bench(tmp_path, relist_period_with_events=0.0)
-    bench.start()
-    bench.run(10)
+    bench.start(wait=10)
     assert bench.runtime.calls["container_events"] == 0
     assert relists(bench) >= 10
     bench.stop()
@@ -74,19 +66,16 @@ def test_a_runtime_need_not_be_asked_for_events(tmp_path: Path) -> None:
 
 def test_a_pod_whose_container_is_exchanged_has_not_ended(bench: Bench) -> None:
     """Between the old container and the new one all containers have ended, with success (found by simulation)."""
-    bench.start()
-    bench.tell("insert", pod(restartPolicy="Never"))
+    bench.start(pod(restartPolicy="Never"))
     bench.runtime.latency = 0.3
     other = {"name": "main", "image": "busybox:1.36", "command": ["sleep", "9"]}
-    bench.tell("update", pod(restartPolicy="Never", containers=[other], metadata={"resourceVersion": "2"}))
-    bench.run(30)
+    bench.tell("update", pod(restartPolicy="Never", containers=[other], metadata={"resourceVersion": "2"}), wait=30)
     assert "Succeeded" not in bench.meta.phases("web")
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
 
 
 def test_when_nothing_happens_the_runtime_is_left_alone(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     just_relisted(bench)
     before = relists(bench)
     bench.run(30)
@@ -139,7 +128,7 @@ def test_a_thousand_updates_end_in_the_newest_state_with_the_work_on_each_pod_se
             bench.post(operation, revised(name, newest[name]))
             bench.run(draw.choice([0.0, 0.0, 0.01, 0.05]))
             if draw.random() < 0.05:
-                bench.runtime.end(f"main-{draw.choice(names)}", draw.choice([0, 1]))
+                bench.exit(f"main-{draw.choice(names)}", draw.choice([0, 1]))
         bench.run(700)
     bench.stop()
     assert set(serial.most.values()) == {1}
@@ -177,11 +166,9 @@ def test_watchers_of_the_bus_get_the_findings_of_a_relist(bench: Bench) -> None:
     """By a relist and by a look after an event; a record of a run has both."""
     told: list[Any] = []
     bench.bee.hive.watchers.append(told.append)
-    bench.start()
-    bench.tell("insert", pod(restartPolicy="Never"))
+    bench.start(pod(restartPolicy="Never"))
     just_relisted(bench)
-    bench.runtime.end("main", 3)
-    bench.run(0.0)
+    bench.exit("main", 3, wait=0.0)
     changes = [each for each in told if isinstance(each, PodChanged)]
     assert changes[-1].time == bench.bee.clock.monotonic()
     assert [container.exit_code for container in changes[-1].facts.containers] == [3]

@@ -9,8 +9,7 @@ from tests.edged.conftest import Bench, pod, unavailable
 
 
 def test_the_node_registers_takes_a_lease_and_is_ready(bench: Bench) -> None:
-    bench.start()
-    bench.run(1)
+    bench.start(wait=1)
     node = bench.meta.cloud["null/node/n1"]
     ready = next(c for c in node["status"]["conditions"] if c["type"] == "Ready")
     assert (ready["status"], ready["reason"]) == ("True", "EdgeReady")
@@ -23,19 +22,16 @@ def test_the_node_registers_takes_a_lease_and_is_ready(bench: Bench) -> None:
 
 def test_a_node_that_is_there_already_is_taken(bench: Bench) -> None:
     bench.meta.cloud["null/node/n1"] = {"metadata": {"name": "n1", "uid": "old", "resourceVersion": "5"}}
-    bench.start()
-    bench.run(1)
+    bench.start(wait=1)
     assert bench.meta.cloud["kube-node-lease/lease/n1"]["metadata"]["ownerReferences"][0]["uid"] == "old"
     assert bench.meta.patches["null/nodepatch/n1"]
 
 
 def test_the_node_registers_when_the_cloud_comes(bench: Bench) -> None:
     bench.meta.connected = False
-    bench.start()
-    bench.run(30)
+    bench.start(wait=30)
     assert not bench.meta.cloud
-    bench.connection("cloud_connected")
-    bench.run(0.5)
+    bench.connection("cloud_connected", wait=0.5)
     assert "null/node/n1" in bench.meta.cloud
 
 
@@ -56,8 +52,7 @@ def test_the_node_registers_immediately_when_the_cloud_comes_before_its_absence_
 
 
 def test_a_runtime_that_is_down_makes_the_node_not_ready(bench: Bench) -> None:
-    bench.start()
-    bench.run(1)
+    bench.start(wait=1)
     bench.runtime.fail("status", unavailable(), times=3)
     bench.run(11)
     conditions = [c for patch in bench.meta.patches["null/nodepatch/n1"] for c in patch["status"]["conditions"]]
@@ -66,8 +61,7 @@ def test_a_runtime_that_is_down_makes_the_node_not_ready(bench: Bench) -> None:
 
 
 def test_an_unchanged_node_status_is_sent_every_hour_only(bench: Bench) -> None:
-    bench.start()
-    bench.run(3500)
+    bench.start(wait=3500)
     before = len(bench.meta.patches.get("null/nodepatch/n1", []))
     assert before <= 1
     bench.run(3700)
@@ -84,8 +78,7 @@ def tell_node(bench: Bench, version: int, operation: str = "update", **metadata:
 
 def test_a_label_that_came_just_before_its_pod_counts(bench: Bench) -> None:
     """Both may wait in the inbox. A pod that was refused before stays so, as with a kubelet."""
-    bench.start()
-    bench.tell("insert", pod("early", nodeSelector={"disk": "ssd"}))
+    bench.start(pod("early", nodeSelector={"disk": "ssd"}))
     tell_node(bench, 2000, labels={"disk": "ssd"})
     bench.post("insert", pod("late", nodeSelector={"disk": "ssd"}))
     bench.run(2)
@@ -120,13 +113,12 @@ def test_a_cloud_without_the_node_keeps_no_pod_waiting_for_ever(bench: Bench) ->
     bench.silent.add("null/node/n1")
     for name in ("waits", "goes"):
         bench.tell("insert", pod(name, nodeSelector={"disk": "ssd"}))
-    bench.tell("delete", pod("goes"))
-    bench.run(30)
+    bench.tell("delete", pod("goes"), wait=30)
     assert bench.meta.phases("waits") == []
     bench.run(60)
     assert bench.meta.phases("waits") == ["Failed"]
     assert bench.meta.phases("goes") == []
-    assert bench.runtime.running() == []
+    assert bench.running() == []
 
 
 def test_a_pod_that_waits_for_the_node_does_not_begin_after_another_of_its_name(bench: Bench) -> None:
@@ -160,8 +152,7 @@ def test_a_newer_pod_that_waits_for_the_node_takes_its_place_if_it_is_stored(
 
 def test_taints_count_for_pods_that_come_later_only(bench: Bench) -> None:
     """The cloud's taint manager ends running pods; a kubelet does not."""
-    bench.start()
-    bench.tell("insert", pod("before"))
+    bench.start(pod("before"))
     node = bench.meta.cloud["null/node/n1"]
     node["spec"] = {"taints": [{"key": "maintenance", "effect": "NoExecute"}]}
     tell_node(bench, 2000)
@@ -180,17 +171,14 @@ def test_after_a_restart_without_a_cloud_the_nodes_labels_come_from_the_store(be
     bench.meta.objects["null/node/n1"] = {"metadata": {"name": "n1", "uid": "nu", "labels": labels}, "spec": {}}
     bench.meta.objects["default/pod/fits"] = pod("fits", nodeSelector={"disk": "ssd", "kubernetes.io/os": "linux"})
     bench.meta.objects["default/pod/other"] = pod("other", nodeSelector={"disk": "hdd"})
-    bench.start()
-    bench.run(2)
-    bench.connection("cloud_connected")
-    bench.run(2)
+    bench.start(wait=2)
+    bench.connection("cloud_connected", wait=2)
     assert bench.meta.phases("fits")[-1] == "Running"
     assert bench.meta.statuses("other")[-1]["reason"] == "NodeAffinity"
 
 
 def test_a_condition_that_somebody_changed_is_corrected_immediately(bench: Bench) -> None:
-    bench.start()
-    bench.run(1)
+    bench.start(wait=1)
     before = len(bench.meta.patches.get("null/nodepatch/n1", []))
     for condition in bench.meta.cloud["null/node/n1"]["status"]["conditions"]:
         condition["status"] = "Unknown"
@@ -202,8 +190,7 @@ def test_a_condition_that_somebody_changed_is_corrected_immediately(bench: Bench
 
 def test_a_deleted_node_is_recreated_immediately_with_a_lease_of_its_own(bench: Bench) -> None:
     """KubeEdge's deletion has no content."""
-    bench.start()
-    bench.run(1)
+    bench.start(wait=1)
     bench.meta.cloud.clear()
     message = bench.bee.message("default/node/n1", "delete", None, source="edgecontroller")
     bench.bee.hive.send(ModuleName.EDGED, message)

@@ -8,10 +8,8 @@ from tests.edged.conftest import Bench, OpenEdged, pod
 
 def run_twice(bench: Bench) -> None:
     """Let the pod's container run as number 0, and then as number 1."""
-    bench.start()
-    bench.tell("insert", pod())
-    bench.runtime.end("main", 1)
-    bench.run(30)
+    bench.start(pod())
+    bench.exit("main", 1, wait=30)
     assert attempts(bench) == {0: "dead", 1: "runs"}
 
 
@@ -25,14 +23,13 @@ def delete(bench: Bench, *, is_stored: bool) -> None:
 def restart(bench: Bench) -> None:
     """Let edged's process begin again, with the pod in the store."""
     bench.meta.objects["default/pod/web"] = pod()
-    bench.fail()
-    bench.run(5)
+    bench.fail(wait=5)
     assert bench.bee.hive.restarts()["edged"] == 1
 
 
 def attempts(bench: Bench) -> dict[int, str]:
     """The containers by their numbers."""
-    running: list[Any] = bench.runtime.running()
+    running: list[Any] = bench.running()
     newest = max((c.metadata.attempt for c in bench.runtime.containers.values()), default=-1)
     return {
         c.metadata.attempt: "runs" if running and c.metadata.attempt == newest else "dead"
@@ -68,8 +65,7 @@ def test_a_pod_that_the_cloud_has_after_all_goes_on_counting(bench: Bench) -> No
     """Its API server was restored, and the store had not lost it."""
     run_twice(bench)
     delete(bench, is_stored=False)
-    bench.tell("update", pod(metadata={"resourceVersion": "9"}))
-    bench.run(30)
+    bench.tell("update", pod(metadata={"resourceVersion": "9"}), wait=30)
     assert attempts(bench) == {1: "dead", 2: "runs"}
     delete(bench, is_stored=True)
     assert not bench.runtime.containers
@@ -82,8 +78,7 @@ def test_it_does_not_end_before_the_store_is_listed(bench: Bench) -> None:
     bench.start()
     delete(bench, is_stored=False)
     bench.silent.clear()
-    bench.run(90)
-    assert bench.runtime.running() == ["main"]
+    assert bench.running(after=90) == ["main"]
     delete(bench, is_stored=True)
     assert not bench.runtime.containers
     assert bench.bee.hive.restarts()["edged"] == 0
@@ -100,5 +95,5 @@ def test_a_successor_that_ends_immediately_and_is_not_stored_has_not_taken_its_p
     assert attempts(bench) == {1: "dead"}
     assert bench.meta.deletions == ["default/pod/web"]
     bench.tell("insert", pod(metadata={"uid": "uid-third", "resourceVersion": "7"}))
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
     assert {c.labels[labels.POD_UID] for c in bench.runtime.containers.values()} == {"uid-third"}

@@ -75,8 +75,7 @@ def patches(bench: Bench) -> list[dict[str, Any]]:
 
 def test_a_pod_waits_for_its_volume_and_starts_when_it_is_there(bench: Bench, driver: CsiDriver) -> None:
     """It says what it waits for: the claim, the volume's attachment, the driver; each comes in its turn."""
-    bench.start()
-    bench.tell("insert", claiming())
+    bench.start(claiming())
     assert 'volume "v"' in message_of(bench)
     assert "persistentvolumeclaim not found: default/data" in message_of(bench)
     claim(bench)
@@ -86,9 +85,8 @@ def test_a_pod_waits_for_its_volume_and_starts_when_it_is_there(bench: Bench, dr
     driver.fail("NodeStageVolume", grpc.StatusCode.INTERNAL, "the disk spins up")
     bench.tell("insert", {"metadata": {"name": NAME, "namespace": "null"}}, "csidriver")
     assert "NodeStageVolume failed: disk-1 (the disk spins up; INTERNAL)" in message_of(bench)
-    assert bench.runtime.running() == []
-    bench.run(30)
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == []
+    assert bench.running(after=30) == ["main"]
     assert list(driver.published.values()) == ["disk-1"]
 
 
@@ -96,16 +94,13 @@ def test_the_cloud_gets_drivers_and_volumes_in_use(bench: Bench, driver: CsiDriv
     """The volume is named until it is unstaged; the node's annotation has what the driver calls it."""
     no_attachment(bench)
     claim(bench)
-    bench.start()
-    bench.run(3)
+    bench.start(wait=3)
     (marks,) = [patch["metadata"] for patch in patches(bench) if "metadata" in patch]
     assert json.loads(marks["annotations"][NODE_ID_ANNOTATION]) == {NAME: f"{NAME}-node-7"}
     assert marks["labels"] == {f"topology.{NAME}/node": "here"}
-    bench.tell("insert", claiming())
-    bench.run(20)
-    assert bench.runtime.running() == ["main"]
-    bench.tell("delete", claiming())
-    bench.run(60)
+    bench.tell("insert", claiming(), wait=20)
+    assert bench.running() == ["main"]
+    bench.tell("delete", claiming(), wait=60)
     assert (driver.staged, driver.published) == ({}, {})
     said = [patch.get("status", {}) for patch in patches(bench)]
     assert [status["volumesInUse"] for status in said if "volumesInUse" in status] == [[UNIQUE], None]
@@ -115,15 +110,12 @@ def test_a_removal_waits_for_the_driver(bench: Bench, driver: CsiDriver) -> None
     """Without the driver the pod's directory stays; when it registers again, the volume is undone immediately."""
     no_attachment(bench)
     claim(bench)
-    bench.start()
-    bench.tell("insert", claiming())
-    bench.run(5)
-    assert bench.runtime.running() == ["main"]
+    bench.start(claiming(), wait=5)
+    assert bench.running() == ["main"]
     directory = bench.settings.root / "pods" / "uid-web"
     driver.stop()
     bench.run(3)
-    bench.tell("delete", claiming())
-    bench.run(120)
+    bench.tell("delete", claiming(), wait=120)
     assert directory.exists()
     driver.start()
     bench.run(5)
@@ -133,8 +125,7 @@ def test_a_removal_waits_for_the_driver(bench: Bench, driver: CsiDriver) -> None
 
 def test_operations_of_the_cloud(bench: Bench, driver: CsiDriver) -> None:
     """Answered with what the driver says; an error is answered as such, not with silence as KubeEdge's is."""
-    bench.start()
-    bench.run(1)
+    bench.start(wait=1)
 
     def ask(operation: str, **request: Any) -> tuple[str, Any]:
         message = bench.bee.message("default/volume/disk", operation, json.dumps(request), source="csidriver")
@@ -198,4 +189,4 @@ def test_a_pod_that_fills_its_volume_goes(bench: Bench) -> None:
     }
     assert statuses["web"].reason == "Evicted"
     assert statuses["web"].message == 'Usage of EmptyDir volume "v" exceeds the limit "64Ki". '
-    assert bench.runtime.running() == ["main", "main"]
+    assert bench.running() == ["main", "main"]

@@ -60,6 +60,12 @@ class Bed:
         self.cloud.send(sent)
         self.bee.settle()
 
+    def cut(self, wait: float = 0.0) -> None:
+        """The cloud ends the link, and `wait` seconds pass."""
+        self.cloud.cut()
+        self.bee.settle()
+        self.bee.run_for(wait)
+
     def hub(self, sent: Message) -> Message:
         """A module sends to edgehub."""
         self.bee.send(ModuleName.EDGEHUB, sent)

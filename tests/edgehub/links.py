@@ -5,11 +5,13 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
+from typing import Any
 
 from beehive import RealClock
 from edgehub.errors import LinkError
 from edgehub.link import Link
 from edgehub.settings import EdgeHubSettings
+from edgehub.transport import ContextFactory
 from edgehub.websocket import WebsocketLink
 from tests.edgehub.clouds import TIMEOUT, ScriptedCloud, ScriptedConnection
 
@@ -87,13 +89,17 @@ class RunningLink:
         self.end = self.link.run(self)
 
 
+def dial(
+    port: int = 1, clock: RealClock | None = None, *, context: ContextFactory | None = None, **changes: Any
+) -> RunningLink:
+    """A link that dials a cloud on this machine, with a context if the cloud has TLS."""
+    return RunningLink(WebsocketLink(settings(port, **changes), clock or RealClock(), context))
+
+
 @contextmanager
-def linked(clock: RealClock | None = None, **changes: object) -> Iterator[tuple[RunningLink, ScriptedConnection]]:
+def linked(clock: RealClock | None = None, **changes: Any) -> Iterator[tuple[RunningLink, ScriptedConnection]]:
     """A link that is up, and the cloud's end of it."""
-    with (
-        ScriptedCloud() as cloud,
-        RunningLink(WebsocketLink(settings(cloud.port, **changes), clock or RealClock())) as running,
-    ):
+    with ScriptedCloud() as cloud, dial(cloud.port, clock, **changes) as running:
         connection = cloud.accept()
         running.wait_open()
         yield running, connection

@@ -7,13 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beehive import RealClock
 from edgehub.deflate import OFFER, Agreement, Deflater, agreement, inflate
 from edgehub.errors import ProtocolError, UpgradeError
 from edgehub.framing import FrameReader, Opcode, Received, Skipped
-from edgehub.websocket import WebsocketLink
 from tests.edgehub.clouds import LibraryCloud, ScriptedCloud
-from tests.edgehub.links import RunningLink, settings
+from tests.edgehub.links import dial
 
 LIMIT = 1000
 
@@ -138,12 +136,7 @@ def test_a_compressed_message_that_was_not_agreed_on_ends_the_link() -> None:
 def test_both_ways_with_a_real_server_and_a_message_over_the_limit_between() -> None:
     """The `websockets` package agrees; what a node repeats is small."""
     said = json.dumps({"spec": {"holderIdentity": "edge-1", "padding": "abcdefghij" * 20}}).encode()
-    with (
-        LibraryCloud() as cloud,
-        RunningLink(
-            WebsocketLink(settings(cloud.port, compression=True, max_frame_bytes=4096), RealClock())
-        ) as running,
-    ):
+    with LibraryCloud() as cloud, dial(cloud.port, compression=True, max_frame_bytes=4096) as running:
         connection = cloud.accept()
         running.wait_open()
         assert connection.protocol.extensions
@@ -158,10 +151,7 @@ def test_both_ways_with_a_real_server_and_a_message_over_the_limit_between() -> 
 
 def test_a_cloud_that_does_not_agree_is_spoken_to_as_ever() -> None:
     """KubeEdge's: the answer names no extension."""
-    with (
-        ScriptedCloud() as cloud,
-        RunningLink(WebsocketLink(settings(cloud.port, compression=True), RealClock())) as running,
-    ):
+    with ScriptedCloud() as cloud, dial(cloud.port, compression=True) as running:
         connection = cloud.connection()
         assert f"Sec-WebSocket-Extensions: {OFFER}".encode() in connection.accept()
         running.wait_open()

@@ -49,8 +49,7 @@ def test_a_link_that_ends_reports_its_loss_and_a_new_one_clears_it() -> None:
     with bed.bee:
         bed.cloud.refusing = True
         lost_at = bed.bee.hive.clock.now()
-        bed.cloud.cut()
-        bed.bee.run_for(30)
+        bed.cut(wait=30)
         link = bed.counters.link
         assert (link.connected_at, link.lost_at, link.why != "") == (None, lost_at, True)
         assert link.failures == bed.counters.ends["dial"]

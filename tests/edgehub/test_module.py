@@ -52,8 +52,7 @@ def test_a_keepalive_leaves_every_heartbeat_as_long_as_the_link_is_up(bed: Bed) 
     bed.bee.run_for(61)
     assert len(bed.keepalives()) == 5
     bed.cloud.refusing = True
-    bed.cloud.cut()
-    bed.bee.run_for(60)
+    bed.cut(wait=60)
     assert len(bed.keepalives()) == 5
     bed.cloud.refusing = False
     bed.bee.run_for(30)
@@ -78,8 +77,7 @@ def test_keepalives_are_exempt_from_the_rate_limit() -> None:
 
 def test_modules_get_the_link_and_its_end(bed: Bed) -> None:
     """Source edgehub, node/connection, connect; to each group with members, and to no other."""
-    bed.cloud.cut()
-    bed.bee.settle()
+    bed.cut()
     for module, group in ((ModuleName.METAMANAGER, "meta"), (ModuleName.EDGED, "edged")):
         events = bed.got[module]
         assert contents(events)[:2] == [CLOUD_CONNECTED, CLOUD_DISCONNECTED]
@@ -303,8 +301,7 @@ def test_a_steady_link_that_ends_is_dialled_immediately() -> None:
     bed = started()
     with bed.bee:
         bed.bee.run_for(100)
-        bed.cloud.cut()
-        bed.bee.settle()
+        bed.cut()
         bed.bee.run_for(0.001)
         assert len(bed.cloud.dialled) == 2
         assert bed.counters.connected
@@ -318,8 +315,7 @@ def test_after_a_steady_link_the_delays_start_over() -> None:
         bed.cloud.refusing = False
         bed.bee.run_for(2000)
         bed.cloud.refusing = True
-        bed.cloud.cut()
-        bed.bee.run_for(4)
+        bed.cut(wait=4)
         assert len([at for at in bed.cloud.dialled if at > bed.bee.clock.monotonic() - 4]) > 2
 
 
@@ -342,8 +338,7 @@ def test_a_flapping_link_to_a_cloud_that_answers_is_up_again_within_a_second() -
         delays = []
         for _ in range(100):
             bed.bee.run_for(1.0)
-            bed.cloud.cut()
-            bed.bee.settle()
+            bed.cut()
             dials, began = len(bed.cloud.dialled), bed.bee.clock.monotonic()
             while len(bed.cloud.dialled) == dials:
                 bed.bee.run_for(0.01)
@@ -357,8 +352,7 @@ def test_the_links_ends_are_counted_by_reason() -> None:
     bed = started()
     with bed.bee:
         bed.cloud.refusing = True
-        bed.cloud.cut()
-        bed.bee.run_for(100)
+        bed.cut(wait=100)
         dials = len(bed.cloud.dialled)
         assert bed.counters.ends == {"closed by peer": 1, "dial": dials - 1}
         assert bed.counters.connections == 1

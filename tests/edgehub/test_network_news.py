@@ -6,7 +6,6 @@ from contextlib import contextmanager
 
 import pytest
 
-from beehive import RealClock
 from edgehub.errors import ClosedHereError, DeadPeerError
 from edgehub.network.guard import LONGEST_INTERVAL
 from edgehub.ping_deadline import Flow
@@ -15,7 +14,7 @@ from edgehub.websocket import CHECK_DEADLINE, WebsocketLink
 from modules.lab.doubles.memory_cloud import MemoryLink
 from tests.edgehub.beds import Bed
 from tests.edgehub.clouds import TIMEOUT, ScriptedCloud
-from tests.edgehub.links import RunningLink, settings
+from tests.edgehub.links import dial
 from tests.end_to_end.processes import wait_until
 from tests.support.clocks import Ahead
 
@@ -83,8 +82,7 @@ def test_a_change_has_the_cloud_dialled_immediately_but_not_in_a_storm() -> None
         assert len(bed.cloud.dialled) == tries + 1
         assert bed.counters.connected
         bed.cloud.refusing = True
-        bed.cloud.cut()
-        bed.bee.settle()
+        bed.cut()
         tries = len(bed.cloud.dialled)
         for _ in range(100):
             network.change(bed)
@@ -107,10 +105,7 @@ def test_a_watch_that_fails_is_given_up() -> None:
 
 def test_a_checked_peer_that_answers_stays_and_one_that_does_not_is_dead_soon() -> None:
     """Within three seconds instead of ten."""
-    with (
-        ScriptedCloud() as cloud,
-        RunningLink(WebsocketLink(settings(cloud.port, ping_interval=60, read_deadline=120), RealClock())) as running,
-    ):
+    with ScriptedCloud() as cloud, dial(cloud.port, ping_interval=60, read_deadline=120) as running:
         connection = cloud.accept()
         running.wait_open()
         running.link.check()
@@ -128,10 +123,7 @@ def test_a_checked_peer_gets_no_more_time_by_changes_that_go_on(monkeypatch: pyt
     """A device that comes and goes every second must not keep a dead link alive."""
     monkeypatch.setattr(Transport, "flow", lambda _transport: Flow())
     clock = Ahead()
-    with (
-        ScriptedCloud() as cloud,
-        RunningLink(WebsocketLink(settings(cloud.port, ping_interval=60, read_deadline=120), clock)) as running,
-    ):
+    with ScriptedCloud() as cloud, dial(cloud.port, clock, ping_interval=60, read_deadline=120) as running:
         cloud.accept()
         running.wait_open()
         assert isinstance(running.link, WebsocketLink)
@@ -170,8 +162,7 @@ def test_a_dial_comes_to_its_end_however_often_the_network_changes() -> None:
         bed.bee.run_for(LONGEST_INTERVAL)
         assert bed.counters.connected
         bed.cloud.hanging = True
-        bed.cloud.cut()
-        bed.bee.run_for(60)
+        bed.cut(wait=60)
         tries = len(bed.cloud.dialled)
         for _ in range(10):
             network.change(bed, "an address has come")

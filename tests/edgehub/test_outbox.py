@@ -42,6 +42,12 @@ def kept(serial: int, sent: Message | None = None, accepted: int = 1_800_000_000
 # The file
 
 
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """The path of an outbox that is not there yet."""
+    return tmp_path / "outbox.db"
+
+
 def test_a_change_that_fails_in_any_way_lets_the_next_one_begin(tmp_path: Path) -> None:
     """SQLite would refuse a transaction within one, and nothing would be kept until edgecore starts again."""
     with closing(SqliteOutbox(tmp_path / "outbox.db")) as store:
@@ -99,9 +105,8 @@ def test_every_change_is_flushed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_earlier", [False, True])
-def test_the_room_of_removed_rows_is_given_back(tmp_path: Path, *, is_earlier: bool) -> None:
+def test_the_room_of_removed_rows_is_given_back(path: Path, *, is_earlier: bool) -> None:
     """At the next start. A file that an earlier version has made is rewritten once."""
-    path = tmp_path / "outbox.db"
     large = StoredMessage(1, 1_800_000_000_000, bytes(500_000))
     if is_earlier:
         with closing(sqlite3.connect(path, isolation_level=None)) as earlier:
@@ -126,9 +131,8 @@ class _Full(sqlite3.Connection):
 
 
 def test_a_file_of_an_earlier_version_that_cannot_be_rewritten_is_used_as_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "outbox.db"
     with closing(sqlite3.connect(path, isolation_level=None)) as earlier:
         earlier.execute(_CREATE)
         earlier.execute("INSERT INTO outbox VALUES (2, 2, x'00')")
@@ -201,8 +205,7 @@ def test_a_file_behind_a_link_is_used(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("at", "damage"), [(0, b"this is no database"), (8192, b"\xa5" * 12288)])
-def test_a_file_that_is_put_aside_is_not_kept_open(tmp_path: Path, at: int, damage: bytes) -> None:
-    path = tmp_path / "outbox.db"
+def test_a_file_that_is_put_aside_is_not_kept_open(path: Path, at: int, damage: bytes) -> None:
     with closing(SqliteOutbox(path)) as store:
         store.change([kept(number, message("a/b/c", "upload", "x" * 3000)) for number in range(1, 50)], [])
     data = bytearray(path.read_bytes())
@@ -221,9 +224,8 @@ def test_a_directory_in_its_place_gives_way(tmp_path: Path) -> None:
     assert [path.name for path in all_set_aside(tmp_path)] == ["outbox.db.1"]
 
 
-def test_a_change_that_fails_changes_nothing(tmp_path: Path) -> None:
+def test_a_change_that_fails_changes_nothing(path: Path) -> None:
     """All or nothing; afterwards it can be written."""
-    path = tmp_path / "outbox.db"
     with closing(SqliteOutbox(path)) as store, closing(sqlite3.connect(path)) as other:
         store._connection.execute("PRAGMA busy_timeout=0")
         other.execute("BEGIN IMMEDIATE")
@@ -302,9 +304,8 @@ def ids(bed: Bed) -> list[str]:
     return [one.id for one in bed.sent()]
 
 
-def test_waiting_messages_survive_the_process(tmp_path: Path) -> None:
+def test_waiting_messages_survive_the_process(path: Path) -> None:
     """On a real file: in order, the newest of each state, and with its message id."""
-    path = tmp_path / "outbox.db"
     first = node(lambda: SqliteOutbox(path), refusing=True)
     events = []
     for number in range(3):
@@ -403,8 +404,7 @@ def test_an_event_is_written_when_the_link_ends_before_it_has_settled(disk: Disk
     sent = bed.hub(event("a")).id
     bed.bee.run_for(seconds)
     bed.cloud.refusing = True
-    bed.cloud.cut()
-    bed.bee.run_for(EVENT_SECONDS)
+    bed.cut(wait=EVENT_SECONDS)
     assert len(disk.rows) == 1
     killed(bed)
     again = node(disk.open)

@@ -39,8 +39,7 @@ def test_frames_of_both_directions_are_recorded_and_begin_the_traces_of_what_fol
             return RecordingLinks(make, EntrySink(bee.clock, redactor, bee.hive.next_span, entries.append))
 
         install(bee.hive, EdgeHubSettings(url="ws://cloud", node="n"), make_link=cloud.make_link, wrap=wrap)
-        bee.add(Meta)
-        bee.start()
+        bee.start(Meta)
         secret = {"kind": "Secret", "data": {"a": base64.b64encode(PASSWORD.encode()).decode()}}
         message = bee.message("default/secret/s", Operation.INSERT, secret, group=Group.RESOURCE)
         cloud.send(message)

@@ -96,8 +96,7 @@ def test_requests_are_answered_when_the_link_ends() -> None:
         assert bed.counters.confirmed == bed.counters.sent
         waiting = bed.bee.future(ModuleName.EDGEHUB, message("default/configmap/b", "query"), 60)
         bed.bee.settle()
-        bed.cloud.cut()
-        bed.bee.settle()
+        bed.cut()
         for future in (read, waiting):
             assert "whether it arrived is not known" in future.get().content_as(str)
         assert bed.counters.refused == {Refusal.NOT_CONNECTED: 2}
@@ -114,8 +113,7 @@ def test_a_request_that_was_answered_or_that_nobody_waits_for_is_not_refused_whe
         given_up = bed.bee.future(ModuleName.EDGEHUB, message("default/configmap/b", "query"), 5)
         bed.bee.run_for(6)
         assert given_up.settled
-        bed.cloud.cut()
-        bed.bee.settle()
+        bed.cut()
         assert not bed.counters.refused
 
 

@@ -1,6 +1,7 @@
 """A cloud that says nothing: when the real link asks it, and when it takes it for dead."""
 
 import threading
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from edgehub.ping_deadline import Flow
 from edgehub.transport import Transport
 from edgehub.websocket import CHECK_DEADLINE, WebsocketLink
 from tests.edgehub.clouds import ScriptedCloud, ScriptedConnection
-from tests.edgehub.links import RunningLink, linked, settings
+from tests.edgehub.links import RunningLink, dial, linked
 from tests.end_to_end.processes import wait_until
 from tests.support.clocks import Ahead
 from tests.support.patience import PATIENCE
@@ -104,11 +105,8 @@ def test_a_change_of_the_network_ends_no_link_whose_message_is_still_being_taken
     """The ping comes behind the rest of the message."""
     monkeypatch.setattr(Transport, "flow", lambda _transport: Flow())
     monkeypatch.setattr(websocket, "CHECK_DEADLINE", deadline := 2 * PATIENCE)
-    clock, slow = Ahead(), {"ping_interval": 1e5, "read_deadline": 2e5, "write_deadline": 1e5}
-    with (
-        ScriptedCloud(receive_buffer=65536) as cloud,
-        RunningLink(WebsocketLink(settings(cloud.port, **slow), clock)) as running,
-    ):
+    clock, slow = Ahead(), dict[str, Any](ping_interval=1e5, read_deadline=2e5, write_deadline=1e5)
+    with ScriptedCloud(receive_buffer=65536) as cloud, dial(cloud.port, clock, **slow) as running:
         connection = cloud.accept()
         running.wait_open()
         link = running.link
@@ -190,7 +188,7 @@ def test_a_process_that_stood_still_while_it_wrote_asks_the_cloud_before_it_take
     clock = Ahead()
     with (
         ScriptedCloud(receive_buffer=65536) as cloud,
-        RunningLink(WebsocketLink(settings(cloud.port, ping_interval=20.0, read_deadline=60.0), clock)) as running,
+        dial(cloud.port, clock, ping_interval=20.0, read_deadline=60.0) as running,
     ):
         connection = cloud.accept()
         running.wait_open()

@@ -3,16 +3,15 @@
 import shutil
 import ssl
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from beehive import RealClock
 from edgehub.errors import DialError
 from edgehub.tls import client_context
-from edgehub.websocket import WebsocketLink
 from tests.edgehub.clouds import LibraryCloud, ScriptedCloud
-from tests.edgehub.links import RunningLink, settings
+from tests.edgehub.links import dial
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificates")
 
@@ -60,9 +59,9 @@ def server_context(authority: Authority) -> ssl.SSLContext:
     return context
 
 
-def secure(port: int, host: str = "127.0.0.1") -> str:
+def secure(port: int) -> str:
     """The URL of a secure cloud."""
-    return f"wss://{host}:{port}/p/edge-1/events"
+    return f"wss://127.0.0.1:{port}/p/edge-1/events"
 
 
 def test_a_link_with_both_certificates_carries_large_messages_both_ways(
@@ -72,12 +71,8 @@ def test_a_link_with_both_certificates_carries_large_messages_both_ways(
     certificate, key = authority.issue("node", "/O=system:nodes/CN=system:node:edge-1")
     payload = "x" * (3 << 20)
     with LibraryCloud(server_context) as cloud:
-        link = WebsocketLink(
-            settings(url=secure(cloud.port)),
-            RealClock(),
-            lambda: client_context(authority.certificate, certificate, key),
-        )
-        with RunningLink(link) as running:
+        context = partial(client_context, authority.certificate, certificate, key)
+        with dial(url=secure(cloud.port), context=context) as running:
             connection = cloud.accept()
             running.wait_open()
             connection.send(payload)
@@ -89,49 +84,11 @@ def test_a_link_with_both_certificates_carries_large_messages_both_ways(
         assert [cloud.frame() for _ in range(4)] == [payload] * 3 + ["last"]
 
 
-def test_a_cloud_of_another_authority_is_refused(tmp_path: Path, server_context: ssl.SSLContext) -> None:
-    """The node trusts only its own CA; the error says what to check."""
-    with LibraryCloud(server_context) as cloud:
-        other = Authority(tmp_path)
-        link = WebsocketLink(settings(url=secure(cloud.port)), RealClock(), lambda: client_context(other.certificate))
-        with RunningLink(link) as running:
-            end = running.wait_end()
-    assert isinstance(end, DialError)
-    assert "CA file" in str(end)
-
-
-def test_a_cloud_by_another_name_is_refused(authority: Authority, server_context: ssl.SSLContext) -> None:
-    """The host in the URL must be among the certificate's names (docs/protocol.md, "TLS")."""
-    with LibraryCloud(server_context) as cloud:
-        link = WebsocketLink(
-            settings(url=secure(cloud.port, "localhost")), RealClock(), lambda: client_context(authority.certificate)
-        )
-        with RunningLink(link) as running:
-            end = running.wait_end()
-    assert isinstance(end, DialError)
-
-
-def test_a_peer_without_tls_is_refused(authority: Authority) -> None:
-    """It answers something else."""
-    with ScriptedCloud() as cloud:
-        at = settings(url=secure(cloud.port))
-        link = WebsocketLink(at, RealClock(), lambda: client_context(authority.certificate))
-        with RunningLink(link) as running:
-            connection = cloud.connection()
-            connection.socket.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-            end = running.wait_end()
-    assert isinstance(end, DialError)
-
-
 def test_a_silent_peer_is_given_up_during_the_handshake(authority: Authority) -> None:
     """After the handshake timeout."""
     with ScriptedCloud() as cloud:
-        link = WebsocketLink(
-            settings(url=secure(cloud.port), handshake_timeout=0.2),
-            RealClock(),
-            lambda: client_context(authority.certificate),
-        )
-        with RunningLink(link) as running:
+        context = partial(client_context, authority.certificate)
+        with dial(url=secure(cloud.port), context=context, handshake_timeout=0.2) as running:
             cloud.connection()
             end = running.wait_end()
     assert isinstance(end, DialError)
@@ -140,10 +97,7 @@ def test_a_silent_peer_is_given_up_during_the_handshake(authority: Authority) ->
 
 def test_files_that_cannot_be_read_are_an_end_and_not_a_failure(tmp_path: Path) -> None:
     """They may be there at the next try."""
-    with ScriptedCloud() as cloud:
-        link = WebsocketLink(
-            settings(url=secure(cloud.port)), RealClock(), lambda: client_context(tmp_path / "absent.crt")
-        )
-        with RunningLink(link) as running:
-            end = running.wait_end()
+    context = partial(client_context, tmp_path / "absent.crt")
+    with ScriptedCloud() as cloud, dial(url=secure(cloud.port), context=context) as running:
+        end = running.wait_end()
     assert isinstance(end, DialError)

@@ -15,7 +15,7 @@ from edgehub.errors import DeadPeerError, DialError, LinkLostError, PeerClosedEr
 from edgehub.framing import Opcode, close_payload
 from edgehub.websocket import WebsocketLink
 from tests.edgehub.clouds import TIMEOUT, LibraryCloud, ScriptedCloud
-from tests.edgehub.links import RunningLink, linked, settings
+from tests.edgehub.links import RunningLink, dial, linked, settings
 from tests.support.ports import full_backlog
 
 MEBIBYTE = 1 << 20
@@ -23,7 +23,7 @@ MEBIBYTE = 1 << 20
 
 def test_the_handshake_names_the_node() -> None:
     """docs/protocol.md, "Handshake": path and three headers; no Origin, no compression, no subprotocol."""
-    with ScriptedCloud() as cloud, RunningLink(WebsocketLink(settings(cloud.port), RealClock())):
+    with ScriptedCloud() as cloud, dial(cloud.port):
         first, *lines = cloud.connection().accept().decode().split("\r\n")
     headers = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
     assert first == "GET /p/edge-1/events HTTP/1.1"
@@ -34,7 +34,7 @@ def test_the_handshake_names_the_node() -> None:
 
 def test_a_server_that_offers_compression_gets_none() -> None:
     """The `websockets` server compresses by default; nothing is negotiated."""
-    with LibraryCloud() as cloud, RunningLink(WebsocketLink(settings(cloud.port), RealClock())) as running:
+    with LibraryCloud() as cloud, dial(cloud.port) as running:
         connection = cloud.accept()
         running.wait_open()
         assert connection.protocol.extensions == []
@@ -46,7 +46,7 @@ def test_a_server_that_offers_compression_gets_none() -> None:
 def test_messages_over_a_mebibyte_pass_both_ways(size: int) -> None:
     """Lists of pods are so large."""
     payload = b"[" + b"1," * (size // 2) + b"1]"
-    with LibraryCloud() as cloud, RunningLink(WebsocketLink(settings(cloud.port), RealClock())) as running:
+    with LibraryCloud() as cloud, dial(cloud.port) as running:
         connection = cloud.accept()
         running.wait_open()
         connection.send(payload.decode())
@@ -68,7 +68,7 @@ def test_a_message_in_the_fragments_of_gorilla_is_reassembled() -> None:
 
 def test_frames_that_come_with_the_answer_to_the_upgrade_are_read() -> None:
     """A cloud may send immediately."""
-    with ScriptedCloud() as cloud, RunningLink(WebsocketLink(settings(cloud.port), RealClock())) as running:
+    with ScriptedCloud() as cloud, dial(cloud.port) as running:
         connection = cloud.connection()
         sent, connection.socket = connection.socket, _Joined(connection.socket)  # type: ignore[assignment]
         connection.accept()
@@ -137,9 +137,7 @@ def test_a_cloud_that_stops_reading_is_taken_for_dead() -> None:
     """However long silence is allowed to be: the deadline for writing notices."""
     with (
         ScriptedCloud(receive_buffer=4096) as cloud,
-        RunningLink(
-            WebsocketLink(settings(cloud.port, write_deadline=0.3, read_deadline=60.0), RealClock())
-        ) as running,
+        dial(cloud.port, write_deadline=0.3, read_deadline=60.0) as running,
     ):
         cloud.accept()
         running.wait_open()
@@ -153,7 +151,7 @@ def test_a_cloud_that_stops_reading_is_taken_for_dead() -> None:
 def test_a_cloud_that_stops_reading_does_not_hold_up_the_sender_or_the_close() -> None:
     """`send` never blocks; `close` gives up what cannot leave after a second."""
     with ScriptedCloud(receive_buffer=4096) as cloud:
-        with RunningLink(WebsocketLink(settings(cloud.port), RealClock())) as running:
+        with dial(cloud.port) as running:
             cloud.accept()
             running.wait_open()
             for _ in range(64):
@@ -179,7 +177,7 @@ def test_a_violation_of_the_protocol_ends_the_link_with_its_reason() -> None:
 )
 def test_a_peer_that_does_not_agree_is_an_upgrade_error(answer: bytes, about: str) -> None:
     """The error has the peer's words."""
-    with ScriptedCloud() as cloud, RunningLink(WebsocketLink(settings(cloud.port), RealClock())) as running:
+    with ScriptedCloud() as cloud, dial(cloud.port) as running:
         connection = cloud.connection()
         connection.read_request()
         connection.socket.sendall(answer)
@@ -192,10 +190,7 @@ def test_a_peer_that_does_not_agree_is_an_upgrade_error(answer: bytes, about: st
 
 def test_a_peer_that_accepts_and_is_silent_is_given_up() -> None:
     """After the handshake timeout."""
-    with (
-        ScriptedCloud() as cloud,
-        RunningLink(WebsocketLink(settings(cloud.port, handshake_timeout=0.2), RealClock())) as running,
-    ):
+    with ScriptedCloud() as cloud, dial(cloud.port, handshake_timeout=0.2) as running:
         cloud.connection()
         end = running.wait_end()
     assert isinstance(end, UpgradeError)
@@ -205,7 +200,7 @@ def test_a_peer_that_accepts_and_is_silent_is_given_up() -> None:
 def test_closing_interrupts_a_handshake() -> None:
     """A node that stops does not wait for a cloud that hangs."""
     with ScriptedCloud() as cloud:
-        with RunningLink(WebsocketLink(settings(cloud.port), RealClock())) as running:
+        with dial(cloud.port) as running:
             cloud.connection().read_request()
         assert running.end is not None
         assert running.end.reason == "closed here"
@@ -213,10 +208,7 @@ def test_closing_interrupts_a_handshake() -> None:
 
 def test_a_full_backlog_is_a_dial_error_in_time() -> None:
     """SYNs that nobody answers."""
-    with (
-        full_backlog() as port,
-        RunningLink(WebsocketLink(settings(port, handshake_timeout=0.3), RealClock())) as running,
-    ):
+    with full_backlog() as port, dial(port, handshake_timeout=0.3) as running:
         end = running.wait_end()
     assert isinstance(end, DialError | UpgradeError)
 
@@ -226,14 +218,13 @@ def test_after_an_address_that_does_not_answer_the_next_one_is_tried(monkeypatch
     with full_backlog() as silent, LibraryCloud() as cloud:
         found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port)) for port in (silent, cloud.port)]
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
-        with RunningLink(WebsocketLink(settings(handshake_timeout=2.0), RealClock())) as running:
+        with dial(handshake_timeout=2.0) as running:
             running.wait_open()
 
 
 def test_a_name_that_does_not_exist_is_a_dial_error() -> None:
     """`.invalid` never resolves (RFC 2606)."""
-    link = WebsocketLink(settings(url="ws://cloud.invalid:10000/"), RealClock())
-    with RunningLink(link) as running:
+    with dial(url="ws://cloud.invalid:10000/") as running:
         end = running.wait_end()
     assert isinstance(end, DialError)
     assert "cloud.invalid" in str(end)
@@ -289,7 +280,7 @@ def test_no_descriptor_is_left_behind() -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
     with ScriptedCloud() as cloud:
         for _ in range(10):
-            with RunningLink(WebsocketLink(settings(cloud.port), RealClock())) as running:
+            with dial(cloud.port) as running:
                 connection = cloud.accept()
                 running.wait_open()
                 connection.close()

@@ -10,7 +10,9 @@ from beehive import Group, Message, Module, ModuleName, Operation, Source
 from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED, CONNECTION_RESOURCE
 from beehive.testing import Harness
 from metamanager.module import MetaManager, MetaSettings
+from metamanager.rows import Row
 from metamanager.sqlite_store import SqliteStore
+from metamanager.store import Store
 
 META = ModuleName.METAMANAGER
 
@@ -41,9 +43,23 @@ def node(
         yield bee
 
 
-def connect(bee: Harness, content: str = CLOUD_CONNECTED) -> None:
-    """The hub says that the cloud can be reached."""
-    bee.send(META, bee.message(CONNECTION_RESOURCE, Operation.CONNECT, content, source=Source.EDGEHUB, group=META))
+def keep(store: Store, *rows: Row) -> None:
+    """Put rows, and commit."""
+    for each in rows:
+        store.put(each)
+    store.commit()
+
+
+def connect(bee: Harness, content: str = CLOUD_CONNECTED, wait: float = 0.0) -> None:
+    """The hub says that the cloud can be reached, and `wait` seconds pass."""
+    message = bee.message(CONNECTION_RESOURCE, Operation.CONNECT, content, source=Source.EDGEHUB, group=META)
+    bee.send(META, message, wait)
+
+
+def reconnect(bee: Harness, wait: float = 0.0) -> None:
+    """The hub says that the cloud can be reached again."""
+    disconnect(bee)
+    connect(bee, wait=wait)
 
 
 def disconnect(bee: Harness) -> None:

@@ -44,8 +44,7 @@ STEPS = st.one_of(
 def test_each_query_is_answered_once(steps: list[tuple[str, Any, Any]]) -> None:
     with Harness() as bee:
         bee.answer(ModuleName.EDGEHUB, lambda _: None)
-        bee.add(Asking)
-        bee.start()
+        bee.start(Asking)
         running: Any = bee.hive.slot("asking").running
         asking: Asking = running.ref._actor_weakref()
         asked: list[str] = []

@@ -203,9 +203,7 @@ def test_metamanager_that_is_not_there_is_an_error_of_the_call() -> None:
     """As a value."""
     Asker.outcomes = []
     with Harness() as bee:
-        bee.add(Asker)
-        bee.start()
-        bee.send(ModuleName.EDGED, bee.message("", "ask"))
-        bee.run_for(66)
+        bee.start(Asker)
+        bee.send(ModuleName.EDGED, bee.message("", "ask"), wait=66)
         assert [type(outcome) for outcome in Asker.outcomes] == [NoAnswerError] * len(QUESTIONS)
         assert all(outcome.retryable for outcome in Asker.outcomes)

@@ -17,7 +17,7 @@ from metamanager.pod_list import AFTER_REGISTRATION, SHORTEST_INTERVAL
 from metamanager.repeated_queries import FIRST_DELAY, LONGEST_DELAY
 from metamanager.rows import StoredObject
 from metamanager.sqlite_store import SqliteStore
-from tests.metamanager.support import META, NOT_FOUND, connect, disconnect, from_cloud, store_of, thing
+from tests.metamanager.support import META, NOT_FOUND, connect, disconnect, from_cloud, reconnect, store_of, thing
 from tests.metamanager.test_pod_list import DAYS, EDGED, HUB, A, answer_to, asking, listing, names, pod
 
 SECONDS = MetaSettings("").remote_query_timeout
@@ -124,8 +124,7 @@ def test_a_pod_about_which_the_cloud_has_not_decided_is_queried_again(undecided:
     """The others in between; ever more rarely, and until the cloud decides."""
     with a_node_with(pod("a"), pod("b"), listed=listing()) as (bee, cloud):
         cloud.pods["a"] = lambda request: None if undecided is None else cloud.reply(request, undecided)
-        connect(bee)
-        bee.run_for(SECONDS + FIRST_DELAY)
+        connect(bee, wait=SECONDS + FIRST_DELAY)
         assert cloud.asked[:2] == [("default/podpatch/a", "uid-a"), ("default/podpatch/b", "uid-b")]
         assert names(bee) == ["a"]
         bee.run_for(DAYS)
@@ -144,8 +143,7 @@ def test_a_link_that_ends_ends_the_queries_until_the_next_list() -> None:
         cloud.pods["a"] = held.append
         connect(bee)
         disconnect(bee)
-        bee.hive.respond(cloud.reply(held[0], {"ErrStatus": {"code": 503, "reason": "ServiceUnavailable"}}))
-        bee.run_for(DAYS)
+        bee.respond(cloud.reply(held[0], {"ErrStatus": {"code": 503, "reason": "ServiceUnavailable"}}), wait=DAYS)
         assert len(cloud.asked) == 1
         cloud.pods.clear()
         connect(bee)
@@ -157,8 +155,7 @@ def test_a_pod_that_the_cloud_deletes_meanwhile_is_not_queried_again() -> None:
     with a_node_with(pod("a"), listed=listing()) as (bee, cloud):
         cloud.pods["a"] = held.append
         connect(bee)
-        bee.send(META, from_cloud(bee, A, Operation.DELETE, {"metadata": {"name": "a", "uid": "uid-a"}}))
-        bee.run_for(DAYS)
+        bee.send(META, from_cloud(bee, A, Operation.DELETE, {"metadata": {"name": "a", "uid": "uid-a"}}), wait=DAYS)
         assert len(cloud.asked) == 1
 
 
@@ -183,11 +180,9 @@ def test_a_list_from_before_the_link_ended_ends_none() -> None:
     with asking() as bee:
         bee.send(META, from_cloud(bee, A, Operation.INSERT, pod("a")))
         request = bee.sent_to(HUB)[0]
-        disconnect(bee)
-        connect(bee)
+        reconnect(bee)
         cloud = Cloud(bee, listing(pod("a"), pod("b")))
-        bee.hive.respond(answer_to(bee, request, listing(pod("b"))))
-        bee.run_for(DAYS)
+        bee.respond(answer_to(bee, request, listing(pod("b"))), wait=DAYS)
         assert (cloud.asked, names(bee)) == ([], ["a", "b"])
 
 
@@ -200,8 +195,7 @@ def test_pods_that_the_cloud_deletes_meanwhile_are_not_asked_for() -> None:
         assert [resource for resource, _ in cloud.asked] == ["default/podpatch/a"]
         bee.send(META, from_cloud(bee, "default/pod/b", Operation.DELETE, {"metadata": {"name": "b", "uid": "uid-b"}}))
         bee.send(META, from_cloud(bee, "default/pod/c", Operation.DELETE, {"metadata": {"name": "c", "uid": "other"}}))
-        bee.hive.respond(cloud.reply(held[0], GONE))
-        bee.settle()
+        bee.respond(cloud.reply(held[0], GONE))
         assert [resource for resource, _ in cloud.asked] == ["default/podpatch/a", "default/podpatch/c"]
         assert names(bee) == []
 
@@ -214,8 +208,7 @@ def test_pods_that_a_newer_list_has_are_not_asked_for() -> None:
         cloud.body = listing(pod("b"))
         bee.send(META, from_cloud(bee, "default/node/n1", Operation.INSERT, thing("n1", uid="another")))
         bee.run_for(AFTER_REGISTRATION)
-        bee.hive.respond(cloud.reply(held[0], GONE))
-        bee.settle()
+        bee.respond(cloud.reply(held[0], GONE))
         assert ("default/podpatch/b", "uid-b") not in cloud.asked
         assert names(bee) == ["b"]
 
@@ -234,8 +227,7 @@ def test_the_successor_of_a_name_is_not_ended() -> None:
         cloud.pods["a"] = held.append
         connect(bee)
         bee.send(META, from_cloud(bee, A, Operation.INSERT, successor))
-        bee.hive.respond(cloud.reply(held[0], {"Object": None, "Err": {"ErrStatus": OTHER_UID}}))
-        bee.settle()
+        bee.respond(cloud.reply(held[0], {"Object": None, "Err": {"ErrStatus": OTHER_UID}}))
         assert names(bee) == ["a"]
         deletion = bee.sent_to(EDGED)[-1]
         assert deletion.content_as(dict)["metadata"]["uid"] == "uid-a", "edged may have it yet"
@@ -253,9 +245,7 @@ def test_a_pod_whose_end_is_not_durable_does_not_end_yet() -> None:
             connect(bee)
             bee.settle()
         assert told_of_pods(bee) == []
-        disconnect(bee)
-        connect(bee)
-        bee.run_for(DAYS)
+        reconnect(bee, wait=DAYS)
         assert told_of_pods(bee) == [Operation.DELETE]
 
 
@@ -289,9 +279,7 @@ def test_what_pods_refer_to_is_compared_after_a_new_registration() -> None:
         assert sorted(acknowledged) == sorted([*kinds, "n1"]), "or the cloud repeats its answers"
         deleted = [each.route.resource for each in bee.sent_to(EDGED) if each.route.operation == Operation.DELETE]
         assert deleted == ["default/configmap/gone", "default/persistentvolumeclaim/claim"]
-        disconnect(bee)
-        connect(bee)
-        bee.run_for(DAYS)
+        reconnect(bee, wait=DAYS)
         assert len(cloud.asked) == len(kinds)
 
 
@@ -299,6 +287,5 @@ def test_a_cloud_that_may_have_lost_its_objects_is_asked_for_nothing_that_pods_r
     with a_node_with(pod("a"), listed=listing(pod("a"), metadata={"remainingItemCount": 1})) as (bee, cloud):
         bee.send(META, from_cloud(bee, "default/configmap/x", Operation.INSERT, thing("x", uid="uid-x")))
         connect(bee)
-        bee.send(META, from_cloud(bee, "default/node/n1", Operation.INSERT, thing("n1", uid="another")))
-        bee.run_for(DAYS)
+        bee.send(META, from_cloud(bee, "default/node/n1", Operation.INSERT, thing("n1", uid="another")), wait=DAYS)
         assert cloud.asked == []

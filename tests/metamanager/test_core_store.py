@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from metamanager.core_store import CoreStore
 from metamanager.errors import StoreError, StoreOpenError, StoreWriteError
 from metamanager.rows import Row
+from tests.metamanager.support import keep
 from tests.support.descriptors import open_descriptors
 from tests.support.postgresql import PrivatePostgresql, needs_postgresql
 
@@ -21,8 +22,7 @@ A, B = (Row(f"default/pod/{name}", "pod", name, "u", 1, "default", name, 0) for 
 def store(tmp_path: Path) -> Iterator[CoreStore]:
     """A store with one row."""
     store = CoreStore(f"sqlite:///{tmp_path}/edgecore.db")
-    store.put(A)
-    store.commit()
+    keep(store, A)
     yield store
     store.close()
 
@@ -67,8 +67,7 @@ def test_a_failed_read_without_changes_fails_no_later_change(store: CoreStore) -
     with pytest.raises(StoreError):
         next(store.rows())
     execute(store, "ALTER TABLE elsewhere RENAME TO meta")
-    store.put(B)
-    store.commit()
+    keep(store, B)
     assert store.get_all("pod") == ["a", "b"]
 
 
@@ -119,8 +118,7 @@ def test_the_error_of_a_url_does_not_show_its_password(url: str) -> None:
 def test_a_node_whose_server_was_restarted_loses_no_acknowledged_change_and_reads_again() -> None:
     with PrivatePostgresql() as server:
         store = CoreStore(server.url.replace("postgresql", "postgresql+psycopg", 1))
-        store.put(A)
-        store.commit()
+        keep(store, A)
         store.get(A.key)
         end_connections(server)
         with pytest.raises(StoreError):

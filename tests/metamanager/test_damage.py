@@ -19,7 +19,7 @@ from metamanager.damage import KEPT, all_set_aside
 from metamanager.errors import StoreDamagedError, StoreOpenError
 from metamanager.rows import Row
 from metamanager.sqlite_store import SqliteStore
-from tests.metamanager.support import META, from_cloud, node, store_of, thing
+from tests.metamanager.support import META, from_cloud, keep, node, store_of, thing
 
 PAGE = 4096
 
@@ -45,17 +45,15 @@ def spoil(path: Path, offset: int, length: int) -> None:
         file.write(b"\xa5" * length)
 
 
-def test_a_spoilt_page_is_noticed_at_the_start_and_the_rest_is_kept(tmp_path: Path) -> None:
+def test_a_spoilt_page_is_noticed_at_the_start_and_the_rest_is_kept(path: Path) -> None:
     """The bad file is there still, under another name; most objects are in the new one, each whole."""
-    path = tmp_path / "edgecore.db"
     make(path)
     spoil(path, 20 * PAGE, PAGE)
     before = path.read_bytes()
     with closing(SqliteStore(path)) as store:
         kept = store.get_all("pod")
         assert not store.get_all("store")
-        store.put(pod_row(0, "new"))
-        store.commit()
+        keep(store, pod_row(0, "new"))
     assert 20 < len(kept) < 100
     assert all(json.loads(value)["text"] == "x" * 1500 for value in kept)
     (bad,) = all_set_aside(path)
@@ -67,9 +65,8 @@ def test_a_spoilt_page_is_noticed_at_the_start_and_the_rest_is_kept(tmp_path: Pa
 @pytest.mark.parametrize(
     "content", [b"", b"\0" * 3 * PAGE, b"something else" * 500, b"SQLite format 3\0" + b"\xff" * 5000]
 )
-def test_a_node_starts_with_any_remains_of_a_database(tmp_path: Path, content: bytes) -> None:
+def test_a_node_starts_with_any_remains_of_a_database(path: Path, content: bytes) -> None:
     """Cut off, zeroed, overwritten: the node starts with an empty store."""
-    path = tmp_path / "edgecore.db"
     path.write_bytes(content)
     with closing(SqliteStore(path)) as store:
         assert store.get_all("pod") == []
@@ -97,12 +94,10 @@ def test_wherever_it_is_spoilt_the_node_starts_and_has_no_half_object(
             kept = store.get_all("pod")
         if all_set_aside(path):
             assert all(json.loads(value)["metadata"]["name"] for value in kept)
-        store.put(pod_row(1, "again"))
-        store.commit()
+        keep(store, pod_row(1, "again"))
 
 
-def test_rows_between_two_that_cannot_be_read_are_kept(tmp_path: Path) -> None:
-    path = tmp_path / "edgecore.db"
+def test_rows_between_two_that_cannot_be_read_are_kept(path: Path) -> None:
     make(path, 5)
     with closing(sqlite3.connect(path)) as connection:
         for number in (1, 3):
@@ -112,9 +107,8 @@ def test_rows_between_two_that_cannot_be_read_are_kept(tmp_path: Path) -> None:
     assert sorted(row.name for row in damage.readable_rows(path)) == ["p000", "p002", "p004"]
 
 
-def test_a_damaged_file_that_cannot_be_renamed_stays_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_file_that_cannot_be_renamed_stays_marked(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may look sound to the next start."""
-    path = tmp_path / "edgecore.db"
     make(path, 1)
     damage.mark(path)
     monkeypatch.setattr(Path, "rename", Mock(side_effect=OSError(errno.EROFS, "Read-only file system")))
@@ -155,8 +149,7 @@ def test_the_log_that_belongs_to_it_goes_with_it(tmp_path: Path) -> None:
     there, path = tmp_path / "there.db", tmp_path / "here" / "edgecore.db"
     path.parent.mkdir()
     with closing(SqliteStore(there)) as store:
-        store.put(pod_row(1))
-        store.commit()
+        keep(store, pod_row(1))
         for side in ("", "-wal"):
             shutil.copy(f"{there}{side}", f"{path}{side}")
     damage.mark(path)
@@ -166,9 +159,8 @@ def test_the_log_that_belongs_to_it_goes_with_it(tmp_path: Path) -> None:
     assert bad.with_name(bad.name + "-wal").exists()
 
 
-def test_text_that_is_not_utf8_is_damage_too(tmp_path: Path) -> None:
+def test_text_that_is_not_utf8_is_damage_too(path: Path) -> None:
     """SQLite's check sees no difference. Its object is lost, the others are not, and no error quotes it."""
-    path = tmp_path / "edgecore.db"
     with closing(SqliteStore(path)) as store:
         for number in (1, 2):
             store.put(pod_row(number))
@@ -181,11 +173,10 @@ def test_text_that_is_not_utf8_is_damage_too(tmp_path: Path) -> None:
         assert store.get_all("pod") == [pod_row(2).value]
 
 
-def test_damage_found_in_use_is_handled_like_damage_at_the_start(tmp_path: Path) -> None:
+def test_damage_found_in_use_is_handled_like_damage_at_the_start(path: Path) -> None:
     """metamanager is started again, sets the file aside, and what was read out of it is there; nothing that was not
     stored is acknowledged.
     """
-    path = tmp_path / "edgecore.db"
     make(path)
     with node(path) as bee:
         bee.expect_failures()
@@ -200,9 +191,8 @@ def test_damage_found_in_use_is_handled_like_damage_at_the_start(tmp_path: Path)
     assert len(all_set_aside(path)) == 1
 
 
-def test_what_shows_only_when_it_is_read_does_not_keep_the_node_from_starting(tmp_path: Path) -> None:
+def test_what_shows_only_when_it_is_read_does_not_keep_the_node_from_starting(path: Path) -> None:
     """SQLite's check passes a text of another type; the module finds it when it first reads the events."""
-    path = tmp_path / "edgecore.db"
     make(path, 3)
     with closing(sqlite3.connect(path)) as plain:
         plain.execute("INSERT INTO meta (key, type, value) VALUES ('d/event/e', 'event', CAST(x'ff' AS TEXT))")
@@ -212,8 +202,7 @@ def test_what_shows_only_when_it_is_read_does_not_keep_the_node_from_starting(tm
     assert len(all_set_aside(path)) == 1
 
 
-def test_a_failed_read_is_an_error(tmp_path: Path) -> None:
-    path = tmp_path / "edgecore.db"
+def test_a_failed_read_is_an_error(path: Path) -> None:
     make(path)
     with closing(SqliteStore(path)) as store:
         store._connection.execute("PRAGMA cache_size=1")
@@ -226,9 +215,8 @@ def test_a_failed_read_is_an_error(tmp_path: Path) -> None:
     assert not damage.is_marked(path)
 
 
-def test_a_note_that_it_is_complete_is_not_taken_over(tmp_path: Path) -> None:
+def test_a_note_that_it_is_complete_is_not_taken_over(path: Path) -> None:
     """What could be read may not be all: pods that run and are not among it are asked of the cloud."""
-    path = tmp_path / "edgecore.db"
     make(path, 3)
     with closing(sqlite3.connect(path)) as plain:
         plain.execute("INSERT INTO meta (key, type, value) VALUES ('null/store/complete', 'store', '{}')")

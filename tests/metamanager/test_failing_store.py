@@ -191,8 +191,7 @@ def test_a_probe_that_fails_is_followed_by_another_one() -> None:
     """A node without a cloud changes nothing by itself for days. Changes that the probe's failure loses are refused."""
     with node() as bee:
         with failing("put", refused(lost=False), refused(lost=True)):
-            bee.send(META, put(bee, "a"))
-            bee.run_for(PROBE_AFTER + 1)
+            bee.send(META, put(bee, "a"), wait=PROBE_AFTER + 1)
             assert not is_ready(bee)
             bee.run_for(PROBE_AFTER + 1)
         assert is_ready(bee)
@@ -207,8 +206,7 @@ def test_an_answer_that_cannot_be_kept_takes_changes_with_it_that_are_lost() -> 
         bee.forget()
         with after_first("put", refused(lost=True)):
             bee.hive.send(META, put(bee, "a"))
-            bee.hive.respond(question.reply(bee.clock, thing("s"), source="edgecontroller"))
-            bee.settle()
+            bee.respond(question.reply(bee.clock, thing("s"), source="edgecontroller"))
         assert asked.get().content == thing("s")
         assert to_cloud(bee) == [("a", Operation.ERROR)]
         assert not is_ready(bee)

@@ -20,7 +20,7 @@ from metamanager.rows import Row
 from metamanager.sqlite_store import COMMITS_BETWEEN_LOOKS, SqliteStore
 from metamanager.store import open_store
 from metamanager.store_health import PROBE_AFTER, StoreStatistics
-from tests.metamanager.support import META, connect, from_cloud, from_edged, node, store_of, thing
+from tests.metamanager.support import META, connect, from_cloud, from_edged, keep, node, store_of, thing
 from tests.metamanager.test_cloud_pods import Cloud
 from tests.metamanager.test_pod_list import asking, listing, names, pod
 from tests.support.full_disk import fill, small_file_system
@@ -105,8 +105,7 @@ def test_the_figures_say_it(tmp_path: Path) -> None:
     statistics, path = StoreStatistics(), tmp_path / "edgecore.db"
     collector = StoreCollector(statistics, str(path))
     with Harness() as bee:
-        bee.add(MetaManager, MetaSettings(str(path)), open_store, statistics)
-        bee.start()
+        bee.start(MetaManager, MetaSettings(str(path)), open_store, statistics)
         store_of(bee)._connection.execute("PRAGMA max_page_count=20")
         bee.send(META, from_cloud(bee, "default/configmap/b", Operation.INSERT, thing(text=BIG)))
         full = values(collector)
@@ -125,9 +124,8 @@ def values(collector: StoreCollector) -> dict[str, float]:
     return {re.sub("|".join(prefixes), "", one.name): one.samples[0].value for one in families}
 
 
-def test_the_file_gives_room_back(tmp_path: Path) -> None:
+def test_the_file_gives_room_back(path: Path) -> None:
     """What was deleted is free on the disk after some commits."""
-    path = tmp_path / "edgecore.db"
     store = SqliteStore(path)
     rows = [Row(f"default/configmap/{number}", "configmap", BIG) for number in range(50)]
     for row in rows:
@@ -136,15 +134,13 @@ def test_the_file_gives_room_back(tmp_path: Path) -> None:
     for row in rows:
         store.delete(row.key)
     for number in range(COMMITS_BETWEEN_LOOKS + 1):
-        store.put(Row("default/configmap/small", "configmap", str(number)))
-        store.commit()
+        keep(store, Row("default/configmap/small", "configmap", str(number)))
     store._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     store.close()
     assert path.stat().st_size < 2_500_000
 
 
-def test_a_file_of_an_earlier_version_is_made_to_shrink(tmp_path: Path) -> None:
-    path = tmp_path / "edgecore.db"
+def test_a_file_of_an_earlier_version_is_made_to_shrink(path: Path) -> None:
     with sqlite3.connect(path) as earlier:
         earlier.execute("CREATE TABLE meta (key text(256), type text(32), value text, PRIMARY KEY (key))")
         earlier.execute("INSERT INTO meta VALUES ('default/pod/a', 'pod', '{}')")

@@ -13,8 +13,7 @@ from metamanager.sqlite_store import SqliteStore
 from tests.support.failing import Attempt, Failing, PlannedError, fail_at_each_call
 
 
-def test_a_file_that_cannot_be_made_private_is_closed(tmp_path: Path) -> None:
-    path = tmp_path / "edgecore.db"
+def test_a_file_that_cannot_be_made_private_is_closed(path: Path) -> None:
 
     def make(failing: Failing) -> Attempt:
         def run() -> None:

@@ -14,7 +14,17 @@ from metamanager import history
 from metamanager.history import KEPT, LARGEST, TRIM_EVERY
 from metamanager.rows import Cause, Row
 from metamanager.sqlite_store import SqliteStore
-from tests.metamanager.support import META, NOT_FOUND, cloud_answers, from_cloud, from_edged, node, store_of, thing
+from tests.metamanager.support import (
+    META,
+    NOT_FOUND,
+    cloud_answers,
+    from_cloud,
+    from_edged,
+    keep,
+    node,
+    store_of,
+    thing,
+)
 
 CAUSE = Cause("edgecontroller update", "message-1")
 
@@ -35,8 +45,7 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
 
 
 def test_a_change_is_noted_with_its_cause_in_its_own_transaction(store: SqliteStore) -> None:
-    store.put(row(version=1, value='{"a":1}'))
-    store.commit()
+    keep(store, row(version=1, value='{"a":1}'))
     store.put(row(version=2))
     store.rollback()
     store.delete("default/configmap/a", "u", Cause("edgecontroller delete", "message-2"), 5)
@@ -54,9 +63,7 @@ def test_a_write_without_a_change_is_not_noted(store: SqliteStore) -> None:
     store.put(row(version=1))
     store.delete("default/configmap/none", "", CAUSE)
     store.put(row("e", kind=ResourceType.EVENT))
-    store.put(row("s", kind=ResourceType.STORE))
-    store.put(Row("default/configmap/b", "configmap", "{}"))
-    store.commit()
+    keep(store, row("s", kind=ResourceType.STORE), Row("default/configmap/b", "configmap", "{}"))
     assert noted(store) == [("default/configmap/a", "edgecontroller update", 2)]
 
 
@@ -64,8 +71,7 @@ def test_of_secrets_and_large_states_no_text_is_kept(store: SqliteStore) -> None
     """Marks of a secret, nothing of a token."""
     store.put(row("s", kind="secret", value='{"data":{"key":"c2VjcmV0LXZhbHVlLTE="}}'))
     store.put(row("t", kind="serviceaccounttoken", value='{"status":{"token":"abcdefghijklmnop"}}'))
-    store.put(row("l", value="x" * (LARGEST + 1)))
-    store.commit()
+    keep(store, row("l", value="x" * (LARGEST + 1)))
     secret, token, large = noted(store, "value, size")
     assert "c2VjcmV0" not in secret[0]
     assert '"key"' in secret[0]
@@ -77,8 +83,7 @@ def test_the_newest_changes_of_each_object_stay(store: SqliteStore) -> None:
         store.put(row(version=version))
         if not version % 100:
             store.commit()
-    store.put(row("b"))
-    store.commit()
+    keep(store, row("b"))
     versions = [version for key, _, version in noted(store) if key.endswith("/a")]
     assert len(versions) <= KEPT + TRIM_EVERY
     assert versions[-KEPT:] == list(range(3 * TRIM_EVERY - KEPT + 1, 3 * TRIM_EVERY + 1))
@@ -94,8 +99,7 @@ def test_all_together_stay_within_the_budget(tmp_path_factory: pytest.TempPathFa
         for part in (sizes[::2], sizes[1::2]):
             with closing(SqliteStore(path)) as store:
                 for number, size in enumerate(part):
-                    store.put(row(f"n{number}", version=size + 1, value="x" * size))
-                    store.commit()
+                    keep(store, row(f"n{number}", version=size + 1, value="x" * size))
                     weight = sum(history.OVERHEAD + length for (length,) in noted(store, "coalesce(length(value), 0)"))
                     assert weight <= history.BUDGET
 
@@ -136,14 +140,12 @@ def test_beyond_the_budget_the_oldest_changes_go_and_a_tenth_more(tmp_path: Path
             assert [id_ for id_, _ in there] == list(range(there[0][0], there[-1][0] + 1))
             assert noted(store)[-1][0].startswith("default/configmap/n")
             kept, first = len(there), there[0][0]
-        store.put(row("last", value="y" * 100))
-        store.commit()
+        keep(store, row("last", value="y" * 100))
         assert noted(store)[-1][0] == "default/configmap/last"
         with closing(SqliteStore(tmp_path / "edgecore.db")) as again:
             assert again._history._weight == store._history._weight
 
 
 def test_the_largest_state_that_is_kept(store: SqliteStore) -> None:
-    store.put(row(value="x" * LARGEST))
-    store.commit()
+    keep(store, row(value="x" * LARGEST))
     assert noted(store, "length(value)") == [(LARGEST,)]

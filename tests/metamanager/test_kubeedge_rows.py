@@ -33,9 +33,8 @@ def put(store: SqliteStore, uid: str, version: int) -> bool:
     return store.put(Row("default/pod/a", "pod", "{}", uid, version, "default", "a"))
 
 
-def test_rows_that_kubeedge_has_written_meanwhile_count(tmp_path: Path) -> None:
+def test_rows_that_kubeedge_has_written_meanwhile_count(path: Path) -> None:
     """Ours, KubeEdge's, ours again: an older state than KubeEdge's last one is not stored, a newer one is."""
-    path = tmp_path / "edgecore.db"
     kubeedge_file.make(path)
     kubeedge_file.save(path, pod("u1", 10))
     with closing(SqliteStore(path)) as store:
@@ -47,9 +46,8 @@ def test_rows_that_kubeedge_has_written_meanwhile_count(tmp_path: Path) -> None:
         assert put(store, "u1", 31)
 
 
-def test_a_pod_that_kubeedge_has_replaced_is_the_new_one(tmp_path: Path) -> None:
+def test_a_pod_that_kubeedge_has_replaced_is_the_new_one(path: Path) -> None:
     """Also if KubeEdge changes the value only, and leaves our columns as they were."""
-    path = tmp_path / "edgecore.db"
     kubeedge_file.make(path)
     with closing(SqliteStore(path)) as store:
         put(store, "u1", 20)
@@ -63,9 +61,8 @@ def test_a_pod_that_kubeedge_has_replaced_is_the_new_one(tmp_path: Path) -> None
         assert store.delete("default/pod/a", "u2")
 
 
-def test_a_file_of_ours_alone_is_not_read_through(tmp_path: Path) -> None:
+def test_a_file_of_ours_alone_is_not_read_through(path: Path) -> None:
     """Without KubeEdge's tables, the columns are believed."""
-    path = tmp_path / "edgecore.db"
     with closing(SqliteStore(path)) as store:
         put(store, "u1", 20)
         store.commit()
@@ -82,10 +79,9 @@ class _Full(sqlite3.Connection):
 
 @pytest.mark.parametrize("kind", [sqlite3.Connection, _Full])
 def test_a_file_that_takes_no_changes_is_used_all_the_same(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: type[sqlite3.Connection]
+    path: Path, caplog: pytest.LogCaptureFixture, kind: type[sqlite3.Connection]
 ) -> None:
     """A node starts on a full disk, too; the next start tries again."""
-    path = tmp_path / "edgecore.db"
     kubeedge_file.make(path)
     SqliteStore(path).close()
     kubeedge_file.save(path, pod("u1", 10))
@@ -97,8 +93,7 @@ def test_a_file_that_takes_no_changes_is_used_all_the_same(
     assert "database the file: the versions of 1 objects that KubeEdge has written could not be noted" in caplog.text
 
 
-def test_tokens_go_with_their_pod(tmp_path: Path) -> None:
-    path = tmp_path / "edgecore.db"
+def test_tokens_go_with_their_pod(path: Path) -> None:
     kubeedge_file.make(path)
     kubeedge_file.save(path, tokens={KEY: {"spec": {"boundObjectRef": {"uid": "u1"}}, "status": {"token": "t"}}})
     with closing(SqliteStore(path)) as store:
@@ -134,9 +129,8 @@ def test_the_key_of_long_names_is_a_digest() -> None:
     assert max(map(len, keys)) < 100
 
 
-def test_the_urls_of_applications_are_copied(tmp_path: Path) -> None:
+def test_the_urls_of_applications_are_copied(path: Path) -> None:
     """Into a row for servicebus, again when KubeEdge has changed them; without a URL there is no row."""
-    path = tmp_path / "edgecore.db"
     kubeedge_file.make(path)
 
     def copied() -> str | None:
@@ -150,9 +144,8 @@ def test_the_urls_of_applications_are_copied(tmp_path: Path) -> None:
     assert copied() == '{"urls":[]}'
 
 
-def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_migration_that_fails_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next start begins where it was: with KubeEdge's own table."""
-    path = tmp_path / "edgecore.db"
     kubeedge_file.make(path)
     kubeedge_file.save(path, pod("u1", 10))
 
@@ -169,9 +162,8 @@ def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pyt
         assert not put(store, "u1", 9)
 
 
-def test_what_kubeedge_has_written_is_noted_for_good(tmp_path: Path) -> None:
+def test_what_kubeedge_has_written_is_noted_for_good(path: Path) -> None:
     """Also if this agent writes nothing before it ends."""
-    path = tmp_path / "edgecore.db"
     kubeedge_file.make(path)
     SqliteStore(path).close()
     kubeedge_file.save(path, pod("u1", 10))

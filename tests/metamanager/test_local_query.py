@@ -173,8 +173,7 @@ def test_a_lost_connection_ends_every_wait() -> None:
         disconnect(bee)
         assert [future.get().content for future in futures] == [NOT_CONNECTED] * 2
         question = bee.sent_to(CLOUD)[0]
-        bee.hive.respond(question.reply(bee.clock, thing()))
-        bee.settle()
+        bee.respond(question.reply(bee.clock, thing()))
         assert bee.hive.restarts()[META] == 0
 
 
@@ -202,8 +201,7 @@ def test_a_state_that_the_cloud_has_pushed_meanwhile_is_the_answer_if_it_is_newe
         for resource in ("default/configmap/a", "null/node/a"):
             bee.send(META, from_cloud(bee, resource, UPDATE, thing(version=2)))
         bee.hive.respond(question.reply(bee.clock, thing(version=1)))
-        bee.hive.respond(registration.reply(bee.clock, {"Object": thing(version=1), "Err": None}))
-        bee.settle()
+        bee.respond(registration.reply(bee.clock, {"Object": thing(version=1), "Err": None}))
         for future in asked:
             (answer,) = future.get().content
             assert '"resourceVersion":"2"' in answer
@@ -218,14 +216,12 @@ def test_a_question_with_a_content_is_another_one_and_its_answer_ends_no_other()
         futures = [bee.future(META, from_edged(bee, "default/pod/p", QUERY, content)) for content in contents]
         bee.settle()
         plain, one, _ = bee.sent_to(CLOUD)
-        bee.hive.respond(one.reply(bee.clock, thing("p")))
-        bee.settle()
+        bee.respond(one.reply(bee.clock, thing("p")))
         assert [future.settled for future in futures] == [False, True, False]
         futures.append(bee.future(META, from_edged(bee, "default/pod/p", QUERY)))
         bee.settle()
         assert len(bee.sent_to(CLOUD)) == 3
-        bee.hive.respond(plain.reply(bee.clock, thing("p")))
-        bee.settle()
+        bee.respond(plain.reply(bee.clock, thing("p")))
         assert [future.settled for future in futures] == [True, True, False, True]
 
 

@@ -72,8 +72,7 @@ def test_an_answer_that_a_deletion_has_overtaken_counts_for_nothing() -> None:
         bee.settle()
         (question,) = bee.sent_to(ModuleName.EDGEHUB)
         bee.send(META, from_cloud(bee, POD, Operation.DELETE, UID))
-        bee.hive.respond(question.reply(bee.clock, {"Object": thing(), "Err": None}, source="edgecontroller"))
-        bee.settle()
+        bee.respond(question.reply(bee.clock, {"Object": thing(), "Err": None}, source="edgecontroller"))
         with pytest.raises(CallError, match="deleted") as caught:
             client.pod_call("default", "a", "uid-1").read(future.get())
         assert caught.value.retryable
@@ -99,9 +98,8 @@ def test_the_cloud_cannot_say_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rows", [0, 1])
-def test_a_file_of_an_earlier_version_is_complete_when_it_was_in_use(tmp_path: Path, rows: int) -> None:
+def test_a_file_of_an_earlier_version_is_complete_when_it_was_in_use(path: Path, rows: int) -> None:
     """Also one of KubeEdge's: its node keeps its pods."""
-    path = tmp_path / "edgecore.db"
     with closing(sqlite3.connect(path)) as earlier:
         earlier.execute("CREATE TABLE meta (key text(256), type text(32), value text, PRIMARY KEY (key))")
         earlier.executemany("INSERT INTO meta VALUES (?, 'pod', '{}')", [(POD,)] * rows)

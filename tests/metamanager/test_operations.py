@@ -259,8 +259,7 @@ def test_a_volume_operation_without_an_answer_is_an_error_for_the_cloud() -> Non
     """After a minute, so that the driver is not left waiting."""
     with node(connected=True) as bee:
         message = from_cloud(bee, "default/volume/v", Operation.DELETE_VOLUME, "{}", "csidriver")
-        bee.send(META, message)
-        bee.run_for(61)
+        bee.send(META, message, wait=61)
         (answer,) = bee.sent_to(HUB)
         assert (answer.parent_id, answer.route.operation) == (message.id, Operation.ERROR)
 

@@ -38,6 +38,7 @@ from tests.metamanager.support import (
     from_cloud,
     from_edged,
     node,
+    reconnect,
     store_of,
     thing,
 )
@@ -140,16 +141,13 @@ def test_the_list_is_requested_at_each_connection_within_a_rate(tmp_path: Path) 
     """A link that comes and goes does not carry all pods each time. A new process asks immediately."""
     with told(pod(), path=tmp_path / "x.db") as bee:
         for _ in range(10):
-            disconnect(bee)
-            connect(bee)
-            bee.run_for(SHORTEST_INTERVAL / 11)
+            reconnect(bee, wait=SHORTEST_INTERVAL / 11)
         assert len(asked(bee)) == 1
         bee.run_for(SHORTEST_INTERVAL)
         assert len(asked(bee)) == 2
         bee.run_for(DAYS)
         assert len(asked(bee)) == 2, "a link that holds needs no second list"
-        disconnect(bee)
-        connect(bee)
+        reconnect(bee)
         assert len(asked(bee)) == 3
     with asking(tmp_path / "x.db") as bee:
         assert len(asked(bee)) == 1
@@ -161,9 +159,7 @@ def test_a_list_that_is_long_is_asked_for_less_often() -> None:
     apart = len(listing(*long)) / BYTES_A_SECOND
     assert apart > 290
     with told(*long) as bee:
-        disconnect(bee)
-        connect(bee)
-        bee.run_for(apart - 1)
+        reconnect(bee, wait=apart - 1)
         assert len(asked(bee)) == 1
         bee.run_for(2)
         assert len(asked(bee)) == 2
@@ -180,23 +176,19 @@ def test_it_is_asked_when_the_node_has_registered_again(tmp_path: Path, resource
     one after a restart is not a new registration. One after its deletion is, also with its former uid, from a backup.
     """
     with told(path=tmp_path / "x.db") as bee:
-        bee.send(META, from_cloud(bee, resource, Operation.UPDATE, this_node("first")))
-        bee.run_for(AFTER_REGISTRATION - 1)
+        bee.send(META, from_cloud(bee, resource, Operation.UPDATE, this_node("first")), wait=AFTER_REGISTRATION - 1)
         assert len(asked(bee)) == 1
         bee.run_for(2)
         assert len(asked(bee)) == 2
         bee.send(META, from_cloud(bee, resource, Operation.UPDATE, this_node("first")))
-        bee.send(META, from_cloud(bee, "null/node/n2", Operation.UPDATE, this_node("other")))
-        bee.run_for(DAYS)
+        bee.send(META, from_cloud(bee, "null/node/n2", Operation.UPDATE, this_node("other")), wait=DAYS)
         assert len(asked(bee)) == 2
         bee.send(META, from_cloud(bee, resource, Operation.DELETE))
         for number, uid in ((3, "first"), (4, "second")):
-            bee.send(META, from_cloud(bee, resource, Operation.UPDATE, this_node(uid)))
-            bee.run_for(DAYS)
+            bee.send(META, from_cloud(bee, resource, Operation.UPDATE, this_node(uid)), wait=DAYS)
             assert len(asked(bee)) == number
     with told(path=tmp_path / "x.db") as bee:
-        bee.send(META, from_cloud(bee, resource, Operation.UPDATE, this_node("second")))
-        bee.run_for(DAYS)
+        bee.send(META, from_cloud(bee, resource, Operation.UPDATE, this_node("second")), wait=DAYS)
         assert len(asked(bee)) == 1
 
 
@@ -204,11 +196,9 @@ def test_it_is_asked_when_the_node_has_registered_again(tmp_path: Path, resource
 def test_a_node_that_registers_during_a_list_asks_for_another_one(body: bytes) -> None:
     """KubeEdge's cloud may have made, or refused, the first one before it knew the node."""
     with asking() as bee:
-        disconnect(bee)
-        connect(bee)
+        reconnect(bee)
         bee.send(META, from_cloud(bee, "null/node/n1", Operation.UPDATE, this_node("first")))
-        bee.hive.respond(answer_to(bee, asked(bee)[0], body))
-        bee.run_for(AFTER_REGISTRATION - 1)
+        bee.respond(answer_to(bee, asked(bee)[0], body), wait=AFTER_REGISTRATION - 1)
         assert len(asked(bee)) == 1
         bee.run_for(2)
         assert len(asked(bee)) == 2
@@ -231,8 +221,7 @@ def test_an_empty_list_is_one_too(tmp_path: Path) -> None:
     """As a node that is new gets it; a Go list without items has null in their place."""
     for number, body in enumerate((listing(), listing(items=None))):
         with asking(tmp_path / f"{number}.db") as bee:
-            bee.hive.respond(answer_to(bee, asked(bee)[0], body))
-            bee.run_for(DAYS)
+            bee.respond(answer_to(bee, asked(bee)[0], body), wait=DAYS)
             assert len(asked(bee)) == 1
             assert bee.sent_to(EDGED) == []
 
@@ -267,8 +256,7 @@ def test_a_deletion_overtakes_the_list(deleted: dict[str, str], left: list[str])
     """A real cloudcore writes answers and objects in two loops. Without a uid whichever pod of the name is meant."""
     with asking() as bee:
         bee.send(META, from_cloud(bee, A, Operation.DELETE, {"metadata": {"name": "a", **deleted}}))
-        bee.hive.respond(answer_to(bee, asked(bee)[0], listing(pod("a"), pod("b"))))
-        bee.settle()
+        bee.respond(answer_to(bee, asked(bee)[0], listing(pod("a"), pod("b"))))
         assert names(bee) == left
 
 
@@ -277,8 +265,7 @@ def test_each_deletion_during_the_list_overtakes_it() -> None:
         for name in "ab":
             deleted = {"metadata": {"name": name, "uid": f"uid-{name}"}}
             bee.send(META, from_cloud(bee, f"default/pod/{name}", Operation.DELETE, deleted))
-        bee.hive.respond(answer_to(bee, asked(bee)[0], listing(pod("a"), pod("b"), pod("c"))))
-        bee.settle()
+        bee.respond(answer_to(bee, asked(bee)[0], listing(pod("a"), pod("b"), pod("c"))))
         assert names(bee) == ["c"]
 
 
@@ -287,8 +274,7 @@ def test_deletions_from_before_the_request_are_ignored(tmp_path: Path) -> None:
     with asking(tmp_path / "x.db", connected=False) as bee:
         bee.send(META, from_cloud(bee, A, Operation.DELETE, {"metadata": {"name": "a"}}))
         connect(bee)
-        bee.hive.respond(answer_to(bee, asked(bee)[0], listing(pod())))
-        bee.settle()
+        bee.respond(answer_to(bee, asked(bee)[0], listing(pod())))
         assert names(bee) == ["a"]
 
 
@@ -296,9 +282,7 @@ def test_a_silent_cloud_is_asked_some_times_and_no_more(caplog: pytest.LogCaptur
     """For any changes of the link meanwhile; one line in the log. The node still does its work."""
     with caplog.at_level(logging.WARNING), asking() as bee:
         for _ in range(MOST_TRIES + 3):
-            disconnect(bee)
-            connect(bee)
-            bee.run_for(DAYS)
+            reconnect(bee, wait=DAYS)
         assert len(asked(bee)) == MOST_TRIES
         bee.send(META, from_cloud(bee, A, Operation.INSERT, pod()))
         assert names(bee) == ["a"]
@@ -325,8 +309,7 @@ def test_a_refusal_is_no_list(refuse: Callable[[Harness, Message], Message]) -> 
     """It is asked again later, and a list that comes then is taken."""
     with asking(connected=False) as bee:
         bee.answer(HUB, lambda request: refuse(bee, request))
-        connect(bee)
-        bee.run_for(FIRST_DELAY - 1)
+        connect(bee, wait=FIRST_DELAY - 1)
         assert (len(asked(bee)), bee.sent_to(EDGED)) == (1, [])
         bee.answer(HUB, lambda request: answer_to(bee, request, listing(pod())))
         bee.run_for(2)
@@ -348,9 +331,7 @@ def test_pauses_grow_and_deletions_during_an_earlier_try_do_not_count() -> None:
         assert (len(asked(bee)), names(bee)) == (3, ["a"])
         bee.run_for(SHORTEST_INTERVAL)
         bee.answer(HUB, lambda request: REFUSALS[0](bee, request))
-        disconnect(bee)
-        connect(bee)
-        bee.run_for(FIRST_DELAY + 1)
+        reconnect(bee, wait=FIRST_DELAY + 1)
         assert len(asked(bee)) == 5, "after a list the pauses begin anew"
 
 
@@ -359,8 +340,7 @@ def test_a_link_that_ends_is_not_the_clouds_refusal() -> None:
     with asking(connected=False) as bee:
         text = "the connection ended: whether it arrived is not known"
         bee.answer(HUB, lambda request: request.error(bee.clock, text, source=HUB))
-        connect(bee)
-        bee.run_for(2 * RETRY_SECONDS * MOST_TRIES)
+        connect(bee, wait=2 * RETRY_SECONDS * MOST_TRIES)
         assert len(asked(bee)) > MOST_TRIES
         disconnect(bee)
         bee.forget()
@@ -395,8 +375,7 @@ def test_the_module_asks_again_after_a_failure_of_its_own() -> None:
             bee.send(META, from_cloud(bee, B, Operation.INSERT, pod("b")))
         bee.run_for(5)
         assert bee.hive.restarts()[META] >= 1
-        bee.hive.respond(answer_to(bee, asked(bee)[-1], listing(pod())))
-        bee.settle()
+        bee.respond(answer_to(bee, asked(bee)[-1], listing(pod())))
         assert "a" in names(bee)
 
 

@@ -17,6 +17,7 @@ from metamanager.errors import StoreError, StoreWriteError
 from metamanager.recording import OPENED, OPENED_BYTES, CommitEntry, RecordingStore
 from metamanager.rows import row_of
 from metamanager.sqlite_store import SqliteStore
+from tests.metamanager.support import keep
 
 POD = b'{"metadata":{"name":"p","namespace":"default","uid":"u"}}'
 SECRET = b'{"kind":"Secret","metadata":{"name":"s","namespace":"default"},"data":{"a":"cGxhbnRlZC1wYXNzd29yZA=="}}'
@@ -43,9 +44,7 @@ class Recorded:
 def path(tmp_path: Path) -> Path:
     """Of a store with a pod and a secret in it, closed again."""
     recorded = Recorded(tmp_path / "db")
-    recorded.store.put(row_of("default/pod/p", POD, 0))
-    recorded.store.put(row_of("default/secret/s", SECRET, 0))
-    recorded.store.commit()
+    keep(recorded.store, row_of("default/pod/p", POD, 0), row_of("default/secret/s", SECRET, 0))
     recorded.store.close()
     [commit] = recorded.commits()
     assert [(change.operation, change.key, change.kind) for change in commit.changes] == [
@@ -217,8 +216,7 @@ def test_no_value_of_a_secret_is_recorded_however_short(tmp_path: Path, kind: st
     is the root of its trace.
     """
     recorded = Recorded(tmp_path / "db")
-    recorded.store.put(row_of(f"default/{kind}/s", b'{"metadata":{"name":"s"},"data":{"pin":"eHl6"}}', 0))
-    recorded.store.commit()
+    keep(recorded.store, row_of(f"default/{kind}/s", b'{"metadata":{"name":"s"},"data":{"pin":"eHl6"}}', 0))
     recorded.store.close()
     [commit] = recorded.commits()
     assert b"eHl6" not in commit.changes[0].value

@@ -13,6 +13,7 @@ from metamanager.errors import StoreDamagedError, StoreError, StoreWriteError
 from metamanager.rows import Row
 from metamanager.sqlite_open import reason_of
 from metamanager.sqlite_store import LONGEST, MOST_ROWS, SPARE_PAGES, SqliteStore
+from tests.metamanager.support import keep
 
 IO_ERROR = sqlite3.OperationalError("disk I/O error")
 LONG = "x" * (LONGEST + 1)
@@ -24,16 +25,10 @@ def row(name: str = "a", version: int = 1, value: str = "{}", kind: str = "confi
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "edgecore.db"
-
-
-@pytest.fixture
 def store(path: Path) -> Iterator[SqliteStore]:
     """A store with one row, whose state it remembers."""
     with closing(SqliteStore(path)) as store:
-        store.put(row())
-        store.commit()
+        keep(store, row())
         yield store
 
 
@@ -54,8 +49,7 @@ def heal(store: SqliteStore) -> None:
 
 
 def put_and_commit(store: SqliteStore) -> None:
-    store.put(row("c"))
-    store.commit()
+    keep(store, row("c"))
 
 
 CALLS: dict[str, tuple[str, Callable[[SqliteStore], object], type[StoreError]]] = {
@@ -87,8 +81,7 @@ def test_a_failed_statement_is_an_error_and_the_store_goes_on(store: SqliteStore
     if lost:
         assert not store._connection.in_transaction
         store.rollback()
-    store.put(row("d"))
-    store.commit()
+    keep(store, row("d"))
     there = {one.name: one.resource_version for one in store.rows()}
     assert there == {"a": 1, "d": 1} | ({} if lost or name == "begin" else {"b": 5})
     with closing(SqliteStore(path)) as other:
@@ -127,15 +120,12 @@ def test_the_log_is_truncated_once_for_a_changed_secret(store: SqliteStore, path
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN")
         other.execute("SELECT count(*) FROM meta").fetchall()
-        store.put(row("s", kind="secret"))
-        store.commit()
+        keep(store, row("s", kind="secret"))
         assert log_size(path) > 0
         other.execute("COMMIT")
-    store.put(row("c"))
-    store.commit()
+    keep(store, row("c"))
     assert log_size(path) == 0
-    store.put(row("d"))
-    store.commit()
+    keep(store, row("d"))
     assert log_size(path) > 0
     assert store._connection.execute("PRAGMA busy_timeout").fetchone() == (5000,)
 
@@ -143,26 +133,22 @@ def test_the_log_is_truncated_once_for_a_changed_secret(store: SqliteStore, path
 def test_a_log_that_cannot_be_truncated_fails_no_commit(store: SqliteStore, path: Path) -> None:
     """It is tried again at the next one."""
     fail(store, "PRAGMA wal_checkpoint", IO_ERROR)
-    store.put(row("s", kind="secret"))
-    store.commit()
+    keep(store, row("s", kind="secret"))
     assert log_size(path) > 0
     assert store._connection.execute("PRAGMA busy_timeout").fetchone() == (5000,)
     heal(store)
-    store.put(row("c"))
-    store.commit()
+    keep(store, row("c"))
     assert log_size(path) == 0
 
 
 def test_room_for_deletions_is_the_reserve_and_the_log(store: SqliteStore, path: Path) -> None:
     """Made once, and reserved again by the next commit."""
-    store.put(row("c"))
-    store.commit()
+    keep(store, row("c"))
     assert log_size(path) > 0
     assert store.make_room()
     assert log_size(path) == 0
     assert not store.make_room()
-    store.put(row("d"))
-    store.commit()
+    keep(store, row("d"))
     assert store.make_room()
 
 
@@ -173,8 +159,7 @@ def test_of_free_pages_some_stay_for_later_rows(
     monkeypatch.setattr(sqlite_store, "COMMITS_BETWEEN_LOOKS", 1)
 
     def free(*, number: int) -> int:
-        store.put(row("big", value="x" * 4096 * number))
-        store.commit()
+        keep(store, row("big", value="x" * 4096 * number))
         store.delete("default/configmap/big")
         store.commit()
         (pages,) = store._connection.execute("PRAGMA freelist_count").fetchone()
@@ -189,9 +174,7 @@ def test_of_free_pages_some_stay_for_later_rows(
 def test_rows_of_a_damaged_database_are_durable_before_the_next_change(path: Path) -> None:
     """Only objects: a text that is no JSON may be half of one."""
     with closing(SqliteStore(path)) as store:
-        store.put(row(value='{"metadata":{"name":"a"}}'))
-        store.put(row("half", value='{"metadata":{"name":"half"},"data":'))
-        store.commit()
+        keep(store, row(value='{"metadata":{"name":"a"}}'), row("half", value='{"metadata":{"name":"half"},"data":'))
     damage.mark(path)
     SqliteStore(path).close()
     with closing(SqliteStore(path)) as store:

@@ -12,6 +12,7 @@ import pytest
 from metamanager.errors import StoreOpenError, StoreWriteError
 from metamanager.rows import Row
 from metamanager.sqlite_store import SqliteStore
+from tests.metamanager.support import keep
 
 ROW = Row("default/secret/s", "secret", '{"metadata":{"uid":"u"}}', "u", 1, "default", "s", 0)
 
@@ -24,15 +25,13 @@ def test_only_the_owner_can_read_the_database(tmp_path: Path) -> None:
     """The file, what SQLite puts beside it and the directory that is made are the owner's alone: it holds secrets."""
     path = tmp_path / "made" / "edgecore.db"
     with closing(SqliteStore(path)) as store:
-        store.put(ROW)
-        store.commit()
+        keep(store, ROW)
         assert mode(path.parent) == 0o700
         assert [mode(file) for file in path.parent.iterdir()] == [0o600] * 4
 
 
-def test_a_file_that_others_could_read_is_closed_to_them(tmp_path: Path) -> None:
+def test_a_file_that_others_could_read_is_closed_to_them(path: Path) -> None:
     """KubeEdge makes its own with mode 0644."""
-    path = tmp_path / "edgecore.db"
     path.touch(0o644)
     SqliteStore(path).close()
     assert mode(path) == 0o600
@@ -64,8 +63,7 @@ def test_no_file_has_the_old_value_of_a_secret(tmp_path: Path, key: str, kind: s
     """Neither the database nor its log, from the next commit without another reader."""
     path = tmp_path / "edgecore.db"
     with closing(SqliteStore(path)) as store, closing(sqlite3.connect(path, isolation_level=None)) as other:
-        store.put(Row(key, kind, '{"a":"old value"}', "u", 1, "default", "s", 1))
-        store.commit()
+        keep(store, Row(key, kind, '{"a":"old value"}', "u", 1, "default", "s", 1))
         if end == "read meanwhile":
             other.execute("BEGIN")
             other.execute("SELECT count(*) FROM meta").fetchall()
@@ -77,17 +75,14 @@ def test_no_file_has_the_old_value_of_a_secret(tmp_path: Path, key: str, kind: s
         if end == "read meanwhile":
             assert b"old value" in b"".join(file.read_bytes() for file in tmp_path.iterdir())
             other.execute("COMMIT")
-            store.put(Row("default/pod/p", "pod", "{}"))
-            store.commit()
+            keep(store, Row("default/pod/p", "pod", "{}"))
         assert b"old value" not in b"".join(file.read_bytes() for file in tmp_path.iterdir())
 
 
-def test_kubeedges_tools_can_read_and_write_it(tmp_path: Path) -> None:
+def test_kubeedges_tools_can_read_and_write_it(path: Path) -> None:
     """Its three columns are there, a row that it replaces is found, replaced and deleted by uid."""
-    path = tmp_path / "edgecore.db"
     with closing(SqliteStore(path)) as store, closing(sqlite3.connect(path)) as kubeedge:
-        store.put(ROW)
-        store.commit()
+        keep(store, ROW)
         assert kubeedge.execute("SELECT key, type, value FROM meta").fetchall() == [(ROW.key, ROW.type, ROW.value)]
         value = '{"metadata":{"uid":"w"}}'
         kubeedge.execute("REPLACE INTO meta (key, type, value) VALUES (?, ?, ?)", (ROW.key, ROW.type, value))
@@ -100,9 +95,8 @@ def test_kubeedges_tools_can_read_and_write_it(tmp_path: Path) -> None:
         assert store.put(ROW)
 
 
-def test_a_database_of_kubeedge_is_taken_over(tmp_path: Path) -> None:
+def test_a_database_of_kubeedge_is_taken_over(path: Path) -> None:
     """Its rows stay, and get what our columns say of them; opening it twice changes nothing more."""
-    path = tmp_path / "edgecore.db"
     pod = '{"metadata":{"uid":"u","resourceVersion":"9"}}'
     with closing(sqlite3.connect(path)) as kubeedge:
         kubeedge.execute("CREATE TABLE meta (key text(256), type text(32), value text, PRIMARY KEY (key))")
@@ -115,9 +109,8 @@ def test_a_database_of_kubeedge_is_taken_over(tmp_path: Path) -> None:
             assert not store.put(Row("default/pod/a", "pod", "older", "u", 8))
 
 
-def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
+def test_a_file_of_a_newer_version_is_left_alone(path: Path) -> None:
     """The error says which versions, and that the newer program is wanted."""
-    path = tmp_path / "edgecore.db"
     SqliteStore(path).close()
     with closing(sqlite3.connect(path)) as newer:
         newer.execute("PRAGMA user_version=99")
@@ -144,9 +137,8 @@ def test_a_path_that_cannot_be_is_an_error_with_its_reason(tmp_path: Path) -> No
         SqliteStore(tmp_path)
 
 
-def test_another_process_that_holds_it_is_named_as_the_reason(tmp_path: Path) -> None:
+def test_another_process_that_holds_it_is_named_as_the_reason(path: Path) -> None:
     """The write fails after the busy timeout, the transaction is not begun, the next one succeeds."""
-    path = tmp_path / "edgecore.db"
     with closing(SqliteStore(path)) as store, closing(sqlite3.connect(path, isolation_level=None)) as other:
         store._connection.execute("PRAGMA busy_timeout=10")
         other.execute("BEGIN IMMEDIATE")
@@ -160,8 +152,7 @@ def test_another_process_that_holds_it_is_named_as_the_reason(tmp_path: Path) ->
 def test_a_full_disk_fails_the_change_and_not_the_store(tmp_path: Path) -> None:
     """What was committed stays readable; once there is room it goes on."""
     with closing(SqliteStore(tmp_path / "edgecore.db")) as store:
-        store.put(ROW)
-        store.commit()
+        keep(store, ROW)
         store._connection.execute("PRAGMA max_page_count=8")
         with pytest.raises(StoreWriteError, match="disk space"):
             store.put(Row("default/secret/big", "secret", "x" * 100_000))

@@ -13,6 +13,7 @@ from metamanager.errors import StoreOpenError
 from metamanager.rows import SENT_IN_PART, Row
 from metamanager.sqlite_store import SqliteStore
 from metamanager.store import Store, open_store, sqlite_path
+from tests.metamanager.support import keep
 
 KINDS = ("sqlite", "core")
 
@@ -91,8 +92,7 @@ def test_the_rows_of_an_owner_are_deleted_with_it(store: Store) -> None:
 def test_only_committed_rows_are_there_after_opening_again(kind: str, tmp_path: Path) -> None:
     """Closing without a commit loses the rest."""
     store = open_kind(kind, tmp_path)
-    store.put(pod("a"))
-    store.commit()
+    keep(store, pod("a"))
     store.put(pod("b"))
     store.close()
     store = open_kind(kind, tmp_path)
@@ -103,13 +103,11 @@ def test_only_committed_rows_are_there_after_opening_again(kind: str, tmp_path: 
 
 def test_a_rollback_undoes_uncommitted_changes(store: Store) -> None:
     """And the store goes on."""
-    store.put(pod("a", value="1"))
-    store.commit()
+    keep(store, pod("a", value="1"))
     store.put(pod("a", version=2, value="2"))
     store.rollback()
     assert store.get("default/pod/a") == "1"
-    store.put(pod("a", version=2, value="3"))
-    store.commit()
+    keep(store, pod("a", version=2, value="3"))
     assert store.get("default/pod/a") == "3"
 
 

@@ -99,9 +99,8 @@ def bee() -> Iterator[Harness]:
         yield harness
 
 
-def push(bee: Harness, resource: str, content: Any, operation: str = Operation.UPDATE) -> None:
-    bee.send(META, from_cloud(bee, resource, operation, content))
-    bee.settle()
+def push(bee: Harness, resource: str, content: Any, operation: str = Operation.UPDATE, wait: float = 0.0) -> None:
+    bee.send(META, from_cloud(bee, resource, operation, content), wait=wait)
 
 
 def stored(bee: Harness) -> set[str]:
@@ -111,8 +110,7 @@ def stored(bee: Harness) -> set[str]:
 def test_objects_are_kept_as_long_as_their_pod(bee: Harness) -> None:
     bee.run_for(10 * CHECK_SECONDS)
     assert stored(bee) == {CONFIG, SECRET}
-    push(bee, POD, thing("p"), Operation.DELETE)
-    bee.run_for(TWICE)
+    push(bee, POD, thing("p"), Operation.DELETE, wait=TWICE)
     assert stored(bee) == set()
 
 
@@ -137,8 +135,7 @@ def test_a_check_that_fails_is_repeated(bee: Harness, monkeypatch: pytest.Monkey
 
 
 def test_a_deletion_that_the_disk_does_not_take_is_repeated(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    push(bee, POD, thing("p"), Operation.DELETE)
-    bee.run_for(CHECK_SECONDS + 1)
+    push(bee, POD, thing("p"), Operation.DELETE, wait=CHECK_SECONDS + 1)
     with monkeypatch.context() as failing:
         lost = StoreWriteError("commit", "the database", "disk full", batch_lost=True)
         failing.setattr(SqliteStore, "commit", mock.Mock(side_effect=lost))
@@ -150,25 +147,20 @@ def test_a_deletion_that_the_disk_does_not_take_is_repeated(bee: Harness, monkey
 
 def test_an_object_that_another_pod_uses_is_kept(bee: Harness) -> None:
     push(bee, "default/pod/q", thing("q", uid="uid-q", spec={"imagePullSecrets": [{"name": "s"}]}))
-    push(bee, POD, thing("p"), Operation.DELETE)
-    bee.run_for(TWICE)
+    push(bee, POD, thing("p"), Operation.DELETE, wait=TWICE)
     assert stored(bee) == {SECRET}
 
 
 def test_a_pod_that_comes_again_between_two_looks_keeps_them(bee: Harness) -> None:
-    push(bee, POD, thing("p"), Operation.DELETE)
-    bee.run_for(CHECK_SECONDS + 1)
-    push(bee, POD, thing("p", uid="uid-2", spec=_USES["volume"]))
-    bee.run_for(TWICE)
+    push(bee, POD, thing("p"), Operation.DELETE, wait=CHECK_SECONDS + 1)
+    push(bee, POD, thing("p", uid="uid-2", spec=_USES["volume"]), wait=TWICE)
     assert stored(bee) == {CONFIG, SECRET}
 
 
 def test_a_just_changed_object_gets_another_term(bee: Harness) -> None:
     """It may be for a pod that is on its way."""
-    push(bee, POD, thing("p"), Operation.DELETE)
-    bee.run_for(CHECK_SECONDS + 1)
-    push(bee, CONFIG, thing("c", version=2))
-    bee.run_for(CHECK_SECONDS + 1)
+    push(bee, POD, thing("p"), Operation.DELETE, wait=CHECK_SECONDS + 1)
+    push(bee, CONFIG, thing("c", version=2), wait=CHECK_SECONDS + 1)
     assert stored(bee) == {CONFIG}
     bee.run_for(CHECK_SECONDS + 1)
     assert stored(bee) == set()
@@ -176,17 +168,14 @@ def test_a_just_changed_object_gets_another_term(bee: Harness) -> None:
 
 def test_an_object_pushed_without_a_pod_goes_too(bee: Harness) -> None:
     """KubeEdge's cloud pushes until it is started again what pods here once used."""
-    push(bee, POD, thing("p"), Operation.DELETE)
-    bee.run_for(10 * CHECK_SECONDS)
-    push(bee, SECRET, thing("s", version=2))
-    bee.run_for(TWICE)
+    push(bee, POD, thing("p"), Operation.DELETE, wait=10 * CHECK_SECONDS)
+    push(bee, SECRET, thing("s", version=2), wait=TWICE)
     assert stored(bee) == set()
 
 
 def test_a_pod_that_comes_later_gets_the_clouds_state_of_then(bee: Harness) -> None:
     """Not what an earlier pod was given: the cloud need not have pushed what has changed meanwhile."""
-    push(bee, POD, thing("p"), Operation.DELETE)
-    bee.run_for(TWICE)
+    push(bee, POD, thing("p"), Operation.DELETE, wait=TWICE)
     cloud_answers(bee, lambda _: thing("c", version=7))
     answer = bee.ask(META, from_edged(bee, CONFIG, Operation.QUERY), 1)
     assert answer.content_as(dict)["metadata"]["resourceVersion"] == "7"
@@ -212,8 +201,7 @@ def test_tokens_of_a_pod_that_was_deleted_without_a_uid_are_deleted(bee: Harness
     push(bee, "default/pod/q", thing("q", uid="uid-q"))
     for owner in ({"uid": "uid-1"}, {"uid": "uid-q"}, {}):
         ask_for_token(bee, owner)
-    push(bee, POD, content, Operation.DELETE)
-    bee.run_for(CHECK_SECONDS + 1)
+    push(bee, POD, content, Operation.DELETE, wait=CHECK_SECONDS + 1)
     assert sorted(tokens(bee)) == ["", "uid-q"]
 
 

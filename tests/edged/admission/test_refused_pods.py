@@ -16,8 +16,7 @@ def _asking(name: str, cpu: str) -> dict[str, object]:
 
 
 def test_a_pod_without_room_is_failed_with_the_reason_and_nothing_of_it_is_made(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", _asking("big", "10000"))
+    bench.start(_asking("big", "10000"))
     status = bench.meta.statuses("big")[-1]
     assert (status["phase"], status["reason"]) == ("Failed", "OutOfcpu")
     assert "containerStatuses" not in status
@@ -27,8 +26,7 @@ def test_a_pod_without_room_is_failed_with_the_reason_and_nothing_of_it_is_made(
 def test_a_node_knows_whether_its_kernel_has_apparmor(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     facts = replace(bench.figures.machine(Path()), has_apparmor=False)
     monkeypatch.setattr(bench.figures, "machine", lambda *_: facts)
-    bench.start()
-    bench.tell("insert", pod("confined", securityContext={"appArmorProfile": {"type": "RuntimeDefault"}}))
+    bench.start(pod("confined", securityContext={"appArmorProfile": {"type": "RuntimeDefault"}}))
     assert bench.meta.statuses("confined")[-1]["reason"] == "AppArmor"
 
 
@@ -41,15 +39,12 @@ def test_the_resources_of_the_node_are_computed_once_for_a_pod(bench: Bench) -> 
         status = {"phase": "Running", "startTime": "2026-11-20T01:54:50Z"}
         bench.tell("insert", {**pod("known"), "status": status})
         assert computed.call_count == 1
-    assert bench.runtime.running() == ["main", "main"]
+    assert bench.running() == ["main", "main"]
 
 
 def test_it_makes_room_for_others_and_never_comes_back(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", _asking("big", "10000"))
-    bench.tell("insert", pod("small"))
-    bench.run(300)
-    assert bench.runtime.running() == ["main"]
+    bench.start(_asking("big", "10000"), pod("small"), wait=300)
+    assert bench.running() == ["main"]
     assert bench.meta.phases("big")[-1] == "Failed"
 
 
@@ -59,7 +54,7 @@ def test_a_pod_that_was_here_before_is_not_turned_out(bench: Bench) -> None:
     stored["status"] = {"phase": "Running", "startTime": "2026-11-20T01:54:50Z"}
     bench.meta.objects["default/pod/big"] = stored
     bench.start()
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
 
 
 @pytest.mark.parametrize("command", ["sleep", "exit"])
@@ -67,22 +62,19 @@ def test_the_successor_of_a_pod_that_is_ending_is_taken(bench: Bench, command: s
     """Or has ended. It wants the same port of the node; a kubelet would refuse it for good."""
     port = [{"containerPort": 80, "hostPort": 8080}]
     container = {"name": "main", "image": "busybox:1.36", "command": ["sleep", "inf"], "ports": port}
-    bench.start()
-    bench.tell("insert", pod("one", restartPolicy="Never", containers=[{**container, "command": [command, "0"]}]))
+    bench.start(pod("one", restartPolicy="Never", containers=[{**container, "command": [command, "0"]}]))
     if command == "sleep":
         bench.tell("insert", pod("two", containers=[container]))
         assert bench.meta.statuses("two")[-1]["reason"] == "NodePorts"
         bench.runtime.obeys = 20.0
         bench.tell("delete", pod("one"))
     bench.run(2)
-    bench.tell("insert", pod("three", containers=[container]))
-    bench.run(2)
+    bench.tell("insert", pod("three", containers=[container]), wait=2)
     assert bench.meta.phases("three")[-1] == "Running"
 
 
 def test_the_new_requests_of_a_pod_count(bench: Bench) -> None:
-    bench.start()
-    bench.tell("insert", _asking("grows", "1"))
+    bench.start(_asking("grows", "1"))
     bench.tell("update", _asking("grows", "4"))
     bench.tell("insert", _asking("second", "1"))
     assert bench.meta.statuses("second")[-1]["reason"] == "OutOfcpu"

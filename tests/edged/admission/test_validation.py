@@ -274,10 +274,7 @@ def test_a_pod_that_is_invalid_is_refused_once(
     bench: Bench, spec: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is Failed with the reason, nothing of it is made, and nobody tries again: it used to be a traceback a turn."""
-    bench.start()
-    bench.tell("insert", pod("bad", **spec))
-    bench.tell("insert", pod("web"))
-    bench.run(600)
+    bench.start(pod("bad", **spec), pod("web"), wait=600)
     status = bench.meta.statuses("bad")[-1]
     assert (status["phase"], status["reason"]) == ("Failed", "FailedValidation")
     assert "spec." in status["message"]
@@ -288,8 +285,7 @@ def test_a_pod_that_is_invalid_is_refused_once(
 
 def test_a_running_pod_that_becomes_invalid_is_ended(bench: Bench) -> None:
     """Its containers are stopped, and the status says why; an update that only repeats it changes nothing."""
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     changed = pod(activeDeadlineSeconds=-1, metadata={"resourceVersion": "2"})
     for _ in range(3):
         bench.tell("update", changed)

@@ -57,6 +57,12 @@ def cgroups(tree: TreeDouble | None) -> PodCgroups:
     return PodCgroups(CgroupSettings(root="/edge"), tree, HostResources(memory=2**30))
 
 
+def empty() -> tuple[TreeDouble, PodCgroups]:
+    """A tree without cgroups of pods, and the part that makes them."""
+    tree = TreeDouble()
+    return tree, cgroups(tree)
+
+
 def burstable(uid: str, cpu: str) -> Pod:
     resources = ResourceRequirements(requests={"cpu": cpu})
     return a_pod(a_container(resources=resources), meta={"uid": uid})
@@ -64,8 +70,7 @@ def burstable(uid: str, cpu: str) -> Pod:
 
 def test_an_unchanged_cgroup_is_not_written_again() -> None:
     """A sync of a healthy pod writes nothing; a changed limit or a new sandbox does."""
-    tree = TreeDouble()
-    mine = cgroups(tree)
+    tree, mine = empty()
     mine.apply(burstable("a", "1"))
     begun = len(tree.done)
     mine.apply(burstable("a", "1"))
@@ -85,8 +90,7 @@ def test_a_cgroup_is_made_before_its_limits_are_set() -> None:
 
 def test_the_class_weighs_what_its_pods_ask_for() -> None:
     """From the first to the last; best-effort pods do not count."""
-    tree = TreeDouble()
-    mine = cgroups(tree)
+    tree, mine = empty()
     weights = []
     for come in (burstable("a", "1"), burstable("b", "500m"), a_pod(meta={"uid": "c"})):
         mine.apply(come)
@@ -98,8 +102,7 @@ def test_the_class_weighs_what_its_pods_ask_for() -> None:
 
 
 def test_a_pod_that_changes_its_class_leaves_nothing_in_the_other() -> None:
-    tree = TreeDouble()
-    mine = cgroups(tree)
+    tree, mine = empty()
     mine.apply(burstable(UID, "1"))
     mine.apply(a_pod())
     assert len(tree.pods) == 2
@@ -109,8 +112,7 @@ def test_a_pod_that_changes_its_class_leaves_nothing_in_the_other() -> None:
 
 def test_a_removed_cgroup_is_not_looked_for_again() -> None:
     """A pod's resources are released twice; a pod that gets a cgroup again is released again."""
-    tree = TreeDouble()
-    mine = cgroups(tree)
+    tree, mine = empty()
     mine.apply(a_pod())
     mine.remove(UID)
     tree.make(CgroupNames(CgroupDriver.CGROUPFS, "/edge").of_pod(UID, QosClass.BEST_EFFORT))
@@ -134,8 +136,7 @@ def test_a_node_without_cgroups_leaves_it_to_the_runtime() -> None:
 
 
 def test_a_limit_that_could_not_be_set_is_tried_again() -> None:
-    tree = TreeDouble()
-    mine = cgroups(tree)
+    tree, mine = empty()
     tree.errors = [CgroupError("cannot make", "x")]
     with pytest.raises(CgroupError):
         mine.apply(burstable("a", "1"))
@@ -144,8 +145,7 @@ def test_a_limit_that_could_not_be_set_is_tried_again() -> None:
 
 
 def test_the_former_limits_are_set_again_after_others_that_failed_half_way() -> None:
-    tree = TreeDouble()
-    mine = cgroups(tree)
+    tree, mine = empty()
     mine.apply(burstable("a", "1"))
     tree.errors = [CgroupError("cannot set", "x")]
     with pytest.raises(CgroupError):
@@ -156,8 +156,7 @@ def test_the_former_limits_are_set_again_after_others_that_failed_half_way() -> 
 
 
 def test_a_weight_of_the_class_that_could_not_be_set_is_tried_again() -> None:
-    tree = TreeDouble()
-    mine = cgroups(tree)
+    tree, mine = empty()
     with (
         patch.object(tree, "set", side_effect=[None, CgroupError("cannot set", BURSTABLE)]),
         pytest.raises(CgroupError),
@@ -169,8 +168,7 @@ def test_a_weight_of_the_class_that_could_not_be_set_is_tried_again() -> None:
 
 def test_a_weight_of_the_class_that_could_not_be_lowered_is_tried_again() -> None:
     """With the removal of the pod: its files are there until it is done."""
-    tree = TreeDouble()
-    mine = cgroups(tree)
+    tree, mine = empty()
     mine.apply(burstable("a", "1"))
     with patch.object(tree, "set", side_effect=CgroupError("cannot set", BURSTABLE)), pytest.raises(CgroupError):
         mine.remove(PodUid("a"))
@@ -192,13 +190,11 @@ def bench(tmp_path: Path, tree: TreeDouble) -> Any:
 
 def test_a_pods_cgroup_is_there_before_its_sandbox_and_gone_after_it(bench: Bench, tree: TreeDouble) -> None:
     """The runtime gets its path, and it is removed once the pod is deleted for good."""
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     assert tree.pods == ["poduid-web"]
     config = bench.runtime.sandbox_configs[next(iter(bench.runtime.sandboxes))]
     assert config.linux.cgroup_parent == "/edge/kubepods/besteffort/poduid-web"
-    bench.tell("delete", pod())
-    bench.run(5)
+    bench.tell("delete", pod(), wait=5)
     assert bench.runtime.sandboxes == {}
     assert tree.pods == []
 
@@ -207,29 +203,25 @@ def test_a_pod_without_a_cgroup_has_no_sandbox(bench: Bench, tree: TreeDouble) -
     """It would run without limits: it waits, says why, and comes when the cgroup can be made."""
     bench.start()
     tree.errors = [CgroupError("cannot make the cgroup", "/edge/x", "no space")]
-    bench.tell("insert", pod())
-    bench.run(1)
+    bench.tell("insert", pod(), wait=1)
     assert not bench.runtime.sandboxes
     waiting = bench.meta.statuses("web")[-1]["containerStatuses"][0]["state"]["waiting"]
     assert "no space" in waiting["message"]
-    bench.run(5)
-    assert bench.runtime.running() == ["main"]
+    assert bench.running(after=5) == ["main"]
 
 
 def test_a_pod_that_has_ended_keeps_no_cgroup(bench: Bench, tree: TreeDouble) -> None:
     """Although the cloud still knows it (SyncTerminatedPod)."""
     bench.start()
     container = {"name": "main", "image": "busybox:1.36", "command": ["exit", "0"]}
-    bench.tell("insert", pod(restartPolicy="Never", containers=[container]))
-    bench.run(5)
+    bench.tell("insert", pod(restartPolicy="Never", containers=[container]), wait=5)
     assert bench.meta.phases("web")[-1] == "Succeeded"
     assert tree.pods == []
 
 
 def test_files_are_kept_until_the_cgroup_is_gone(bench: Bench, tree: TreeDouble) -> None:
     """By its files a pod's remains are found after a crash."""
-    bench.start()
-    bench.tell("insert", pod())
+    bench.start(pod())
     tree.errors = [CgroupBusyError("cannot remove the cgroup", "x", retryable=True)]
     bench.tell("delete", pod())
     files = bench.settings.root / "pods" / "uid-web"
@@ -246,6 +238,5 @@ def test_cgroups_of_pods_that_were_deleted_while_edged_was_away_are_removed(benc
         "/edge/kubepods/burstable/podtheirs": ResourceConfig(),
     }
     (bench.settings.root / "pods" / "-old").mkdir(parents=True)
-    bench.start()
-    bench.run(3)
+    bench.start(wait=3)
     assert tree.pods == ["podtheirs"]

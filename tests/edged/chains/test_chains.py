@@ -35,7 +35,10 @@ def found(chains: Chains, pod: str = "web") -> Chain:
     return decode_json(content, Chain)
 
 
-def save(chains: Chains, file: ChainFile) -> None:
+def save(chains: Chains, file: ChainFile, *new: Occurrence) -> None:
+    """Record steps, and write what is not written."""
+    for each in new:
+        chains.record(each)
     lines = chains.unwritten()
     if lines and not file.append(lines):
         file.replace(chains.everything())
@@ -159,8 +162,7 @@ def test_a_restart_finds_the_written_chains(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("os.fdatasync", lambda descriptor: flushed.append(os.fstat(descriptor).st_size))
     assert file.read() == []
     for pod in ("web", "db", "gone"):
-        chains.record(occurrence(pod=pod))
-        save(chains, file)
+        save(chains, file, occurrence(pod=pod))
     chains.record(occurrence("later", at=2))
     chains.forget(PodRef(PodUid("uid-gone"), "default", "gone"))
     save(chains, file)
@@ -174,10 +176,8 @@ def test_a_restart_finds_the_written_chains(tmp_path: Path, monkeypatch: pytest.
 
 def test_a_line_that_a_power_cut_has_cut_is_skipped(tmp_path: Path) -> None:
     chains, file = Chains(), ChainFile(tmp_path)
-    chains.record(occurrence())
-    save(chains, file)
-    chains.record(occurrence("lost", at=2))
-    save(chains, file)
+    save(chains, file, occurrence())
+    save(chains, file, occurrence("lost", at=2))
     content = (tmp_path / NAME).read_bytes()
     (tmp_path / NAME).write_bytes(content[:-7])
     again = Chains((file := ChainFile(tmp_path)).read())
@@ -191,8 +191,7 @@ def test_a_line_that_a_power_cut_has_cut_is_skipped(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", [b"\xff\xfe\n", b"{}\n", b'{"uid":1}\n', b"[" * 9000 + b"\n", b"\x00" * 100 + b"\n"])
 def test_a_damaged_file_is_set_aside_and_read_as_far_as_it_goes(tmp_path: Path, damage: bytes) -> None:
     chains, file = Chains(), ChainFile(tmp_path)
-    chains.record(occurrence())
-    save(chains, file)
+    save(chains, file, occurrence())
     (tmp_path / NAME).write_bytes(damage + (tmp_path / NAME).read_bytes())
     assert [chain.uid for chain in ChainFile(tmp_path).read()] == ["uid-web"]
     assert [path.name for path in all_set_aside(tmp_path)] == ["chains.1"]
@@ -207,12 +206,10 @@ def test_a_directory_in_its_place_is_set_aside(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_written_is_reported_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     chains, file = Chains(), ChainFile(tmp_path / "missing")
     for number in range(3):
-        chains.record(occurrence(str(number)))
-        save(chains, file)
+        save(chains, file, occurrence(str(number)))
     assert len(caplog.records) == 1
     (tmp_path / "missing").mkdir()
-    chains.record(occurrence("3"))
-    save(chains, file)
+    save(chains, file, occurrence("3"))
     assert [step.text for step in ChainFile(tmp_path / "missing").read()[0].steps] == ["0", "1", "2", "3"]
 
 
@@ -230,16 +227,13 @@ def test_steps_that_a_full_disk_did_not_take_are_written_when_it_has_room(
         return write(descriptor, content)
 
     monkeypatch.setattr(os, "write", written)
-    chains.record(occurrence(pod="web"))
-    save(chains, file)
+    save(chains, file, occurrence(pod="web"))
     for pods in (("db", "queue"), ("cache", "mail")):
         full = True
         for pod in pods:
-            chains.record(occurrence(pod=pod))
-            save(chains, file)
+            save(chains, file, occurrence(pod=pod))
         full = False
-        chains.record(occurrence("later", pod="web", at=2))
-        save(chains, file)
+        save(chains, file, occurrence("later", pod="web", at=2))
         assert {chain.name for chain in ChainFile(tmp_path).read()} >= {"web", *pods}
     assert len(caplog.records) == 2
     assert all_set_aside(tmp_path) == []
@@ -249,8 +243,7 @@ def test_steps_that_cannot_be_appended_are_in_the_rewritten_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chains, file = Chains(), ChainFile(tmp_path)
-    chains.record(occurrence(pod="web"))
-    save(chains, file)
+    save(chains, file, occurrence(pod="web"))
     chains.record(occurrence(pod="db"))
     with monkeypatch.context() as patched:
         patched.setattr(os, "fdatasync", Mock(side_effect=OSError(errno.EIO, "Input/output error")))
@@ -265,7 +258,6 @@ def test_the_file_does_not_grow_without_end(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("edged.chains.file.MOST_BYTES", 4000)
     chains, file = Chains(), ChainFile(tmp_path)
     for number in range(100):
-        chains.record(occurrence(str(number), at=number))
-        save(chains, file)
+        save(chains, file, occurrence(str(number), at=number))
         assert (tmp_path / NAME).stat().st_size <= 4000
     assert ChainFile(tmp_path).read()[0].steps[-1].text == "99"

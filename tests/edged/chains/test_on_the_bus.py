@@ -32,14 +32,11 @@ def reasons(bench: Bench, name: str = "web") -> list[str]:
 
 def test_the_way_of_a_pod(make: Make) -> None:
     bench = make()
-    bench.start()
-    bench.tell("insert", pod(volumes=[{"name": "tmp", "emptyDir": {}}]))
-    bench.run(NEW_SECONDS)
+    bench.start(pod(volumes=[{"name": "tmp", "emptyDir": {}}]), wait=NEW_SECONDS)
     assert reasons(bench) == [
         "Taken", "Starting", "VolumesReady", "SandboxCreated", "Pulled", "Created", "Started", "Ready",
     ]  # fmt: skip
-    bench.tell("delete", pod())
-    bench.run(60)
+    bench.tell("delete", pod(), wait=60)
     assert steps(bench) == []
     bench.stop()
 
@@ -48,8 +45,7 @@ def test_a_failure_is_known_after_a_restart(make: Make) -> None:
     bench = make()
     bench.start()
     needs = {"name": "main", "image": "busybox:1.36", "envFrom": [{"configMapRef": {"name": "nowhere"}}]}
-    bench.tell("insert", pod(containers=[needs]))
-    bench.run(1800)
+    bench.tell("insert", pod(containers=[needs]), wait=1800)
     [failed] = [step for step in steps(bench) if step.reason == "Failed"]
     assert "nowhere" in failed.text
     assert failed.count > 3
@@ -65,9 +61,7 @@ def test_a_failure_is_known_after_a_restart(make: Make) -> None:
 
 def test_a_container_that_ends_is_a_step_with_its_exit_code(make: Make) -> None:
     bench = make()
-    bench.start()
-    bench.tell("insert", pod(containers=[{"name": "main", "image": "busybox:1.36", "command": ["exit", "3"]}]))
-    bench.run(60)
+    bench.start(pod(containers=[{"name": "main", "image": "busybox:1.36", "command": ["exit", "3"]}]), wait=60)
     [ended] = [step for step in steps(bench) if step.reason == "Ended"]
     assert (ended.text, ended.is_warning) == ("container main ended with exit code 3", True)
     assert ended.count > 1
@@ -80,8 +74,7 @@ def test_a_failure_of_edged_loses_nothing(make: Make) -> None:
     bench.meta.objects["default/pod/web"] = pod()
     bench.start()
     before = reasons(bench)
-    bench.poison()
-    bench.run(5)
+    bench.poison(wait=5)
     assert bench.bee.hive.restarts()["edged"] == 1
     assert reasons(bench)[: len(before)] == before
     bench.stop()
@@ -89,9 +82,7 @@ def test_a_failure_of_edged_loses_nothing(make: Make) -> None:
 
 def test_steps_are_on_the_disk_within_seconds(make: Make) -> None:
     bench = make()
-    bench.start()
-    bench.tell("insert", pod())
-    bench.run(NEW_SECONDS + 1)
+    bench.start(pod(), wait=NEW_SECONDS + 1)
     [chain] = ChainFile(bench.settings.root).read()
     assert chain.steps[0].reason == "Taken"
     bench.stop()
@@ -101,8 +92,7 @@ def test_a_damaged_file_stops_no_start(make: Make) -> None:
     bench = make()
     bench.settings.root.mkdir()
     (bench.settings.root / NAME).write_bytes(b"\x00" * 4096 + b"\n")
-    bench.start()
-    bench.tell("insert", pod())
-    assert bench.runtime.running() == ["main"]
+    bench.start(pod())
+    assert bench.running() == ["main"]
     assert "Taken" in reasons(bench)
     bench.stop()

@@ -149,9 +149,8 @@ def test_a_container_gets_what_its_devices_need(bench: DeviceBench) -> None:
     assert {e.key: e.value for e in config.envs if e.key in ("DEVICES", "MINE")} == {"DEVICES": b"a,b", "MINE": b"1"}
     assert list(config.args) == ["a,b"]
     assert [(d.container_path, d.host_path, d.permissions) for d in config.devices] == [("/dev/x", "/dev/null", "rw")]
-    bench.runtime.end("main", 1)
-    bench.run(30)
-    assert bench.runtime.running() == ["main"]
+    bench.exit("main", 1, wait=30)
+    assert bench.running() == ["main"]
     assert (bench.has(), plugin.allocated, plugin.prepared) == ("a,b", [["a", "b"]], [])
 
 
@@ -171,11 +170,10 @@ def test_many_workers_give_no_device_twice(bench: DeviceBench, failure: Exceptio
     bench.run(30)
     assert sorted(plugin.allocated) == [["a"], ["b"], ["c"], ["d"]]
     if failure is None:
-        assert len(bench.runtime.running()) == 4
+        assert len(bench.running()) == 4
         return
     plugin.seconds, plugin.failure = 0.0, None
-    bench.tell("insert", wanting(4, "next"))
-    bench.run(1)
+    bench.tell("insert", wanting(4, "next"), wait=1)
     assert bench.has() == "a,b,c,d"
 
 
@@ -185,16 +183,14 @@ def test_plugins_that_want_it_are_asked_more(bench: DeviceBench) -> None:
     plugin.prefers = frozenset("c")
     bench.tell("insert", wanting())
     assert (bench.has(), plugin.asked, plugin.prepared) == ("c", [(["a", "b", "c"], [], 1)], [["c"]])
-    bench.runtime.end("main", 1)
-    bench.run(30)
+    bench.exit("main", 1, wait=30)
     assert plugin.prepared == [["c"], ["c"]]
 
 
 def test_the_next_container_gets_the_devices_of_an_init_container(bench: DeviceBench) -> None:
     plugin = bench.plugin("a", "b")
     bench.tell("insert", pod(initContainers=[container(1, "init")], containers=[container(2)]))
-    bench.runtime.end("init", 0)
-    bench.run(5)
+    bench.exit("init", 0, wait=5)
     assert (bench.has("init"), bench.has()) == ("a", "a,b")
     assert plugin.allocated == [["a"], ["a", "b"]]
 
@@ -209,8 +205,7 @@ def test_a_plugin_that_does_not_give_them_ends_the_pod(bench: DeviceBench) -> No
     """For good, with a kubelet's reason; its devices are free again."""
     plugin = bench.plugin("a")
     plugin.failure = PluginCallError("Allocate", "a", "INTERNAL", "the device is on fire")
-    bench.tell("insert", wanting())
-    bench.run(1)
+    bench.tell("insert", wanting(), wait=1)
     status = bench.status()
     assert (status.phase, status.reason) == ("Failed", "UnexpectedAdmissionError")
     assert status.message.startswith("Pod was rejected: Allocate failed due to ")
@@ -218,8 +213,7 @@ def test_a_plugin_that_does_not_give_them_ends_the_pod(bench: DeviceBench) -> No
     assert [e["message"] for e in bench.meta.events.values() if e["reason"] == status.reason] == [status.message]
     assert (bench.runtime.sandboxes, status.container_statuses) == ({}, ())
     plugin.failure = None
-    bench.tell("insert", wanting(1, "next"))
-    bench.run(1)
+    bench.tell("insert", wanting(1, "next"), wait=1)
     assert bench.has() == "a"
 
 
@@ -230,8 +224,7 @@ def test_devices_of_a_pod_that_ends_are_the_next_ones(bench: DeviceBench) -> Non
     bench.runtime.obeys = float("inf")
     gone = wanting(metadata={"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 20})
     bench.tell("update", gone)
-    bench.tell("insert", wanting(1, "next"))
-    bench.run(5)
+    bench.tell("insert", wanting(1, "next"), wait=5)
     assert "Requested: 1, Available: 0; waiting until devices are free" in bench.waits("next")
     bench.run(40)
     assert bench.status("next").phase == "Running"
@@ -251,8 +244,7 @@ def test_a_resource_without_a_plugin_is_a_number(bench: DeviceBench, *, is_known
     if is_known:
         bench.tell("update", written, "node")
     for begun in (wanting(1, "new"), was_here(wanting(1, "old"))):
-        bench.tell("insert", begun)
-        bench.run(1)
+        bench.tell("insert", begun, wait=1)
         assert bench.status(begun["metadata"]["name"]).phase == "Running"
     assert bench.has() == ""
 
@@ -260,10 +252,8 @@ def test_a_resource_without_a_plugin_is_a_number(bench: DeviceBench, *, is_known
 def test_a_plugin_that_has_vanished_is_waited_for_by_the_next_agent_too(bench: DeviceBench) -> None:
     bench.plugin("a").go()
     bench.run(600)
-    bench.poison()
-    bench.run(600)
-    bench.tell("insert", was_here(wanting()))
-    bench.run(1)
+    bench.poison(wait=600)
+    bench.tell("insert", was_here(wanting()), wait=1)
     assert "its device plug-in is not registered" in bench.waits()
     assert bench.node() == {RESOURCE: ("0", "0")}
 
@@ -289,9 +279,8 @@ def test_a_pod_that_starts_again_waits_for_its_own_devices(bench: DeviceBench) -
     plugin = bench.plugin("a", "b")
     bench.tell("insert", wanting())
     plugin.say(Device("a", healthy=False), Device("b"))
-    bench.runtime.end("main", 1)
-    bench.run(30)
-    assert bench.runtime.running() == ["main"]
+    bench.exit("main", 1, wait=30)
+    assert bench.running() == ["main"]
     bench.runtime.end_sandbox(*bench.runtime.sandboxes)
     bench.run(30)
     assert "previously allocated devices are no longer healthy: a" in bench.waits()
@@ -305,8 +294,7 @@ def test_two_pods_do_not_wait_for_each_others_half(bench: DeviceBench) -> None:
     bench.plugin("a", "b", "c")
     bench.tell("insert", was_here(pod("big", containers=[container(2, "one"), container(2, "two")])))
     assert "Available: 1" in bench.waits("big")
-    bench.tell("insert", was_here(wanting(3, "all")))
-    bench.run(1)
+    bench.tell("insert", was_here(wanting(3, "all")), wait=1)
     assert bench.has() == "a,b,c"
 
 
@@ -315,8 +303,7 @@ def test_the_next_agent_knows_who_has_what(bench: DeviceBench, tmp_path: Path) -
     bench.plugin("a", "b")
     bench.tell("insert", wanting())
     bench.meta.objects["default/pod/web"] = wanting()
-    bench.poison()
-    bench.run(5)
+    bench.poison(wait=5)
     assert bench.node() == {RESOURCE: ("2", "0")}
     plugin = bench.plugin("a", "b")
     bench.tell("insert", wanting(1, "next"))
@@ -324,8 +311,7 @@ def test_the_next_agent_knows_who_has_what(bench: DeviceBench, tmp_path: Path) -
     assert (plugin.allocated, bench.node()) == ([["b"]], {RESOURCE: ("2", "2")})
     file = bench.settings.root / "device-plugins" / "kubelet_internal_checkpoint"
     assert set(json.loads(file.read_bytes())["pods"]) == {"uid-web", "uid-next"}
-    bench.tell("delete", wanting())
-    bench.run(40)
+    bench.tell("delete", wanting(), wait=40)
     assert set(json.loads(file.read_bytes())["pods"]) == {"uid-next"}
 
 
@@ -338,8 +324,7 @@ def test_devices_of_a_pod_that_nobody_knows_any_more_are_freed(tmp_path: Path) -
     file.write_text(json.dumps({"pods": {"lost": {"main": {RESOURCE: grant}}}}))
     bench = DeviceBench(tmp_path)
     bench.meta.complete = True
-    bench.start()
-    bench.run(5)
+    bench.start(wait=5)
     assert json.loads(file.read_bytes())["pods"] == {}
     bench.stop()
 
@@ -370,8 +355,7 @@ def test_the_pod_resources_api_lists_the_devices_of_pods(bench: DeviceBench) -> 
 def test_a_node_without_devices_has_no_sockets(tmp_path: Path) -> None:
     """Pods that want some, and began here before, run without."""
     bench = Bench(tmp_path)
-    bench.start()
-    bench.tell("insert", was_here(wanting()))
-    assert bench.runtime.running() == ["main"]
+    bench.start(was_here(wanting()))
+    assert bench.running() == ["main"]
     assert not (bench.settings.root / "device-plugins").exists()
     bench.stop()

@@ -41,8 +41,7 @@ class Desk:
         self.bee = Harness()
         self.taken: list[tuple[str, str, dict[str, Any]]] = []
         self.bee.answer(ModuleName.METAMANAGER, self._take)
-        self.bee.add(Teller, rate, burst)
-        self.bee.start()
+        self.bee.start(Teller, rate, burst)
 
     def record(self, message: str, pod: PodRef = WEB) -> None:
         Teller.events.record(pod, EventType.NORMAL, Reason.STARTED, message, "main")

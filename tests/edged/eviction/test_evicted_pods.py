@@ -59,8 +59,7 @@ def a_pod(name: str, **changes: Any) -> dict[str, Any]:
 
 def test_short_of_memory_the_largest_goes_immediately_with_the_reason(node: Bench) -> None:
     node.figures.left = STARVED
-    node.run(12)
-    assert node.runtime.running() == ["small"]
+    assert node.running(after=12) == ["small"]
     status = node.meta.statuses("big")[-1]
     assert (status["phase"], status["reason"]) == ("Failed", "Evicted")
     assert status["message"] == (
@@ -80,20 +79,16 @@ def test_short_of_memory_the_largest_goes_immediately_with_the_reason(node: Benc
 def test_no_other_goes_before_the_first_has_ended_and_one_a_round(node: Bench) -> None:
     node.runtime.obeys = 1.9
     node.figures.left = STARVED
-    node.run(11)
-    assert node.runtime.running() == ["big", "small"], "it is ending"
-    node.run(2)
-    assert node.runtime.running() == ["small"]
+    assert node.running(after=11) == ["big", "small"], "it is ending"
+    assert node.running(after=2) == ["small"]
     node.figures.left = PLENTY
-    node.run(60)
-    assert node.runtime.running() == ["small"]
+    assert node.running(after=60) == ["small"]
 
 
 def test_as_long_as_it_is_short_the_next_follows_and_critical_pods_stay(node: Bench) -> None:
     node.tell("insert", a_pod("system", priority=2_000_000_000))
     node.figures.left = STARVED
-    node.run(120)
-    assert node.runtime.running() == ["system"]
+    assert node.running(after=120) == ["system"]
 
 
 def test_a_soft_threshold_without_a_time_to_wait_gives_no_time_either(tmp_path: Path) -> None:
@@ -102,8 +97,7 @@ def test_a_soft_threshold_without_a_time_to_wait_gives_no_time_either(tmp_path: 
     node = two_pods(tmp_path, replace(EVICTION, thresholds=parse_thresholds({}, *soft)))
     node.runtime.obeys = 15.0
     node.figures.left = replace(PLENTY, memory_available=500 * MIB)
-    node.run(14)
-    assert node.runtime.running() == ["small"]
+    assert node.running(after=14) == ["small"]
 
 
 def test_a_soft_threshold_waits_and_gives_time(node: Bench) -> None:
@@ -112,13 +106,10 @@ def test_a_soft_threshold_waits_and_gives_time(node: Bench) -> None:
     node.run(11)
     assert "MemoryPressure" in node.conditions
     node.bee.clock.jump_wall(3600.0)
-    node.run(57)
-    assert node.runtime.running() == ["big", "small"]
+    assert node.running(after=57) == ["big", "small"]
     node.run(5)
-    node.run(10)
-    assert node.runtime.running() == ["big", "small"], "it ends within the longest grace period, 20 s"
-    node.run(15)
-    assert node.runtime.running() == ["small"]
+    assert node.running(after=10) == ["big", "small"], "it ends within the longest grace period, 20 s"
+    assert node.running(after=15) == ["small"]
 
 
 def test_no_other_pod_goes_as_long_as_the_first_has_time_to_end(tmp_path: Path) -> None:
@@ -130,12 +121,10 @@ def test_no_other_pod_goes_as_long_as_the_first_has_time_to_end(tmp_path: Path) 
     assert "Evicted" in dict(node.meta.told("big"))
     node.figures.usages = (PodUsage("uid-small", 10 * MIB, 2), PodUsage("uid-big", 1 * MIB, 9))
     node.figures.left = replace(FULL, memory_available=500 * MIB)
-    node.run(80)
-    assert node.runtime.running() == ["big", "small"]
+    assert node.running(after=80) == ["big", "small"]
     assert "DiskPressure" in node.conditions, "the node is measured while it waits"
     node.figures.left = PLENTY
-    node.run(60)
-    assert node.runtime.running() == ["small"]
+    assert node.running(after=60) == ["small"]
     assert "Evicted" not in dict(node.meta.told("small"))
 
 
@@ -156,12 +145,11 @@ def test_short_of_memory_pods_that_ask_for_none_are_refused(node: Bench) -> None
     asking = {"name": "asking", "image": "busybox:1.36", "resources": {"requests": {"memory": "1Mi"}}}
     node.tell("insert", pod("asking", containers=[asking]))
     bears = {"key": "node.kubernetes.io/memory-pressure", "operator": "Exists", "effect": "NoSchedule"}
-    node.tell("insert", a_pod("patient", tolerations=[bears]))
-    node.run(0.5)
+    node.tell("insert", a_pod("patient", tolerations=[bears]), wait=0.5)
     status = node.meta.statuses("careless")[-1]
     assert (status["phase"], status["reason"]) == ("Failed", "Evicted")
     assert status["message"] == "Pod was rejected: The node had condition: [MemoryPressure]. "
-    assert {"asking", "patient"} <= set(node.runtime.running())
+    assert {"asking", "patient"} <= set(node.running())
 
 
 def test_short_of_disk_all_new_pods_are_refused_but_critical_ones(node: Bench) -> None:
@@ -169,10 +157,9 @@ def test_short_of_disk_all_new_pods_are_refused_but_critical_ones(node: Bench) -
     node.run(11)
     asking = {"name": "asking", "image": "busybox:1.36", "resources": {"requests": {"memory": "1Mi"}}}
     node.tell("insert", pod("asking", containers=[asking]))
-    node.tell("insert", a_pod("system", priority=2_000_000_000))
-    node.run(0.5)
+    node.tell("insert", a_pod("system", priority=2_000_000_000), wait=0.5)
     assert node.meta.statuses("asking")[-1]["reason"] == "Evicted"
-    assert "system" in node.runtime.running()
+    assert "system" in node.running()
 
 
 class Freeing:
@@ -192,13 +179,12 @@ def test_short_of_disk_unused_images_and_dead_containers_go_before_any_pod(tmp_p
     bench.start()
     done = {"name": "job", "image": "busybox:1.36", "command": ["exit", "0"]}
     bench.tell("insert", pod("job", containers=[done], restartPolicy="Never"))
-    bench.tell("insert", a_pod("web"))
-    bench.run(5)
+    bench.tell("insert", a_pod("web"), wait=5)
     bench.runtime.pull_image(cri.ImageSpec(image="unused"))
     bench.figures.usage = Freeing(bench, "unused").usage  # type: ignore[assignment,method-assign]
     bench.run(12)
     assert [each.repo_tags[0] for each in bench.runtime.list_images()] == [IMAGE]
-    assert bench.runtime.running() == ["web"]
+    assert bench.running() == ["web"]
     assert [each.metadata.name for each in bench.runtime.containers.values()] == ["web"]
     bench.run(5)
     job = next(each for each in bench.snapshots.pods if each.metadata.name == "job")
@@ -212,10 +198,10 @@ def test_pods_are_evicted_until_the_minimum_of_disk_is_reclaimed(tmp_path: Path)
     node = two_pods(tmp_path, EvictionSettings(thresholds=thresholds, transition=30.0))
     node.figures.left = FULL
     node.run(12)
-    assert len(node.runtime.running()) == 1
+    assert len(node.running()) == 1
     node.figures.left = replace(FULL, node_fs=replace(FULL.node_fs, available=12 * GIB))
     node.run(60)
-    assert (node.runtime.running(), "DiskPressure" in node.conditions) == ([], True)
+    assert (node.running(), "DiskPressure" in node.conditions) == ([], True)
     node.figures.left = replace(FULL, node_fs=replace(FULL.node_fs, available=15 * GIB))
     node.run(45)
     assert "DiskPressure" not in node.conditions
@@ -235,7 +221,7 @@ def test_a_pod_over_its_limit_of_disk_is_evicted(node: Bench) -> None:
         "Pod ephemeral local storage usage exceeds the total limit of containers 1Mi. ",
     )
     assert not [each for each in status["conditions"] if each["type"] == "DisruptionTarget"], "it is its own fault"
-    assert node.runtime.running() == ["big", "small", "system"]
+    assert node.running() == ["big", "small", "system"]
 
 
 def test_a_machine_that_cannot_be_looked_at_ends_nobody_and_is_looked_at_again(
@@ -249,16 +235,14 @@ def test_a_machine_that_cannot_be_looked_at_ends_nobody_and_is_looked_at_again(
         node.run(60)
     assert caplog.text.count("cannot look at what is left on the node") == 1, "once, not at each look"
     node.figures.left = STARVED
-    node.run(12)
-    assert node.runtime.running() == ["small"]
+    assert node.running(after=12) == ["small"]
 
 
 def test_a_runtime_that_does_not_say_where_images_are_is_asked_again(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.runtime.fail("image_fs_info", UnavailableError("ImageFsInfo", "", grpc.StatusCode.UNAVAILABLE, "away"))
     bench.runtime.images_directory = str(tmp_path)
-    bench.start()
-    bench.run(25)
+    bench.start(wait=25)
     assert bench.runtime.calls["image_fs_info"] == 2
 
 
@@ -333,17 +317,14 @@ def test_a_worker_that_finds_no_room_too(node: Bench, monkeypatch: pytest.Monkey
     full = OSError(errno.ENOSPC, "No space left on device")
     with monkeypatch.context() as patched:
         patched.setattr(PodVolumes, "prepare", Mock(side_effect=full))
-        node.tell("insert", a_pod("late"))
-        node.run(0.5)
+        node.tell("insert", a_pod("late"), wait=0.5)
     assert "DiskPressure" in node.conditions
 
 
 def test_garbage_that_cannot_be_removed_does_not_prevent_an_eviction(tmp_path: Path) -> None:
     bench = Bench(tmp_path, eviction=EVICTION, gc=GcSettings(images=ImagePolicy(minimum_age=0.0)))
-    bench.start()
-    bench.tell("insert", a_pod("web"))
+    bench.start(a_pod("web"))
     away = UnavailableError("ListImages", "", grpc.StatusCode.UNAVAILABLE, "away")
     bench.figures.left = FULL
     bench.runtime.fail("list_images", away, times=100)
-    bench.run(25)
-    assert bench.runtime.running() == []
+    assert bench.running(after=25) == []

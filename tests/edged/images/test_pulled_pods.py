@@ -53,9 +53,7 @@ def wide(tmp_path: Path) -> Iterator[Bench]:
 def test_a_pull_keeps_no_worker(wide: Bench) -> None:
     """Minutes of it do not hold up the other pods; the status says what is waited for."""
     wide.runtime.pull_seconds = 300.0
-    wide.start()
-    wide.tell("insert", pod("slow", containers=[on("large:1", "slow")]))
-    wide.tell("insert", pod("web"))
+    wide.start(pod("slow", containers=[on("large:1", "slow")]), pod("web"))
     assert wide.runtime.running() == ["main"]
     wide.run(5)
     assert waiting(wide, "slow") == {"reason": "ContainerCreating", "message": 'Pulling image "large:1"'}
@@ -66,10 +64,8 @@ def test_a_pull_keeps_no_worker(wide: Bench) -> None:
 
 def test_a_pod_that_goes_does_not_wait_for_its_image(wide: Bench) -> None:
     wide.runtime.pull_seconds = 300.0
-    wide.start()
-    wide.tell("insert", pod(containers=[on("large:1")]))
-    wide.tell("delete", pod(containers=[on("large:1")]))
-    wide.run(2)
+    wide.start(pod(containers=[on("large:1")]))
+    wide.tell("delete", pod(containers=[on("large:1")]), wait=2)
     assert wide.runtime.sandboxes == {}
     wide.run(400)
     assert wide.runtime.containers == {}
@@ -78,24 +74,20 @@ def test_a_pod_that_goes_does_not_wait_for_its_image(wide: Bench) -> None:
 def test_the_pods_secret_opens_the_registry(bench: Bench) -> None:
     bench.runtime.locked[LOCKED] = ("me", "open sesame")
     keep_secret(bench, "open sesame")
-    bench.start()
-    bench.tell("insert", pod(containers=[on(LOCKED)], imagePullSecrets=[{"name": "pull"}]))
-    bench.run(1)
-    assert bench.runtime.running() == ["main"]
+    bench.start(pod(containers=[on(LOCKED)], imagePullSecrets=[{"name": "pull"}]), wait=1)
+    assert bench.running() == ["main"]
 
 
 def test_a_wrong_one_is_reported_with_the_cause_and_mended_by_the_right_one(bench: Bench) -> None:
     bench.runtime.locked[LOCKED] = ("me", "open sesame")
     keep_secret(bench, "hunter2")
-    bench.start()
-    bench.tell("insert", pod(containers=[on(LOCKED)], imagePullSecrets=[{"name": "pull"}]))
+    bench.start(pod(containers=[on(LOCKED)], imagePullSecrets=[{"name": "pull"}]))
     assert waiting(bench)["reason"] == "ErrImagePull"
     bench.run(4)
     assert waiting(bench)["reason"] == "ImagePullBackOff"
     assert "authorization failed" in waiting(bench)["message"]
     keep_secret(bench, "open sesame")
-    bench.run(10)
-    assert bench.runtime.running() == ["main"]
+    assert bench.running(after=10) == ["main"]
     told = f"{bench.meta.events} {bench.meta.patches}"
     assert "hunter2" not in told
     assert "open sesame" not in told
@@ -105,22 +97,17 @@ def test_a_wrong_one_is_reported_with_the_cause_and_mended_by_the_right_one(benc
 
 def test_a_second_container_is_pulled_for_when_the_first_has_started(bench: Bench) -> None:
     bench.runtime.pull_seconds = 5.0
-    bench.start()
-    bench.tell("insert", pod(containers=[on("one:1", "one"), on("two:1", "two")]))
-    bench.run(6)
-    assert bench.runtime.running() == ["one"]
-    bench.run(6)
-    assert bench.runtime.running() == ["one", "two"]
+    bench.start(pod(containers=[on("one:1", "one"), on("two:1", "two")]), wait=6)
+    assert bench.running() == ["one"]
+    assert bench.running(after=6) == ["one", "two"]
 
 
 def test_a_failed_pull_of_one_container_does_not_keep_the_other_from_starting(bench: Bench) -> None:
     bench.start()
     bench.runtime.fail("pull_image", UNAVAILABLE)
-    bench.tell("insert", pod(containers=[on("one:1", "one"), on("two:1", "two")]))
-    bench.run(2)
-    assert bench.runtime.running() == ["two"]
-    bench.run(15)
-    assert bench.runtime.running() == ["one", "two"]
+    bench.tell("insert", pod(containers=[on("one:1", "one"), on("two:1", "two")]), wait=2)
+    assert bench.running() == ["two"]
+    assert bench.running(after=15) == ["one", "two"]
 
 
 @pytest.mark.parametrize("how", ["cannot be had", "is long in coming"])
@@ -129,13 +116,10 @@ def test_a_container_that_keeps_ending_does_not_wait_for_anothers_image(bench: B
     if how == "cannot be had":
         bench.runtime.fail("pull_image", UNAVAILABLE, times=100)
     bench.runtime.pull_seconds = 0.0 if how == "cannot be had" else 2000.0
-    bench.start()
-    bench.tell("insert", pod(containers=[on("busybox:1.36", "one"), on("two:1", "two")]))
-    bench.run(620)
+    bench.start(pod(containers=[on("busybox:1.36", "one"), on("two:1", "two")]), wait=620)
     for back_off in (0, 10, 20):
-        bench.runtime.end("one", 1)
-        bench.run(back_off + 2)
-        assert bench.runtime.running() == ["one"]
+        bench.exit("one", 1, wait=back_off + 2)
+        assert bench.running() == ["one"]
 
 
 class EndsMeanwhile(FakeRuntime):
@@ -158,17 +142,14 @@ def test_a_container_that_ends_in_anothers_failed_turn_is_started_again_soon(tmp
     bench.runtime.fail("pull_image", UNAVAILABLE, times=100)
     bench.start()
     containers = [on("busybox:1.36", "one"), on("two:1", "two")]
-    bench.tell("insert", pod(containers=containers))
-    bench.run(620)
+    bench.tell("insert", pod(containers=containers), wait=620)
     EndsMeanwhile.ends = "one"
-    bench.tell("update", pod(containers=containers, metadata={"labels": {"a": "turn"}}))
-    bench.run(2)
+    bench.tell("update", pod(containers=containers, metadata={"labels": {"a": "turn"}}), wait=2)
     assert EndsMeanwhile.ends == ""
-    assert bench.runtime.running() == ["one"]
+    assert bench.running() == ["one"]
     bench.stop()
 
 
 def test_the_node_names_its_images(bench: Bench) -> None:
-    bench.start()
-    bench.run(1)
+    bench.start(wait=1)
     assert bench.meta.cloud["null/node/n1"]["status"]["images"] == [{"names": ["docker.io/library/busybox:1.36"]}]

@@ -51,9 +51,13 @@ class Registry:
         """The pods that were queued for their images."""
         return [event.uid for event in self.posted]
 
-    def ask(self, uid: PodUid, image: str = "one", *credentials: Credentials, namespace: str = "") -> None:
+    def ask(
+        self, uid: PodUid, image: str = "one", *credentials: Credentials, namespace: str = "", wait: float = 0.0
+    ) -> None:
+        """Ask for an image, and let `wait` seconds pass."""
         sandbox = cri.PodSandboxConfig(metadata=cri.PodSandboxMetadata(namespace=namespace))
         self.pulls.request(uid, PullRequest(image, credentials), sandbox)
+        self.run(wait)
 
     def outcome(self, uid: PodUid, image: str = "one") -> PullResult:
         outcome = self.pulls.pop_result(uid, image)
@@ -63,14 +67,14 @@ class Registry:
     def run(self, seconds: float) -> None:
         self.simulation.run_for(seconds)
 
-    @property
-    def begun(self) -> int:
+    def begun(self, after: float = 0.0) -> int:
+        """How many pulls have begun after so many more seconds."""
+        self.run(after)
         return self.runtime.calls["pull_image"]
 
 
 def test_a_request_returns_immediately_and_its_result_is_taken_once(registry: Registry) -> None:
-    registry.ask(A)
-    registry.run(SECONDS / 2)
+    registry.ask(A, wait=SECONDS / 2)
     registry.ask(A)
     assert registry.pulls.pop_result(A, "one") is None
     assert registry.pulled_for == []
@@ -79,14 +83,13 @@ def test_a_request_returns_immediately_and_its_result_is_taken_once(registry: Re
     outcome = registry.outcome(A)
     assert (outcome.reference, outcome.error, outcome.seconds) == ("sha256:one", None, SECONDS)
     assert registry.pulls.pop_result(A, "one") is None
-    assert registry.begun == 1
+    assert registry.begun() == 1
 
 
 def test_many_waiters_share_one_pull(registry: Registry) -> None:
     for uid in (A, B, C):
         registry.ask(uid)
-    registry.run(SECONDS * 2)
-    assert registry.begun == 1
+    assert registry.begun(after=SECONDS * 2) == 1
     assert registry.pulled_for == [A, B, C]
     assert {registry.outcome(uid).reference for uid in (A, B, C)} == {"sha256:one"}
 
@@ -95,9 +98,8 @@ def test_other_credentials_are_another_pull() -> None:
     """What one pod may see is not another's to take for granted."""
     registry = Registry(parallel=2)
     registry.ask(A, "one", RIGHT)
-    registry.ask(B, "one", WRONG)
-    registry.run(1)
-    assert registry.begun == 2
+    registry.ask(B, "one", WRONG, wait=1)
+    assert registry.begun() == 2
 
 
 @pytest.mark.parametrize(("parallel", "begun"), [(1, 1), (2, 2), (0, 3)])
@@ -105,8 +107,7 @@ def test_so_many_run_at_once_and_the_others_follow_in_their_order(parallel: int,
     registry = Registry(parallel=parallel)
     for uid, image in ((A, "one"), (B, "two"), (C, "three")):
         registry.ask(uid, image)
-    registry.run(1)
-    assert registry.begun == begun
+    assert registry.begun(after=1) == begun
     registry.run(SECONDS * 3)
     assert registry.pulled_for == [A, B, C] if parallel == 1 else sorted(registry.pulled_for) == [A, B, C]
 
@@ -115,22 +116,17 @@ def test_a_slow_registry_holds_up_nobody_elses_pulls_for_more_than_a_minute() ->
     """Its own wait on, and the others are still pulled one after the other."""
     registry = Registry(parallel=1)
     registry.runtime.pull_seconds = 1e6
-    registry.ask(A, "slow.example/one")
-    registry.run(1)
+    registry.ask(A, "slow.example/one", wait=1)
     registry.ask(A, "slow.example/two")
-    registry.ask(B, "other.example/one")
-    registry.run(TURN_SECONDS - 2)
-    assert registry.begun == 1
+    registry.ask(B, "other.example/one", wait=TURN_SECONDS - 2)
+    assert registry.begun() == 1
     registry.runtime.pull_seconds = SECONDS
-    registry.run(2)
-    assert registry.begun == 2
-    registry.ask(C, "third.example/one")
-    registry.run(SECONDS - 2)
-    assert registry.begun == 2
+    assert registry.begun(after=2) == 2
+    registry.ask(C, "third.example/one", wait=SECONDS - 2)
+    assert registry.begun() == 2
     registry.run(SECONDS + 3)
     assert registry.pulled_for == [B, C]
-    registry.run(10 * TURN_SECONDS)
-    assert registry.begun == 3
+    assert registry.begun(after=10 * TURN_SECONDS) == 3
 
 
 def test_slow_pulls_are_so_many_at_most() -> None:
@@ -139,8 +135,7 @@ def test_slow_pulls_are_so_many_at_most() -> None:
     registry.runtime.pull_seconds = 1e6
     for number in range(2 * MOST_SLOW):
         registry.ask(PodUid(str(number)), f"slow{number}.example/one", namespace=str(number))
-    registry.run(3 * MOST_SLOW * TURN_SECONDS)
-    assert registry.begun == MOST_SLOW + 1
+    assert registry.begun(after=3 * MOST_SLOW * TURN_SECONDS) == MOST_SLOW + 1
 
 
 def test_a_namespace_takes_half_of_the_places_for_slow_pulls() -> None:
@@ -149,11 +144,9 @@ def test_a_namespace_takes_half_of_the_places_for_slow_pulls() -> None:
     registry.runtime.pull_seconds = 1e6
     for number in range(2 * MOST_SLOW):
         registry.ask(PodUid(str(number)), f"slow{number}.example/one", namespace="tenant")
-    registry.run(2 * MOST_SLOW * TURN_SECONDS)
-    assert registry.begun == MOST_SLOW_OF_NAMESPACE
+    assert registry.begun(after=2 * MOST_SLOW * TURN_SECONDS) == MOST_SLOW_OF_NAMESPACE
     registry.runtime.pull_seconds = SECONDS
-    registry.ask(A, "right.example/one", namespace="other")
-    registry.run(SECONDS + 1)
+    registry.ask(A, "right.example/one", namespace="other", wait=SECONDS + 1)
     assert registry.pulled_for == [A]
 
 
@@ -165,8 +158,7 @@ def test_namespaces_take_turns(parallel: int) -> None:
         registry.ask(PodUid(str(number)), f"image-{number}", namespace="tenant")
     registry.run(1)
     registry.ask(A, "one", namespace="other")
-    registry.ask(B, "two", namespace="third")
-    registry.run(3 * SECONDS)
+    registry.ask(B, "two", namespace="third", wait=3 * SECONDS)
     assert {A, B} <= set(registry.pulled_for)
     registry.run(30 * SECONDS)
     assert len(registry.pulled_for) == 22 and registry.pulls._turns == {}
@@ -176,21 +168,17 @@ def test_the_oldest_running_pull_is_the_first_that_holds_up_no_others() -> None:
     registry = Registry(parallel=2)
     registry.runtime.pull_seconds = 1e6
     for number, seconds in enumerate((TURN_SECONDS / 2, 1.0, TURN_SECONDS / 2 - 2.0)):
-        registry.ask(PodUid(str(number)), f"registry{number}.example/one", namespace=str(number))
-        registry.run(seconds)
-    assert registry.begun == 2
-    registry.run(2.0)
-    assert registry.begun == 3
+        registry.ask(PodUid(str(number)), f"registry{number}.example/one", namespace=str(number), wait=seconds)
+    assert registry.begun() == 2
+    assert registry.begun(after=2.0) == 3
 
 
 def test_a_wall_clock_that_is_set_makes_no_pull_a_slow_one() -> None:
     registry = Registry(parallel=1)
-    registry.ask(A, "one.example/one")
-    registry.run(1.0)
+    registry.ask(A, "one.example/one", wait=1.0)
     registry.simulation.clock.jump_wall(2 * TURN_SECONDS)
-    registry.ask(B, "two.example/one")
-    registry.run(1.0)
-    assert registry.begun == 1
+    registry.ask(B, "two.example/one", wait=1.0)
+    assert registry.begun() == 1
 
 
 def test_a_result_has_the_time_that_the_pull_took_without_its_time_in_the_queue(registry: Registry) -> None:
@@ -198,8 +186,7 @@ def test_a_result_has_the_time_that_the_pull_took_without_its_time_in_the_queue(
     registry.run(100.0)
     registry.simulation.clock.jump_wall(-3600)
     registry.ask(A, "one")
-    registry.ask(A, "two", WRONG)
-    registry.run(3 * SECONDS)
+    registry.ask(A, "two", WRONG, wait=3 * SECONDS)
     results = [registry.outcome(A, image) for image in ("one", "two")]
     assert [result.error is None for result in results] == [True, False]
     assert [result.seconds for result in results] == [SECONDS, SECONDS]
@@ -212,7 +199,7 @@ def test_no_more_begin_than_a_high_rate_allows() -> None:
     begun = []
     for _ in range(3):
         registry.run(0.2)
-        begun.append(registry.begun)
+        begun.append(registry.begun())
     assert begun == [1, 2, 3]
 
 
@@ -220,26 +207,21 @@ def test_no_more_begin_than_the_rate_allows() -> None:
     registry = Registry(parallel=0, rate=0.5, burst=2)
     for number in range(4):
         registry.ask(PodUid(str(number)), f"image-{number}")
-    registry.run(0.5)
-    assert registry.begun == 2
-    registry.run(2)
-    assert registry.begun == 3
-    registry.run(2)
-    assert registry.begun == 4
+    assert registry.begun(after=0.5) == 2
+    assert registry.begun(after=2) == 3
+    assert registry.begun(after=2) == 4
 
 
 def test_credentials_are_tried_until_one_is_taken(registry: Registry) -> None:
     registry.runtime.locked["one"] = RIGHT
-    registry.ask(A, "one", WRONG, RIGHT)
-    registry.run(SECONDS * 3)
+    registry.ask(A, "one", WRONG, RIGHT, wait=SECONDS * 3)
     assert registry.outcome(A).error is None
 
 
 def test_a_refusal_is_everybodys(registry: Registry) -> None:
     registry.runtime.locked["one"] = RIGHT
     registry.ask(A, "one", WRONG)
-    registry.ask(B, "one", WRONG)
-    registry.run(SECONDS * 2)
+    registry.ask(B, "one", WRONG, wait=SECONDS * 2)
     for uid in (A, B):
         error = registry.outcome(uid).error
         assert isinstance(error, CriError)
@@ -249,8 +231,7 @@ def test_a_refusal_is_everybodys(registry: Registry) -> None:
 def test_a_failure_does_not_keep_the_next_from_being_pulled(registry: Registry) -> None:
     registry.runtime.fail("pull_image", UnavailableError("PullImage", "", grpc.StatusCode.UNAVAILABLE, "no network"))
     registry.ask(A, "one")
-    registry.ask(B, "two")
-    registry.run(SECONDS * 3)
+    registry.ask(B, "two", wait=SECONDS * 3)
     assert registry.pulled_for == [A, B]
     assert registry.outcome(A, "one").error is not None
     assert registry.outcome(B, "two").error is None
@@ -261,37 +242,31 @@ def test_a_waiting_pull_that_no_pod_needs_is_not_started(registry: Registry) -> 
     registry.ask(B, "two")
     registry.ask(C, "three")
     registry.pulls.remove_pod(B)
-    registry.run(SECONDS * 4)
-    assert registry.begun == 2
+    assert registry.begun(after=SECONDS * 4) == 2
     assert registry.pulled_for == [A, C]
 
 
 def test_an_outcome_that_nobody_took_is_not_believed_later(registry: Registry) -> None:
-    registry.ask(A)
-    registry.run(SECONDS + FRESH_SECONDS + 5)
+    registry.ask(A, wait=SECONDS + FRESH_SECONDS + 5)
     assert registry.pulls.pop_result(A, "one") is None
     for image in ("two", "three"):
-        registry.ask(B, image)
-        registry.run(SECONDS + FRESH_SECONDS + 5)
+        registry.ask(B, image, wait=SECONDS + FRESH_SECONDS + 5)
     assert len(registry.pulls._results) == 1, "nothing piles up"
 
 
 def test_nothing_begins_after_the_end(registry: Registry) -> None:
     registry.ask(A, "one")
-    registry.ask(B, "two")
-    registry.run(1)
+    registry.ask(B, "two", wait=1)
     registry.pulls.close()
     registry.run(SECONDS * 3)
-    registry.ask(C, "three")
-    registry.run(1)
-    assert registry.begun == 1
+    registry.ask(C, "three", wait=1)
+    assert registry.begun() == 1
 
 
 def test_the_runtime_is_asked_how_far_a_long_pull_is_until_its_end(registry: Registry) -> None:
     """Seldom, but never less often than every ten minutes."""
     registry.runtime.pull_seconds = 3600
-    registry.ask(A)
-    registry.run(3500)
+    registry.ask(A, wait=3500)
     asked = registry.runtime.calls["status"]
     assert asked == 9, "after 30 s, then after twice as long each time, and every 600 s"
     registry.run(3600)
@@ -333,8 +308,7 @@ def test_an_answer_about_a_pull_that_has_ended_is_dropped(registry: Registry, mo
 
     monkeypatch.setattr(FakeRuntime, "status", status)
     registry.runtime.pull_seconds = FIRST_SECONDS + 1.0
-    registry.ask(A)
-    registry.run(1000.0)
+    registry.ask(A, wait=1000.0)
     assert registry.pulled_for == [A]
 
 

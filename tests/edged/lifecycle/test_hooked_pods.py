@@ -78,22 +78,18 @@ def test_a_container_has_started_only_when_its_hook_is_through(bench: Bench, hoo
     bench.network.statuses[IP, 80] = 200
     wanted = hooked(start=hook, more=[other()])
     wanted["spec"]["containers"][0]["readinessProbe"] = {"tcpSocket": {"port": 80}, "periodSeconds": 1}
-    bench.start()
-    bench.tell("insert", wanted)
-    bench.run(4)
-    assert bench.runtime.running() == ["main"]
+    bench.start(wanted, wait=4)
+    assert bench.running() == ["main"]
     assert waiting(bench) == "ContainerCreating"
     assert bench.network.asked.total() == 0
-    bench.run(3)
-    assert bench.runtime.running() == ["main", "other"]
+    assert bench.running(after=3) == ["main", "other"]
     assert main_status(bench)["ready"] is True
 
 
 def test_a_hook_is_a_request_too(bench: Bench) -> None:
     """What status it is answered with does not matter."""
     bench.network.statuses[IP, 80] = 500
-    bench.start()
-    bench.tell("insert", hooked(start=HTTP))
+    bench.start(hooked(start=HTTP))
     assert bench.meta.phases("web")[-1] == "Running"
     [request] = bench.network.requests
     assert (request.host, request.path) == (IP, "/hook")
@@ -106,9 +102,8 @@ def test_a_hook_is_a_request_too(bench: Bench) -> None:
 def test_a_container_whose_hook_fails_is_killed_and_tried_again(bench: Bench, hook: dict[str, Any]) -> None:
     """With the back-off of a container that keeps ending; the hook's output stays private."""
     takes(bench, 0, BAD)
-    bench.start()
-    bench.tell("insert", hooked(start=hook))
-    assert bench.runtime.running() == []
+    bench.start(hooked(start=hook))
+    assert bench.running() == []
     reported = [status["containerStatuses"][0]["state"] for status in bench.meta.statuses("web")]
     assert "PostStartHookError" in [state.get("waiting", {}).get("reason") for state in reported]
     assert "secret" not in str(bench.meta.statuses("web"))
@@ -116,65 +111,51 @@ def test_a_container_whose_hook_fails_is_killed_and_tried_again(bench: Bench, ho
     assert waiting(bench) == "CrashLoopBackOff"
     bench.run(600)
     assert 3 < bench.runtime.calls["create_container"] < 10
-    assert bench.runtime.running() == []
+    assert bench.running() == []
 
 
 def test_a_hook_that_never_ends_does_not_keep_the_pod(bench: Bench) -> None:
     takes(bench, float("inf"))
     wanted = hooked(start=EXEC)
-    bench.start()
-    bench.tell("insert", wanted)
-    bench.run(1000)
-    assert bench.runtime.running() == ["main"]
-    bench.tell("update", going(wanted))
-    bench.run(1)
-    assert bench.runtime.running() == []
-    bench.tell("delete", going(wanted))
-    bench.run(1)
+    bench.start(wanted, wait=1000)
+    assert bench.running() == ["main"]
+    bench.tell("update", going(wanted), wait=1)
+    assert bench.running() == []
+    bench.tell("delete", going(wanted), wait=1)
     assert bench.runtime.sandboxes == {}
 
 
 def test_a_container_that_ends_while_its_hook_runs_is_started_again_and_has_it_again(bench: Bench) -> None:
     begun = takes(bench, 20)
-    bench.start()
-    bench.tell("insert", hooked(start=EXEC, more=[other()]))
-    bench.run(5)
-    bench.runtime.end("main", 1)
-    bench.run(5)
-    assert (len(begun), bench.runtime.running()) == (2, ["main"])
-    bench.run(20)
-    assert bench.runtime.running() == ["main", "other"]
+    bench.start(hooked(start=EXEC, more=[other()]), wait=5)
+    bench.exit("main", 1, wait=5)
+    assert (len(begun), bench.running()) == (2, ["main"])
+    assert bench.running(after=20) == ["main", "other"]
     assert bench.meta.phases("web")[-1] == "Running"
 
 
 def test_a_hook_that_fails_in_a_pod_that_never_restarts_ends_it(bench: Bench) -> None:
     takes(bench, 1, BAD)
     bench.runtime.obeys = float("inf")
-    bench.start()
-    bench.tell("insert", hooked(start=EXEC, restartPolicy="Never"))
-    bench.run(35)
-    assert (bench.runtime.running(), bench.meta.phases("web")[-1]) == ([], "Failed")
+    bench.start(hooked(start=EXEC, restartPolicy="Never"), wait=35)
+    assert (bench.running(), bench.meta.phases("web")[-1]) == ([], "Failed")
 
 
 def test_edged_stops_although_a_hook_never_ends_and_the_container_stays(bench: Bench) -> None:
     takes(bench, float("inf"))
-    bench.start()
-    bench.tell("insert", hooked(start=EXEC))
-    bench.run(1)
+    bench.start(hooked(start=EXEC), wait=1)
     begin = bench.bee.clock.monotonic()
     bench.stop()
     assert bench.bee.clock.monotonic() - begin < 5
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
 
 
 def test_an_adopted_container_has_started(bench: Bench) -> None:
     """Its hook is not run again."""
     begun = takes(bench, 0)
-    bench.start()
-    bench.tell("insert", hooked(start=EXEC))
+    bench.start(hooked(start=EXEC))
     bench.meta.objects["default/pod/web"] = {**hooked(start=EXEC), "status": bench.meta.statuses("web")[-1]}
-    bench.poison()
-    bench.run(30)
+    bench.poison(wait=30)
     assert len(begun) == 1
     assert main_status(bench)["restartCount"] == 0
     assert bench.meta.phases("web")[-1] == "Running"
@@ -183,25 +164,21 @@ def test_an_adopted_container_has_started(bench: Bench) -> None:
 def test_the_stop_hook_comes_before_the_stop_and_within_the_grace_period(bench: Bench, limits: list[int]) -> None:
     takes(bench, 8)
     wanted = hooked(stop=EXEC)
-    bench.start()
-    bench.tell("insert", wanted)
-    bench.tell("update", going(wanted))
-    bench.run(7)
-    assert (bench.runtime.running(), limits) == (["main"], [])
+    bench.start(wanted)
+    bench.tell("update", going(wanted), wait=7)
+    assert (bench.running(), limits) == (["main"], [])
     bench.run(2)
-    assert (bench.runtime.running(), limits) == ([], [22])
+    assert (bench.running(), limits) == ([], [22])
 
 
 def test_a_stop_hook_is_a_request_too(bench: Bench, limits: list[int]) -> None:
     wanted = hooked(stop=HTTP)
     bench.network.statuses[IP, 80] = 200
-    bench.start()
-    bench.tell("insert", wanted)
+    bench.start(wanted)
     assert bench.network.requests == []
-    bench.tell("update", going(wanted))
-    bench.run(1)
+    bench.tell("update", going(wanted), wait=1)
     assert [(each.host, each.path) for each in bench.network.requests] == [(IP, "/hook")]
-    assert (bench.runtime.running(), len(limits)) == ([], 1)
+    assert (bench.running(), len(limits)) == ([], 1)
 
 
 @pytest.mark.parametrize(
@@ -219,10 +196,8 @@ def test_the_container_gets_the_rest_of_the_grace_period_after_its_hook(
     """At least two seconds; a hook that fails changes nothing else."""
     bench.network.statuses[IP, 80] = 0
     wanted = hooked(stop=hook)
-    bench.start()
-    bench.tell("insert", wanted)
-    bench.tell("update", going(wanted))
-    bench.run(max(0, seconds - 1))
+    bench.start(wanted)
+    bench.tell("update", going(wanted), wait=max(0, seconds - 1))
     assert limits == ([] if seconds else [limit])
     bench.run(2)
     assert limits == [limit]
@@ -236,35 +211,29 @@ def test_a_hook_that_fails_as_nobody_foresaw_keeps_no_container_running(bench: B
     bench.start()
     wanted = hooked(stop=EXEC)
     bench.tell("insert", wanted)
-    bench.tell("update", going(wanted))
-    bench.run(1)
-    assert bench.runtime.running() == []
+    bench.tell("update", going(wanted), wait=1)
+    assert bench.running() == []
     assert "FailedPreStopHook" in [reason for reason, _ in bench.meta.told("web")]
 
 
 def test_a_single_container_that_is_killed_has_its_hook_too(bench: Bench, limits: list[int]) -> None:
     """Its image has changed."""
     begun = takes(bench, 2)
-    bench.start()
-    bench.tell("insert", hooked(stop=EXEC))
+    bench.start(hooked(stop=EXEC))
     changed = hooked(stop=EXEC, metadata={"resourceVersion": "2"})
     changed["spec"]["containers"][0]["image"] = "busybox:1.37"
-    bench.tell("update", changed)
-    bench.run(5)
+    bench.tell("update", changed, wait=5)
     assert (len(begun), limits) == (1, [28])
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
 
 
 def test_a_container_that_has_ended_by_itself_has_no_hook_before_its_stop(bench: Bench) -> None:
     begun = takes(bench, 0)
     wanted = hooked(stop=EXEC, restartPolicy="Never", more=[other()])
-    bench.start()
-    bench.tell("insert", wanted)
-    bench.runtime.end("main", 0)
-    bench.run(2)
-    bench.tell("update", going(wanted))
-    bench.run(5)
-    assert bench.runtime.running() == []
+    bench.start(wanted)
+    bench.exit("main", 0, wait=2)
+    bench.tell("update", going(wanted), wait=5)
+    assert bench.running() == []
     assert begun == []
 
 
@@ -274,9 +243,7 @@ def test_a_probes_grace_period_is_what_its_hook_gets(bench: Bench, limits: list[
         "tcpSocket": {"port": 80}, "periodSeconds": 1, "failureThreshold": 1, "terminationGracePeriodSeconds": 10,
     }  # fmt: skip
     bench.network.statuses[IP, 80] = 200
-    bench.start()
-    bench.tell("insert", wanted)
-    bench.run(3)
+    bench.start(wanted, wait=3)
     del bench.network.statuses[IP, 80]
     bench.run(6)
     assert limits == [7]

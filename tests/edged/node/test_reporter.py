@@ -76,27 +76,24 @@ def test_a_node_object_that_took_the_place_of_another_has_a_lease_of_its_own(
 ) -> None:
     """The lease of the former one is collected with it."""
     node.changes(uid=uid)
-    node.reporter.renew_lease()
-    assert node.requests.asked() == [request_]
+    assert node.renew() == [request_]
 
 
 def test_a_former_object_of_the_name_changes_no_lease(node: Reconciled) -> None:
     node.changes(creationTimestamp="2026-01-02T00:00:00Z")
     node.reporter.handle_node_update(told(uid="former", creationTimestamp="2026-01-01T00:00:00Z"))
-    node.reporter.renew_lease()
-    assert node.requests.asked() == ["update lease"]
+    assert node.renew() == ["update lease"]
 
 
 def taken_over(node: Reconciled, labels: dict[str, str]) -> None:
     """The cloud has lost the node, and finds one of its name with these labels instead."""
-    node.reporter.handle_node_delete("nu")
-    node.requests.answer(rejected(409, AlreadyExistsError))
+    node.deletes("nu")
+    node.answer(rejected(409, AlreadyExistsError))
     annotations = node.object["metadata"]["annotations"]
     node.object["metadata"] = {
         "name": "n1", "uid": "second", "resourceVersion": "20", "labels": labels, "annotations": annotations,
     }  # fmt: skip
-    node.requests.answer(node.object)
-    assert node.requests.asked() == ["patch nodepatch", "get lease"]
+    assert node.answer(node.object) == ["patch nodepatch", "get lease"]
 
 
 def test_a_node_that_registers_again_gets_the_labels_of_a_new_one(node: Reconciled) -> None:
@@ -132,16 +129,12 @@ def test_a_node_with_a_tunnel_writes_its_port_when_no_cloud_does(tmp_path: Any) 
     node = Reconciled(tmp_path, has_stream_tunnel=True)
     node.object["status"]["daemonEndpoints"] = {"kubeletEndpoint": {"Port": 0}}
     node.changes()
-    node.requests.run(PORTLESS_SECONDS - 1)
-    node.reporter.sync_node_status()
-    node.reporter.connected()
-    node.requests.answer(node.object)
-    node.requests.answer(LEASE)
-    node.requests.run(PORTLESS_SECONDS - 1)
-    node.reporter.sync_node_status()
-    assert node.requests.open == [], "the cloud may write the tunnel's"
-    node.requests.run(1)
-    node.reporter.sync_node_status()
+    node.sync(after=PORTLESS_SECONDS - 1)
+    node.connects()
+    node.answer(node.object)
+    node.answer(LEASE)
+    assert node.sync(after=PORTLESS_SECONDS - 1) == [], "the cloud may write the tunnel's"
+    node.sync(after=1)
     assert node.takes()["status"]["daemonEndpoints"] == {"kubeletEndpoint": {"Port": 10255}}
 
 
@@ -150,8 +143,7 @@ def test_a_port_that_the_cloud_writes_late_is_left(tmp_path: Any) -> None:
     for port, seconds in ((0, PORTLESS_SECONDS / 2), (10351, PORTLESS_SECONDS)):
         node.object["status"]["daemonEndpoints"] = {"kubeletEndpoint": {"Port": port}}
         node.changes()
-        node.requests.run(seconds)
-        node.reporter.sync_node_status()
+        node.sync(after=seconds)
     assert node.requests.open == []
 
 
@@ -161,11 +153,11 @@ def test_a_node_that_is_lost_again_and_again_registers_at_intervals_by_the_monot
     for seconds in (0.0, REGISTRATION_PAUSE - 0.5, 0.5, REGISTRATION_PAUSE, 1.0):
         node.requests.run(seconds)
         node.requests.simulation.clock.jump_wall(3600)
-        node.reporter.handle_node_delete(node.object["metadata"]["uid"])
+        node.deletes(node.object["metadata"]["uid"])
         immediately.append(node.requests.asked() == ["create node"])
-        node.reporter.sync_node_status()
+        node.sync()
         node.object["metadata"] = {"name": "n1", "uid": "next", "resourceVersion": "20"}
-        node.requests.answer(node.object)
+        node.answer(node.object)
         node.requests.open.clear()
     assert immediately == [True, False, True, True, False]
 
@@ -182,35 +174,34 @@ def test_a_clock_that_is_set_allows_no_further_corrections(node: Reconciled) -> 
 
 def test_the_clouds_answer_to_a_question_announces_the_node(node: Reconciled) -> None:
     """Also when nothing is to be corrected in it."""
-    node.reporter.connected()
-    node.requests.answer(node.object)
+    node.connects()
+    node.answer(node.object)
     assert (node.announced, node.requests.asked()) == ([1, 1], ["update lease"])
 
 
 def test_the_clouds_answer_to_a_status_announces_the_node(node: Reconciled) -> None:
     node.reporter.set_pressures(frozenset({Pressure.DISK}))
-    node.reporter.connected()
-    assert node.requests.asked() == ["patch nodepatch", "get node", "update lease"]
-    node.requests.answer(node.object)
+    assert node.connects() == ["patch nodepatch", "get node", "update lease"]
+    node.answer(node.object)
     assert node.announced == [1, 1]
 
 
 def test_an_answer_from_before_the_deletion_does_not_announce_the_node(node: Reconciled) -> None:
-    node.reporter.connected()
-    node.reporter.handle_node_delete("nu")
-    node.requests.answer(node.object)
+    node.connects()
+    node.deletes("nu")
+    node.answer(node.object)
     assert node.announced == [1]
     assert node.reporter.registered_node is None
-    node.requests.answer(LEASE)
-    node.requests.answer({**node.object, "metadata": {"name": "n1", "uid": "second", "resourceVersion": "20"}})
+    node.answer(LEASE)
+    node.answer({**node.object, "metadata": {"name": "n1", "uid": "second", "resourceVersion": "20"}})
     assert node.announced == [1, 1]
 
 
 def test_a_status_of_another_node_object_is_not_taken_for_this_one(node: Reconciled) -> None:
     """The deletion of its object overtakes the answer to a status."""
     node.reporter.set_pressures(frozenset({Pressure.DISK}))
-    node.reporter.handle_node_delete("nu")
-    node.requests.answer(node.object)
+    node.deletes("nu")
+    node.answer(node.object)
     assert node.announced == [1]
     assert node.reporter.registered_node is None
     assert node.requests.asked() == ["create node"]

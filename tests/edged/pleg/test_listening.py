@@ -30,8 +30,10 @@ def watch() -> Iterator[Watch]:
     watch.stop()
 
 
-def calm(watch: Watch) -> None:
-    """Let the PLEG see what there is and come to rest, just after a relist."""
+def calm(watch: Watch, *pods: str) -> None:
+    """Make pods; let the PLEG see what there is and come to rest, just after a relist."""
+    for each in pods:
+        watch.pod(each)
     watch.simulation.run_for(2)
     relists = watch.runtime.calls["list_containers"]
     while watch.runtime.calls["list_containers"] == relists:
@@ -47,8 +49,7 @@ def ended(name: str) -> pb.ContainerEventResponse:
 
 
 def test_an_end_is_reported_without_a_relist_and_without_waiting(watch: Watch) -> None:
-    watch.pod("a")
-    calm(watch)
+    calm(watch, "a")
     relists = watch.runtime.calls["list_containers"]
     watch.runtime.end("main", 3)
     assert watch.looked(0.0) == ["a"]
@@ -94,9 +95,7 @@ def test_a_relist_that_failed_is_repeated_after_the_short_period(watch: Watch) -
 def test_pods_that_a_relist_could_not_read_are_read_after_the_short_period(watch: Watch) -> None:
     """Although events have announced their ends: those are used up."""
     names = [f"p{number}" for number in range(MAX_INSPECTIONS + 1)]
-    for name in names:
-        watch.pod(name)
-    calm(watch)
+    calm(watch, *names)
     watch.runtime.fail("container_status", AWAY, times=1)
     watch.runtime.end("main", 1)
     assert watch.look(0.5) == []
@@ -106,9 +105,7 @@ def test_pods_that_a_relist_could_not_read_are_read_after_the_short_period(watch
 
 def test_many_simultaneous_ends_cost_two_lists(watch: Watch) -> None:
     names = [f"p{number}" for number in range(MAX_INSPECTIONS + 10)]
-    for name in names:
-        watch.pod(name)
-    calm(watch)
+    calm(watch, *names)
     lists, statuses = watch.runtime.calls["list_containers"], watch.runtime.calls["container_status"]
     watch.runtime.end("main", 1)
     assert sorted(watch.look(0.2)) + watch.looked(0.0) == sorted(names)
@@ -149,8 +146,7 @@ def test_a_requested_relist_comes_within_a_period(watch: Watch) -> None:
 
 
 def test_a_relist_that_became_due_during_an_inspection_that_failed_comes_once(watch: Watch) -> None:
-    watch.pod("a")
-    calm(watch)
+    calm(watch, "a")
     watch.simulation.run_for(9.8)
     watch.runtime.latency = 0.2
     lists = watch.runtime.calls["list_pod_sandboxes"]
@@ -161,8 +157,7 @@ def test_a_relist_that_became_due_during_an_inspection_that_failed_comes_once(wa
 
 
 def test_a_stream_that_breaks_is_opened_again(watch: Watch) -> None:
-    watch.pod("a")
-    calm(watch)
+    calm(watch, "a")
     away = UnavailableError("GetContainerEvents", "", grpc.StatusCode.UNAVAILABLE, "gone")
     watch.runtime.fail("container_events", away, times=3)
     watch.runtime.cut_events()
@@ -173,8 +168,7 @@ def test_a_stream_that_breaks_is_opened_again(watch: Watch) -> None:
 
 
 def test_changes_during_a_broken_stream_are_found(watch: Watch) -> None:
-    watch.pod("a")
-    calm(watch)
+    calm(watch, "a")
     away = UnavailableError("GetContainerEvents", "", grpc.StatusCode.UNAVAILABLE, "gone")
     watch.runtime.fail("container_events", away, times=2)
     watch.runtime.cut_events()
@@ -195,8 +189,7 @@ def test_a_runtime_without_events_is_listed_for_good_as_one_line_reports(caplog:
 
 
 def test_the_relist_finds_a_change_without_an_event_and_no_longer_trusts_the_stream(watch: Watch) -> None:
-    watch.pod("a")
-    calm(watch)
+    calm(watch, "a")
     watch.runtime._streams.clear()
     watch.runtime.end("main", 1)
     assert watch.look(10) == ["a"]
@@ -216,8 +209,7 @@ def test_a_repeated_or_late_event_is_inspected_and_not_reported(watch: Watch) ->
 
 
 def test_a_look_that_fails_is_made_up_for_by_a_relist_soon(watch: Watch) -> None:
-    watch.pod("a")
-    calm(watch)
+    calm(watch, "a")
     away = UnavailableError("List", "", grpc.StatusCode.UNAVAILABLE, "gone")
     watch.runtime.fail("list_containers", away)
     watch.runtime.end("main", 1)
@@ -227,8 +219,7 @@ def test_a_look_that_fails_is_made_up_for_by_a_relist_soon(watch: Watch) -> None
 
 def test_a_workers_inspection_from_before_the_last_one_is_ignored(watch: Watch) -> None:
     """Otherwise the change would be reported twice, and the stream be suspected."""
-    watch.pod("a")
-    calm(watch)
+    calm(watch, "a")
     before, at = watch.reader.read_pod(ref("a")), watch.simulation.clock.monotonic()
     watch.simulation.run_for(0.1)
     watch.runtime.end("main", 1)
@@ -238,8 +229,7 @@ def test_a_workers_inspection_from_before_the_last_one_is_ignored(watch: Watch) 
 
 
 def test_a_late_event_of_an_end_that_a_worker_has_inspected_is_not_reported(watch: Watch) -> None:
-    watch.pod("a")
-    calm(watch)
+    calm(watch, "a")
     watch.runtime._streams.clear()
     watch.runtime.end("main", 1)
     at = watch.simulation.clock.monotonic()
@@ -260,9 +250,7 @@ def test_an_event_of_a_pod_that_is_gone_already_is_not_reported(watch: Watch) ->
 
 def test_so_many_pods_are_inspected_without_a_relist(watch: Watch) -> None:
     names = [f"p{number}" for number in range(MAX_INSPECTIONS)]
-    for name in names:
-        watch.pod(name)
-    calm(watch)
+    calm(watch, *names)
     watch.runtime._streams.clear()
     watch.runtime.end("main", 1)
     for name in names:
@@ -274,8 +262,7 @@ def test_so_many_pods_are_inspected_without_a_relist(watch: Watch) -> None:
 @pytest.mark.parametrize("stopped", ["pleg", "listener"])
 def test_an_actor_that_has_ended_is_told_nothing(watch: Watch, stopped: str) -> None:
     """edged ends its actors one after the other; the stream may break or send meanwhile."""
-    watch.pod("a")
-    calm(watch)
+    calm(watch, "a")
     if stopped == "pleg":
         watch.pleg.stop(5)
         watch.runtime.end("main", 1)

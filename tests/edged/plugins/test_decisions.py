@@ -80,10 +80,12 @@ class Node:
             made.bind(str(path))
         return path
 
-    def start(self) -> Any:
-        return self.simulation.start(
-            PluginWatcher, self.registry, {"CSIPlugin": self.csi, "DevicePlugin": self.devices}
-        )
+    def start(self, wait: float = 0.0) -> Any:
+        kinds = {"CSIPlugin": self.csi, "DevicePlugin": self.devices}
+        watcher = self.simulation.start(PluginWatcher, self.registry, kinds)
+        if wait:
+            self.simulation.run_for(wait)
+        return watcher
 
 
 @pytest.fixture
@@ -98,8 +100,7 @@ def test_a_plugin_that_fails_is_tried_again_after_twice_as_long_and_after_two_mi
     """kubelet's back-off, at the next scan each time; a socket that is made again is tried at once."""
     path = node.add()
     node.sockets.failure = PluginCallError("GetInfo", "d", "UNAVAILABLE", "")
-    node.start()
-    node.simulation.run_for(400)
+    node.start(wait=400)
     assert [time for time, _ in node.sockets.asked] == [0, 2, 4, 6, 10, 18, 34, 66, 130, 250, 370]
     path.unlink()
     node.add()
@@ -110,8 +111,7 @@ def test_a_plugin_that_fails_is_tried_again_after_twice_as_long_and_after_two_mi
 def test_the_back_off_does_not_follow_a_clock_that_is_set(node: Node) -> None:
     node.add()
     node.sockets.failure = PluginCallError("GetInfo", "d", "UNAVAILABLE", "")
-    node.start()
-    node.simulation.run_for(20)
+    node.start(wait=20)
     asked = len(node.sockets.asked)
     node.simulation.clock.jump_wall(-1e6)
     node.simulation.run_for(20)
@@ -121,8 +121,7 @@ def test_the_back_off_does_not_follow_a_clock_that_is_set(node: Node) -> None:
 def test_no_connection_for_a_registration_is_left_open(node: Node) -> None:
     """Neither of a plug-in that is taken, nor of one that is tried every two minutes for months."""
     node.add("a.sock")
-    node.start()
-    node.simulation.run_for(1)
+    node.start(wait=1)
     node.sockets.failure = ValueError("a bug")
     node.add("b.sock")
     node.simulation.run_for(30)
@@ -133,8 +132,7 @@ def test_no_connection_for_a_registration_is_left_open(node: Node) -> None:
 def test_a_plugin_that_is_taken_after_failures_is_not_asked_again(node: Node) -> None:
     node.add()
     node.sockets.failure = PluginCallError("GetInfo", "d", "UNAVAILABLE", "")
-    node.start()
-    node.simulation.run_for(5)
+    node.start(wait=5)
     node.sockets.failure = None
     node.simulation.run_for(600)
     assert len(node.csi.there) == 1
@@ -147,8 +145,7 @@ def test_a_plugin_is_called_at_the_endpoint_that_it_names_or_at_its_registration
 ) -> None:
     path = node.add()
     node.sockets.info.endpoint = endpoint
-    node.start()
-    node.simulation.run_for(1)
+    node.start(wait=1)
     assert node.csi.there == [Plugin("d", Path(endpoint) if endpoint else path, ("1.0.0", "2.0.0"))]
 
 
@@ -168,16 +165,14 @@ def test_a_plugin_needs_a_name_and_a_path_that_can_be_connected(
 ) -> None:
     node.add()
     node.sockets.info.name, node.sockets.info.endpoint = name, endpoint
-    node.start()
-    node.simulation.run_for(1)
+    node.start(wait=1)
     assert [bool(node.csi.there), node.sockets.notified[0][0]] == [is_taken, is_taken]
 
 
 def test_a_plugin_is_deregistered_by_the_handler_that_took_it(node: Node) -> None:
     path = node.add()
     node.sockets.info.type = "DevicePlugin"
-    node.start()
-    node.simulation.run_for(1)
+    node.start(wait=1)
     path.unlink()
     node.simulation.run_for(2)
     assert (node.devices.gone, node.csi.gone) == (node.devices.there, [])
@@ -189,8 +184,7 @@ def test_a_plugin_is_deregistered_by_the_handler_that_took_it(node: Node) -> Non
 def test_a_plugin_that_was_never_taken_is_deregistered_nowhere(node: Node) -> None:
     path = node.add()
     node.sockets.failure = PluginCallError("GetInfo", "d", "UNAVAILABLE", "")
-    node.start()
-    node.simulation.run_for(1)
+    node.start(wait=1)
     path.unlink()
     node.simulation.run_for(2)
     assert node.csi.gone == []
@@ -261,8 +255,7 @@ def test_a_socket_that_goes_during_the_scan_is_no_hindrance(node: Node) -> None:
 def test_a_refused_plugin_gets_no_success(node: Node) -> None:
     node.add()
     with patch.object(node.csi, "register", side_effect=PluginError("register", "d", "no")):
-        node.start()
-        node.simulation.run_for(1)
+        node.start(wait=1)
     assert node.sockets.notified == [(False, "register: d (no)")]
 
 
@@ -277,8 +270,7 @@ def test_a_socket_behind_a_link_to_a_directory_is_no_plugin(node: Node) -> None:
 def test_plugins_go_with_their_directory(node: Node) -> None:
     """And come with it: an uninstalled driver takes its own along."""
     node.add("driver/d.sock")
-    node.start()
-    node.simulation.run_for(1)
+    node.start(wait=1)
     remove_tree(node.registry)
     node.simulation.run_for(2)
     assert (len(node.csi.there), len(node.csi.gone)) == (1, 1)

@@ -66,8 +66,7 @@ def test_one_such_pod_in_the_store_keeps_no_other_from_running(what: str, tmp_pa
     bench = Bench(tmp_path)
     bench.meta.objects = {"default/pod/bad": {**UNREADABLE, **ODD}[what], "default/pod/good": pod("good")}
     try:
-        bench.start()
-        bench.run(25)
+        bench.start(wait=25)
         assert bench.bee.hive.restarts().get("edged", 0) == 0
         assert {p.metadata.name: p.status.phase for p in bench.snapshots.pods}["good"] == "Running"
     finally:
@@ -79,13 +78,10 @@ def test_a_pod_whose_logs_have_too_long_a_name_goes_as_any_other(tmp_path: Path)
     bench = Bench(tmp_path)
     wanted = pod("n" * 240)
     try:
-        bench.start()
-        bench.tell("insert", wanted)
-        bench.run(5)
+        bench.start(wanted, wait=5)
         waiting = bench.snapshots.pods[0].status.container_statuses[0].state.waiting
         assert "namespace and name have 247 characters" in str(waiting)
-        bench.tell("delete", wanted)
-        bench.run(5)
+        bench.tell("delete", wanted, wait=5)
         assert bench.snapshots.pods == ()
     finally:
         bench.stop()

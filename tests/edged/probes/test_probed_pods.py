@@ -43,8 +43,7 @@ def is_ready(bench: Bench) -> bool:
 
 def settled(bench: Bench) -> Bench:
     """A node that has been up for longer than any probe's period, so that nothing is spread."""
-    bench.start()
-    bench.run(120)
+    bench.start(wait=120)
     return bench
 
 
@@ -78,12 +77,11 @@ def test_a_container_that_is_not_ready_any_more_is_left_alone(bench: Bench) -> N
 def test_a_container_that_fails_is_killed_and_started_again(bench: Bench, kind: str) -> None:
     """Its predecessor's failures do not count against it."""
     probes: dict[str, Any] = {kind: {"periodSeconds": 1, "failureThreshold": 3}}
-    settled(bench).tell("insert", probed(**probes))
-    bench.run(1.5)
+    settled(bench).tell("insert", probed(**probes), wait=1.5)
     assert bench.runtime.calls["stop_container"] == 0
     bench.run(1)
     assert bench.runtime.calls["stop_container"] == 1
-    assert bench.runtime.running() == ["main"]
+    assert bench.running() == ["main"]
     assert main_status(bench)["restartCount"] == 1
     bench.network.statuses[IP, 80] = 200
     bench.run(60)
@@ -93,8 +91,7 @@ def test_a_container_that_fails_is_killed_and_started_again(bench: Bench, kind: 
 def test_a_pod_that_never_restarts_fails_by_its_liveness_probe(bench: Bench) -> None:
     settled(bench)
     bench.runtime.obeys = float("inf")
-    bench.tell("insert", probed(policy="Never", liveness={"periodSeconds": 1, "failureThreshold": 1}))
-    bench.run(90)
+    bench.tell("insert", probed(policy="Never", liveness={"periodSeconds": 1, "failureThreshold": 1}), wait=90)
     assert bench.meta.phases("web")[-1] == "Failed"
     assert bench.runtime.calls["create_container"] == 1
 
@@ -125,8 +122,7 @@ def test_startup_holds_the_others_back(bench: Bench) -> None:
 def test_a_probe_without_a_target_changes_nothing(bench: Bench) -> None:
     """A port that has no such name: not ready, and not killed. It is looked for each time, and events tell."""
     strange = {"httpGet": {"port": "none"}, "periodSeconds": 1, "failureThreshold": 1}
-    settled(bench).tell("insert", probed(liveness=strange, readiness=strange))
-    bench.run(60)
+    settled(bench).tell("insert", probed(liveness=strange, readiness=strange), wait=60)
     assert main_status(bench)["ready"] is False
     assert bench.runtime.calls["create_container"] == 1
     told = [each for each in bench.meta.events.values() if each["reason"] == "Unhealthy"]
@@ -137,8 +133,7 @@ def test_a_probe_without_a_target_changes_nothing(bench: Bench) -> None:
 @pytest.mark.parametrize("status", [300, 302, 399])
 def test_a_redirect_that_is_not_followed_passes_with_an_event(bench: Bench, status: int) -> None:
     bench.network.statuses[IP, 80] = status
-    settled(bench).tell("insert", probed(readiness={"periodSeconds": 1}))
-    bench.run(3)
+    settled(bench).tell("insert", probed(readiness={"periodSeconds": 1}), wait=3)
     assert main_status(bench)["ready"] is True
     (told,) = [each for each in bench.meta.events.values() if each["reason"] == "ProbeWarning"]
     assert told["message"] == f"Readiness probe warning: Probe terminated redirects, HTTP status {status}"
@@ -147,8 +142,7 @@ def test_a_redirect_that_is_not_followed_passes_with_an_event(bench: Bench, stat
 
 def test_a_probe_that_passes_is_no_event(bench: Bench) -> None:
     bench.network.statuses[IP, 80] = 200
-    settled(bench).tell("insert", probed(readiness={"periodSeconds": 1}))
-    bench.run(3)
+    settled(bench).tell("insert", probed(readiness={"periodSeconds": 1}), wait=3)
     assert not any("probe" in each["message"] for each in bench.meta.events.values())
 
 
@@ -156,8 +150,7 @@ def test_the_grace_period_of_the_probe_holds_for_its_kill(bench: Bench) -> None:
     liveness = {"periodSeconds": 1, "failureThreshold": 1, "terminationGracePeriodSeconds": 4}
     settled(bench)
     bench.runtime.obeys = float("inf")
-    bench.tell("insert", probed(liveness=liveness))
-    bench.run(3.8)
+    bench.tell("insert", probed(liveness=liveness), wait=3.8)
     assert main_status(bench)["restartCount"] == 0
     bench.run(0.5)
     assert main_status(bench)["restartCount"] == 1
@@ -187,8 +180,7 @@ def test_a_pod_that_is_deleted_is_not_asked_whether_it_lives(bench: Bench, *, is
 def test_a_container_that_has_ended_is_not_asked(bench: Bench) -> None:
     bench.network.statuses[IP, 80] = 200
     settled(bench).tell("insert", probed(policy="Never", liveness={"periodSeconds": 1}, readiness={"periodSeconds": 1}))
-    bench.runtime.end("main", 0)
-    bench.run(1.5)
+    bench.exit("main", 0, wait=1.5)
     asked = bench.network.asked[IP, 80]
     bench.run(30)
     assert bench.network.asked[IP, 80] == asked
@@ -200,8 +192,7 @@ def test_an_agent_that_begins_again_leaves_a_ready_container_ready(bench: Bench)
     bench.network.statuses[IP, 80] = 200
     wanted = probed(startup={"tcpSocket": {"port": 81}, "httpGet": None}, readiness={"periodSeconds": 20})
     bench.network.statuses[IP, 81] = 200
-    settled(bench).tell("insert", wanted)
-    bench.run(1)
+    settled(bench).tell("insert", wanted, wait=1)
     assert is_ready(bench)
     bench.meta.objects["default/pod/web"] = {**wanted, "status": json.loads(encode(served(bench).status))}
     asked = bench.network.asked[IP, 81]
@@ -237,8 +228,7 @@ def test_a_probe_that_is_changed_is_asked_as_it_is_now(bench: Bench) -> None:
 
 
 def test_a_pod_without_probes_costs_no_actor(bench: Bench) -> None:
-    settled(bench).tell("insert", pod())
-    bench.run(30)
+    settled(bench).tell("insert", pod(), wait=30)
     assert bench.network.asked.total() == 0
     assert bench.runtime.calls["exec_sync"] == 0
     assert is_ready(bench)
@@ -259,8 +249,7 @@ def test_a_pod_whose_probes_never_end_keeps_no_other_from_being_probed(bench: Be
         raise DeadlineExceededError("ExecSync", container_id, grpc.StatusCode.DEADLINE_EXCEEDED, "late")
 
     bench.runtime.exec_sync = hang  # type: ignore[method-assign]
-    settled(bench).tell("insert", pod("bad", containers=containers))
-    bench.run(30)
+    settled(bench).tell("insert", pod("bad", containers=containers), wait=30)
     addresses = [(f"10.0.0.{number}", 80) for number in range(20)]
     bench.network.statuses.update(dict.fromkeys(addresses, 200))
     bench.tell("insert", probed(readiness={"periodSeconds": 1}, liveness={"periodSeconds": 1, "failureThreshold": 1}))
@@ -276,12 +265,10 @@ def test_after_a_restart_what_waits_for_a_sidecar_that_was_started_begins_immedi
     probe = {"httpGet": {"port": 81}, "periodSeconds": 1}
     side = {"name": "side", "image": "busybox:1.36", "command": ["sleep"], "restartPolicy": "Always"}
     bench.network.statuses[IP, 81] = 200
-    settled(bench).tell("insert", pod(initContainers=[{**side, "startupProbe": probe}]))
-    bench.run(3)
+    settled(bench).tell("insert", pod(initContainers=[{**side, "startupProbe": probe}]), wait=3)
     bench.meta.objects["default/pod/web"] = json.loads(encode(served(bench)))
     (main,) = (each for each in bench.runtime.containers.values() if each.metadata.name == "main")
     del bench.runtime.containers[main.id]
-    bench.poison()
-    bench.run(5)
+    bench.poison(wait=5)
     assert bench.bee.hive.restarts()["edged"] == 1
-    assert bench.runtime.running().count("main") == 2, "its own and that of the other pod"
+    assert bench.running().count("main") == 2, "its own and that of the other pod"

@@ -44,14 +44,11 @@ def test_probes_are_counted_until_the_pod_is_removed(bench: Bench) -> None:
     probe = {"exec": {"command": ["true"]}, "periodSeconds": 1}
     [main] = pod()["spec"]["containers"]
     probed = pod(containers=[{**main, "livenessProbe": probe}])
-    bench.start()
-    bench.tell("insert", probed)
-    bench.run(10)
+    bench.start(probed, wait=10)
     assert bench.snapshots.reports is not None
     [counts] = bench.snapshots.reports.probes().values()
     [((container, kind, _), count)] = counts.items()
     assert (container, kind) == ("main", ProbeKind.LIVENESS)
     assert count >= 5
-    bench.tell("delete", probed)
-    bench.run(60)
+    bench.tell("delete", probed, wait=60)
     assert bench.snapshots.reports.probes() == {}

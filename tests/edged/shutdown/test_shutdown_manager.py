@@ -35,14 +35,13 @@ class Node(Bench):
     def __init__(self, root: Path) -> None:
         self.source = Source()
         super().__init__(root, machine=self.source, shutdown=groups(30, 10))
-        self.start()
-        self.tell("insert", named("plain"))
-        self.tell("insert", named("system", priority=2_000_000_000))
+        self.start(named("plain"), named("system", priority=2_000_000_000))
 
-    def shut_down(self, *, imminent: bool = True) -> None:
-        """The machine says so."""
+    def shut_down(self, *, imminent: bool = True, wait: float = 0.0) -> None:
+        """The machine says so, and `wait` more seconds pass."""
         self.source.tell(imminent)
         self.run(0.1)
+        self.run(wait)
 
 
 @pytest.fixture
@@ -64,14 +63,11 @@ def deleted(value: dict[str, Any], grace: int) -> dict[str, Any]:
 
 def test_components_of_the_system_end_last_and_then_the_machine_may_go(node: Node) -> None:
     node.runtime.obeys = 5.0
-    node.shut_down()
-    node.run(4.5)
-    assert node.runtime.running() == ["plain", "system"]
-    node.run(1.5)
-    assert node.runtime.running() == ["system"]
+    node.shut_down(wait=4.5)
+    assert node.running() == ["plain", "system"]
+    assert node.running(after=1.5) == ["system"]
     assert node.source.released == 0
-    node.run(5.5)
-    assert node.runtime.running() == []
+    assert node.running(after=5.5) == []
     assert node.source.released == 1
     status = node.meta.statuses("plain")[-1]
     assert (status["phase"], status["reason"]) == ("Failed", "Terminated")
@@ -81,20 +77,16 @@ def test_components_of_the_system_end_last_and_then_the_machine_may_go(node: Nod
 
 def test_who_does_not_end_is_killed_when_its_time_is_over(node: Node) -> None:
     node.runtime.obeys = float("inf")
-    node.shut_down()
-    node.run(19)
-    assert node.runtime.running() == ["plain", "system"]
-    node.run(2)
-    assert node.runtime.running() == ["system"]
-    node.run(11)
-    assert node.runtime.running() == []
+    node.shut_down(wait=19)
+    assert node.running() == ["plain", "system"]
+    assert node.running(after=2) == ["system"]
+    assert node.running(after=11) == []
     assert node.source.released == 1
 
 
 def test_pods_that_cannot_be_stopped_hold_the_machine_up_for_their_seconds_only(node: Node) -> None:
     node.runtime.fail("stop_container", unavailable(), times=1000)
-    node.shut_down()
-    node.run(29)
+    node.shut_down(wait=29)
     assert node.source.released == 0
     node.run(2)
     assert node.source.released == 1
@@ -104,29 +96,23 @@ def test_pods_that_the_cloud_is_ending_are_waited_for(node: Node) -> None:
     node.runtime.obeys = 8.0
     for doomed in (named("plain"), named("system", priority=2_000_000_000)):
         node.tell("update", deleted(doomed, grace=60))
-    node.shut_down()
-    node.run(6)
+    node.shut_down(wait=6)
     assert node.source.released == 0
-    node.run(3)
-    assert node.runtime.running() == []
+    assert node.running(after=3) == []
     assert node.source.released == 1
 
 
 def test_a_long_time_to_end_is_cut_short(node: Node) -> None:
     node.runtime.obeys = float("inf")
-    node.tell("update", deleted(named("plain"), grace=600))
-    node.run(30)
-    node.shut_down()
-    node.run(19)
-    assert node.runtime.running() == ["plain", "system"]
-    node.run(2)
-    assert node.runtime.running() == ["system"]
+    node.tell("update", deleted(named("plain"), grace=600), wait=30)
+    node.shut_down(wait=19)
+    assert node.running() == ["plain", "system"]
+    assert node.running(after=2) == ["system"]
 
 
 def test_the_node_is_not_ready_and_takes_no_pod(node: Node) -> None:
     node.shut_down()
-    node.tell("insert", named("late"))
-    node.run(1)
+    node.tell("insert", named("late"), wait=1)
     assert "Ready" not in node.conditions
     status = OpenEdged.started[-1].assembly.node.status()
     assert next(each.message for each in status.conditions if each.type == "Ready") == "node is shutting down"
@@ -139,33 +125,27 @@ def test_the_node_is_not_ready_and_takes_no_pod(node: Node) -> None:
 def test_a_shutdown_that_is_cancelled_ends_no_more_pods(node: Node) -> None:
     node.runtime.obeys = 5.0
     node.shut_down()
-    node.shut_down(imminent=False)
-    node.run(40)
-    assert node.runtime.running() == ["system"], "the plain one was told before"
+    node.shut_down(imminent=False, wait=40)
+    assert node.running() == ["system"], "the plain one was told before"
     assert "Ready" in node.conditions
     assert ("Shutdown", "Shutdown manager detected shutdown cancellation") in node.meta.told("n1")
     node.tell("insert", named("late"))
-    assert node.runtime.running() == ["late", "system"]
-    node.shut_down()
-    node.run(20)
-    assert node.runtime.running() == []
+    assert node.running() == ["late", "system"]
+    node.shut_down(wait=20)
+    assert node.running() == []
 
 
 def test_a_second_word_of_it_changes_nothing(node: Node) -> None:
     node.runtime.obeys = 5.0
-    node.shut_down()
-    node.run(3)
-    node.shut_down()
-    node.run(9)
-    assert node.runtime.running() == []
+    node.shut_down(wait=3)
+    node.shut_down(wait=9)
+    assert node.running() == []
     assert node.source.released == 1
 
 
 def test_without_time_for_pods_a_shutdown_is_nobodys_business(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
-    bench.start()
-    bench.tell("insert", named("plain"))
+    bench.start(named("plain"))
     bench.bee.send(ModuleName.EDGED, bench.bee.message(SHUTDOWN_RESOURCE, "update", content=True, source="SIGPWR"))
-    bench.run(30)
-    assert bench.runtime.running() == ["plain"]
+    assert bench.running(after=30) == ["plain"]
     assert "Ready" in bench.conditions

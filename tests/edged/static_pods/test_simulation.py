@@ -123,8 +123,8 @@ class World:
         pods = {pod.metadata.name: pod for pod in self.bench.snapshots.pods}
         runs = {name: pod.spec.containers[0].command[1] for name, pod in pods.items()}
         found = [f"runs are {runs}, wanted {self.wanted}"] if runs != self.wanted else []
-        if len(self.bench.runtime.running()) != len(self.wanted):
-            found.append(f"{len(self.bench.runtime.running())} containers run")
+        if len(self.bench.running()) != len(self.wanted):
+            found.append(f"{len(self.bench.running())} containers run")
         if self.cloud.mirrors() != sorted(f"default/pod/{name}" for name in self.wanted):
             found.append(f"mirrors are {self.cloud.mirrors()}")
         return found or [name for name, pod in pods.items() if not self._is_shown(pod)]

@@ -20,12 +20,12 @@ class Reconciled(Node):
 
     def __init__(self, root: Any, **settings: Any) -> None:
         super().__init__(root, **settings)
-        self.reporter.sync_node_status()
+        self.sync()
         created = self.requests.open[0].value
         self.object = {**created, "metadata": {**created["metadata"], "uid": "nu", "resourceVersion": "10"}}
-        self.requests.answer(self.object)
-        self.requests.answer(LEASE)
-        self.requests.answer(LEASE)
+        self.answer(self.object)
+        self.answer(LEASE)
+        self.answer(LEASE)
         assert self.requests.open == []
 
     def changes(self, **metadata: Any) -> None:
@@ -50,7 +50,7 @@ class Reconciled(Node):
                     there.update(condition)
         version = str(int(self.object["metadata"]["resourceVersion"]) + 1)
         self.object["metadata"]["resourceVersion"] = version
-        self.requests.answer(self.object)
+        self.answer(self.object)
         patch: dict[str, Any] = request.value
         return patch
 
@@ -94,7 +94,7 @@ def test_two_writers_that_do_not_agree_do_not_fill_the_link(node: Reconciled) ->
     sent = 0
     for _ in range(60):
         node.loses()
-        node.reporter.sync_node_status()
+        node.sync()
         if node.requests.open:
             sent += 1
             node.takes()
@@ -115,7 +115,7 @@ def test_a_role_is_not_put_back_after_corrections_that_were_held_back(node: Reco
     node.changes(labels=labels)
     assert node.requests.open == []
     node.report = replace(REPORT, runtime_problem="down")
-    node.reporter.sync_node_status()
+    node.sync()
     assert "labels" not in node.takes().get("metadata", {})
 
 
@@ -133,7 +133,7 @@ def test_the_answer_to_a_patch_does_not_take_back_a_newer_state(node: Reconciled
     node.loses()
     older = msgspec.to_builtins(node.object)
     node.changes(labels={**node.object["metadata"]["labels"], "disk": "ssd"})
-    node.requests.answer(older)
+    node.answer(older)
     assert node.reporter.known_node is not None
     assert node.reporter.known_node.metadata.labels["disk"] == "ssd"
 
@@ -144,10 +144,9 @@ def test_a_patch_that_failed_is_sent_again_also_beyond_the_corrections(node: Rec
         if node.requests.open:
             node.takes()
     node.report = replace(REPORT, runtime_problem="down")
-    node.reporter.sync_node_status()
-    node.requests.answer(rejected(409, ConflictError))
-    node.reporter.sync_node_status()
-    assert node.requests.asked() == ["patch nodepatch"]
+    node.sync()
+    node.answer(rejected(409, ConflictError))
+    assert node.sync() == ["patch nodepatch"]
 
 
 def test_resources_of_others_are_part_of_the_status(node: Reconciled) -> None:
@@ -158,7 +157,7 @@ def test_resources_of_others_are_part_of_the_status(node: Reconciled) -> None:
 
 def test_what_changes_while_a_patch_is_under_way_is_put_right_after_it(node: Reconciled) -> None:
     node.report = replace(REPORT, runtime_problem="down")
-    node.reporter.sync_node_status()
+    node.sync()
     node.loses("DiskPressure")
     assert node.requests.asked() == ["patch nodepatch"]
     node.takes()
@@ -169,13 +168,13 @@ def test_what_changes_while_a_patch_is_under_way_is_put_right_after_it(node: Rec
 @pytest.mark.parametrize("uid", ["nu", ""])
 def test_a_deleted_node_registers_again_immediately(node: Reconciled, uid: str) -> None:
     """When the cloud does not say which object of the name is gone, it is asked whether there is one."""
-    node.reporter.handle_node_delete(uid)
+    node.deletes(uid)
     if not uid:
         assert node.requests.asked() == ["get node"]
-        node.requests.answer(NOT_FOUND)
+        node.answer(NOT_FOUND)
     assert node.requests.asked() == ["create node"]
     between = node.reporter.registered_node
-    node.requests.answer({**node.object, "metadata": {"name": "n1", "uid": "second", "resourceVersion": "20"}})
+    node.answer({**node.object, "metadata": {"name": "n1", "uid": "second", "resourceVersion": "20"}})
     after = node.reporter.registered_node
     assert between is None
     assert after is not None
@@ -185,21 +184,19 @@ def test_a_deleted_node_registers_again_immediately(node: Reconciled, uid: str) 
 
 def test_a_deletion_behind_the_next_registration_does_not_count(node: Reconciled) -> None:
     """KubeEdge's does not say which object it means."""
-    node.reporter.handle_node_delete("")
-    node.requests.answer(node.object)
-    assert node.requests.open == []
+    node.deletes("")
+    assert node.answer(node.object) == []
     assert node.reporter.registered_node is not None
 
 
 def test_a_node_that_is_not_registered_tries_to_when_another_object_of_its_name_is_gone(tmp_path: Any) -> None:
     node = Node(tmp_path)
     node.reporter.handle_stored_node(decode(NodeObject, b'{"metadata": {"name": "n1", "uid": "nu"}}'))
-    node.reporter.handle_node_delete("")
-    assert node.requests.asked() == ["create node"]
+    assert node.deletes("") == ["create node"]
 
 
 def test_the_deletion_of_an_earlier_object_does_not_count(node: Reconciled) -> None:
-    node.reporter.handle_node_delete("before")
+    node.deletes("before")
     assert node.requests.open == []
 
 
@@ -207,54 +204,45 @@ def test_a_cloud_that_keeps_unknown_fields_is_not_asked_without_end(node: Reconc
     """KubeEdge's answers a query from a cache and a patch from the API server."""
     node.loses()
     for _ in range(2):
-        node.requests.answer(NOT_FOUND)
+        node.answer(NOT_FOUND)
         if node.requests.asked() == ["create node"]:
-            node.requests.answer(rejected(409, AlreadyExistsError))
-            node.requests.answer(node.object)
-            assert node.requests.asked() == ["patch nodepatch", "get lease"]
+            node.answer(rejected(409, AlreadyExistsError))
+            assert node.answer(node.object) == ["patch nodepatch", "get lease"]
     assert node.requests.asked() == ["get lease"]
-    node.requests.answer(NOT_FOUND)
-    node.requests.run(REGISTRATION_PAUSE)
-    node.reporter.sync_node_status()
-    assert node.requests.asked() == ["create node"]
+    node.answer(NOT_FOUND)
+    assert node.sync(after=REGISTRATION_PAUSE) == ["create node"]
 
 
 def test_a_node_that_was_away_asks_how_it_is(node: Reconciled) -> None:
     """KubeEdge's cloud may not send what it has changed meanwhile."""
-    node.reporter.connected()
-    assert node.requests.asked() == ["get node", "update lease"]
-    node.reporter.connected()
-    assert node.requests.asked() == ["get node", "update lease"]
+    assert node.connects() == ["get node", "update lease"]
+    assert node.connects() == ["get node", "update lease"]
     node.object["metadata"] = {**node.object["metadata"], "resourceVersion": "30"}
     node.object["status"]["conditions"][3]["status"] = "Unknown"
-    node.requests.answer(node.object)
-    assert node.requests.asked() == ["update lease", "patch nodepatch"]
+    assert node.answer(node.object) == ["update lease", "patch nodepatch"]
 
 
 @pytest.mark.parametrize("answer", [LOST, rejected(500), b"[}"])
 def test_a_node_that_learns_nothing_goes_on(node: Reconciled, answer: object) -> None:
-    node.reporter.connected()
-    node.requests.answer(answer)
-    assert node.requests.asked() == ["update lease"]
+    node.connects()
+    assert node.answer(answer) == ["update lease"]
     assert node.reporter.registered_node is not None
 
 
 def test_a_node_that_was_deleted_while_it_was_away_registers_at_its_return(node: Reconciled) -> None:
-    node.reporter.connected()
-    node.requests.answer(NOT_FOUND)
-    assert node.requests.asked() == ["update lease", "create node"]
+    node.connects()
+    assert node.answer(NOT_FOUND) == ["update lease", "create node"]
 
 
 def test_a_connection_during_a_registration_asks_whether_the_node_is_still_there(node: Reconciled) -> None:
     """The answer was sent before; the node was deleted since, and nobody tells of that."""
-    node.reporter.handle_node_delete("nu")
-    assert node.requests.asked() == ["create node"]
-    node.reporter.connected()
-    node.requests.answer({**node.object, "metadata": {"name": "n1", "uid": "second", "resourceVersion": "20"}})
+    assert node.deletes("nu") == ["create node"]
+    node.connects()
+    node.answer({**node.object, "metadata": {"name": "n1", "uid": "second", "resourceVersion": "20"}})
     assert "get node" in node.requests.asked()
     while node.requests.asked()[0] != "get node":
-        node.requests.answer(LOST)
-    node.requests.answer(NOT_FOUND)
+        node.answer(LOST)
+    node.answer(NOT_FOUND)
     assert node.reporter.registered_node is None
 
 
@@ -270,8 +258,8 @@ def test_before_it_registers_a_node_is_as_in_the_store(tmp_path: Any) -> None:
 
 def test_a_node_made_by_others_registers_when_the_cloud_tells_of_it(tmp_path: Any) -> None:
     node = Node(tmp_path, register_node=False)
-    node.reporter.sync_node_status()
-    node.requests.answer(NOT_FOUND)
+    node.sync()
+    node.answer(NOT_FOUND)
     node.reporter.handle_node_update(decode(NodeObject, b'{"metadata": {"name": "n1", "uid": "nu"}}'))
     assert node.requests.asked() == ["get node"]
 

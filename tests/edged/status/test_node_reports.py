@@ -57,13 +57,40 @@ class Node:
     def report(self, report: NodeReport | None) -> None:
         self.state.state = replace(self.state.state, report=report)
 
+    def sync(self, after: float = 0.0) -> list[str]:
+        """The status is due, after so many seconds; returns what is under way then."""
+        self.requests.run(after)
+        self.reporter.sync_node_status()
+        return self.requests.asked()
+
+    def renew(self, after: float = 0.0) -> list[str]:
+        """The lease is due."""
+        self.requests.run(after)
+        self.reporter.renew_lease()
+        return self.requests.asked()
+
+    def answer(self, answer: Any) -> list[str]:
+        """The cloud answers what was asked first."""
+        self.requests.answer(answer)
+        return self.requests.asked()
+
+    def connects(self) -> list[str]:
+        """The cloud comes."""
+        self.reporter.connected()
+        return self.requests.asked()
+
+    def deletes(self, uid: str) -> list[str]:
+        """The cloud has deleted the node's object."""
+        self.reporter.handle_node_delete(uid)
+        return self.requests.asked()
+
     def registered(self) -> "Node":
         """Through its registration, with a lease."""
-        self.reporter.sync_node_status()
+        self.sync()
         created = self.requests.open[0].value
-        self.requests.answer({**created, "metadata": {**created["metadata"], "uid": "nu"}})
-        self.requests.answer(LEASE)
-        self.requests.answer(LEASE)
+        self.answer({**created, "metadata": {**created["metadata"], "uid": "nu"}})
+        self.answer(LEASE)
+        self.answer(LEASE)
         assert self.requests.open == []
         return self
 
@@ -74,17 +101,13 @@ def node(tmp_path: Any) -> Node:
 
 
 def test_a_node_registers_and_asks_for_its_lease(node: Node) -> None:
-    node.reporter.sync_node_status()
+    node.sync()
     [request] = node.requests.open
     assert (request.operation, request.kind, request.name) == ("create", ResourceType.NODE, "n1")
-    node.requests.answer(request.value)
-    assert node.requests.asked() == ["get lease"]
-    node.requests.answer(NOT_FOUND)
-    assert node.requests.asked() == ["create lease"]
-    node.requests.answer(LEASE)
-    node.requests.run(10)
-    node.reporter.sync_node_status()
-    assert node.requests.open == [], "a new node has no lease yet: its status is not in doubt"
+    assert node.answer(request.value) == ["get lease"]
+    assert node.answer(NOT_FOUND) == ["create lease"]
+    node.answer(LEASE)
+    assert node.sync(after=10) == [], "a new node has no lease yet: its status is not in doubt"
 
 
 def test_the_port_is_the_nodes_own_unless_the_cloud_has_one_for_the_tunnel(tmp_path: Any) -> None:
@@ -97,15 +120,15 @@ def test_the_port_is_the_nodes_own_unless_the_cloud_has_one_for_the_tunnel(tmp_p
     }
     for has_tunnel, port, after_deletion in ((False, 10255, 10255), (True, None, 10351)):
         node = Node(tmp_path, has_stream_tunnel=has_tunnel)
-        node.reporter.sync_node_status()
+        node.sync()
         assert node.requests.open[0].value["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] == 10255
-        node.requests.answer(rejected(409, AlreadyExistsError))
-        node.requests.answer(shown)
+        node.answer(rejected(409, AlreadyExistsError))
+        node.answer(shown)
         assert (
             node.requests.open[0].value["status"].get("daemonEndpoints", {}).get("kubeletEndpoint", {}).get("Port")
             == port
         )
-        node.requests.answer(NOT_FOUND)
+        node.answer(NOT_FOUND)
         created = next(request for request in node.requests.open if request.operation == "create")
         assert created.value["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] == after_deletion
 
@@ -114,13 +137,13 @@ def test_a_registration_is_announced_once_for_each_connection(tmp_path: Any) -> 
     """By an answer of the cloud that came over the connection."""
     node = Node(tmp_path).registered()
     assert node.announced == [1]
-    node.reporter.connected()
+    node.connects()
     assert node.announced == [1]
     assert node.requests.asked() == ["get node", "update lease"]
-    node.requests.answer({"metadata": {"name": "n1", "uid": "nu"}})
+    node.answer({"metadata": {"name": "n1", "uid": "nu"}})
     node.reporter.request_node(lambda: None)
-    node.requests.answer(LEASE)
-    node.requests.answer({"metadata": {"name": "n1", "uid": "nu"}})
+    node.answer(LEASE)
+    node.answer({"metadata": {"name": "n1", "uid": "nu"}})
     assert node.announced == [1, 1]
 
 
@@ -131,74 +154,60 @@ def test_who_asks_for_the_node_gets_no_answer_of_before(node: Node) -> None:
     for who in ("first", "second"):
         reporter.request_node(lambda who=who: told.append(who))  # type: ignore[misc]
     assert node.requests.asked() == ["get node"]
-    node.requests.answer(AWAY)
+    node.answer(AWAY)
     assert (told, node.requests.asked()) == (["first"], ["get node"])
-    node.requests.answer(AWAY)
+    node.answer(AWAY)
     assert told == ["first", "second"]
 
 
 def test_nothing_is_reported_before_the_machine_has_been_looked_at(node: Node) -> None:
     node.report = None
-    node.reporter.sync_node_status()
-    node.reporter.renew_lease()
+    node.sync()
+    node.renew()
     assert node.requests.open == []
 
 
 def test_a_node_that_is_there_is_taken_and_its_status_replaced(node: Node) -> None:
-    node.reporter.sync_node_status()
-    node.requests.answer(rejected(409, AlreadyExistsError))
-    assert node.requests.asked() == ["get node"]
-    node.requests.answer({"metadata": {"name": "n1", "uid": "old"}})
-    assert node.requests.asked() == ["patch nodepatch", "get lease"]
+    node.sync()
+    assert node.answer(rejected(409, AlreadyExistsError)) == ["get node"]
+    assert node.answer({"metadata": {"name": "n1", "uid": "old"}}) == ["patch nodepatch", "get lease"]
 
 
 def test_a_node_that_does_not_register_itself_waits_for_being_made(tmp_path: Any) -> None:
     node = Node(tmp_path, register_node=False)
-    node.reporter.sync_node_status()
-    assert node.requests.asked() == ["get node"]
-    node.requests.answer(NOT_FOUND)
-    assert node.requests.open == []
-    node.reporter.sync_node_status()
-    node.requests.answer({"metadata": {"name": "n1", "uid": "old"}})
-    assert node.requests.asked() == ["patch nodepatch", "get lease"]
+    assert node.sync() == ["get node"]
+    assert node.answer(NOT_FOUND) == []
+    node.sync()
+    assert node.answer({"metadata": {"name": "n1", "uid": "old"}}) == ["patch nodepatch", "get lease"]
 
 
 @pytest.mark.parametrize("error", [AWAY, LOST, rejected(500), b"[}"])
 def test_a_registration_that_failed_is_tried_with_the_next_period(node: Node, error: object) -> None:
-    node.reporter.sync_node_status()
-    node.requests.answer(error)
-    assert node.requests.open == []
-    node.reporter.sync_node_status()
-    assert node.requests.asked() == ["create node"]
+    node.sync()
+    assert node.answer(error) == []
+    assert node.sync() == ["create node"]
 
 
 def test_a_cloud_that_comes_while_the_registration_is_failing_is_not_missed(node: Node) -> None:
-    node.reporter.sync_node_status()
-    node.reporter.sync_node_status()
-    node.requests.answer(AWAY)
-    assert node.requests.asked() == ["create node"]
-    node.requests.answer(AWAY)
-    assert node.requests.open == [], "the next one waits for its period"
+    node.sync()
+    node.sync()
+    assert node.answer(AWAY) == ["create node"]
+    assert node.answer(AWAY) == [], "the next one waits for its period"
 
 
 def test_an_unchanged_status_is_sent_when_its_period_is_over(node: Node) -> None:
     node.registered()
-    node.requests.run(3599)
-    node.reporter.sync_node_status()
-    assert node.requests.open == []
-    node.requests.run(2)
-    node.reporter.sync_node_status()
-    assert node.requests.asked() == ["patch nodepatch"]
+    assert node.sync(after=3599) == []
+    assert node.sync(after=2) == ["patch nodepatch"]
 
 
 def test_a_changed_status_is_sent_immediately_and_only_one_at_a_time(node: Node) -> None:
     node.registered()
     node.report = replace(REPORT, runtime_problem="down")
-    node.reporter.sync_node_status()
+    node.sync()
     node.report = replace(REPORT, runtime_problem="down and out")
-    node.reporter.sync_node_status()
-    assert node.requests.asked() == ["patch nodepatch"]
-    node.requests.answer({})
+    assert node.sync() == ["patch nodepatch"]
+    node.answer({})
     [request] = node.requests.open
     assert "down and out" in str(request.value)
 
@@ -219,8 +228,8 @@ def test_a_status_that_was_not_accepted_is_sent_with_the_next_period(
     """After a lost answer nobody knows what the cloud has: the node is read again. A deleted one registers again."""
     node.registered()
     node.report = replace(REPORT, runtime_problem="down")
-    node.reporter.sync_node_status()
-    node.requests.answer(answer)
+    node.sync()
+    node.answer(answer)
     assert bool(node.requests.open) is (answer is NOT_FOUND)
     call(node.reporter)
     assert node.requests.asked() == [asked]
@@ -230,90 +239,83 @@ def test_a_registration_after_a_deletion_is_announced_over_the_same_connection(n
     """The cloud ends the watches of a node with its Node, and the metaserver repeats them after the announcement."""
     node.registered()
     node.report = replace(REPORT, runtime_problem="down")
-    node.reporter.sync_node_status()
-    node.requests.answer(NOT_FOUND)
+    node.sync()
+    node.answer(NOT_FOUND)
     assert node.announced == [1]
-    node.requests.answer({"metadata": {"name": "n1", "uid": "another"}})
+    node.answer({"metadata": {"name": "n1", "uid": "another"}})
     assert node.announced == [1, 1]
 
 
 def test_a_node_whose_lease_is_gone_looks_whether_it_is_there_itself(node: Node) -> None:
     """A cloud that has lost its objects knows neither; the lease alone would be made again."""
-    node.reporter.sync_node_status()
+    node.sync()
     created = node.requests.open[0].value
-    node.requests.answer({**created, "metadata": {**created["metadata"], "uid": "nu"}})
-    node.requests.answer(AWAY)
-    node.requests.run(10)
-    node.reporter.renew_lease()
-    node.requests.answer(NOT_FOUND)
-    node.reporter.sync_node_status()
-    assert node.requests.asked() == ["create lease", "patch nodepatch"]
+    node.answer({**created, "metadata": {**created["metadata"], "uid": "nu"}})
+    node.answer(AWAY)
+    node.renew(after=10)
+    node.answer(NOT_FOUND)
+    assert node.sync() == ["create lease", "patch nodepatch"]
 
 
 def test_the_lease_of_a_former_life_is_renewed_immediately(node: Node) -> None:
     """A cloud takes a node for silent whose lease has expired, until it is renewed."""
-    node.reporter.sync_node_status()
-    node.requests.answer(rejected(409, AlreadyExistsError))
-    node.requests.answer({"metadata": {"name": "n1", "uid": "nu"}})
-    node.requests.answer({})
-    node.requests.answer(LEASE)
-    assert node.requests.asked() == ["update lease"]
+    node.sync()
+    node.answer(rejected(409, AlreadyExistsError))
+    node.answer({"metadata": {"name": "n1", "uid": "nu"}})
+    node.answer({})
+    assert node.answer(LEASE) == ["update lease"]
     assert node.requests.open[0].value["metadata"]["resourceVersion"] == "3"
 
 
 def test_a_lease_is_renewed_with_the_version_that_the_cloud_gave(node: Node) -> None:
     node.registered()
-    node.reporter.renew_lease()
-    node.reporter.renew_lease()
+    node.renew()
+    node.renew()
     [request] = node.requests.open
     assert request.value["metadata"]["resourceVersion"] == "3"
-    node.requests.answer({**LEASE, "metadata": {"name": "n1", "resourceVersion": "4"}})
-    node.reporter.renew_lease()
+    node.answer({**LEASE, "metadata": {"name": "n1", "resourceVersion": "4"}})
+    node.renew()
     assert node.requests.open[0].value["metadata"]["resourceVersion"] == "4"
 
 
 @pytest.mark.parametrize("error", [rejected(409, ConflictError), rejected(403)])
 def test_a_refused_lease_is_read_again_and_the_node_checked(node: Node, error: Exception) -> None:
     node.registered()
-    node.reporter.renew_lease()
+    node.renew()
     node.requests.run(10)
-    node.requests.answer(error)
-    node.reporter.renew_lease()
-    node.reporter.sync_node_status()
-    assert node.requests.asked() == ["get lease", "patch nodepatch"]
+    node.answer(error)
+    node.renew()
+    assert node.sync() == ["get lease", "patch nodepatch"]
 
 
 def test_a_missing_lease_shows_immediately_whether_the_node_is_gone(node: Node) -> None:
     """The collector of garbage takes a lease with its node."""
     node.registered()
-    node.reporter.renew_lease()
+    node.renew()
     node.requests.run(10)
-    node.requests.answer(NOT_FOUND)
-    assert node.requests.asked() == ["patch nodepatch"]
-    node.requests.answer(NOT_FOUND)
-    assert node.requests.asked() == ["create node"]
+    assert node.answer(NOT_FOUND) == ["patch nodepatch"]
+    assert node.answer(NOT_FOUND) == ["create node"]
 
 
 @pytest.mark.parametrize("error", [AWAY, LOST])
 def test_a_lease_that_did_not_get_through_is_renewed_with_the_next_period(node: Node, error: Exception) -> None:
     node.registered()
-    node.reporter.renew_lease()
-    node.requests.answer(error)
-    node.reporter.renew_lease()
-    assert node.requests.asked() == ["update lease"]
+    node.renew()
+    node.answer(error)
+    assert node.renew() == ["update lease"]
 
 
 def test_a_rebooted_node_has_an_event_and_its_changed_conditions(tmp_path: Any) -> None:
     """The cloud's last word is what it is compared with."""
     node = Node(tmp_path)
-    node.reporter.sync_node_status()
+    node.sync()
     created = node.requests.open[0].value
-    node.requests.answer(rejected(409, AlreadyExistsError))
+    node.answer(rejected(409, AlreadyExistsError))
     for condition in created["status"]["conditions"]:
         if condition["type"] == "Ready":
             condition["status"] = "False"
     created["status"]["nodeInfo"]["bootID"] = "another"
-    node.requests.answer({**created, "metadata": {**created["metadata"], "uid": "nu"}})
+    node.answer({**created, "metadata": {**created["metadata"], "uid": "nu"}})
     assert [each.reason for each in node.told] == ["Rebooted", "NodeReady"]
 
 
@@ -321,9 +323,9 @@ def test_a_new_node_reports_its_state_and_then_only_changes(tmp_path: Any) -> No
     node = Node(tmp_path).registered()
     first = ["NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID", "NodeReady"]
     assert [each.reason for each in node.told] == first
-    node.reporter.sync_node_status()
+    node.sync()
     node.report = replace(REPORT, runtime_problem="it is away")
-    node.reporter.sync_node_status()
-    node.reporter.sync_node_status()
+    node.sync()
+    node.sync()
     assert [each.reason for each in node.told] == [*first, "NodeNotReady"]
     assert node.told[-1].message == "Node n1 status is now: NodeNotReady"

@@ -6,12 +6,10 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from beehive import RealClock
 from edgehub.tls import client_context
-from edgehub.websocket import WebsocketLink
 from tests.edgehub.certificates.authority import DAY, NODE, Authority, key_pem, name
 from tests.edgehub.clouds import LibraryCloud, ScriptedCloud
-from tests.edgehub.links import RunningLink, settings
+from tests.edgehub.links import dial
 
 AUTHORITY = Authority()
 OTHER = Authority()
@@ -31,9 +29,8 @@ def end_of(server: ssl.SSLContext, directory: Path, node: Path | None, host: str
     ca = directory / "ca.pem"
     ca.write_bytes(AUTHORITY.certificate.public_bytes(Encoding.PEM))
     with LibraryCloud(server) as cloud:
-        at = settings(url=f"wss://{host}:{cloud.port}/p/edge-1/events")
-        link = WebsocketLink(at, RealClock(), lambda: client_context(ca, node, None))
-        with RunningLink(link) as running:
+        at = f"wss://{host}:{cloud.port}/p/edge-1/events"
+        with dial(url=at, context=lambda: client_context(ca, node, None)) as running:
             return str(running.wait_end())
 
 
@@ -89,8 +86,6 @@ def test_a_file_that_is_no_certificate(tmp_path: Path) -> None:
 
 def test_a_server_without_tls(tmp_path: Path) -> None:
     """It answers something else."""
-    with ScriptedCloud() as cloud:
-        link = WebsocketLink(settings(url=f"wss://127.0.0.1:{cloud.port}/"), RealClock(), client_context)
-        with RunningLink(link) as running:
-            cloud.connection().socket.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-            assert "does not speak TLS" in str(running.wait_end())
+    with ScriptedCloud() as cloud, dial(url=f"wss://127.0.0.1:{cloud.port}/", context=client_context) as running:
+        cloud.connection().socket.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        assert "does not speak TLS" in str(running.wait_end())

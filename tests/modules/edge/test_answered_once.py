@@ -82,8 +82,7 @@ def failing(module: type[Module], fails: Callable[[], bool], *, after: bool) -> 
 def add(bee: Harness, case: Asked, path: Path, fails: Callable[[], bool], *, after: bool) -> None:
     """Start the module of a case; nobody answers it."""
     args = case.args or (MetaSettings(str(path / "edgecore.db")),)
-    bee.add(failing(case.module, fails, after=after), *args)
-    bee.start()
+    bee.start(failing(case.module, fails, after=after), *args)
     bee.send(case.module.name, bee.message(CONNECTION_RESOURCE, "connect", CLOUD_CONNECTED, source=Source.EDGEHUB))
 
 

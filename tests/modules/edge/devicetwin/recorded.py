@@ -59,8 +59,7 @@ class Node:
         """Start the modules on the files of the directory."""
         self.bee = Harness()
         self.bee.add(MetaManager, MetaSettings(str(self._directory / "edgecore.db")), self._open_store)
-        self.bee.add(DeviceTwin, TwinSettings(self._name, mqtt=True, rules=self._rules), self._feed)
-        self.bee.start()
+        self.bee.start(DeviceTwin, TwinSettings(self._name, mqtt=True, rules=self._rules), self._feed)
 
     def _open_store(self, source: str) -> Store:
         store = open_store(source)
@@ -80,6 +79,11 @@ class Node:
     def stop(self) -> None:
         """Stop them."""
         self.bee.hive.stop()
+
+    def restart(self) -> None:
+        """Stop them, and start others on the same files."""
+        self.stop()
+        self.start()
 
     def link(self, *, up: bool) -> None:
         """Let the link to the cloud begin or end."""
@@ -133,6 +137,11 @@ class Node:
             )
             self.from_cloud(reply)
         return len(asked)
+
+    def answer_all(self) -> None:
+        """Answer until devicetwin has nothing more to tell."""
+        while self.answer():
+            pass
 
 
 def bare(value: Any) -> Any:

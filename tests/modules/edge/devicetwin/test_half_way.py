@@ -44,8 +44,7 @@ def report(node: Node, name: str, value: int) -> None:
 
 def settle_uploads(node: Node) -> None:
     """Answer all that devicetwin tells the cloud."""
-    while node.answer():
-        pass
+    node.answer_all()
 
 
 def test_reports_and_lost_answers_leave_nothing(node: Node) -> None:
@@ -152,8 +151,7 @@ def test_a_store_that_cannot_be_read_is_read_again_a_little_later(monkeypatch: p
             then(CallError("read", "the store", "of this test") if len(read) < 3 else Stored([], [], []))
 
         monkeypatch.setattr(MetaStore, "load", load)
-        bee.add(DeviceTwin, TwinSettings("n1"))
-        bee.start()
+        bee.start(DeviceTwin, TwinSettings("n1"))
         bee.run_for(3 * READ_AGAIN_AFTER)
         assert [at - read[0] for at in read] == [0.0, READ_AGAIN_AFTER, 2 * READ_AGAIN_AFTER]
         assert str(bee.hive.readiness()["twin"].state) == "ready"

@@ -52,6 +52,26 @@ def _actual(value: Any, **fields: Any) -> dict[str, Any]:
     return {"event_id": "e", "timestamp": 1, "twin": {"temperature": {"actual": {"value": value}, **fields}}}
 
 
+def _got(node: Node) -> dict[str, Any]:
+    """The answer to an application that asks for the device."""
+    (got,) = _report(node, {"event_id": "g"}, "$hw/events/device/ns/thermo/twin/get")
+    return got
+
+
+def _code(node: Node) -> int:
+    return int(_got(node).get("code", 200))
+
+
+def _twins(node: Node) -> dict[str, Any]:
+    twins: dict[str, Any] = _got(node)["twin"]
+    return twins
+
+
+def _value(node: Node, side: str = "actual") -> str:
+    value: str = _twins(node)["temperature"][side]["value"]
+    return value
+
+
 def _uploads(node: Node, resource: str = VALUES) -> list[dict[str, Any]]:
     return [json.loads(bytes(one.content_raw()))["twin"] for one in node.uploads if one.route.resource == resource]
 
@@ -69,10 +89,8 @@ def test_a_report_is_stored_before_it_is_answered(node: Node) -> None:
     message = node.bee.message(resource_of(UPDATE), "response", json.dumps(_actual("21")), source="bus", group="user")
     answer = node.bee.ask("twin", message)
     assert answer.route.operation == "response"
-    node.stop()
-    node.start()
-    (result,) = _report(node, {"event_id": "g"}, "$hw/events/device/ns/thermo/twin/get")
-    assert result["twin"]["temperature"]["actual"]["value"] == "21"
+    node.restart()
+    assert _value(node) == "21"
 
 
 def test_a_report_that_cannot_be_stored_is_refused_and_taken_back(node: Node) -> None:
@@ -83,8 +101,7 @@ def test_a_report_that_cannot_be_stored_is_refused_and_taken_back(node: Node) ->
     (result,) = _report(node, _actual("22"))
     assert result["code"] == 500 and "could not be written" in result["reason"]
     node.disk_is_full = False
-    (got,) = _report(node, {"event_id": "g"}, "$hw/events/device/ns/thermo/twin/get")
-    assert got["twin"]["temperature"]["actual"]["value"] == "21"
+    assert _value(node) == "21"
 
 
 def test_an_application_hears_that_too_many_changes_wait(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,8 +111,7 @@ def test_an_application_hears_that_too_many_changes_wait(node: Node, monkeypatch
         full.setattr("modules.edge.devicetwin.slots.MOST_WAITING", 0)
         (result,) = _report(node, _actual("21"))
         assert result["code"] == 500
-    (got,) = _report(node, {"event_id": "g"}, "$hw/events/device/ns/thermo/twin/get")
-    assert got["twin"] == {}
+    assert _twins(node) == {}
 
 
 def test_reports_of_an_outage_are_one_message_with_the_newest_values(node: Node) -> None:
@@ -111,8 +127,7 @@ def test_reports_of_an_outage_are_one_message_with_the_newest_values(node: Node)
     node.link(up=False)
     node.link(up=True)
     assert len(_uploads(node)) == 2, "it was not confirmed"
-    while node.answer():
-        pass
+    node.answer_all()
     assert len(_uploads(node)) == 3, "a first report is told twice"
     node.link(up=False)
     node.link(up=True)
@@ -122,8 +137,7 @@ def test_reports_of_an_outage_are_one_message_with_the_newest_values(node: Node)
 def test_the_next_process_sends_unconfirmed_values(node: Node) -> None:
     _send(node, "ns/device/thermo", _device())
     _report(node, _actual("21"))
-    node.stop()
-    node.start()
+    node.restart()
     node.link(up=True)
     assert _uploads(node)[0]["temperature"]["actual"]["value"] == "21"
 
@@ -133,10 +147,8 @@ def test_the_next_process_sends_no_value_again_that_was_confirmed_before_the_end
     _send(node, "ns/device/thermo", _device())
     _report(node, _actual("21"))
     node.link(up=True)
-    while node.answer():
-        pass
-    node.stop()
-    node.start()
+    node.answer_all()
+    node.restart()
     node.link(up=True)
     assert _uploads(node) == []
 
@@ -178,8 +190,7 @@ def test_values_that_the_cloud_takes_for_old_are_sent_with_later_times(node: Nod
         assert len(_uploads(node)) == uploads
         node.answer(later)
     _report(node, _actual("2"))
-    while node.answer():
-        pass
+    node.answer_all()
     last = _uploads(node)[-1]["temperature"]["actual"]
     assert (last["value"], last["metadata"]["timestamp"]) == ("2", ahead + 2)
 
@@ -252,14 +263,11 @@ def test_a_device_made_again_has_nothing_of_the_one_before(node: Node) -> None:
     _send(node, "ns/device/thermo", _another(target="20"))
     node.link(up=True)
     assert _uploads(node) == []
-    (got,) = _report(node, {"event_id": "g"}, "$hw/events/device/ns/thermo/twin/get")
-    assert {name: one["expected"]["value"] for name, one in got["twin"].items()} == {"target": "20"}
+    assert {name: one["expected"]["value"] for name, one in _twins(node).items()} == {"target": "20"}
     _report(node, _actual("22"))
     _send(node, "ns/device/thermo", _another(6, target="20"))
-    node.stop()
-    node.start()
-    (got,) = _report(node, {"event_id": "g"}, "$hw/events/device/ns/thermo/twin/get")
-    assert got["twin"]["temperature"]["actual"]["value"] == "22"
+    node.restart()
+    assert _value(node) == "22"
 
 
 def _told_devices(node: Node) -> list[str]:
@@ -311,8 +319,7 @@ def test_confirmations_are_stored_a_little_later_again_and_again(node: Node, tmp
     _send(node, "ns/device/thermo", _device())
     for value in ("1", "2"):
         _report(node, _actual(value))
-        while node.answer():
-            pass
+        node.answer_all()
         node.bee.run_for(6.0)
     after = tmp_path / "after the kill"
     after.mkdir()
@@ -338,12 +345,10 @@ def test_the_next_process_sends_a_delta_again(node: Node) -> None:
     """A kill between commit and publication would else leave the application without the value until a next change."""
     _send(node, "ns/device/thermo", _device(threshold="30"))
     _send(node, "ns/device/idle", _device("idle"))
-    node.stop()
-    node.start()
+    node.restart()
     assert [(topic, said["delta"]) for topic, said in node.published] == [(f"{UPDATE}/delta", {"threshold": "30"})]
     _report(node, {"event_id": "x", "timestamp": 1, "twin": {"threshold": {"actual": {"value": "30"}}}})
-    node.stop()
-    node.start()
+    node.restart()
     assert node.published == []
 
 
@@ -356,11 +361,9 @@ def test_a_late_end_of_an_earlier_device_does_not_end_todays(node: Node) -> None
     removed = {"event_id": "m", "timestamp": 1, "added_devices": None, "removed_devices": [{"id": "ns/thermo"}]}
     _send(node, "ns/device/thermo", late, "delete")
     _send(node, "membership", removed, source="devicecontroller")
-    (got,) = _report(node, {"event_id": "g"}, "$hw/events/device/ns/thermo/twin/get")
-    assert got["twin"]["temperature"]["actual"]["value"] == "21"
+    assert _value(node) == "21"
     _send(node, "ns/device/thermo", {"metadata": _metadata("thermo", 2)}, "delete")
-    (got,) = _report(node, {"event_id": "g"}, "$hw/events/device/ns/thermo/twin/get")
-    assert got["code"] == 404
+    assert _code(node) == 404
 
 
 def test_the_model_is_used_whenever_it_comes(node: Node) -> None:
@@ -435,8 +438,7 @@ def test_a_changed_model_withdraws_forbidden_values_and_takes_allowed_ones(node:
     assert _told(node) is None
     assert _uploads(node)[-1]["threshold"]["expected"]["value"] == ""
     assert "delta" not in node.published[-1][0]
-    node.stop()
-    node.start()
+    node.restart()
     assert not node.published, "nothing forbidden is told after a restart"
     _send(node, "ns/device/thermo", _device(version=2, threshold="80"))
     assert not node.published
@@ -518,8 +520,7 @@ def test_a_forged_message_of_the_cloud_is_refused(node: Node) -> None:
     _send(node, "ns/device/thermo", _device())
     forged = {"event_id": "c", "twin": {"t": {"expected": {"value": "1"}, "expected_version": {"cloud": 5, "edge": 0}}}}
     node.from_application("$hw/events/device/ns/thermo/twin/cloud_updated", json.dumps(forged))
-    (got,) = _report(node, {"event_id": "g"}, "$hw/events/device/ns/thermo/twin/get")
-    assert got["twin"] == {}
+    assert _twins(node) == {}
 
 
 def test_the_last_time_online_is_kept(node: Node) -> None:
@@ -543,8 +544,7 @@ def test_a_device_that_was_removed_leaves_nothing(node: Node) -> None:
     assert _uploads(node) == []
     (result,) = _report(node, _actual("2"))
     assert result["code"] == 404
-    node.stop()
-    node.start()
+    node.restart()
     (result,) = _report(node, _actual("2"))
     assert result["code"] == 404
 
@@ -557,29 +557,21 @@ def _with_one_commit(node: Node, resource: str, content: Any, operation: str = "
     node.commits_left = None
 
 
-def _code(node: Node) -> int:
-    (got,) = _report(node, {"event_id": "g"}, "$hw/events/device/ns/thermo/twin/get")
-    return int(got.get("code", 200))
-
-
 def test_a_device_that_the_disk_has_refused_is_stored_later(node: Node) -> None:
     """The cloud sends the object once, since metamanager has stored and acknowledged it."""
     _with_one_commit(node, "ns/device/thermo", _device(temperature="20"))
     assert _code(node) == 404
     node.bee.simulation.run_for(6.0)
     assert _code(node) == 200
-    node.stop()
-    node.start()
-    (got,) = _report(node, {"event_id": "g"}, "$hw/events/device/ns/thermo/twin/get")
-    assert got["twin"]["temperature"]["expected"]["value"] == "20"
+    node.restart()
+    assert _value(node, "expected") == "20"
 
 
 def test_a_change_and_a_removal_that_the_disk_has_refused_are_made_later(node: Node) -> None:
     _send(node, "ns/device/thermo", _device(temperature="20"))
     _with_one_commit(node, "ns/device/thermo", _device(temperature="21", version=2))
     node.bee.simulation.run_for(6.0)
-    (got,) = _report(node, {"event_id": "g"}, "$hw/events/device/ns/thermo/twin/get")
-    assert got["twin"]["temperature"]["expected"]["value"] == "21"
+    assert _value(node, "expected") == "21"
     _with_one_commit(node, "ns/device/thermo", {"metadata": _metadata("thermo", 2)}, "delete")
     assert _code(node) == 200
     node.bee.simulation.run_for(6.0)
@@ -596,12 +588,10 @@ def test_a_device_made_again_that_the_disk_has_refused_has_nothing_of_the_one_be
     node.bee.simulation.run_for(6.0)
     _with_one_commit(node, "ns/device/thermo", _another())
     if is_killed:
-        node.stop()
-        node.start()
+        node.restart()
     else:
         node.bee.simulation.run_for(6.0)
-    (got,) = _report(node, {"event_id": "g"}, "$hw/events/device/ns/thermo/twin/get")
-    assert got["twin"] == {}
+    assert _twins(node) == {}
 
 
 def test_a_device_that_was_refused_and_deleted_since_does_not_come_back(node: Node) -> None:

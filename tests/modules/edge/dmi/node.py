@@ -75,6 +75,13 @@ class DmiNode:
         )
         self.hive.send("metamanager", message)
 
+    def has(self, *objects: Json) -> None:
+        """Let the cloud send objects, and wait until the Devices among them are stored."""
+        for each in objects:
+            self.put(each)
+        devices = [each["metadata"]["name"] for each in objects if each["kind"] == "Device"]
+        wait_until(lambda: all(self.device(each).has_object for each in devices), "the devices are stored")
+
     def desire(self, device: str, values: dict[str, str | None]) -> OwnerAnswer:
         """Let the owner set, or give back, desired values."""
         assert self.hive is not None

@@ -40,10 +40,6 @@ def mapper(tmp_path: Path, node: DmiNode) -> Iterator[FrameworkMapper]:
     made.stop()
 
 
-def _stored(node: DmiNode, *devices: str) -> None:
-    wait_until(lambda: all(node.device(one).has_object for one in devices), "the devices are stored")
-
-
 def _refusal(mapper: FrameworkMapper, method: str, request: object) -> tuple[str, str]:
     with pytest.raises(grpc.RpcError) as refused:
         mapper.call(method, request, dmi.ReportDeviceStatusResponse)
@@ -52,9 +48,7 @@ def _refusal(mapper: FrameworkMapper, method: str, request: object) -> tuple[str
 
 def test_a_mapper_of_the_framework_from_registration_to_removal(node: DmiNode, mapper: FrameworkMapper) -> None:
     """Each call in the framework's order: registration with data, changes, reports, state, removal."""
-    node.put(model())
-    node.put(device())
-    _stored(node, "thermo")
+    node.has(model(), device())
     answer = mapper.start()
     assert [one.name for one in answer.modelList] == ["tm"]
     assert [one.name for one in answer.deviceList] == ["thermo"]
@@ -87,9 +81,7 @@ def test_a_restarted_mapper_gets_what_changed_meanwhile(node: DmiNode, mapper: F
     """It registers again, as the framework's do: it has the newest desired value, and no device that went. dmi hears of
     a change a moment after it is in the database, perhaps after its answer.
     """
-    for one in (model(), device(), device("gone")):
-        node.put(one)
-    _stored(node, "thermo", "gone")
+    node.has(model(), device(), device("gone"))
     mapper.start()
     mapper.stop()
     node.put(device(desired="true"))
@@ -106,9 +98,7 @@ def test_a_restarted_mapper_gets_what_changed_meanwhile(node: DmiNode, mapper: F
 
 def test_a_new_socket_of_a_mapper_is_noticed_without_a_registration(node: DmiNode, mapper: FrameworkMapper) -> None:
     """A mapper that only opens its socket again gets everything by calls."""
-    node.put(model())
-    node.put(device())
-    _stored(node, "thermo")
+    node.has(model(), device())
     mapper.start()
     node.put(device(desired="true"))
     mapper.hear("UpdateDevice", "thermo")
@@ -123,9 +113,7 @@ def test_a_new_socket_of_a_mapper_is_noticed_without_a_registration(node: DmiNod
 def test_a_client_that_sends_no_requests_locks_no_mapper_out(node: DmiNode, mapper: FrameworkMapper) -> None:
     """It begins more calls than there are places."""
     silent = [begun(node.socket, f"{MANAGER}{method}", 100) for method in ("MapperRegister", "ReportDeviceStatus")]
-    node.put(model())
-    node.put(device())
-    _stored(node, "thermo")
+    node.has(model(), device())
     assert [one.name for one in mapper.start().deviceList] == ["thermo"]
     mapper.report("thermo", {"temperature": "21"})
     for each in silent:
@@ -134,9 +122,7 @@ def test_a_client_that_sends_no_requests_locks_no_mapper_out(node: DmiNode, mapp
 
 def test_a_restarted_edgecore_calls_the_mappers_it_knew(node: DmiNode, mapper: FrameworkMapper) -> None:
     """The framework's mappers register once in their life, so edgecore must come back to them."""
-    node.put(model())
-    node.put(device())
-    _stored(node, "thermo")
+    node.has(model(), device())
     mapper.start()
     node.stop()
     node.start()
@@ -155,9 +141,7 @@ def test_desired_values_of_the_nodes_owner_reach_the_mapper(node: DmiNode, mappe
     def switch() -> str:
         return next(one.desired.value for one in mapper.devices["ns/thermo"].spec.properties if one.name == "switch")
 
-    node.put(model())
-    node.put(device(desired="false"))
-    _stored(node, "thermo")
+    node.has(model(), device(desired="false"))
     mapper.start()
     assert switch() == "false"
     assert node.desire("ns/thermo", {"switch": "true"}).code == 0
@@ -177,9 +161,7 @@ def test_a_late_end_of_an_earlier_device_leaves_the_mapper_todays(node: DmiNode,
     """The cloud repeats a deletion that was not acknowledged. The mapper had to stop the device of that name, and got
     it back with its next change only.
     """
-    node.put(model())
-    node.put(device())
-    _stored(node, "thermo")
+    node.has(model(), device())
     mapper.start()
     for late in (device(), model()):
         late["metadata"]["uid"] = "uid-of-the-one-before"
@@ -192,9 +174,7 @@ def test_a_late_end_of_an_earlier_device_leaves_the_mapper_todays(node: DmiNode,
 
 def test_a_device_made_again_has_no_desired_value_of_the_nodes_owner(node: DmiNode, mapper: FrameworkMapper) -> None:
     """Also when the node hears nothing of the end of the one before."""
-    node.put(model())
-    node.put(device(desired="false"))
-    _stored(node, "thermo")
+    node.has(model(), device(desired="false"))
     mapper.start()
     assert node.desire("ns/thermo", {"switch": "true"}).code == 0
     mapper.hear("UpdateDevice", "thermo")
@@ -246,9 +226,7 @@ def test_a_mapper_that_wants_registrations_gets_them(node: DmiNode, mapper: Fram
 
 def test_reports_that_cannot_be_taken_are_refused_with_their_code(node: DmiNode, mapper: FrameworkMapper) -> None:
     """KubeEdge answers OK, or ends."""
-    node.put(model())
-    node.put(device())
-    _stored(node, "thermo")
+    node.has(model(), device())
     mapper.start()
 
     def report(name: str, *twins: dmi.Twin) -> tuple[str, str]:
@@ -298,9 +276,7 @@ def test_a_flood_is_refused_and_other_mappers_are_not(tmp_path: Path) -> None:
         stopping(FrameworkMapper(tmp_path, node.socket)) as flood,
         stopping(FrameworkMapper(tmp_path, node.socket, "quiet", "quiet-mapper")) as other,
     ):
-        for one in (model(), device(), device("calm", protocol="quiet")):
-            node.put(one)
-        _stored(node, "thermo", "calm")
+        node.has(model(), device(), device("calm", protocol="quiet"))
         flood.start()
         other.start()
         flood.report("thermo", {"temperature": "20"})
@@ -336,9 +312,7 @@ def test_a_flood_of_many_calls_at_once_ends_nothing(tmp_path: Path) -> None:
 
     threads = [threading.Thread(target=report) for _ in range(80)]
     try:
-        for one in (model(), device(), device("calm", protocol="quiet")):
-            node.put(one)
-        _stored(node, "thermo", "calm")
+        node.has(model(), device(), device("calm", protocol="quiet"))
         flood.start()
         other.start()
         for thread in threads:
@@ -380,9 +354,7 @@ def test_a_mapper_that_hangs_holds_up_no_other(tmp_path: Path, node: DmiNode, ma
 
 def test_rubbish_on_the_socket_ends_nothing(node: DmiNode, mapper: FrameworkMapper) -> None:
     """Bytes that are no HTTP/2, no protobuf, or too many; and a mapper whose address is a file."""
-    node.put(model())
-    node.put(device())
-    _stored(node, "thermo")
+    node.has(model(), device())
     for rubbish in (b"\x00" * 64, os.urandom(4096), b"GET / HTTP/1.1\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"):
         with socket.socket(socket.AF_UNIX) as raw:
             raw.connect(str(node.socket))
@@ -472,8 +444,7 @@ def test_a_device_that_falls_silent_is_unknown_until_it_reports(
         node.put(model())
         made = device()
         made["spec"]["properties"] = [{"name": "temperature", "reportToCloud": True, "collectCycle": 1}]
-        node.put(made)
-        _stored(node, "thermo")
+        node.has(made)
         mapper.start()
         mapper.report_state("thermo", "ok")
         mapper.hear("UpdateDevice", "thermo")
@@ -493,8 +464,7 @@ def test_a_device_that_fell_silent_before_a_restart_is_online_when_it_reports(
                 node.put(model())
                 made = device()
                 made["spec"]["properties"] = [{"name": "temperature", "reportToCloud": True, "collectCycle": 1}]
-                node.put(made)
-                _stored(node, "thermo")
+                node.has(made)
                 mapper.start()
                 mapper.report_state("thermo", "ok")
                 wait_until(lambda: node.device("thermo").state == "unknown", "it is unknown")
@@ -512,8 +482,7 @@ def test_a_device_whose_mapper_has_ended_is_not_online(tmp_path: Path, monkeypat
         node.put(model())
         made = device()
         made["spec"]["properties"] = [{"name": "switch"}]
-        node.put(made)
-        _stored(node, "thermo")
+        node.has(made)
         mapper.start()
         wait_until(lambda: node.counters.mappers.get("demo-mapper") == (True, 1), "the mapper is up")
         mapper.stop()
@@ -550,9 +519,7 @@ def test_a_report_of_kubeedges_form_sets_the_expected_value_only_when_asked_to(t
         directory.mkdir()
         with stopping(DmiNode(directory, like_kubeedge=like_kubeedge).start()) as node:
             mapper = FrameworkMapper(directory, node.socket)
-            node.put(model())
-            node.put(device(desired="true"))
-            _stored(node, "thermo")
+            node.has(model(), device(desired="true"))
             mapper.report("thermo", {"switch": "false"}, desired="false")
             side = node.device("thermo").twins["switch"].expected
             expected[like_kubeedge] = side.value if side is not None else None

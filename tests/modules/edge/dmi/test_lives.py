@@ -190,8 +190,7 @@ class Life:
         self.bee = Harness(self._version)
         self.bee.add(MetaManager, MetaSettings(self._file))
         self.bee.add(DeviceTwin, TwinSettings("n1", mappers=True))
-        self.bee.add(OpenDmi, DmiSettings(Path("/absent"), "n1"), DmiCounters())
-        self.bee.start()
+        self.bee.start(OpenDmi, DmiSettings(Path("/absent"), "n1"), DmiCounters())
         self.dmi = OpenDmi.started[-1]
 
     def step(self) -> None:

@@ -87,8 +87,7 @@ def node(path: Path) -> Iterator[tuple[Harness, Plane]]:
         plane = Plane()
         settings = MeshSettings(NODE, own_ranges=("10.86.0.0/16",))
         bee.add(MetaManager, MetaSettings(str(path), report_events=False, node=""))
-        bee.add(EdgeMesh, settings, Pods(), [plane], MeshCounters())
-        bee.start()
+        bee.start(EdgeMesh, settings, Pods(), [plane], MeshCounters())
         connect(bee)
         yield bee, plane
 
@@ -99,8 +98,7 @@ def arrive(bee: Harness, sent: Sent) -> None:
     route = {"source": source, "group": "resource", "operation": operation, "resource": resource}
     header = {"msg_id": bee.clock.new_id(), "timestamp": int(bee.clock.now() * 1000)}
     frame = json.dumps({"header": header, "route": route, "content": content}).encode()
-    bee.send(META, decode(frame))
-    bee.run_for(1)
+    bee.send(META, decode(frame), wait=1)
 
 
 @pytest.mark.parametrize(

@@ -4,28 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import msgspec
 import pytest
 
-from beehive import Message, Module, ModuleName, State, handles
+from beehive import Message, ModuleName, State
 from beehive.decoding import decode_json
 from beehive.exposition import CollectorRegistry
 from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED, CONNECTION_RESOURCE
-from beehive.testing import FakeContext, Harness
+from beehive.testing import Harness
 from modules.apimachinery.application import FOLLOW_RESOURCE, FOLLOWED, Target
 from modules.apimachinery.types import Node, Pod, decode, encode
 from modules.edge.edgemesh import module
-from modules.edge.edgemesh.applier import Applier
 from modules.edge.edgemesh.counters import MeshCollector, MeshCounters
 from modules.edge.edgemesh.dns.explaining import Resolution
 from modules.edge.edgemesh.dns.wire import WireError
 from modules.edge.edgemesh.links import ServiceLinks
 from modules.edge.edgemesh.module import AGAIN_SECONDS, FIND_SECONDS, EdgeMesh, MeshSettings, addresses_of_names
-from modules.edge.edgemesh.nft.watch import Loss
 from modules.edge.edgemesh.owner import (
     RESOLVE,
     RESOURCE,
@@ -82,8 +78,7 @@ class Mesh:
         """Start the module, with settings beside the range of its own pods."""
         given = MeshSettings(NODE, **{"own_ranges": ("10.86.0.0/16",), **settings})
         used = [self.plane] if planes is None else planes
-        self.bee.add(EdgeMesh, given, self.pods, used, self.counters, names and (lambda: names), links)
-        self.bee.start()
+        self.bee.start(EdgeMesh, given, self.pods, used, self.counters, names and (lambda: names), links)
         self.bee.run_for(1)
         return self
 
@@ -208,8 +203,7 @@ def test_the_store_is_read_again_after_each_connection(bee: Harness) -> None:
     mesh = Mesh(bee, {"service": [service()]}).start()
     mesh.stored["endpointslice"] = [slice_of(endpoint("192.0.2.2"))]
     for content, expected in ((CLOUD_DISCONNECTED, []), (CLOUD_CONNECTED, ["192.0.2.2"])):
-        bee.send(ModuleName.EDGEMESH, bee.message(CONNECTION_RESOURCE, "connect", content, source="edgehub"))
-        bee.run_for(1)
+        bee.send(ModuleName.EDGEMESH, bee.message(CONNECTION_RESOURCE, "connect", content, source="edgehub"), wait=1)
         assert mesh.last["web"] == expected
 
 
@@ -244,8 +238,7 @@ def test_a_change_that_comes_while_the_store_is_read_is_newer(bee: Harness) -> N
     mesh.tell("service", "insert", service("db", "10.96.0.2"), "db")
     connect()
     for request in held:
-        bee.hive.respond(request.reply(bee.clock, [], source="metamanager"))
-        bee.run_for(1)
+        bee.respond(request.reply(bee.clock, [], source="metamanager"), wait=1)
         assert mesh.last == {"web": ["192.0.2.3"], "db": [], "pods": []}
 
 
@@ -526,8 +519,7 @@ def test_names_lead_to_addresses_that_pods_can_have() -> None:
 
 def test_the_owner_asks_for_names(bee: Harness) -> None:
     mesh = Mesh(bee)
-    bee.add(EdgeMesh, MeshSettings(NODE), mesh.pods, [mesh.plane], mesh.counters, _Known)
-    bee.start()
+    bee.start(EdgeMesh, MeshSettings(NODE), mesh.pods, [mesh.plane], mesh.counters, _Known)
 
     def answer(name: str) -> NameAnswer:
         asking = bee.message(RESOURCE, RESOLVE, ResolveRequest(name, "other", "SRV"))
@@ -541,189 +533,3 @@ def test_without_a_name_server_the_owner_sees_why(bee: Harness) -> None:
     Mesh(bee).start()
     asking = bee.message(RESOURCE, RESOLVE, ResolveRequest("web"))
     assert "modules.edgeMesh.dns" in bee.ask(ModuleName.EDGEMESH, asking).content_as(NameAnswer).error
-
-
-class _Applying(Module):
-    """A module with an applier only."""
-
-    name = "applying"
-
-    def __init__(self, plane: Plane, counters: MeshCounters) -> None:
-        super().__init__()
-        self.applier = Applier(self, [plane], counters, lambda _reason: None)
-
-    def on_start(self) -> None:
-        """Start, and apply nothing twice."""
-        self.applier.start()
-        self.applier.apply({}, frozenset())
-
-    @handles(None, "delete")
-    def lose(self, _message: Message) -> None:
-        """Somebody else has deleted the rules."""
-        self.applier.lost()
-
-    @handles(None, "query")
-    def doubt(self, _message: Message) -> None:
-        """Somebody else may have deleted the rules."""
-        self.applier.lost(Loss.POSSIBLE)
-
-    @handles(None, "update")
-    def change(self, _message: Message) -> None:
-        """There is a new table."""
-        self.applier.apply({}, frozenset())
-
-
-class Applying:
-    """The module, its data plane, and what is reported to it."""
-
-    def __init__(self, bee: Harness) -> None:
-        self._bee = bee
-        self.plane, self.counters = Plane(), MeshCounters()
-        self.plane.now = bee.clock.monotonic
-        bee.add(_Applying, self.plane, self.counters)
-        bee.start()
-        bee.run_for(10)
-        self.plane.times.clear()
-
-    def report(self, operation: str, number: int = 1) -> None:
-        """Report something so many times, before the module does anything about it."""
-        for _ in range(number):
-            self._bee.hive.send("applying", self._bee.message("a/b/c", operation))
-
-    @property
-    def times(self) -> list[float]:
-        """When the data plane was changed."""
-        return self.plane.times
-
-
-def test_many_reports_of_one_deletion_are_one_immediate_repair(bee: Harness) -> None:
-    """Case 15: a reloaded firewall is reported once for each chain."""
-    applying = Applying(bee)
-    began = bee.clock.monotonic()
-    applying.report("delete", 16)
-    bee.run_for(30)
-    assert [each - began <= 0.1 for each in applying.times] == [True]
-    assert applying.plane.restored == applying.counters.restored == 1
-    assert applying.plane.cleaned
-
-
-def test_a_change_that_comes_while_something_is_removed_is_made_after_that(bee: Harness) -> None:
-    applying = Applying(bee)
-
-    def change() -> None:
-        applying.plane.during_clean = lambda: None
-        applying.report("update")
-
-    applying.plane.during_clean = change
-    applying.report("update")
-    bee.run_for(300)
-    assert len(applying.times) == 2
-
-
-def test_a_repair_is_not_put_off_by_reports_meanwhile(bee: Harness) -> None:
-    applying = Applying(bee)
-    began = bee.clock.monotonic()
-    applying.report("delete")
-    for _ in range(90):
-        bee.run_for(0.01)
-        applying.report("delete")
-        applying.report("update")
-    bee.run_for(30)
-    assert [round(each - began, 3) for each in applying.times[:2]] == [0.0, 1.0]
-    assert applying.counters.restored == 2
-
-
-def test_repairs_and_changes_are_bounded_while_rules_are_deleted_again_and_again(bee: Harness) -> None:
-    applying = Applying(bee)
-    for _ in range(1000):
-        applying.report("delete", 3)
-        applying.report("update")
-        bee.run_for(0.01)
-    assert 10 <= len(applying.times) == applying.counters.restored <= 11
-    gaps = [after - before for before, after in pairwise(applying.times)]
-    assert min(gaps) > 0.99
-
-
-def test_rules_that_are_deleted_during_a_change_are_made_again_after_it(bee: Harness) -> None:
-    """The change that is under way may know nothing of the deletion."""
-    applying = Applying(bee)
-    applying.plane.during = lambda: applying.report("delete") if not applying.plane.restored else None
-    applying.report("update")
-    bee.run_for(0.1)
-    assert len(applying.times) == 2
-    assert applying.plane.restored == 1
-
-
-def test_a_repair_does_not_wait_until_a_refused_change_is_tried_again(bee: Harness) -> None:
-    applying = Applying(bee)
-    applying.plane.refusals = ["no such table"]
-    applying.report("update")
-    bee.run_for(0.2)
-    assert applying.counters.failed == 1
-    began = bee.clock.monotonic()
-    applying.report("delete")
-    bee.run_for(30)
-    assert [round(each - began, 3) for each in applying.times[1:]] == [0.0]
-
-
-def test_after_a_success_a_refused_change_is_tried_again_soon(bee: Harness) -> None:
-    applying = Applying(bee)
-    applying.plane.refusals = ["no memory"] * 9
-    applying.report("update")
-    bee.run_for(600)
-    applying.plane.refusals = ["no memory"]
-    applying.report("update")
-    bee.run_for(2)
-    assert len(applying.times) == 10 + 2
-
-
-def test_the_kernel_is_asked_for_the_rules_once_at_a_time(bee: Harness) -> None:
-    """Its reports may be more than fit its queue."""
-    applying = Applying(bee)
-    applying.report("query", 50)
-    bee.run_for(1)
-    assert applying.times == []
-    assert applying.plane.looks == 2, "the first answer may be from before the other reports"
-    applying.plane.whole = False
-    applying.report("query", 50)
-    bee.run_for(30)
-    assert len(applying.times) == applying.plane.restored == 1
-
-
-class _Slow:
-    """A module whose calls end some time after their results have come."""
-
-    name = "slow"
-
-    def __init__(self) -> None:
-        self.ends: list[Callable[[], None]] = []
-        self.runtime = self
-        self.clock = FakeContext().clock
-
-    def call(self, work: Callable[[], None], name: str) -> None:
-        """Call at once."""
-        work()
-
-    def call_soon(self, function: Callable[[], None]) -> None:
-        """Handle a result at once, and the end of a call later."""
-        if isinstance(function, partial):
-            function()
-        else:
-            self.ends.append(function)
-
-    def after(self, _seconds: float, function: Callable[[], None]) -> None:
-        """Call at once, but clean nothing."""
-        if function.__name__ != "_clean_now":
-            function()
-
-
-def test_a_change_is_not_forgotten_while_a_look_waits_and_a_call_has_not_quite_ended() -> None:
-    """It had no place in the queue then, and nothing was changed any more until the next restart."""
-    slow, plane = _Slow(), Plane()
-    applier = Applier(slow, [plane], MeshCounters(), lambda _reason: None)  # type: ignore[arg-type]
-    applier.start()
-    applier.lost(Loss.POSSIBLE)
-    applier.apply({}, frozenset())
-    while slow.ends:
-        slow.ends.pop(0)()
-    assert len(plane.times) == 1

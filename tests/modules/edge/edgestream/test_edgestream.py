@@ -536,10 +536,8 @@ def test_back_off(caplog: pytest.LogCaptureFixture) -> None:
         cloud = MemoryCloud(bee.simulation)
         cloud.refusing = True
         counters = StreamCounters()
-        bee.add(EdgeStream, cloud.make_link, socket.socket, counters)
-        bee.start()
-        bee.send(ModuleName.EDGESTREAM, registered(bee.clock))
-        bee.run_for(600)
+        bee.start(EdgeStream, cloud.make_link, socket.socket, counters)
+        bee.send(ModuleName.EDGESTREAM, registered(bee.clock), wait=600)
     waits = [after - before for before, after in zip(cloud.dialled, cloud.dialled[1:], strict=False)]
     assert waits[0] <= 1
     assert 15 < len(waits) < 90
@@ -563,8 +561,7 @@ def test_back_off_after_a_tunnel_that_was_up_for_long(
     monkeypatch.setattr(module, "StreamsRunner", _NoStreams)
     with Harness() as bee:
         cloud = MemoryCloud(bee.simulation)
-        bee.add(EdgeStream, cloud.make_link, socket.socket, StreamCounters())
-        bee.start()
+        bee.start(EdgeStream, cloud.make_link, socket.socket, StreamCounters())
         bee.send(ModuleName.EDGESTREAM, registered(bee.clock))
         for _ in range(2):
             bee.run_for(600)
@@ -582,8 +579,7 @@ def test_stop_while_dialling() -> None:
     with Harness() as bee:
         cloud = MemoryCloud(bee.simulation)
         cloud.hanging = True
-        bee.add(EdgeStream, cloud.make_link, socket.socket, StreamCounters())
-        bee.start()
+        bee.start(EdgeStream, cloud.make_link, socket.socket, StreamCounters())
         bee.send(ModuleName.EDGESTREAM, bee.message("x", "insert"))
         assert cloud.dialled == []
         bee.send(ModuleName.EDGESTREAM, registered(bee.clock))
@@ -595,8 +591,7 @@ def test_a_tunnel_is_dialled_while_the_cloud_has_the_node() -> None:
     with Harness() as bee:
         cloud = MemoryCloud(bee.simulation)
         cloud.hanging = True
-        bee.add(EdgeStream, cloud.make_link, socket.socket, StreamCounters())
-        bee.start()
+        bee.start(EdgeStream, cloud.make_link, socket.socket, StreamCounters())
         connection(bee, CLOUD_CONNECTED)
         assert cloud.dialled == []
         bee.send(ModuleName.EDGESTREAM, registered(bee.clock))
@@ -619,13 +614,11 @@ def test_a_dial_that_was_put_off_does_not_follow_one_that_came_first() -> None:
     with Harness() as bee:
         cloud = MemoryCloud(bee.simulation)
         cloud.hanging = True
-        bee.add(EdgeStream, cloud.make_link, socket.socket, StreamCounters())
-        bee.start()
+        bee.start(EdgeStream, cloud.make_link, socket.socket, StreamCounters())
         bee.send(ModuleName.EDGESTREAM, registered(bee.clock))
         cloud.cut()
         bee.settle()
-        bee.send(ModuleName.EDGESTREAM, registered(bee.clock))
-        bee.run_for(60)
+        bee.send(ModuleName.EDGESTREAM, registered(bee.clock), wait=60)
         assert (len(cloud.dialled), len(cloud.links)) == (2, 2)
 
 
@@ -633,8 +626,7 @@ def test_without_edged_the_tunnel_is_dialled_when_the_cloud_is_connected() -> No
     with Harness() as bee:
         cloud = MemoryCloud(bee.simulation)
         cloud.hanging = True
-        bee.add(EdgeStream, cloud.make_link, socket.socket, StreamCounters(), has_edged=False)
-        bee.start()
+        bee.start(EdgeStream, cloud.make_link, socket.socket, StreamCounters(), has_edged=False)
         assert cloud.dialled == []
         connection(bee, CLOUD_CONNECTED)
         assert len(cloud.dialled) == 1
@@ -643,8 +635,7 @@ def test_without_edged_the_tunnel_is_dialled_when_the_cloud_is_connected() -> No
 def connection(bee: Harness, content: str) -> None:
     """edgehub's event about its connection; a minute passes."""
     message = bee.message(CONNECTION_RESOURCE, Operation.CONNECT, content, source=Source.EDGEHUB)
-    bee.send(ModuleName.EDGESTREAM, message)
-    bee.run_for(60)
+    bee.send(ModuleName.EDGESTREAM, message, wait=60)
 
 
 def test_counters_for_prometheus(bed: Bed, cloud: CloudEnd) -> None:
@@ -694,8 +685,7 @@ def test_a_tunnel_that_has_worked_is_dialled_again_at_once(monkeypatch: pytest.M
     delays: list[float] = []
     with Harness() as bee:
         link = _Sent()
-        bee.add(EdgeStream, lambda: link, lambda: None, StreamCounters())
-        bee.start()
+        bee.start(EdgeStream, lambda: link, lambda: None, StreamCounters())
         running = bee.hive.slot(ModuleName.EDGESTREAM).running
         module = None if running is None else running.ref._actor_weakref()
         assert isinstance(module, EdgeStream)

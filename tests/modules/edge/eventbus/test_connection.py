@@ -267,8 +267,7 @@ def test_subscriptions_of_the_cloud_are_stored_at_each_change(monkeypatch: pytes
     monkeypatch.setattr("modules.edge.eventbus.module.MOST_TOPICS", 2)
     with Harness() as bee:
         bee.answer("metamanager", lambda asked: asked.reply(bee.clock, [], source="metamanager"))
-        bee.add(_Subscribing, [])
-        bee.start()
+        bee.start(_Subscribing, [])
         bee.settle()
         for topic in ("a", "b", "c", "+/user/#"):
             bee.send("eventbus", bee.message(topic, "subscribe"))
@@ -282,14 +281,12 @@ def test_what_the_cloud_subscribes_to_before_the_stored_topics_are_read_joins_th
     asked: list[Message] = []
     with Harness() as bee:
         bee.answer("metamanager", asked.append)
-        bee.add(_Subscribing, [])
-        bee.start()
+        bee.start(_Subscribing, [])
         for topic, operation in (("b", "subscribe"), ("a", "unsubscribe")):
             bee.send("eventbus", bee.message(topic, operation))
         assert _kept(bee) == []
         stored = json.dumps({"topics": ["a", "c"]})
-        bee.hive.respond(asked[0].reply(bee.clock, [stored], source="metamanager"))
-        bee.settle()
+        bee.respond(asked[0].reply(bee.clock, [stored], source="metamanager"))
         assert _kept(bee) == [["a", "c", "b"], ["c", "b"]]
 
 
@@ -301,8 +298,7 @@ def test_a_module_that_fails_closes_its_connections(monkeypatch: pytest.MonkeyPa
     with Harness() as bee:
         bee.expect_failures("of this test")
         bee.answer("metamanager", lambda asked: asked.reply(bee.clock, [], source="metamanager"))
-        bee.add(_Subscribing, [])
-        bee.start()
+        bee.start(_Subscribing, [])
         bee.send("eventbus", bee.message("a", "subscribe"))
         bee.settle()
         assert closed == [True]
@@ -316,8 +312,7 @@ def test_subscriptions_in_the_store_are_no_more_than_topics() -> None:
 
     with Harness() as bee:
         bee.answer("metamanager", stored)
-        bee.add(_Subscribing, [])
-        bee.start()
+        bee.start(_Subscribing, [])
         bee.settle()
         bee.send("eventbus", bee.message("b", "subscribe"))
         assert _kept(bee) == [["a/+", "b"]]
@@ -326,8 +321,7 @@ def test_subscriptions_in_the_store_are_no_more_than_topics() -> None:
 def test_a_message_that_one_broker_has_not_is_not_published() -> None:
     taken: list[Callable[[str], None]] = []
     with Harness() as bee:
-        bee.add(_Subscribing, taken)
-        bee.start()
+        bee.start(_Subscribing, taken)
         asked = bee.message("out/a", "publish", "text")
         answer = bee.hive.request("eventbus", asked, 10.0)
         bee.settle()

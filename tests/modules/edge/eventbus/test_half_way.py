@@ -126,7 +126,6 @@ def test_subscriptions_that_cannot_be_read_are_read_again_a_little_later() -> No
             return request.error(bee.clock, "the disk has gone", source="metamanager")
 
         bee.answer("metamanager", answer)
-        bee.add(EventBus, EventBusSettings("n1", None))
-        bee.start()
+        bee.start(EventBus, EventBusSettings("n1", None))
         bee.run_for(11.0)
     assert [round(at - asked[0]) for at in asked] == [0, 5, 10]

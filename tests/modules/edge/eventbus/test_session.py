@@ -120,8 +120,7 @@ def test_the_loss_of_a_broker_is_reported_once_and_its_return_too() -> None:
     events: list[str] = []
     with Harness() as bee:
         broker = SimpleNamespace(name="external", problem="", down_for=lambda _now: 0.0, close=lambda: None)
-        bee.add(_Looking, EventBusSettings("n1", None), broker, events)
-        bee.start()
+        bee.start(_Looking, EventBusSettings("n1", None), broker, events)
         for seconds in (0.0, 5.0, 0.0, DOWN_SECONDS, 99.0, 0.0, 0.0, 5.0, DOWN_SECONDS - 0.1, 500.0, 3.0, 0.0):
             broker.down_for = lambda _now, seconds=seconds: seconds
             bee.run_for(6.0)
@@ -166,8 +165,7 @@ def test_the_broker_forgets_nothing_after_a_message_that_is_not_stored(refused: 
             for number in range(4)
         ]
         bee.answer("twin", devicetwin)
-        bee.add(_Taking, EventBusSettings("n1", None), link, messages)
-        bee.start()
+        bee.start(_Taking, EventBusSettings("n1", None), link, messages)
         bee.settle()
         assert link.is_given_up
         assert link.forgotten == list(range(refused))

@@ -357,8 +357,7 @@ def test_a_store_that_cannot_be_read_is_read_later(node: _Node) -> None:
         bee.answer(ModuleName.EDGEHUB, node.answer)
         bee.answer(ModuleName.METAMANAGER, lambda query: query.error(bee.clock, "damaged"))
         bee.start()
-        bee.send(ModuleName.METASERVER, bee.message(FOLLOW_RESOURCE, FOLLOW, SERVICES))
-        bee.run_for(FIRST_DELAY)
+        bee.send(ModuleName.METASERVER, bee.message(FOLLOW_RESOURCE, FOLLOW, SERVICES), wait=FIRST_DELAY)
         assert len(bee.sent_to(ModuleName.METAMANAGER)) == 2
 
 

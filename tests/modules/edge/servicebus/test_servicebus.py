@@ -406,8 +406,7 @@ class Stored:
     def tell(self, url: str, operation: str) -> None:
         """Send a message of the cloud."""
         fields = {"source": "router_servicebus", "group": "user"}
-        self.bee.send(ModuleName.SERVICEBUS, self.bee.message(url, operation, None, **fields))
-        self.bee.run_for(1)
+        self.bee.send(ModuleName.SERVICEBUS, self.bee.message(url, operation, None, **fields), wait=1)
 
     def kept(self) -> list[str]:
         """The URLs that were stored last."""
@@ -454,8 +453,7 @@ def test_a_method_of_a_mapper_is_not_called_while_the_model_cannot_be_read(
     target = "7777:/api/v1/devicemethod/default/d1/set/p/1"
     content = ForwardedRequest({}, b"", "GET")
     fields = {"source": "router_servicebus", "group": "user"}
-    bee.send(ModuleName.SERVICEBUS, bee.message(target, "GET", content, **fields))
-    bee.run_for(1)
+    bee.send(ModuleName.SERVICEBUS, bee.message(target, "GET", content, **fields), wait=1)
     (answer,) = bee.sent_to(ModuleName.EDGEHUB)
     assert answer.content_as(ForwardedResponse).status_code == 400
 

@@ -128,8 +128,7 @@ class Node:
         bee.answer(ModuleName.METAMANAGER, self._store)
         opener = self.runtime.connect if runs_containers else None
         settings = TaskManagerSettings(node, allowed, keys)
-        bee.add(TaskManager, settings, self.machine, opener, upgrades, configuration)
-        bee.start()
+        bee.start(TaskManager, settings, self.machine, opener, upgrades, configuration)
 
     def have(self, image: str) -> None:
         """Have an image, without a pull."""
@@ -139,11 +138,13 @@ class Node:
         """Let pulls fail."""
         self.runtime.fail("pull_image", NO_ROUTE, times=times)
 
-    def job(self, job: str, content: Any, operation: str = "Check") -> None:
-        """A message of the cloud's taskmanager; `job` is KIND/NAME, of this node unless it has a slash more."""
+    def job(self, job: str, content: Any, operation: str = "Check", wait: float = 0.0) -> None:
+        """A message of the cloud's taskmanager, and `wait` seconds after it; `job` is KIND/NAME, of this node unless it
+        has a slash more.
+        """
         resource = f"{API_VERSION}/{job}" if "/node/" in job else f"{API_VERSION}/{job}/node/n1"
         asked = self.bee.message(resource, operation, content, source="taskmanager", group="taskmanager")
-        self.bee.send(ModuleName.TASKMANAGER, asked)
+        self.bee.send(ModuleName.TASKMANAGER, asked, wait=wait)
 
     def reports(self) -> list[Json]:
         """The contents of all reports so far, without their times."""

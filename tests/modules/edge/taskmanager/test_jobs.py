@@ -44,8 +44,7 @@ def images_of(node: Node) -> list[Json]:
 def test_images_are_pulled_and_each_action_is_reported(bee: Harness) -> None:
     """As in KubeEdge's recording; the row is in the store before each action, and gone at the end."""
     node = Node(bee)
-    node.job("imageprepulljob/pull-ok", pull(IMAGE, OTHER, checkItems=["disk", "mem"]))
-    bee.run_for(1)
+    node.job("imageprepulljob/pull-ok", pull(IMAGE, OTHER, checkItems=["disk", "mem"]), wait=1)
     assert node.ends() == [("Check", True, ""), ("Pull", True, "")]
     assert images_of(node) == [{"image": IMAGE, "status": "True"}, {"image": OTHER, "status": "True"}]
     assert [row and row["action"] for row in node.history] == ["Check", "Pull", None]
@@ -56,8 +55,7 @@ def test_no_two_reports_come_together(bee: Harness) -> None:
     """Of two that did, KubeEdge's cloud took the last one first."""
     node = Node(bee)
     node.have(IMAGE)
-    node.job("imageprepulljob/p", pull(IMAGE))
-    bee.run_for(REPORT_GAP / 2)
+    node.job("imageprepulljob/p", pull(IMAGE), wait=REPORT_GAP / 2)
     assert node.ends() == [("Check", True, "")]
     bee.run_for(REPORT_GAP)
     assert node.ends() == [("Check", True, ""), ("Pull", True, "")]
@@ -67,8 +65,7 @@ def test_an_image_that_cannot_be_pulled_fails_the_job_with_its_reason(bee: Harne
     """The others are pulled; it is tried again only as often as the job says."""
     node = Node(bee)
     node.cannot_pull(2)
-    node.job("imageprepulljob/p", pull(IMAGE, OTHER, retryTimes=1))
-    bee.run_for(60)
+    node.job("imageprepulljob/p", pull(IMAGE, OTHER, retryTimes=1), wait=60)
     assert node.ends() == [("Check", True, ""), ("Pull", False, FAILED)]
     first, second = images_of(node)
     assert (first["image"], first["status"], second) == (IMAGE, "False", {"image": OTHER, "status": "True"})
@@ -78,13 +75,11 @@ def test_an_image_that_cannot_be_pulled_fails_the_job_with_its_reason(bee: Harne
 def test_pulls_are_tried_again_until_the_time_of_the_job_is_over(bee: Harness) -> None:
     node = Node(bee)
     node.cannot_pull(3)
-    node.job("imageprepulljob/p", pull(IMAGE, retryTimes=3))
-    bee.run_for(60)
+    node.job("imageprepulljob/p", pull(IMAGE, retryTimes=3), wait=60)
     assert node.ends()[-1] == ("Pull", True, "")
     node.runtime.remove_image(node.runtime.list_images()[0].spec)
     node.cannot_pull(1000)
-    node.job("imageprepulljob/q", pull(OTHER, retryTimes=100, timeoutSeconds=200))
-    bee.run_for(200 + LONGEST_DELAY)
+    node.job("imageprepulljob/q", pull(OTHER, retryTimes=100, timeoutSeconds=200), wait=200 + LONGEST_DELAY)
     assert images_of(node) == [{"image": OTHER, "status": "False", "reason": "the time of the job is over"}]
     assert DEADLINE > 200
 
@@ -93,8 +88,7 @@ def test_an_image_that_is_here_is_not_pulled_again(bee: Harness) -> None:
     node = Node(bee)
     node.have(IMAGE)
     node.cannot_pull(1)
-    node.job("imageprepulljob/p", pull(IMAGE))
-    bee.run_for(1)
+    node.job("imageprepulljob/p", pull(IMAGE), wait=1)
     assert node.ends()[-1] == ("Pull", True, "")
 
 
@@ -111,8 +105,7 @@ def test_the_pull_secret_is_chosen_by_its_registry(bee: Harness, host: str) -> N
     node = Node(bee)
     node.rows["default/secret/cred"] = secret
     node.runtime.locked = {OTHER: ("u", "p")}
-    node.job("imageprepulljob/p", pull(OTHER, imageSecrets="default/cred"))
-    bee.run_for(1)
+    node.job("imageprepulljob/p", pull(OTHER, imageSecrets="default/cred"), wait=1)
     assert node.ends()[-1] == ("Pull", True, "")
 
 
@@ -132,8 +125,7 @@ def test_a_pull_secret_that_cannot_be_used_fails_the_pull(
     node = Node(bee)
     if secret is not None:
         node.rows["default/secret/cred"] = {"metadata": {"name": "cred", "namespace": "default"}, **secret}
-    node.job("imageprepulljob/p", pull(OTHER, imageSecrets=reference))
-    bee.run_for(1)
+    node.job("imageprepulljob/p", pull(OTHER, imageSecrets=reference), wait=1)
     action, succeeded, why = node.ends()[-1]
     assert (action, succeeded) == ("Pull", False)
     assert reason in why
@@ -151,8 +143,7 @@ def test_a_pull_secret_that_cannot_be_used_fails_the_pull(
 def test_a_machine_without_room_fails_the_check(bee: Harness, item: str, used: MachineReading, busy: float) -> None:
     node = Node(bee)
     node.machine.used, node.machine.busy = used, busy
-    node.job("imageprepulljob/p", pull(IMAGE, checkItems=[item]))
-    bee.run_for(1)
+    node.job("imageprepulljob/p", pull(IMAGE, checkItems=[item]), wait=1)
     [(action, succeeded, why)] = node.ends()
     assert (action, succeeded) == ("Check", False)
     assert "81% of" in why
@@ -162,8 +153,7 @@ def test_a_machine_without_room_fails_the_check(bee: Harness, item: str, used: M
 
 def test_an_unknown_check_item_fails_the_check(bee: Harness) -> None:
     node = Node(bee)
-    node.job("imageprepulljob/p", pull(IMAGE, checkItems=["moon"]))
-    bee.run_for(1)
+    node.job("imageprepulljob/p", pull(IMAGE, checkItems=["moon"]), wait=1)
     assert [each[:2] for each in node.ends()] == [("Check", False)]
 
 
@@ -171,11 +161,9 @@ def test_one_job_runs_at_a_time(bee: Harness) -> None:
     """Another one is told by which; the same one is told what has been reported."""
     node = Node(bee)
     node.runtime.pull_seconds = 10.0
-    node.job("imageprepulljob/a", pull(IMAGE))
-    bee.run_for(1)
+    node.job("imageprepulljob/a", pull(IMAGE), wait=1)
     node.job("imageprepulljob/b", pull(OTHER))
-    node.job("imageprepulljob/a", pull(IMAGE))
-    bee.run_for(20)
+    node.job("imageprepulljob/a", pull(IMAGE), wait=20)
     found = [(each["job"], each["action"], each["succ"], each["reason"]) for each in node.reports()]
     assert found == [
         ("a", "Check", True, ""),
@@ -184,8 +172,7 @@ def test_one_job_runs_at_a_time(bee: Harness) -> None:
         ("a", "Pull", True, ""),
     ]
     assert [image.repo_tags[0] for image in node.runtime.list_images()] == [IMAGE]
-    node.job("imageprepulljob/b", pull(OTHER))
-    bee.run_for(20)
+    node.job("imageprepulljob/b", pull(OTHER), wait=20)
     assert node.ends()[-1] == ("Pull", True, "")
 
 
@@ -198,8 +185,7 @@ def test_a_job_goes_on_after_a_restart(bee: Harness, *, is_silent: bool) -> None
     }  # fmt: skip
     node = Node(bee, row=row, is_silent=is_silent)
     bee.run_for(100 if is_silent else 0)
-    node.job("imageprepulljob/b", pull(OTHER))
-    bee.run_for(1)
+    node.job("imageprepulljob/b", pull(OTHER), wait=1)
     node.is_silent = False
     bee.run_for(100 if is_silent else 0)
     found = [(each["job"], each["action"], each["succ"], each["reason"]) for each in node.reports()]
@@ -260,16 +246,14 @@ def test_a_job_that_the_owner_no_longer_allows_ends_at_the_restart(bee: Harness)
 @pytest.mark.parametrize("row", [{"resource": "x", "action": "Pull", "spec": {}}, {"action": "Dance"}, {}])
 def test_a_record_that_cannot_be_read_is_no_job(bee: Harness, row: Json) -> None:
     node = Node(bee, row=row)
-    node.job("imageprepulljob/b", pull(OTHER))
-    bee.run_for(1)
+    node.job("imageprepulljob/b", pull(OTHER), wait=1)
     assert node.ends()[-1] == ("Pull", True, "")
 
 
 def test_a_job_that_cannot_be_stored_fails(bee: Harness) -> None:
     node = Node(bee)
     node.is_silent = True
-    node.job("imageprepulljob/b", pull(OTHER))
-    bee.run_for(100)
+    node.job("imageprepulljob/b", pull(OTHER), wait=100)
     [(action, succeeded, why)] = node.ends()
     assert (action, succeeded) == ("Check", False)
     assert "the job cannot be stored" in why
@@ -286,8 +270,7 @@ def test_a_kind_that_the_owner_does_not_allow_is_answered_with_a_failed_check(
     """Once, in the form of KubeEdge's edge: source websocket, group hub, the job's own resource."""
     node = Node(bee, allowed=())
     bee.send(ModuleName.TASKMANAGER, bee.message(CONNECTION_RESOURCE, "connect", CLOUD_CONNECTED))
-    node.job(job, content)
-    bee.run_for(10)
+    node.job(job, content, wait=10)
     [(action, succeeded, why)] = node.ends()
     assert (action, succeeded) == ("Check", False)
     assert "modules.taskManager.allowedJobs" in why
@@ -313,8 +296,7 @@ def test_a_job_that_cannot_be_read_is_answered_with_the_reason(
 ) -> None:
     """Of its own operation: KubeEdge's edgecore ends at an unknown one."""
     node = Node(bee)
-    node.job("imageprepulljob/p", content, operation)
-    bee.run_for(1)
+    node.job("imageprepulljob/p", content, operation, wait=1)
     [(action, succeeded, why)] = node.ends()
     assert (action, succeeded) == (operation, False)
     assert reason in why
@@ -327,8 +309,7 @@ def test_a_job_that_cannot_be_read_is_answered_with_the_reason(
 )
 def test_a_job_that_can_pull_nothing_fails(bee: Harness, content: Json, reason: str, *, runs_containers: bool) -> None:
     node = Node(bee, runs_containers=runs_containers)
-    node.job("imageprepulljob/p", content)
-    bee.run_for(1)
+    node.job("imageprepulljob/p", content, wait=1)
     assert node.ends()[-1] == ("Pull", False, reason)
 
 
@@ -337,8 +318,7 @@ def test_a_job_that_can_pull_nothing_fails(bee: Harness, content: Json, reason: 
 )
 def test_jobs_of_other_nodes_are_not_answered(bee: Harness, job: str) -> None:
     node = Node(bee)
-    node.job(job, pull(IMAGE))
-    bee.run_for(1)
+    node.job(job, pull(IMAGE), wait=1)
     assert node.reports() == []
 
 
@@ -348,8 +328,7 @@ def test_the_reports_leave_through_edgehub() -> None:
         cloud = MemoryCloud(bee.simulation)
         install(bee.hive, EdgeHubSettings(url="ws://cloud", node="n1"), make_link=cloud.make_link)
         bee.answer(ModuleName.METAMANAGER, lambda asked: asked.reply(bee.clock, [], source="metamanager"))
-        bee.add(TaskManager, TaskManagerSettings("n1"), FakeMachine())
-        bee.start()
+        bee.start(TaskManager, TaskManagerSettings("n1"), FakeMachine())
         resource = f"{API_VERSION}/imageprepulljob/pull-ok/node/n1"
         cloud.send(bee.message(resource, "Check", pull(IMAGE), source="taskmanager", group="taskmanager"))
         bee.run_for(1)

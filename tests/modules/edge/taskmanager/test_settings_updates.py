@@ -26,8 +26,7 @@ def test_the_owners_command_checks_the_settings_and_then_sets_them(bee: Harness)
     """In one change; the keys in any case, as in the file."""
     configuration = FakeConfiguration()
     node = Node(bee, configuration=configuration, keys=(KEYS[0].lower(), KEYS[1]))
-    node.job(JOB, SPEC)
-    bee.run_for(60)
+    node.job(JOB, SPEC, wait=60)
     assert configuration.begun == [(FIELDS, True), (FIELDS, False)]
     assert node.ends() == [("Check", True, ""), ("BackUp", True, ""), ("Update", True, "")]
     assert ROW not in node.rows
@@ -49,8 +48,7 @@ def test_a_key_that_is_not_a_jobs_ends_it(bee: Harness, key: str, reason: str) -
     node = Node(
         bee, configuration=configuration, keys=(*KEYS, "upgrade.trustedKeys", "modules.taskManager.allowedKeys")
     )
-    node.job(JOB, {**SPEC, "updateFields": {**FIELDS, key: "x"}})
-    bee.run_for(10)
+    node.job(JOB, {**SPEC, "updateFields": {**FIELDS, key: "x"}}, wait=10)
     [(action, succeeded, why)] = node.ends()
     assert (action, succeeded) == ("Check", False)
     assert reason in why
@@ -60,11 +58,9 @@ def test_a_key_that_is_not_a_jobs_ends_it(bee: Harness, key: str, reason: str) -
 def test_a_job_without_settings_and_a_node_without_a_file(bee: Harness) -> None:
     configuration = FakeConfiguration()
     node = Node(bee, configuration=configuration, keys=KEYS)
-    node.job(JOB, {"nodeNames": ["n1"]})
-    bee.run_for(10)
+    node.job(JOB, {"nodeNames": ["n1"]}, wait=10)
     configuration.now = None
-    node.job(JOB, SPEC)
-    bee.run_for(10)
+    node.job(JOB, SPEC, wait=10)
     assert node.ends() == [("Check", False, "the job names no setting"), ("Check", False, NO_FILE)]
 
 
@@ -72,8 +68,7 @@ def test_a_value_that_the_command_refuses_ends_the_job_with_its_words(bee: Harne
     configuration = FakeConfiguration()
     configuration.ends[True] = ProgramEnd(3, "modules.edgeHub.heartbeat: got another value")
     node = Node(bee, configuration=configuration, keys=KEYS)
-    node.job(JOB, SPEC)
-    bee.run_for(10)
+    node.job(JOB, SPEC, wait=10)
     assert node.ends() == [("Check", False, "modules.edgeHub.heartbeat: got another value")]
     assert configuration.begun == [(FIELDS, True)]
 
@@ -119,8 +114,7 @@ def test_a_node_that_has_the_settings_is_ready(bee: Harness) -> None:
     configuration = FakeConfiguration()
     configuration.now = SettingsState(is_set=True, is_under_way=False)
     node = Node(bee, configuration=configuration, keys=KEYS)
-    node.job(JOB, SPEC)
-    bee.run_for(10)
+    node.job(JOB, SPEC, wait=10)
     assert [succeeded for _, succeeded, _ in node.ends()] == [True] * 3
     assert [only_check for _, only_check in configuration.begun] == [True]
 
@@ -131,8 +125,7 @@ def test_a_change_that_another_has_begun_is_not_waited_for(bee: Harness) -> None
     configuration.now = SettingsState(is_set=False, is_under_way=True)
     configuration.ends[False] = ProgramEnd(11, "the configuration is on probation")
     node = Node(bee, configuration=configuration, keys=KEYS)
-    node.job(JOB, SPEC)
-    bee.run_for(60)
+    node.job(JOB, SPEC, wait=60)
     assert node.ends()[2:] == [("Update", False, "the configuration is on probation")]
     configuration.now = SettingsState(is_set=False, is_under_way=False)
     bee.run_for(10)

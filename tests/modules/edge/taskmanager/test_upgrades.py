@@ -27,8 +27,7 @@ def test_an_upgrade_checks_first_and_then_runs_the_owners_command(bee: Harness) 
     """By the version alone: image and digest are no source. BackUp names what runs, as the second, as keadm does."""
     upgrades = FakeUpgrades()
     node = Node(bee, upgrades=upgrades)
-    node.job(JOB, SPEC)
-    bee.run_for(60)
+    node.job(JOB, SPEC, wait=60)
     assert upgrades.begun == [("1.1.0", True), ("1.1.0", False)]
     assert [(action, succeeded) for action, succeeded, _ in node.ends()] == [(each, True) for each in FLOW]
     assert node.reports()[2]["extend"] == ",1.0.0"
@@ -40,8 +39,7 @@ def test_a_bundle_that_is_refused_ends_the_job_with_the_commands_words(bee: Harn
     upgrades = FakeUpgrades()
     upgrades.ends[True] = ProgramEnd(11, "the bundle is signed by none of the keys in upgrade.trustedKeys")
     node = Node(bee, upgrades=upgrades)
-    node.job(JOB, SPEC)
-    bee.run_for(60)
+    node.job(JOB, SPEC, wait=60)
     assert node.ends() == [("Check", False, "the bundle is signed by none of the keys in upgrade.trustedKeys")]
     assert upgrades.begun == [("1.1.0", True)]
 
@@ -50,8 +48,7 @@ def test_a_version_that_goes_back_fails_and_is_reported_as_rolled_back(bee: Harn
     upgrades = FakeUpgrades()
     upgrades.ends[False] = ProgramEnd(11, "back to 1.0.0: it ended 3 times")
     node = Node(bee, upgrades=upgrades)
-    node.job(JOB, SPEC)
-    bee.run_for(60)
+    node.job(JOB, SPEC, wait=60)
     assert node.ends()[3:] == [("Upgrade", False, "back to 1.0.0: it ended 3 times"), ("RollBack", True, "")]
     assert node.reports()[4]["extend"] == "1.1.0,1.0.0"
 
@@ -93,8 +90,7 @@ def test_an_upgrade_that_another_has_begun_is_not_waited_for(bee: Harness, curre
     upgrades.now = UpgradeState(current, is_under_way=True, origin="1.0.0", target="1.1.0")
     upgrades.ends[False] = ProgramEnd(11, "1.1.0 is on probation")
     node = Node(bee, upgrades=upgrades)
-    node.job(JOB, SPEC)
-    bee.run_for(60)
+    node.job(JOB, SPEC, wait=60)
     assert node.ends()[3:] == [("Upgrade", False, "1.1.0 is on probation")]
     upgrades.now = UpgradeState("1.0.0", is_under_way=False)
     bee.run_for(10)
@@ -106,8 +102,7 @@ def test_a_node_with_the_version_is_ready(bee: Harness) -> None:
     upgrades = FakeUpgrades()
     upgrades.now = UpgradeState("1.1.0", is_under_way=False)
     node = Node(bee, upgrades=upgrades)
-    node.job(JOB, SPEC)
-    bee.run_for(10)
+    node.job(JOB, SPEC, wait=10)
     assert [succeeded for _, succeeded, _ in node.ends()] == [True] * 4
     assert upgrades.begun == []
 
@@ -116,8 +111,7 @@ def test_a_job_waits_for_the_owner_where_it_says_so(bee: Harness) -> None:
     """Once; and no message of the link confirms it (`edgehub.dispatch`)."""
     upgrades = FakeUpgrades()
     node = Node(bee, upgrades=upgrades)
-    node.job(JOB, {**SPEC, "requireConfirmation": True})
-    bee.run_for(600)
+    node.job(JOB, {**SPEC, "requireConfirmation": True}, wait=600)
     assert [action for action, _, _ in node.ends()] == FLOW[:2]
 
     def ask(verb: OwnerVerb) -> JobShown:
@@ -140,8 +134,7 @@ def test_a_job_that_waits_still_waits_after_a_restart_and_gives_way_to_another(b
     node = Node(bee, upgrades=upgrades, row=row("BackUp", isWaiting=True))
     bee.run_for(600)
     assert (node.ends(), upgrades.begun) == ([], [])
-    node.job("nodeupgradejob/up-2", SPEC)
-    bee.run_for(60)
+    node.job("nodeupgradejob/up-2", SPEC, wait=60)
     assert [each["job"] for each in node.reports()] == ["up-2"] * 4
 
 
@@ -154,8 +147,7 @@ def test_a_late_refusal_of_the_store_does_not_end_the_next_job(bee: Harness) -> 
     node.is_silent = True
     bee.run_for(1)
     node.is_silent = False
-    node.job("nodeupgradejob/up-2", {**SPEC, "requireConfirmation": True})
-    bee.run_for(600)
+    node.job("nodeupgradejob/up-2", {**SPEC, "requireConfirmation": True}, wait=600)
     assert [(each["job"], each["action"], each["succ"]) for each in node.reports()] == [
         (name, action, True) for name in ("up-1", "up-2") for action in FLOW[:2]
     ]
@@ -167,13 +159,11 @@ def test_a_job_that_was_made_again_is_not_the_one_that_waits(bee: Harness) -> No
     upgrades = FakeUpgrades()
     node = Node(bee, upgrades=upgrades)
     first, second = ({**SPEC, "version": each, "requireConfirmation": True} for each in ("v1.1.0", "v1.2.0"))
-    node.job(JOB, first)
-    bee.run_for(60)
+    node.job(JOB, first, wait=60)
     node.job(JOB, first)  # comes again, with a new connection
     bee.run_for(60)
     assert [action for action, _, _ in node.ends()] == FLOW[:2] * 2
-    node.job(JOB, second)
-    bee.run_for(60)
+    node.job(JOB, second, wait=60)
     assert [action for action, _, _ in node.ends()] == FLOW[:2] * 3
     bee.ask(ModuleName.TASKMANAGER, bee.message(RESOURCE, OwnerVerb.CONFIRM, source=OWNER))
     bee.run_for(60)
@@ -197,8 +187,7 @@ def test_a_version_is_no_path_and_no_option(bee: Harness, version: str) -> None:
     """Of KubeEdge, versions and images went into a shell (CVE-2026-62371)."""
     upgrades = FakeUpgrades()
     node = Node(bee, upgrades=upgrades)
-    node.job(JOB, {**SPEC, "version": version})
-    bee.run_for(10)
+    node.job(JOB, {**SPEC, "version": version}, wait=10)
     [(action, succeeded, why)] = node.ends()
     assert (action, succeeded) == ("Check", False)
     assert "no version of edgecore" in why
@@ -209,8 +198,7 @@ def test_an_edgecore_in_no_installation_takes_no_upgrade(bee: Harness) -> None:
     upgrades = FakeUpgrades()
     upgrades.now = None
     node = Node(bee, upgrades=upgrades)
-    node.job(JOB, SPEC)
-    bee.run_for(10)
+    node.job(JOB, SPEC, wait=10)
     assert node.ends() == [("Check", False, NOT_INSTALLED)]
 
 
@@ -218,8 +206,7 @@ def test_a_program_that_does_not_start_ends_the_job(bee: Harness) -> None:
     upgrades = FakeUpgrades()
     upgrades.cannot_start = True
     node = Node(bee, upgrades=upgrades)
-    node.job(JOB, SPEC)
-    bee.run_for(10)
+    node.job(JOB, SPEC, wait=10)
     [(action, succeeded, why)] = node.ends()
     assert (action, succeeded) == ("Check", False)
     assert "Permission denied" in why
@@ -229,7 +216,6 @@ def test_without_the_owners_word_nothing_is_started(bee: Harness) -> None:
     """The kind must be in `modules.taskManager.allowedJobs`."""
     upgrades = FakeUpgrades()
     node = Node(bee, upgrades=upgrades, allowed=("ImagePrePullJob",))
-    node.job(JOB, SPEC)
-    bee.run_for(10)
+    node.job(JOB, SPEC, wait=10)
     assert [each[:2] for each in node.ends()] == [("Check", False)]
     assert upgrades.begun == []
