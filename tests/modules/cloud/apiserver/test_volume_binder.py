@@ -210,9 +210,13 @@ def test_two_claims_do_not_get_one_volume() -> None:
     assert [obj["metadata"]["name"] for obj in changed] == ["a", "one"]
 
 
-def test_whichever_is_applied_last_the_two_are_bound() -> None:
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster(Simulation(1).clock)
+
+
+def test_whichever_is_applied_last_the_two_are_bound(cluster: Cluster) -> None:
     """And stay so when the manifests are applied again."""
-    cluster = Cluster(Simulation(1).clock)
     for _ in range(2):
         for document in (claim(), volume("a")):
             document["metadata"].pop("uid", None)
@@ -223,8 +227,7 @@ def test_whichever_is_applied_last_the_two_are_bound() -> None:
         assert taken["spec"]["claimRef"]["uid"] == found["metadata"]["uid"]
 
 
-def test_a_pod_is_bound_to_a_node_that_reaches_its_volume() -> None:
-    cluster = Cluster(Simulation(1).clock)
+def test_a_pod_is_bound_to_a_node_that_reaches_its_volume(cluster: Cluster) -> None:
     for name in ("a", "b"):
         status = {"allocatable": {"pods": "9"}, "conditions": [{"type": "Ready", "status": "True"}]}
         metadata = {"name": name, "labels": {"host": name}}
@@ -254,9 +257,8 @@ def test_a_pod_is_bound_to_a_node_that_reaches_its_volume() -> None:
         {**volume("a"), "spec": "local"},
     ],
 )
-def test_malformed_bindings_are_refused_before_anything_is_bound(document: JsonObject) -> None:
+def test_malformed_bindings_are_refused_before_anything_is_bound(cluster: Cluster, document: JsonObject) -> None:
     """Such a manifest ended edgecontroller, again and again: who binds looks into each of them."""
-    cluster = Cluster(Simulation(1).clock)
     document["metadata"].pop("uid", None)
     with pytest.raises(BadRequestError):
         cluster.apply(document)
@@ -295,8 +297,7 @@ LATE: JsonObject = {**SLOW, "metadata": {"name": "late"}, "volumeBindingMode": "
         ({"storageClassName": "late"}, ("Normal", "FailedBinding", "has its provisioner not asked")),
     ],
 )
-def test_an_event_says_why_a_claim_waits(spec: JsonObject, told: tuple[str, str, str] | None) -> None:
-    cluster = Cluster(Simulation(1).clock)
+def test_an_event_says_why_a_claim_waits(cluster: Cluster, spec: JsonObject, told: tuple[str, str, str] | None) -> None:
     for document in (SLOW, NONE, LATE, volume("a", storageClassName="fits"), claim(**spec)):
         document["metadata"].pop("uid", None)
         cluster.apply(document)
@@ -317,9 +318,10 @@ def test_an_event_says_why_a_claim_waits(spec: JsonObject, told: tuple[str, str,
         ({}, False),
     ],
 )
-def test_the_provisioner_of_a_waiting_claim_is_asked_once(spec: JsonObject, *, is_asked: bool) -> None:
+def test_the_provisioner_of_a_waiting_claim_is_asked_once(
+    cluster: Cluster, spec: JsonObject, *, is_asked: bool
+) -> None:
     """External provisioners look for their name in the annotations, also if their class came after the claim."""
-    cluster = Cluster(Simulation(1).clock)
     for document in (volume("a", storageClassName="fits"), claim(**spec), SLOW, NONE, LATE):
         document["metadata"].pop("uid", None)
         cluster.apply(document)
@@ -333,8 +335,7 @@ def test_the_provisioner_of_a_waiting_claim_is_asked_once(spec: JsonObject, *, i
     assert cluster.storage.get(key) is asking
 
 
-def test_an_event_says_that_a_claim_has_lost_its_volume() -> None:
-    cluster = Cluster(Simulation(1).clock)
+def test_an_event_says_that_a_claim_has_lost_its_volume(cluster: Cluster) -> None:
     for document in (volume("a"), claim()):
         document["metadata"].pop("uid", None)
         cluster.apply(document)

@@ -41,6 +41,7 @@ from modules.cloud.devices import DEVICE_MODEL
 from modules.cloud.refusals import Refusals
 from tests.modules.cloud.objects import configmap, in_memory, node, pod
 from tests.support.patience import PATIENCE
+from tests.support.presence import present
 
 Json = dict[str, Any]
 
@@ -67,9 +68,7 @@ class Api:
 
     def create(self, obj: Json) -> Json:
         """Create an object."""
-        made = self.call("create", obj["kind"], body=obj).result.object
-        assert made is not None
-        return made
+        return present(self.call("create", obj["kind"], body=obj).result.object)
 
     def read(self, request: ListRequest | WatchRequest) -> Told:
         """Begin to read."""
@@ -172,9 +171,7 @@ def test_calls_have_results_and_refusals(api: Api) -> None:
     """With the statuses of HTTP; a call with a node has the node's rights."""
     made = api.call("create", body=configmap("one", a="1"))
     assert (made.status, made.result.created) == (201, True)
-    read = api.call("get", name="one").result.object
-    assert read is not None
-    assert read["data"] == {"a": "1"}
+    assert present(api.call("get", name="one").result.object)["data"] == {"a": "1"}
     refused = api.call("get", name="other")
     assert (refused.status, (refused.result.refusal or {}).get("reason")) == (404, "NotFound")
     assert api.call("get", name="one", node="n1").status == 403

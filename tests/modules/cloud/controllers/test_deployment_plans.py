@@ -15,7 +15,8 @@ from modules.cloud.controllers.deployment import reconcile
 from modules.cloud.controllers.deployment_sets import DESIRED, HASH, MOST, REVISION, bounds_of, new_set, wanted
 from modules.cloud.controllers.pods import owner_reference
 from modules.cloud.controllers.view import View
-from tests.modules.cloud.controllers.site import Site, workload
+from tests.modules.cloud.controllers.site import site_of, workload
+from tests.support.presence import present
 
 _COUNTS = st.one_of(st.just(0), st.integers(0, 6))
 
@@ -26,8 +27,7 @@ def test_a_condition_keeps_the_time_of_its_transition() -> None:
 
     def after(status: str, reason: str) -> tuple[str, str]:
         new = {"type": "Ready", "status": status, "reason": reason, "lastTransitionTime": "now", "message": "new"}
-        found = condition([{"type": "Other"}, *with_condition([old], new)], "Ready")
-        assert found is not None
+        found = present(condition([{"type": "Other"}, *with_condition([old], new)], "Ready"))
         return found["lastTransitionTime"], found["message"]
 
     assert after("True", "Lost") == ("now", "new")
@@ -290,8 +290,7 @@ def test_a_look_keeps_the_bounds_and_deletes_no_replica_set_that_is_of_use(
 
 def test_a_replica_set_that_is_not_its_own_takes_no_name() -> None:
     """One of that name and template but of another Deployment would be awaited without end: another name is taken."""
-    site = Site()
-    site.apply(workload("Deployment", replicas=1))
+    site = site_of(workload("Deployment", replicas=1))
     (made,) = site.all("ReplicaSet")
     foreign = {**made["metadata"], "ownerReferences": [{**made["metadata"]["ownerReferences"][0], "uid": "another"}]}
     site.restart()
@@ -311,9 +310,7 @@ def test_of_replica_sets_with_its_template_a_deployment_rolls_out_the_oldest(age
     sets = [_set_of(made | {"metadata": {"name": "web", "uid": "d"}}, "app:1", age, 1, 1, 1) for age in ages]
     for one, name in zip(sets, "cab", strict=True):
         one["metadata"]["name"] = name
-    found = new_set(sets, made)
-    assert found is not None
-    assert found["metadata"]["creationTimestamp"] == format_rfc3339(1.0)
+    assert present(new_set(sets, made))["metadata"]["creationTimestamp"] == format_rfc3339(1.0)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from modules.cloud.controllers.plan import NOTHING
 from modules.cloud.controllers.pods import owner_reference
 from modules.cloud.controllers.view import View
 from tests.modules.cloud.apiextensions.definition import definition
-from tests.modules.cloud.controllers.site import Site, workload
+from tests.modules.cloud.controllers.site import Site, site_of, workload
+from tests.support.presence import present
 
 BUDGET = ObjectKey("PodDisruptionBudget", "default", "web")
 
@@ -47,11 +48,7 @@ def evict(site: Site, pod: JsonObject, *, settle: bool = True) -> ApiResult:
 
 
 def running(replicas: int = 3, **spec: Any) -> Site:
-    site = Site()
-    site.apply(workload("Deployment", replicas=replicas))
-    site.apply(budget(**spec))
-    site.run_for(10)
-    return site
+    return site_of(workload("Deployment", replicas=replicas), budget(**spec), seconds=10)
 
 
 @pytest.mark.parametrize(
@@ -231,8 +228,7 @@ def test_a_drain_gets_429_for_the_second_pod_until_the_first_one_is_replaced() -
     assert evict(site, first, settle=False).refusal is None
     conditions = site.cluster.storage.get(key_of(first))["status"]["conditions"]
     assert {one["type"]: one.get("reason") for one in conditions}["DisruptionTarget"] == "EvictionByEvictionAPI"
-    refusal = evict(site, second, settle=False).refusal
-    assert refusal is not None
+    refusal = present(evict(site, second, settle=False).refusal)
     assert (refusal["code"], refusal["reason"]) == (429, "TooManyRequests")
     assert refusal["message"] == "Cannot evict pod as it would violate the pod's disruption budget."
     site.settle()
@@ -247,14 +243,11 @@ def test_a_pod_that_is_not_ready_goes_while_the_others_are_enough() -> None:
     site = running(minAvailable=2)
     first, second, third = site.pods()
     site.ready_after = lambda _: None
-    site.report(first, "Running")
-    site.run_for(1)
+    site.report(first, "Running", seconds=1)
     assert counts(site) == (3, 2, 2, 0)
     assert evict(site, first).refusal is None
-    site.report(second, "Running")
-    site.run_for(1)
-    refusal = evict(site, second).refusal
-    assert refusal is not None
+    site.report(second, "Running", seconds=1)
+    assert evict(site, second).refusal is not None
     site.patch(BUDGET, {"spec": {"unhealthyPodEvictionPolicy": "AlwaysAllow"}})
     assert evict(site, second).refusal is None
     assert evict(site, third).refusal is not None
@@ -285,16 +278,14 @@ def test_a_budget_that_is_not_counted_yet_and_a_second_one_refuse() -> None:
     site = running(minAvailable=1)
     pod = site.pods()[0]
     site.cluster.apply(budget(minAvailable=2))
-    refusal = evict(site, pod, settle=False).refusal
-    assert refusal is not None
+    refusal = present(evict(site, pod, settle=False).refusal)
     assert refusal["details"]["retryAfterSeconds"] == 10
     assert refusal["details"]["causes"][0]["message"] == (
         "The disruption budget web is still being processed by the server."
     )
     other = budget(minAvailable=0)
     site.apply({**other, "metadata": {"name": "other"}})
-    refusal = evict(site, pod).refusal
-    assert refusal is not None
+    refusal = present(evict(site, pod).refusal)
     assert (refusal["code"], refusal["message"]) == (
         500, "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
     )  # fmt: skip
@@ -318,9 +309,7 @@ def test_a_job_has_no_scale() -> None:
     site = Site()
     job = workload("Job", parallelism=2, completions=2)
     job["spec"]["template"]["metadata"] = {"labels": {"app": "web"}}
-    site.apply(job)
-    site.apply(budget(maxUnavailable=1))
-    site.run_for(3)
+    site.apply(job, budget(maxUnavailable=1), seconds=3)
     (condition,) = status_of(site)["conditions"]
     assert condition["reason"] == "SyncFailed"
     assert any(reason == "CalculateExpectedPodCountFailed" for reason, _ in site.events())
@@ -341,8 +330,7 @@ def with_caches(subresources: JsonObject, pods: int = 3, **spec: Any) -> tuple[S
                         "spec": {"replicas": 4}})  # fmt: skip
     for number in range(pods):
         add_pod(site, cache, f"web-{number}")
-    site.apply(budget(**spec))
-    site.run_for(10)
+    site.apply(budget(**spec), seconds=10)
     return site, cache
 
 
@@ -402,8 +390,7 @@ def test_a_scale_that_the_api_server_does_not_answer_is_read_again() -> None:
 
 def test_scaling_changes_the_budget_and_a_settled_one_is_not_written() -> None:
     site = running(maxUnavailable=1)
-    site.patch(ObjectKey("Deployment", "default", "web"), {"spec": {"replicas": 5}})
-    site.run_for(10)
+    site.patch(ObjectKey("Deployment", "default", "web"), {"spec": {"replicas": 5}}, seconds=10)
     assert counts(site) == (5, 5, 4, 1)
     site.writes.clear()
     site.restart()
@@ -422,6 +409,5 @@ def test_mirror_pods_do_not_count(spec: JsonObject) -> None:
          "metadata": {"name": "static", "namespace": "default", "labels": {"app": "web"}, "annotations": annotations},
          "spec": {"nodeName": "n1", "containers": [{"name": "main", "image": "app:1"}]}}
     )  # fmt: skip
-    site.report(made, "Running", ready=True)
-    site.run_for(10)
+    site.report(made, "Running", ready=True, seconds=10)
     assert counts(site) == before

@@ -165,15 +165,23 @@ class Controller:
                 found.append({message.subject_on_cloud.node: 1})
         return found
 
-    def connected(self, node_name: str = "n1") -> None:
+    def connected(self, node_name: str = "n1", seconds: float = 0.0) -> None:
         self.links += 1
         self.of_link("connected", self.links, node_name)
-        self.bee.settle()
+        self.pass_time(seconds)
 
-    def of_link(self, what: str, link: int, node_name: str = "n1", at: int = 0) -> None:
+    def of_link(self, what: str, link: int, node_name: str = "n1", at: int = 0, seconds: float = 0.0) -> None:
         """A connection begins or ends, at some seconds since 1970; edgecontroller gets to it as time passes."""
         event = ConnectEvent(what, at, node_name, f"link {link}")
         self.bee.hive.send(EdgeController.name, self.bee.message(f"node/{node_name}", what, event, source="cloudhub"))
+        if seconds:
+            self.bee.run_for(seconds)
+
+    def pass_time(self, seconds: float) -> None:
+        """Let happen what is due, and then time pass."""
+        self.bee.settle()
+        if seconds:
+            self.bee.run_for(seconds)
 
     def cloudcores(self, node: str = "") -> Cloudcores:
         """The cloudcores that it knows to be alive, as module `control` asks, or the router about a node."""

@@ -52,14 +52,12 @@ def code(result: ApiResult) -> int:
 
 
 def test_a_bound_pod_is_sent_with_its_references(core: ClusterController) -> None:
-    core.server.apply(configmap(a="1"), pod(**USES))
-    core.bee.settle()
+    core.applied(configmap(a="1"), pod(**USES))
     assert sorted(core.down()) == ["insert node/n1/default/configmap/settings", "insert node/n1/default/pod/web"]
 
 
 def test_a_reported_status_reaches_the_cluster_and_comes_back(core: ClusterController) -> None:
-    core.server.apply(pod())
-    core.bee.settle()
+    core.applied(pod())
     core.down()
     request = core.asks("default/podpatch/web", "patch", RUNNING)
     assert core.answer_to(request).content["Err"] is None
@@ -71,8 +69,7 @@ def test_a_reported_status_reaches_the_cluster_and_comes_back(core: ClusterContr
 
 def test_the_handling_of_a_status_is_measured_until_its_answer(core: ClusterController) -> None:
     """Also of one that the API server refuses, by its type."""
-    core.server.apply(pod())
-    core.bee.settle()
+    core.applied(pod())
     core.server.hold("pods")
     core.asks("default/podpatch/web", "patch", RUNNING)
     core.bee.run_for(3.0)
@@ -152,8 +149,7 @@ def test_a_bad_object_in_a_list_does_no_harm_to_the_others() -> None:
 
 def test_the_answer_of_a_lost_patch_comes_with_its_retry(core: ClusterController) -> None:
     """A merge patch may be sent twice."""
-    core.server.apply(pod())
-    core.bee.settle()
+    core.applied(pod())
     core.server.answers["pods"] = lambda exchange: exchange.break_off()
     request = core.asks("default/podpatch/web", "patch", RUNNING)
     core.server.answers.clear()
@@ -182,8 +178,7 @@ def test_a_deletion_whose_answer_was_lost_deletes_no_later_object(
 
 
 def test_a_429_is_waited_out(core: ClusterController) -> None:
-    core.server.apply(pod())
-    core.bee.settle()
+    core.applied(pod())
     core.server.answers["pods"] = lambda exchange: exchange.answer(429, b"slow down", ("retry-after", "7"))
     request = core.asks("default/podpatch/web", "patch", RUNNING)
     core.server.answers.clear()
@@ -195,8 +190,7 @@ def test_a_429_is_waited_out(core: ClusterController) -> None:
 
 def test_after_a_restore_nodes_get_the_restored_objects_once(core: ClusterController) -> None:
     """All acknowledged versions are higher than the restored ones."""
-    core.server.apply(pod())
-    core.bee.settle()
+    core.applied(pod())
     backup = core.server.objects()
     uid = core.server.cluster.storage.get(WEB)["metadata"]["uid"]
     for phase in ("Pending", "Running"):
@@ -217,8 +211,7 @@ def test_after_a_restore_nodes_get_the_restored_objects_once(core: ClusterContro
 def test_after_a_database_failure_the_module_restarts(core: ClusterController) -> None:
     """Answers to the calls of before reach nobody, and the objects are listed again."""
     core.bee.expect_failures()
-    core.server.apply(pod())
-    core.bee.settle()
+    core.applied(pod())
     core.server.hold("pods")
     core.asks("default/podpatch/web", "patch", RUNNING)
     assert len(core.server.held) == 1
@@ -236,8 +229,7 @@ def test_after_a_database_failure_the_module_restarts(core: ClusterController) -
 
 def test_the_answer_to_a_node_that_has_gone_does_no_harm(core: ClusterController) -> None:
     """It is handed to cloudhub, which drops it; nothing is recorded for the node."""
-    core.server.apply(secret(), pod(imagePullSecrets=[{"name": "key"}]))
-    core.bee.settle()
+    core.applied(secret(), pod(imagePullSecrets=[{"name": "key"}]))
     core.server.hold("pods")
     request = core.asks("default/podpatch/web", "patch", RUNNING)
     core.of_link("disconnected", 1)
@@ -251,8 +243,7 @@ def test_the_answer_to_a_node_that_has_gone_does_no_harm(core: ClusterController
 
 
 def test_a_node_that_is_registered_gets_its_node_and_pods(core: ClusterController) -> None:
-    core.server.apply(pod())
-    core.bee.settle()
+    core.applied(pod())
     assert core.down() == ["insert node/n1/default/pod/web"]
     request = core.asks("null/node/n1", "insert", node())
     assert core.answer_to(request).content["Err"] is None
@@ -286,8 +277,7 @@ def test_a_deeply_nested_patch_is_refused(core: ClusterController, is_known: boo
     """Whether the object is in the mirror or must be read first."""
     if not is_known:
         core.server.stop_watches()
-    core.server.apply({"kind": "Node", "apiVersion": "v1", **node(a="1")})
-    core.bee.settle()
+    core.applied({"kind": "Node", "apiVersion": "v1", **node(a="1")})
     value: dict[str, Any] = {}
     for _ in range(200):
         value = {"a": value}
@@ -314,8 +304,7 @@ def test_a_late_watch_is_no_way_to_take_back_what_others_set(
 ) -> None:
     """The node writes its former state, while the mirror does not have the new taint and label yet."""
     kind = {"kind": "Node", "apiVersion": "v1"}
-    core.server.apply({**kind, **node(a="1")})
-    core.bee.settle()
+    core.applied({**kind, **node(a="1")})
     former = node_in(core)
     core.server.stop_watches()
     core.server.apply({**kind, **node(a="1", **{RESTRICTED: "z"}), "spec": {"taints": TAINTS}})
@@ -328,8 +317,7 @@ def test_a_late_watch_is_no_way_to_take_back_what_others_set(
 def test_a_late_watch_does_not_keep_a_node_from_its_own_labels(core: ClusterController) -> None:
     """The write is made with the state that the API server has."""
     kind = {"kind": "Node", "apiVersion": "v1"}
-    core.server.apply({**kind, **node(a="1")})
-    core.bee.settle()
+    core.applied({**kind, **node(a="1")})
     core.server.stop_watches()
     core.server.apply({**kind, **node(a="1", **{RESTRICTED: "z"})})
     body = {"metadata": {"labels": {"b": "2"}}}
@@ -341,8 +329,7 @@ def test_a_late_watch_does_not_keep_a_node_from_its_own_labels(core: ClusterCont
 def test_an_update_with_a_version_is_of_that_version_and_no_other(core: ClusterController) -> None:
     """Also when the mirror has another one, older or newer."""
     kind = {"kind": "Node", "apiVersion": "v1"}
-    core.server.apply({**kind, **node(a="1")})
-    core.bee.settle()
+    core.applied({**kind, **node(a="1")})
     first = node_in(core)
     core.server.stop_watches()
     core.server.apply({**kind, **node(a="1", b="2")})
@@ -356,8 +343,7 @@ def test_an_update_with_a_version_is_of_that_version_and_no_other(core: ClusterC
 
 def test_a_body_is_no_way_to_delete_the_pod_of_another(core: ClusterController) -> None:
     """The uid in a body that is not sent has no say."""
-    core.server.apply(pod(nodeName="n2"))
-    core.bee.settle()
+    core.applied(pod(nodeName="n2"))
     for fields in ({"body": {"metadata": {"uid": "other"}}}, {"options": {"preconditions": {"uid": "other"}}}, {}):
         assert code(asked(core, "delete", "pods", "web", **fields)) in {403, 409}
     assert core.server.cluster.storage.find(WEB) is not None
@@ -366,8 +352,7 @@ def test_a_body_is_no_way_to_delete_the_pod_of_another(core: ClusterController) 
 
 @pytest.mark.parametrize("verb", ["get", "delete", "update", "updatestatus", "patch"])
 def test_a_call_without_a_name_never_becomes_one_for_all(core: ClusterController, verb: str) -> None:
-    core.server.apply(pod(nodeName="n2"), pod("db", nodeName="n2"))
-    core.bee.settle()
+    core.applied(pod(nodeName="n2"), pod("db", nodeName="n2"))
     body = {"metadata": {"uid": "other"}}
     for namespace in ("", "default"):
         result = asked(core, verb, "pods", namespace=namespace, body=body)
@@ -378,8 +363,7 @@ def test_a_call_without_a_name_never_becomes_one_for_all(core: ClusterController
 
 def test_a_list_of_its_own_pods_names_none_of_another(core: ClusterController) -> None:
     """A name would make the list a read of that pod, whatever the selector says."""
-    core.server.apply(pod(nodeName="n2"))
-    core.bee.settle()
+    core.applied(pod(nodeName="n2"))
     result = asked(core, "list", "pods", "web", options={"fieldSelector": "spec.nodeName=n1"})
     assert result.object is not None
     assert "items" in result.object
@@ -389,8 +373,7 @@ def test_a_list_of_its_own_pods_names_none_of_another(core: ClusterController) -
 def test_a_pod_that_the_mirror_does_not_have_is_not_shown_to_others(core: ClusterController, node_name: str) -> None:
     """A pod without a node is never in the mirror, one just bound not yet."""
     core.server.stop_watches()
-    core.server.apply(pod(nodeName=node_name))
-    core.bee.settle()
+    core.applied(pod(nodeName=node_name))
     assert code(asked(core, "get", "pods", "web")) == 403
     core.server.apply(pod("mine", nodeName="n1"))
     assert asked(core, "get", "pods", "mine").object is not None
@@ -415,8 +398,7 @@ def test_a_pod_that_its_node_has_ended_is_deleted_there_soon(core: ClusterContro
     """Also when the watch is silent, and when the mirror never had the pod: the node waits for the deletion."""
     if not is_mirrored:
         core.server.stop_watches()
-    core.server.apply(pod())
-    core.bee.settle()
+    core.applied(pod())
     core.server.stop_watches()
     core.down()
     uid = core.server.cluster.storage.get(WEB)["metadata"]["uid"]
@@ -430,14 +412,12 @@ def test_a_pod_that_its_node_has_ended_is_deleted_there_soon(core: ClusterContro
 
 def test_a_watch_that_is_behind_does_not_bring_back_a_pod_that_has_ended(core: ClusterController) -> None:
     """What it tells of the pod is old; a new pod of the name is another one."""
-    core.server.apply(pod())
-    core.bee.settle()
+    core.applied(pod())
     watches = core.server.hold_watches()
     uid = core.server.cluster.storage.get(WEB)["metadata"]["uid"]
     core.asks("default/podpatch/web", "patch", RUNNING)
     core.asks("default/pod/web", "delete", {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}})
-    core.server.apply(pod())
-    core.bee.run_for(3.0)
+    core.applied(pod(), seconds=3.0)
     core.down()
     core.server.go_on(watches)
     core.bee.settle()
@@ -460,8 +440,7 @@ def test_writes_to_a_pod_that_the_mirror_does_not_have_keep_their_order(core: Cl
 
 def test_a_newer_status_takes_the_place_of_one_that_waits(core: ClusterController) -> None:
     """The node is told that the earlier one was not written: it may have more than the newer one."""
-    core.server.apply(pod())
-    core.bee.settle()
+    core.applied(pod())
     core.server.hold("pods")
     patches = [json.dumps({"status": {"phase": phase}}) for phase in ("Pending", "Running", "Succeeded")]
     requests = [core.asks("default/podpatch/web", "patch", patch) for patch in patches]
@@ -478,13 +457,11 @@ def test_objects_that_the_watch_has_not_delivered_yet_are_not_deleted_on_a_node(
     """A node gets a new configmap by its query, and connects again: only a newer state without the object says that it
     is gone.
     """
-    core.server.apply(pod(**USES))
-    core.bee.settle()
+    core.applied(pod(**USES))
     watches = core.server.hold_watches()
     core.server.apply(configmap(a="1"))
     assert core.answer_to(core.asks("default/configmap/settings", "query")).content["kind"] == "ConfigMap"
-    core.connected()
-    core.bee.run_for(30.0)
+    core.connected(seconds=30.0)
     assert [one for one in core.down() if one.startswith("delete")] == []
     core.server.remove("configmap", "settings")
     core.server.go_on(watches)
@@ -592,8 +569,7 @@ def test_a_pod_of_a_restored_api_server_is_not_deleted_on_a_node_that_has_listed
     backup = core.server.objects()
     uid = core.server.cluster.storage.get(WEB)["metadata"]["uid"]
     core.server.remove("pod", "web")
-    core.server.apply(pod(later))
-    core.bee.settle()
+    core.applied(pod(later))
     core.acknowledged(uid, 0, is_delete=True)
     core.bee.settle()
     core.server.hold_watches()
@@ -620,8 +596,7 @@ def test_an_answer_about_a_certificate_records_nothing(core: ClusterController) 
 
 def test_a_list_tells_of_a_deletion_before_the_watch(core: ClusterController) -> None:
     """A node that has learned of its pod's removal from a list does not get it again."""
-    core.server.apply(pod())
-    core.bee.settle()
+    core.applied(pod())
     core.server.stop_watches()
     uid = core.server.cluster.storage.get(WEB)["metadata"]["uid"]
     core.server.remove("pod", "web")
@@ -672,8 +647,7 @@ def test_a_pod_that_cannot_be_read_is_neither_deleted_nor_listed_for_ever(core: 
         core.database.begin()
         core.database.put_object_sync("n1", "g", ObjectSync(ObjectKey("Pod", "default", "ghost"), 1))
         core.database.commit(1)
-        core.connected()
-        core.bee.run_for(30.0)
+        core.connected(seconds=30.0)
     assert "delete node/n1/default/pod/ghost" not in core.down()
     assert [kind for kind, _ in server.lists].count("pods") == 1
 
@@ -691,15 +665,13 @@ def test_what_a_node_has_in_a_version_from_before_a_restore_does_not_stay(core: 
     assert [kind for kind, _ in core.server.lists].count("configmaps") == 1, "a watch may be late"
     core.bee.run_for(60.0)
     assert "disconnected node/n1" in core.down()
-    core.connected()
-    core.bee.run_for(600.0)
+    core.connected(seconds=600.0)
     assert set(core.down()) == {f"delete node/n1/default/configmap/gone-{uid}" for uid in "uv"}
 
 
 def test_a_node_gets_a_deletion_from_the_watch(core: ClusterController) -> None:
     """With what came before, as from KubeEdge's cloud, and once."""
-    core.server.apply(pod())
-    core.bee.settle()
+    core.applied(pod())
     core.down()
     core.server.call(core.server.call_for("delete", kind_named("Pod"), "web"))
     core.bee.settle()

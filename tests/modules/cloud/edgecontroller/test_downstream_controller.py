@@ -66,8 +66,7 @@ def test_a_node_gets_no_changes_of_a_configmap_after_its_pod_has_gone(controller
     controller.remove("pod", "web", grace=0)
     controller.down()
     controller.apply(configmap(a="2"))
-    controller.connected()
-    controller.bee.run_for(60)
+    controller.connected(seconds=60)
     assert "update node/n1/default/configmap/settings" not in controller.down()
     controller.apply(pod("next", **USES))
     assert controller.down() == ["insert node/n1/default/configmap/settings", "insert node/n1/default/pod/next"]

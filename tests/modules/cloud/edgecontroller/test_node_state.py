@@ -63,8 +63,7 @@ def site(tmp_path: Path) -> Site:
     """With a Node and a pod, which the node has acknowledged."""
     made = Site(tmp_path)
     with made.core("n1") as core:
-        core.server.apply(N1, pod())
-        core.bee.settle()
+        core.applied(N1, pod())
         made.acknowledge(core)
     return made
 
@@ -115,8 +114,7 @@ def test_a_node_that_is_made_again_while_cloudcore_runs_gets_every_pod(site: Sit
     """cloudhub ends its connection with the deletion; over the next one everything comes."""
     with site.core("n1") as core:
         core.server.remove("node", "n1")
-        core.server.apply(N1)
-        core.bee.settle()
+        core.applied(N1)
         assert "delete node/n1/null/node/n1" in core.down()
         core.of_link("disconnected", core.links)
         core.connected()
@@ -156,15 +154,12 @@ def test_nothing_is_deleted_on_a_node_that_comes_from_a_cloudcore_with_a_newer_e
         database.put_node_state("n1", NodeState(state.uid, epoch.number + 1))
         database.put_epoch(Epoch(epoch.number + 1, epoch.newest))
         database.commit(1)
-        core.connected()
-        core.bee.run_for(30.0)
-        core.connected()
-        core.bee.run_for(1.0)
+        core.connected(seconds=30.0)
+        core.connected(seconds=1.0)
         sent = core.down()
         assert "disconnected node/n1" in sent, "it has to wait for the lists"
         assert not [line for line in sent if line.startswith("delete")]
-        core.server.remove("pods", "later")
-        core.bee.run_for(1.0)
+        core.removed("pods", "later", seconds=1.0)
         assert "delete node/n1/default/pod/later" in core.down()
 
 
@@ -173,8 +168,7 @@ def test_a_node_that_was_deleted_while_away_gets_the_deletion_once(site: Site) -
     site.objects = [each for each in site.objects if each["kind"] != "Node"]
     with site.core("n1") as core:
         assert DELETED in core.down()
-        core.connected()
-        core.bee.run_for(30.0)
+        core.connected(seconds=30.0)
         assert DELETED not in core.down()
 
 
@@ -187,8 +181,7 @@ def test_a_node_does_not_get_a_deletion_that_only_the_mirror_has_seen(site: Site
         database.put_node_state("n2", NodeState("u-n2", 0))
         database.commit(1)
         core.server.apply({**N1, "metadata": {"name": "n2"}})
-        core.connected("n2")
-        core.bee.run_for(30.0)
+        core.connected("n2", seconds=30.0)
         assert "delete node/n2/null/node/n2" not in core.down()
         core.server.go_on(watches)
 
@@ -215,8 +208,7 @@ def test_a_recreated_node_does_not_get_the_deletion_of_the_former_one(site: Site
     site.objects = [each for each in site.objects if each["kind"] != "Node"]
     with site.core() as core:
         core.server.apply(N1)
-        core.connected()
-        core.bee.run_for(30.0)
+        core.connected(seconds=30.0)
         assert DELETED not in core.down()
 
 
@@ -269,8 +261,7 @@ def test_a_pod_that_the_watch_has_not_delivered_yet_is_not_deleted(
         core.server.go_on(watches)
         core.bee.run_for(30.0)
         assert "delete node/n1/default/pod/later" not in core.down()
-        core.server.remove("pod", "later")
-        core.bee.run_for(30.0)
+        core.removed("pod", "later", seconds=30.0)
         assert "delete node/n1/default/pod/later" in core.down()
 
 
@@ -308,16 +299,14 @@ def test_an_object_whose_successor_a_node_has_is_neither_sent_nor_deleted(site: 
     """
     key = ObjectKey("ConfigMap", "default", "settings")
     with site.core() as core:
-        core.server.apply(configmap(a="1"), pod("reader", **USES))
-        core.bee.settle()
+        core.applied(configmap(a="1"), pod("reader", **USES))
         watches = core.server.hold_watches()
         core.server.apply(configmap(a="2"))
         former = site.live(key)
         core.server.remove("configmap", "settings")
         core.server.apply(configmap(a="3"))
         sent_elsewhere(core, former, site.live(key))
-        core.connected()
-        core.bee.run_for(30.0)
+        core.connected(seconds=30.0)
         (watch,) = (one for one in watches if one.call.plural == "configmaps")
         watch.tell("MODIFIED", former)
         core.bee.run_for(30.0)
@@ -329,8 +318,7 @@ def test_an_object_whose_successor_a_node_has_is_neither_sent_nor_deleted(site: 
         core.bee.run_for(30.0)
         assert not [each for each in core.down() if "configmap" in each], "it has the present one"
         assert [sync.key for sync in stored(core)[0].values()].count(key) == 1
-        core.server.remove("configmap", "settings")
-        core.bee.settle()
+        core.removed("configmap", "settings")
         assert core.down() == ["delete node/n1/default/configmap/settings"]
 
 
@@ -359,8 +347,7 @@ def test_what_a_node_has_stays_known_while_the_mirror_has_not_been_told_of_its_n
     """
     with site.core() as core:
         if not has_former:
-            core.server.remove("node", "n1")
-            core.bee.settle()
+            core.removed("node", "n1")
         watches = core.server.hold_watches()
         core.server.hold("nodes")
         if has_former:
@@ -388,8 +375,7 @@ def test_what_a_node_has_stays_known_while_the_mirror_has_not_been_told_of_its_n
 def test_an_equal_version_of_another_epoch_is_not_held(site: Site) -> None:
     """etcd was restored while cloudcore was away: its versions went back, and this one was given a second time."""
     with site.core("n1") as core:
-        core.server.apply(pod("later"))
-        core.bee.settle()
+        core.applied(pod("later"))
         later = site.live(ObjectKey("Pod", "default", "later"))
         core.acknowledged(uid_of(later), int(version_of(later)))
     version = {each["metadata"]["name"]: each["metadata"]["resourceVersion"] for each in site.objects}["web"]
@@ -408,8 +394,7 @@ def test_messages_during_a_restore_wait_until_all_is_listed_again(site: Site) ->
     """A node that connects would get objects of before the restore."""
     with site.core("n1") as core:
         backup = core.server.objects()
-        core.server.apply(configmap(), pod("later"))
-        core.bee.settle()
+        core.applied(configmap(), pod("later"))
         core.server.hold("csidrivers")
         core.server.restore(backup)
         core.bee.run_for(9.0)
@@ -475,14 +460,12 @@ def test_an_object_whose_deletion_a_node_has_acknowledged_elsewhere_is_not_sent_
     """Nor answered, while the watch has not told of the deletion (simulation, state, seed 31151)."""
     key = ObjectKey("ConfigMap", "default", "settings")
     with site.core() as core:
-        core.server.apply(configmap(a="1"), pod("reader", **USES))
-        core.bee.settle()
+        core.applied(configmap(a="1"), pod("reader", **USES))
         watches = core.server.hold_watches()
         former = site.live(key)
         core.server.remove("configmap", "settings")
         deleted_elsewhere(core, former, core.server.cluster.storage.version)
-        core.connected()
-        core.bee.run_for(30.0)
+        core.connected(seconds=30.0)
         assert not [each for each in core.down() if "configmap" in each]
         request = core.asks("default/configmap/settings", "query")
         core.bee.settle()
@@ -497,14 +480,12 @@ def test_what_is_older_than_an_unknown_deletion_is_sent_when_the_watch_has_told_
     other = configmap()
     other["metadata"]["name"] = "other"
     with site.core() as core:
-        core.server.apply(configmap(a="1"), other, pod("reader", **USES))
-        core.bee.settle()
+        core.applied(configmap(a="1"), other, pod("reader", **USES))
         watches = core.server.hold_watches()
         gone = site.live(ObjectKey("ConfigMap", "default", "other"))
         core.server.remove("configmap", "other")
         deleted_elsewhere(core, gone, core.server.cluster.storage.version)
-        core.connected()
-        core.bee.run_for(30.0)
+        core.connected(seconds=30.0)
         sent = core.down()
         assert [each for each in sent if each.endswith("/pod/reader")], "of pods nothing is unknown"
         assert not [each for each in sent if "configmap" in each]
