@@ -62,11 +62,8 @@ def ending(volume: JsonObject) -> JsonObject:
         (claim(volumeName="b"), [volume("a"), volume("b", "2Gi")], "b"),
         (claim(volumeName="b"), [volume("a"), volume("b", "1Mi")], None),
         (claim(volumeName="b"), [volume("a"), volume("b", storageClassName="kept")], None),
-        (
-            claim(volumeName="b"),
-            [volume("b", "1Mi", claimRef={"namespace": "default", "name": "data"}, storageClassName="kept")],
-            "b",
-        ),
+        (claim(volumeName="b"),
+         [volume("b", "1Mi", claimRef={"namespace": "default", "name": "data"}, storageClassName="kept")], "b"),
         (claim(volumeName="c"), [volume("a")], None),
         (claim(), [volume("a"), volume("mine", "9Gi", claimRef={"namespace": "default", "name": "data"})], "mine"),
         (claim(), [volume("other", claimRef={"namespace": "default", "name": "other"})], None),
@@ -80,7 +77,7 @@ def ending(volume: JsonObject) -> JsonObject:
         (claim(), [ending(volume("a")), volume("b", "9Gi")], "b"),
         (claim(), [volume("taken", claimRef={"namespace": "default", "name": "data", "uid": "uid-old"})], None),
     ],
-)
+)  # fmt: skip
 def test_which_volume_a_claim_gets(wanted: JsonObject, volumes: list[JsonObject], given: str | None) -> None:
     """The one it names, or that names it, or the smallest that fits; what was somebody else's is not given again."""
     changed = {obj["kind"]: obj for obj in bind_volumes([wanted], volumes)}
@@ -103,15 +100,10 @@ COMPLETED = {"pv.kubernetes.io/bind-completed": "yes"}
     [
         (claim(), volume("a"), {**COMPLETED, **BY_CONTROLLER}, BY_CONTROLLER),
         (claim(volumeName="a"), volume("a"), COMPLETED, BY_CONTROLLER),
-        (
-            claim(),
-            volume("a", claimRef={"namespace": "default", "name": "data"}),
-            {**COMPLETED, **BY_CONTROLLER},
-            None,
-        ),
+        (claim(), volume("a", claimRef={"namespace": "default", "name": "data"}), {**COMPLETED, **BY_CONTROLLER}, None),
     ],
     ids=["neither", "claim", "volume"],
-)
+)  # fmt: skip
 def test_annotations_tell_who_named_the_other(
     asks: JsonObject, held: JsonObject, of_claim: JsonObject, of_volume: JsonObject | None
 ) -> None:
@@ -285,18 +277,14 @@ LATE: JsonObject = {**SLOW, "metadata": {"name": "late"}, "volumeBindingMode": "
         ({}, ("Normal", "FailedBinding", "no persistent volumes available for this claim and no storage class is set")),
         ({"volumeName": "gone"}, ("Warning", "FailedBinding", 'volume "gone" not found')),
         ({"volumeName": "a"}, ("Warning", "FailedBinding", 'volume "a" does not fit the claim')),
-        (
-            {"storageClassName": "fast"},
-            ("Warning", "ProvisioningFailed", 'storageclass.storage.k8s.io "fast" not found'),
-        ),
+        ({"storageClassName": "fast"},
+         ("Warning", "ProvisioningFailed", 'storageclass.storage.k8s.io "fast" not found')),
         ({"storageClassName": "slow"}, ("Normal", "ExternalProvisioning", "the external provisioner 'disks.example'")),
-        (
-            {"storageClassName": "none"},
-            ("Warning", "ProvisioningFailed", "no volume plugin matched name: kubernetes.io/no-provisioner"),
-        ),
+        ({"storageClassName": "none"},
+         ("Warning", "ProvisioningFailed", "no volume plugin matched name: kubernetes.io/no-provisioner")),
         ({"storageClassName": "late"}, ("Normal", "FailedBinding", "has its provisioner not asked")),
     ],
-)
+)  # fmt: skip
 def test_an_event_says_why_a_claim_waits(cluster: Cluster, spec: JsonObject, told: tuple[str, str, str] | None) -> None:
     for document in (SLOW, NONE, LATE, volume("a", storageClassName="fits"), claim(**spec)):
         document["metadata"].pop("uid", None)

@@ -318,8 +318,9 @@ def test_a_cron_job_last_scheduled_in_the_future_waits_for_that_time_and_ends_no
 
 
 @pytest.mark.parametrize("policy", ["Allow", "Forbid", "Replace"])
-def test_killed_between_the_job_and_the_status_there_is_no_second_job(site: Site, policy: str) -> None:
+def test_killed_between_the_job_and_the_status_there_is_no_second_job(policy: str) -> None:
     """And the first one goes on, although a policy ends or minds earlier Jobs."""
+    site = Site()
     lost = iter([True])
     made: list[str] = []
 

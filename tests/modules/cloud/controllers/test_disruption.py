@@ -291,20 +291,6 @@ def test_a_budget_that_is_not_counted_yet_and_a_second_one_refuse() -> None:
     )  # fmt: skip
 
 
-def test_a_pod_that_is_evicted_and_not_deleted_counts_again_after_two_minutes() -> None:
-    site = running(minAvailable=2)
-    site.cluster.replace({
-        **site.cluster.storage.get(BUDGET),
-        "status": {**status_of(site), "disruptedPods": {
-            site.pods()[0]["metadata"]["name"]: format_rfc3339(site.clock.now())}},
-    })  # fmt: skip
-    site.run_for(1)
-    assert counts(site)[3] == 0
-    site.run_for(125)
-    assert counts(site)[3] == 1
-    assert "disruptedPods" not in status_of(site)
-
-
 def test_a_job_has_no_scale() -> None:
     site = Site()
     job = workload("Job", parallelism=2, completions=2)

@@ -367,36 +367,26 @@ KINDS = (
     [
         (application(target("a"), target("a")), 'spec.workloadScope.targetNodeGroups[1]: Duplicate value: "a"'),
         (application(target("")), "spec.workloadScope.targetNodeGroups[0].name: Required value"),
-        (
-            application(targetNodeLabels=[{"labelSelector": {}}]),
-            "spec.workloadScope.targetNodeLabels[0].labelSelector: Required value",
-        ),
+        (application(targetNodeLabels=[{"labelSelector": {}}]),
+         "spec.workloadScope.targetNodeLabels[0].labelSelector: Required value"),
         (
             application(manifests=[ROLE]),
             "spec.workloadTemplate.manifests[0].kind: Unsupported value: "
             f'"ClusterRoleBinding": supported values: {KINDS}',
         ),
-        (
-            application(manifests=[{**SETTINGS, "apiVersion": "v2"}]),
-            'spec.workloadTemplate.manifests[0].apiVersion: Unsupported value: "v2": supported values: "v1"',
-        ),
+        (application(manifests=[{**SETTINGS, "apiVersion": "v2"}]),
+         'spec.workloadTemplate.manifests[0].apiVersion: Unsupported value: "v2": supported values: "v1"'),
         (
             application(manifests=[{**SETTINGS, "metadata": {"name": "x", "namespace": "kube-system"}}]),
             'spec.workloadTemplate.manifests[0].metadata.namespace: Invalid value: "kube-system": must be default, the '
             "application's",
         ),
-        (
-            application(manifests=[{**SETTINGS, "metadata": {}}]),
-            "spec.workloadTemplate.manifests[0].metadata.name: Required value",
-        ),
-        (
-            application(manifests=[SETTINGS, SETTINGS]),
-            'spec.workloadTemplate.manifests[1].metadata.name: Duplicate value: "settings"',
-        ),
-        (
-            application(manifests=[{**SERVICE, "spec": {"externalIPs": ["1.2.3.4"]}}]),
-            "spec.workloadTemplate.manifests[0].spec.externalIPs: Forbidden: an EdgeApplication may not take addresses",
-        ),
+        (application(manifests=[{**SETTINGS, "metadata": {}}]),
+         "spec.workloadTemplate.manifests[0].metadata.name: Required value"),
+        (application(manifests=[SETTINGS, SETTINGS]),
+         'spec.workloadTemplate.manifests[1].metadata.name: Duplicate value: "settings"'),
+        (application(manifests=[{**SERVICE, "spec": {"externalIPs": ["1.2.3.4"]}}]),
+         "spec.workloadTemplate.manifests[0].spec.externalIPs: Forbidden: an EdgeApplication may not take addresses"),
         (
             application(target("a", imageOverriders=[{"component": "Tag", "operator": "add"}])),
             "spec.workloadScope.targetNodeGroups[0].overriders.imageOverriders[0].value: Required value: must not be "
@@ -412,14 +402,10 @@ KINDS = (
             'spec.workloadScope.targetNodeGroups[0].overriders.argsOverriders[0].containerName: Invalid value: "x": no '
             "Deployment has a container of this name",
         ),
-        (
-            application(target("a"), manifests=[{**workload("Deployment"), "spec": {"template": []}}]),
-            'spec.workloadTemplate.manifests[0]: Invalid value: "Deployment": a part of it has the wrong type',
-        ),
-        (
-            application(*(target(f"g{at}") for at in range(501)), manifests=[workload("Deployment")] * 2),
-            "spec.workloadTemplate.manifests: Too many: 1002: must have at most 1000 items",
-        ),
+        (application(target("a"), manifests=[{**workload("Deployment"), "spec": {"template": []}}]),
+         'spec.workloadTemplate.manifests[0]: Invalid value: "Deployment": a part of it has the wrong type'),
+        (application(*(target(f"g{at}") for at in range(501)), manifests=[workload("Deployment")] * 2),
+         "spec.workloadTemplate.manifests: Too many: 1002: must have at most 1000 items"),
         (application(*(target(f"g{at}") for at in range(100)), manifests=[large(["x" * 30_000])]), TOO_LONG),
         (
             application(

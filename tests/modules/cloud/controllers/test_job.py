@@ -169,12 +169,6 @@ def test_a_node_that_is_away_keeps_its_pod_and_no_second_one_is_made() -> None:
     assert len(site.pods("sum")) == 1
 
 
-def test_the_pods_of_a_deleted_job_lose_their_finalizer() -> None:
-    site = site_of(job(parallelism=2, completions=2), seconds=2)
-    site.call("delete", site.get("Job", "sum"), options={"propagationPolicy": "Background"}, seconds=5)
-    assert all(TRACKING not in pod["metadata"].get("finalizers", ()) for pod in site.all("Pod"))
-
-
 @pytest.mark.parametrize("way", ["label", "label of a pod that ends", "orphan", "orphan at once"])
 def test_a_pod_that_leaves_its_job_loses_the_finalizer(way: str) -> None:
     """Nobody else would remove it, and the pod could never be deleted."""

@@ -67,24 +67,13 @@ def labelled(kind: str, label: str, **spec: Any) -> JsonObject:
         labelled("DaemonSet", "controller-revision-hash"),
         labelled("StatefulSet", "controller-revision-hash"),
         labelled("Deployment", "pod-template-hash"),
-        labelled(
-            "Job",
-            "batch.kubernetes.io/job-completion-index",
-            completionMode="Indexed",
-            completions=3,
-            manualSelector=True,
-        ),
-        labelled(
-            "Job",
-            "batch.kubernetes.io/job-completion-index",
-            completionMode="Indexed",
-            completions=3,
-            backoffLimitPerIndex=1,
-            manualSelector=True,
-        ),
+        labelled("Job", "batch.kubernetes.io/job-completion-index", completionMode="Indexed", completions=3,
+            manualSelector=True),
+        labelled("Job", "batch.kubernetes.io/job-completion-index", completionMode="Indexed", completions=3,
+            backoffLimitPerIndex=1, manualSelector=True),
     ],
     ids=lambda wanted: str(wanted["kind"]),
-)
+)  # fmt: skip
 def test_nothing_is_made_that_the_selector_does_not_match(wanted: JsonObject) -> None:
     site = Counting(0)
     site.apply(wanted, seconds=100)

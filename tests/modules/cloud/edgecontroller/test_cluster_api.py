@@ -242,15 +242,6 @@ def test_the_answer_to_a_node_that_has_gone_does_no_harm(core: ClusterController
     assert core.handled() == [{"n1": 1}]
 
 
-def test_a_node_that_is_registered_gets_its_node_and_pods(core: ClusterController) -> None:
-    core.applied(pod())
-    assert core.down() == ["insert node/n1/default/pod/web"]
-    request = core.asks("null/node/n1", "insert", node())
-    assert core.answer_to(request).content["Err"] is None
-    assert core.down() == ["update node/n1/null/node/n1"]
-    assert core.server.cluster.storage.find(ObjectKey("Node", "", "n1")) is not None
-
-
 HOSTILE: list[Any] = [
     {"metadata": {"labels": ["a"]}},
     {"metadata": {"labels": [{}]}},

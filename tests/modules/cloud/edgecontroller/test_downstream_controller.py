@@ -11,23 +11,16 @@ from tests.modules.cloud.edgecontroller.controller import USES, WEB, Controller
 from tests.modules.cloud.objects import configmap, pod, secret
 
 
-def test_references_of_a_pod_go_ahead_of_it(controller: Controller) -> None:
-    controller.apply(configmap(), secret())
+@pytest.mark.parametrize("is_bound_later", [False, True])
+def test_references_of_a_pod_go_ahead_of_it(controller: Controller, is_bound_later: bool) -> None:
+    controller.apply(configmap(), secret(), *([pod(**USES, nodeName="")] if is_bound_later else []))
     assert controller.down() == []
-    controller.apply(pod(**USES))
-    assert controller.down() == [
-        "insert node/n1/default/configmap/settings",
-        "update node/n1/default/secret/key",
-        "insert node/n1/default/pod/web",
-    ]
-
-
-def test_references_of_a_pod_go_ahead_of_it_also_when_it_is_bound_later(controller: Controller) -> None:
-    controller.apply(configmap(), secret(), pod(**USES, nodeName=""))
-    assert controller.down() == []
-    target = {"apiVersion": "v1", "kind": "Node", "name": "n1"}
-    body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "web"}, "target": target}
-    controller.call("create", "pod", "web", subresource="binding", body=body)
+    if is_bound_later:
+        target = {"apiVersion": "v1", "kind": "Node", "name": "n1"}
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "web"}, "target": target}
+        controller.call("create", "pod", "web", subresource="binding", body=body)
+    else:
+        controller.apply(pod(**USES))
     assert controller.down() == [
         "insert node/n1/default/configmap/settings",
         "update node/n1/default/secret/key",

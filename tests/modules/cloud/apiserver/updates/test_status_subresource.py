@@ -194,24 +194,16 @@ def test_the_generation_moves_with_the_spec_only(cluster: Cluster, kind: str) ->
 
 _ROWS = [
     ("Deployment", {"replicas": -1}, "status.replicas", "must be greater than or equal to 0"),
-    (
-        "Deployment",
-        {"replicas": 1, "readyReplicas": 2},
-        "status.readyReplicas",
-        "cannot be greater than status.replicas",
-    ),
-    (
-        "ReplicaSet",
-        {"replicas": 2, "readyReplicas": 1, "availableReplicas": 2},
-        "status.availableReplicas",
-        "cannot be greater than readyReplicas",
-    ),
+    ("Deployment", {"replicas": 1, "readyReplicas": 2}, "status.readyReplicas",
+     "cannot be greater than status.replicas"),
+    ("ReplicaSet", {"replicas": 2, "readyReplicas": 1, "availableReplicas": 2}, "status.availableReplicas",
+     "cannot be greater than readyReplicas"),
     ("StatefulSet", {"replicas": 1, "currentReplicas": 2}, "status.currentReplicas", "cannot be greater than"),
     ("DaemonSet", {"numberReady": -1}, "status.numberReady", "must be greater than or equal to 0"),
     ("ReplicationController", {"replicas": 0, "readyReplicas": 1}, "status.readyReplicas", "cannot be greater than"),
     ("PodDisruptionBudget", {"disruptionsAllowed": -1}, "status.disruptionsAllowed", "must be greater than"),
     ("Job", {"failed": -1}, "status.failed", "must be greater than or equal to 0"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("kind", "status", "field", "words"), _ROWS)
