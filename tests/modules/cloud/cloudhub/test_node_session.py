@@ -27,6 +27,12 @@ def sent(session: NodeSession, now: float = 0.0) -> list[str]:
     return [message.id for message in (*session.overdue(now), *session.due(now))]
 
 
+def send(session: NodeSession, message: Message, now: float = 0.0) -> list[str]:
+    """Offer a message, and return what is sent then."""
+    session.offer(message)
+    return sent(session, now)
+
+
 @pytest.fixture
 def session() -> NodeSession:
     return NodeSession(RESEND)
@@ -34,8 +40,7 @@ def session() -> NodeSession:
 
 def test_a_message_is_sent_again_with_the_same_id_until_it_is_acknowledged(session: NodeSession) -> None:
     message = about("a", 1)
-    session.offer(message)
-    assert sent(session, 1) == [message.id]
+    assert send(session, message, 1) == [message.id]
     assert sent(session, 5.9) == []
     for now in (6, 11):
         assert sent(session, now) == [message.id]
@@ -48,8 +53,7 @@ def test_a_message_is_sent_again_with_the_same_id_until_it_is_acknowledged(sessi
 def test_a_new_message_goes_without_a_look_at_those_that_are_overdue(session: NodeSession) -> None:
     """A crowd that is slow to acknowledge costs each new message nothing."""
     first, second = about("a", 1), about("b", 1)
-    session.offer(first)
-    sent(session, 1)
+    send(session, first, 1)
     session.offer(second)
     assert [message.id for message in session.due(1 + RESEND)] == [second.id]
     assert [message.id for message in session.overdue(1 + RESEND)] == [first.id]
@@ -61,8 +65,7 @@ def test_the_age_of_what_is_unacknowledged_is_the_oldests_since_it_was_first_sen
     assert session.oldest_unacknowledged() is None
     first, second = about("a", 1), about("b", 2)
     for now, message in ((1.0, first), (3.0, second)):
-        session.offer(message)
-        sent(session, now)
+        send(session, message, now)
     sent(session, 7.0)
     assert (session.oldest_unacknowledged(), len(again)) == (1.0, 1)
     session.acknowledge(first.id)
@@ -111,8 +114,7 @@ def test_unacknowledged_messages_are_not_kept_without_end(session: NodeSession) 
     """A node that patches its own pod, and acknowledges nothing of what it is then sent."""
     messages = [about("a", version) for version in range(10 * SUPERSEDED)]
     for message in messages:
-        session.offer(message)
-        sent(session)
+        send(session, message)
     assert len(session._sent) <= SUPERSEDED + 1
     assert session.acknowledge(messages[0].id) is None
     late, newest = session.acknowledge(messages[-2].id), session.acknowledge(messages[-1].id)
@@ -133,8 +135,7 @@ def test_answers_to_who_acknowledges_nothing_are_bounded(session: NodeSession) -
 
 def test_only_the_newest_version_is_pending(session: NodeSession) -> None:
     first, second = about("a", 1), about("a", 2)
-    session.offer(first)
-    assert sent(session) == [first.id]
+    assert send(session, first) == [first.id]
     assert session.offer(second) is OfferResult.QUEUED
     assert session.offer(about("a", 1)) is OfferResult.ON_ITS_WAY
     assert sent(session) == [second.id]
@@ -168,8 +169,7 @@ def test_another_part_of_an_object_is_sent_in_the_same_version(session: NodeSess
 
 def test_objects_that_the_node_has_are_not_sent_again(session: NodeSession) -> None:
     message = about("a", 7)
-    session.offer(message)
-    sent(session)
+    send(session, message)
     session.acknowledge(message.id)
     assert session.offer(about("a", 7)) is OfferResult.ACKNOWLEDGED
     assert session.offer(about("a", 8)) is OfferResult.QUEUED
@@ -187,8 +187,7 @@ def test_an_older_answer_that_is_acknowledged_leaves_the_newer_message_to_be(ses
     """Else the node would get that version again."""
     newer, newest, answer = (about("a", version, kind="configmap") for version in (5, 6, 3))
     for message in (newer, newest, answer.with_route(operation="response")):
-        session.offer(message)
-        sent(session)
+        send(session, message)
     session.acknowledge(answer.id)
     assert session.acknowledge(newer.id) is not None
 
@@ -200,13 +199,11 @@ def test_a_message_without_a_version_is_dropped_unless_it_is_a_deletion(session:
 
 def test_an_acknowledged_deletion_forgets_the_object(session: NodeSession) -> None:
     for message in (about("a", 1), about("a", 2, "delete")):
-        session.offer(message)
-        sent(session)
+        send(session, message)
         session.acknowledge(message.id)
     assert session.offer(about("a", 1)) is OfferResult.QUEUED
     deletion = about("c", 2, "delete", kind="configmap")
-    session.offer(deletion)
-    sent(session)
+    send(session, deletion)
     session.acknowledge(deletion.id)
     assert not session._deletions
 
@@ -223,8 +220,7 @@ def test_an_acknowledgement_from_before_a_deletion_does_not_count_after_it(sessi
     """
     first, deletion, again = (about("a", 7, operation, "devicemodel") for operation in ("update", "delete", "update"))
     for message in (first, deletion):
-        session.offer(message)
-        assert sent(session) == [message.id]
+        assert send(session, message) == [message.id]
     assert session.acknowledge(first.id) is None
     assert session.acknowledge(deletion.id)
     assert session.offer(again) is OfferResult.QUEUED
@@ -234,25 +230,21 @@ def test_an_acknowledgement_from_before_a_deletion_does_not_count_after_it(sessi
 def test_a_resent_deletion_cannot_take_away_a_successor_of_the_same_name(session: NodeSession) -> None:
     session.offer(about("a", 2, "delete", kind="configmap"))
     successor = about("a", 3, "insert", kind="configmap", uid="new")
-    session.offer(successor)
-    assert sent(session) == [successor.id]
+    assert send(session, successor) == [successor.id]
 
 
 def test_a_pod_and_its_successor_are_both_reported(session: NodeSession) -> None:
     """An edge deletes pods by uid, so both messages are needed."""
     deletion, successor = about("a", 2, "delete"), about("a", 3, "insert", uid="new")
     session.offer(deletion)
-    session.offer(successor)
-    assert sent(session) == [deletion.id, successor.id]
+    assert send(session, successor) == [deletion.id, successor.id]
 
 
 def test_one_object_that_is_never_acknowledged_holds_up_no_other(session: NodeSession) -> None:
     stuck = about("stuck", 1)
-    session.offer(stuck)
-    sent(session)
+    send(session, stuck)
     other = about("other", 2)
-    session.offer(other)
-    assert sent(session) == [other.id]
+    assert send(session, other) == [other.id]
 
 
 def test_at_most_a_window_is_under_way() -> None:

@@ -14,10 +14,12 @@ from modules.cloud.apiserver import api_calls
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.client.calls import MERGE, ApiCall, ApiResult
 from modules.cloud.controllers.engine import Engine
+from modules.cloud.controllers.plan import ReconcilePlan
 from modules.cloud.controllers.registry import ALL, CONTROLLERS, MADE
 from modules.cloud.controllers.view import controller_of
 from modules.cloud.storage.object_storage import ObjectEvent
 from modules.cloud.storage.watch_history import ObjectChanged
+from tests.support.presence import present
 
 _ENDLESS: Final = 1_000_000
 """Steps at one moment after which it has no end."""
@@ -298,6 +300,12 @@ def workload(kind: str, name: str = "web", image: str = "app:1", **spec: Any) ->
     else:
         given["selector"] = labels if kind == "ReplicationController" else {"matchLabels": labels}
     return {"apiVersion": kind_named(kind).api_version, "kind": kind, "metadata": {"name": name}, "spec": given}
+
+
+def written_status(plan: ReconcilePlan) -> JsonObject:
+    """Return the status that a controller writes."""
+    written: JsonObject = present(present(plan.status).call.body)["status"]
+    return written
 
 
 def image_of(pod: JsonObject) -> str:

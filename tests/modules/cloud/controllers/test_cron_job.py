@@ -16,7 +16,7 @@ from modules.cloud.controllers.job_status import is_finished
 from modules.cloud.controllers.plan import NOTHING
 from modules.cloud.controllers.pods import owner_reference
 from modules.cloud.controllers.view import View
-from tests.modules.cloud.controllers.site import Site, site_of, workload
+from tests.modules.cloud.controllers.site import Site, site_of, workload, written_status
 from tests.support.presence import present
 
 
@@ -114,8 +114,7 @@ def test_the_last_success_is_that_of_the_job_that_ended_last() -> None:
         view.put({"kind": "Job", "apiVersion": "batch/v1", "metadata": {**metadata, "ownerReferences": [owner]},
                   "spec": {}, "status": status})  # fmt: skip
     plan = reconcile(view, key_of(made), 1_800_000_000.0)
-    assert plan.status is not None
-    assert plan.status.call.body["status"]["lastSuccessfulTime"] == "2026-01-01T00:05:00Z"
+    assert written_status(plan)["lastSuccessfulTime"] == "2026-01-01T00:05:00Z"
 
 
 @pytest.mark.parametrize(
@@ -222,7 +221,7 @@ def look(*jobs: AJob, active: Sequence[str] = (), **spec: Any) -> tuple[list[str
                   "status": {"conditions": ended}})  # fmt: skip
     plan = reconcile(view, key_of(owner), now)
     writes = ["+" if write.call.verb == "create" else write.call.name for write in plan.writes]
-    status = plan.status.call.body["status"] if plan.status is not None and plan.status.call.body else owner["status"]
+    status = written_status(plan) if plan.status is not None and plan.status.call.body else owner["status"]
     left = [one["name"] for one in status.get("active", ())]
     return writes, left, [event.reason for event in plan.events], plan.again_at and plan.again_at - now
 

@@ -14,7 +14,7 @@ from modules.cloud.controllers.daemon_set import reconcile
 from modules.cloud.controllers.pods import available_from, owner_reference
 from modules.cloud.controllers.revisions import revisions_of
 from modules.cloud.controllers.view import View
-from tests.modules.cloud.controllers.site import Site, image_of, new_image, site_of, workload
+from tests.modules.cloud.controllers.site import Site, image_of, new_image, site_of, workload, written_status
 
 TEN = tuple(f"n{number}" for number in range(10))
 
@@ -265,8 +265,7 @@ def test_of_a_deleted_node_the_pods_that_wait_go_and_the_bound_ones_are_left_to_
     view.put({**bound, "metadata": {**bound["metadata"], "name": "waits", "uid": "waits"}, "spec": spec})
     plan = reconcile(view, key_of(daemon_set(site)), now)
     assert [(write.call.verb, write.call.name) for write in plan.writes] == [("delete", "waits")]
-    assert plan.status is not None
-    status = (plan.status.call.body or {})["status"]
+    status = written_status(plan)
     assert (status["desiredNumberScheduled"], status["numberMisscheduled"]) == (1, 1)
 
 

@@ -26,7 +26,7 @@ from modules.cloud.controllers.plan import NOTHING
 from modules.cloud.controllers.pods import owner_reference, with_same_template
 from modules.cloud.controllers.replica_set import pause_ends, reconcile, surplus_ended, to_delete
 from modules.cloud.controllers.view import View, controller_of
-from tests.modules.cloud.controllers.site import Site, image_of, new_image, site_of, workload
+from tests.modules.cloud.controllers.site import Site, image_of, new_image, site_of, workload, written_status
 
 OF_REPLICAS = {"ReplicaSet": "replicaset-controller", "ReplicationController": "replication-controller"}
 """The kinds of one controller, with its name in Events (KCM's)."""
@@ -922,9 +922,8 @@ def test_a_look_at_a_replica_set_makes_or_deletes_the_difference(
         view.put(pod)
     plan = reconcile(view, key_of(replica_set), NOW)
     assert [write.call.name or write.call.verb for write in plan.writes] == expected
-    assert plan.status is not None
     labelled = {"fullyLabeledReplicas": len(pods) - 1} if pods else {}
-    assert (plan.status.call.body or {})["status"] == {**status, **labelled, "observedGeneration": 3}
+    assert written_status(plan) == {**status, **labelled, "observedGeneration": 3}
     assert plan.again_at == (NOW + 30 if {"ready": 30.0} in pods else None)
     gone = {**replica_set, "metadata": {**replica_set["metadata"], "deletionTimestamp": "x", "resourceVersion": "2"}}
     view.put(gone)

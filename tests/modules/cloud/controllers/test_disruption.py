@@ -15,7 +15,7 @@ from modules.cloud.controllers.plan import NOTHING
 from modules.cloud.controllers.pods import owner_reference
 from modules.cloud.controllers.view import View
 from tests.modules.cloud.apiextensions.definition import definition
-from tests.modules.cloud.controllers.site import Site, site_of, workload
+from tests.modules.cloud.controllers.site import Site, site_of, workload, written_status
 from tests.support.presence import present
 
 BUDGET = ObjectKey("PodDisruptionBudget", "default", "web")
@@ -84,8 +84,7 @@ def test_of_pods_without_a_controller_no_number_may_be_unavailable() -> None:
     made = stored(budget(maxUnavailable=1), "web")
     view.put(made)
     plan = reconcile(view, key_of(made), 1e9)
-    assert plan.status is not None
-    assert (plan.status.call.body or {})["status"]["disruptionsAllowed"] == 0
+    assert written_status(plan)["disruptionsAllowed"] == 0
 
 
 @pytest.mark.parametrize(
@@ -117,8 +116,7 @@ def test_a_pod_that_is_gone_is_no_longer_noted_as_evicted() -> None:
     made = stored(budget(minAvailable=1), "web", disruptedPods={"web-0": format_rfc3339(now)})
     view.put(made)
     plan = reconcile(view, key_of(made), now)
-    assert plan.status is not None
-    assert "disruptedPods" not in (plan.status.call.body or {})["status"]
+    assert "disruptedPods" not in written_status(plan)
 
 
 def test_pods_of_a_controller_without_replicas_have_no_disruptions_and_are_reported_once() -> None:
@@ -131,8 +129,7 @@ def test_pods_of_a_controller_without_replicas_have_no_disruptions_and_are_repor
     for obj in (job, pod, made):
         view.put(obj)
     plan = reconcile(view, key_of(made), 1e9)
-    assert plan.status is not None
-    status = (plan.status.call.body or {})["status"]
+    status = written_status(plan)
     assert (status["disruptionsAllowed"], status["currentHealthy"]) == (0, 1)
     (condition,) = status["conditions"]
     assert (condition["status"], condition["reason"]) == ("False", "SyncFailed")
@@ -151,8 +148,7 @@ def test_an_evicted_pod_counts_again_when_it_was_not_deleted_for_two_minutes() -
     made = stored(budget(minAvailable=1), "web", disruptedPods=evicted)
     view.put(made)
     plan = reconcile(view, key_of(made), now)
-    assert plan.status is not None
-    status = (plan.status.call.body or {})["status"]
+    status = written_status(plan)
     assert (status["currentHealthy"], sorted(status["disruptedPods"])) == (1, ["b", "c"])
     assert plan.again_at == now + 1
 
@@ -197,9 +193,7 @@ def test_a_percentage_is_of_the_pods_that_are_wanted(spec: JsonObject, expected:
     for number, owner in enumerate([owners[0], *owners]):
         put(pod, f"p{number}", owner)
     made = put(budget(**spec), "web", uid="b")
-    plan = reconcile(view, key_of(made), 1e9)
-    assert plan.status is not None
-    status = (plan.status.call.body or {})["status"]
+    status = written_status(reconcile(view, key_of(made), 1e9))
     assert (status["expectedPods"], status["desiredHealthy"]) == expected
 
 
@@ -216,9 +210,7 @@ def test_the_owner_of_a_workload_does_not_matter(kind: str) -> None:
     made = stored(budget(maxUnavailable="25%"), "web")
     for obj in (owner, of_app, pod, made):
         view.put(obj)
-    plan = reconcile(view, key_of(made), 1e9)
-    assert plan.status is not None
-    status = (plan.status.call.body or {})["status"]
+    status = written_status(reconcile(view, key_of(made), 1e9))
     assert (status["expectedPods"], status["desiredHealthy"]) == (4, 3)
 
 

@@ -142,8 +142,9 @@ class Controller:
         (answer,) = [message for message in self.bee.sent_to("cloudhub") if message.parent_id == request.id]
         return answer
 
-    def down(self) -> list[str]:
-        """What was sent to nodes unasked since the last look."""
+    def down(self, after: float = 0.0) -> list[str]:
+        """What was sent to nodes unasked since the last look, when all that is due is done, and some seconds later."""
+        self.pass_time(after)
         messages = self.unasked()
         self.bee.forget()
         return [f"{message.route.operation} {message.route.resource}" for message in messages]

@@ -129,8 +129,7 @@ def test_a_read_that_fails_is_repeated_and_the_node_waits(core: ClusterControlle
     assert core.down() == []
     assert len(failed) > 5, "more often than a call is repeated by itself"
     core.server.answers.clear()
-    core.bee.run_for(60.0)
-    assert set(core.down()) == {INSERT}, "and again, as it is not acknowledged"
+    assert set(core.down(after=60.0)) == {INSERT}, "and again, as it is not acknowledged"
 
 
 def test_a_pod_that_changes_while_its_node_is_read_for_is_sent_once(core: ClusterController) -> None:
@@ -145,8 +144,7 @@ def test_a_pod_that_changes_while_its_node_is_read_for_is_sent_once(core: Cluste
     (message,) = core.unasked()
     assert message.content_as(dict)["spec"]["activeDeadlineSeconds"] == 60
     core.bee.forget()
-    core.bee.run_for(5.0)
-    assert core.down() == []
+    assert core.down(after=5.0) == []
 
 
 def test_a_pod_that_is_newer_in_the_answer_is_sent_when_the_watch_tells_of_it(core: ClusterController) -> None:
@@ -168,7 +166,6 @@ def test_a_pod_that_goes_while_its_node_is_read_for_is_not_sent(core: ClusterCon
     core.connected("n1")
     core.removed("pods", "web")
     core.server.release()
-    core.bee.settle()
     assert core.down() == ["insert node/n1/default/pod/other"]
 
 
@@ -179,8 +176,7 @@ def test_a_node_that_leaves_while_it_is_read_for_is_sent_nothing(core: ClusterCo
     core.of_link("disconnected", core.links)
     core.bee.settle()
     core.server.release()
-    core.bee.run_for(30.0)
-    assert core.down() == []
+    assert core.down(after=30.0) == []
 
 
 def test_a_node_that_connects_again_while_it_is_read_for_is_sent_its_pods_once(core: ClusterController) -> None:
@@ -192,7 +188,6 @@ def test_a_node_that_connects_again_while_it_is_read_for_is_sent_its_pods_once(c
     core.of_link("disconnected", core.links - 1)
     core.bee.settle()
     core.server.release()
-    core.bee.settle()
     assert core.down() == [INSERT]
     assert len(lists_of_pods(core)) == 1
     core.applied(pod(activeDeadlineSeconds=60))
@@ -218,8 +213,7 @@ def test_a_secret_that_cannot_be_read_is_read_later(core: ClusterController) -> 
     core.applied(pod(imagePullSecrets=[{"name": "key"}]), seconds=60.0)
     assert set(core.down()) == {INSERT}
     core.server.answers.clear()
-    core.bee.run_for(60.0)
-    assert "update node/n1/default/secret/key" in core.down()
+    assert "update node/n1/default/secret/key" in core.down(after=60.0)
 
 
 def test_a_node_may_ask_for_a_secret_that_is_here_in_part(core: ClusterController) -> None:

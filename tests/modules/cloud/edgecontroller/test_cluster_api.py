@@ -123,7 +123,6 @@ def test_a_forbidden_kind_is_watched_once_it_is_allowed() -> None:
         server.answers["configmaps"] = lambda exchange: exchange.answer(403, {"kind": "Status"})
         core = ClusterController(bee, server)
         server.apply(configmap(a="1"), pod(**USES))
-        bee.settle()
         assert core.down() == ["insert node/n1/default/pod/web"]
         server.answers.clear()
         bee.run_for(61.0)
@@ -196,16 +195,13 @@ def test_after_a_restore_nodes_get_the_restored_objects_once(core: ClusterContro
     for phase in ("Pending", "Running"):
         core.asks("default/podpatch/web", "patch", json.dumps({"status": {"phase": phase}}))
     core.acknowledged(uid, core.server.cluster.storage.version)
-    core.bee.settle()
     core.down()
     core.server.restore(backup)
-    core.bee.run_for(9.0)
-    assert core.down() == ["disconnected node/n1"], "cloudhub would take the restored objects for old ones"
+    assert core.down(after=9.0) == ["disconnected node/n1"], "cloudhub would take the restored objects for old ones"
     core.connected()
     assert core.down() == ["insert node/n1/default/pod/web"]
     core.acknowledged(uid, int(core.server.cluster.storage.get(WEB)["metadata"]["resourceVersion"]))
-    core.bee.run_for(60.0)
-    assert core.down() == []
+    assert core.down(after=60.0) == []
 
 
 def test_after_a_database_failure_the_module_restarts(core: ClusterController) -> None:
@@ -221,8 +217,7 @@ def test_after_a_database_failure_the_module_restarts(core: ClusterController) -
     assert core.server.closed == 1
     core.down()
     core.server.release()
-    core.bee.run_for(4.0)
-    assert core.down() == ["insert node/n1/default/pod/web"], "it is not acknowledged"
+    assert core.down(after=4.0) == ["insert node/n1/default/pod/web"], "it is not acknowledged"
     request = core.asks("default/podpatch/web", "patch", RUNNING)
     assert core.answer_to(request).content["Err"] is None
 
@@ -233,7 +228,6 @@ def test_the_answer_to_a_node_that_has_gone_does_no_harm(core: ClusterController
     core.server.hold("pods")
     request = core.asks("default/podpatch/web", "patch", RUNNING)
     core.of_link("disconnected", 1)
-    core.bee.settle()
     core.down()
     core.server.release()
     core.bee.settle()
@@ -411,7 +405,6 @@ def test_a_watch_that_is_behind_does_not_bring_back_a_pod_that_has_ended(core: C
     core.applied(pod(), seconds=3.0)
     core.down()
     core.server.go_on(watches)
-    core.bee.settle()
     assert core.down() == ["insert node/n1/default/pod/web"]
 
 
@@ -456,8 +449,7 @@ def test_objects_that_the_watch_has_not_delivered_yet_are_not_deleted_on_a_node(
     assert [one for one in core.down() if one.startswith("delete")] == []
     core.server.remove("configmap", "settings")
     core.server.go_on(watches)
-    core.bee.run_for(30.0)
-    assert "delete node/n1/default/configmap/settings" in core.down()
+    assert "delete node/n1/default/configmap/settings" in core.down(after=30.0)
 
 
 def _lists(core: ClusterController) -> None:
@@ -493,8 +485,7 @@ def test_the_end_of_a_pod_that_no_watch_has_told_of_is_sent(
     answered(core)
     core.down()
     uid = core.server.cluster.storage.get(WEB)["metadata"]["uid"]
-    core.bee.run_for(30.0)
-    assert core.down() == [], "the watches may be late only"
+    assert core.down(after=30.0) == [], "the watches may be late only"
     core.server.remove("pod", "web")
     core.server.expire(watches)
     core.bee.run_for(30.0)
@@ -504,8 +495,7 @@ def test_the_end_of_a_pod_that_no_watch_has_told_of_is_sent(
     core.acknowledged(uid, 0, is_delete=True)
     core.bee.settle()
     core.bee.forget()
-    core.bee.run_for(30.0)
-    assert core.down() == []
+    assert core.down(after=30.0) == []
 
 
 def test_a_pod_that_a_node_has_listed_is_not_taken_for_deleted_amid_a_list(core: ClusterController) -> None:
@@ -533,8 +523,7 @@ def test_a_pod_that_a_node_has_listed_is_not_taken_for_deleted_amid_a_list(core:
     told = core.down()
     assert "insert node/n1/default/pod/app" in told
     core.server.release()
-    core.bee.run_for(30.0)
-    assert not [one for one in (*told, *core.down()) if one.startswith("delete")]
+    assert not [one for one in (*told, *core.down(after=30.0)) if one.startswith("delete")]
 
 
 def test_the_end_of_a_pod_that_a_node_has_listed_needs_no_watch_if_the_node_ends_it(core: ClusterController) -> None:
@@ -545,8 +534,7 @@ def test_the_end_of_a_pod_that_a_node_has_listed_needs_no_watch_if_the_node_ends
     uid = core.server.cluster.storage.get(WEB)["metadata"]["uid"]
     for _ in range(2):
         core.asks("default/pod/web", "delete", {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}})
-    core.bee.run_for(3.0)
-    assert core.down() == ["delete node/n1/default/pod/web"]
+    assert core.down(after=3.0) == ["delete node/n1/default/pod/web"]
 
 
 @pytest.mark.parametrize("later", ["other", "web"])
@@ -567,8 +555,7 @@ def test_a_pod_of_a_restored_api_server_is_not_deleted_on_a_node_that_has_listed
     core.down()
     core.server.restore(backup)
     _lists(core)
-    core.bee.run_for(30.0)
-    assert [one for one in core.down() if "web" in one] == []
+    assert [one for one in core.down(after=30.0) if "web" in one] == []
 
 
 def test_an_answer_about_a_certificate_records_nothing(core: ClusterController) -> None:
@@ -581,8 +568,7 @@ def test_an_answer_about_a_certificate_records_nothing(core: ClusterController) 
     core.server.answers["certificatesigningrequests"] = lambda exchange: exchange.answer(200, found)
     answer = core.answer_to(core.asks("null/certificatesigningrequest/mine", "query"))
     assert answer.content["metadata"]["uid"] == "u1"
-    core.bee.run_for(30.0)
-    assert core.down() == []
+    assert core.down(after=30.0) == []
 
 
 def test_a_list_tells_of_a_deletion_before_the_watch(core: ClusterController) -> None:
@@ -613,10 +599,8 @@ def test_a_pod_that_the_watch_has_passed_over_is_not_deleted(core: ClusterContro
     core.server.apply(pod("later"))
     (watch,) = (one for one in watches if one.call.plural == "pods")
     watch.tell("ADDED", core.server.cluster.storage.get(ObjectKey("Pod", "default", "later")))
-    core.bee.run_for(60.0)
-    assert set(core.down()) == {"insert node/n1/default/pod/later", "insert node/n1/default/pod/made"}
-    core.bee.run_for(60.0)
-    assert "delete node/n1/default/pod/made" not in core.down()
+    assert set(core.down(after=60.0)) == {"insert node/n1/default/pod/later", "insert node/n1/default/pod/made"}
+    assert "delete node/n1/default/pod/made" not in core.down(after=60.0)
 
 
 def test_a_pod_that_cannot_be_read_is_neither_deleted_nor_listed_for_ever(core: ClusterController) -> None:
@@ -654,8 +638,7 @@ def test_what_a_node_has_in_a_version_from_before_a_restore_does_not_stay(core: 
     core.server.lists.clear()
     core.bee.run_for(25.0)
     assert [kind for kind, _ in core.server.lists].count("configmaps") == 1, "a watch may be late"
-    core.bee.run_for(60.0)
-    assert "disconnected node/n1" in core.down()
+    assert "disconnected node/n1" in core.down(after=60.0)
     core.connected(seconds=600.0)
     assert set(core.down()) == {f"delete node/n1/default/configmap/gone-{uid}" for uid in "uv"}
 
@@ -668,7 +651,6 @@ def test_a_node_gets_a_deletion_from_the_watch(core: ClusterController) -> None:
     core.bee.settle()
     uid = core.server.cluster.storage.get(WEB)["metadata"]["uid"]
     core.asks("default/pod/web", "delete", {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}})
-    core.bee.run_for(3.0)
-    *updates, deletion = core.down()
+    *updates, deletion = core.down(after=3.0)
     assert set(updates) == {"update node/n1/default/pod/web"}
     assert deletion == "delete node/n1/default/pod/web"

@@ -128,7 +128,6 @@ def acknowledge(core: ClusterController) -> None:
     """n1 acknowledges the pod."""
     live = core.server.cluster.storage.get(WEB)
     core.acknowledged(uid_of(live), int(version_of(live)))
-    core.bee.settle()
     core.down()
 
 
@@ -271,8 +270,7 @@ def test_a_write_whose_answer_was_lost_ends_no_connection(site: Site) -> None:
     site.states.loses_answers = True
     core.applied(pod("new"), seconds=6.0)
     site.states.loses_answers = False
-    core.bee.run_for(30.0)
-    assert "disconnected node/n1" not in core.down()
+    assert "disconnected node/n1" not in core.down(after=30.0)
     assert any(sync.key.name == "new" for sync in site.states.of().syncs.values())
 
 
@@ -297,8 +295,7 @@ def test_a_node_that_registers_while_it_is_claimed_gets_everything(site: Site) -
     core.server.answers[PLURAL] = site.states.serve
     for exchange in held:
         site.states.serve(exchange)
-    core.bee.run_for(1.0)
-    assert {INSERT, "update node/n1/null/node/n1"} <= set(core.down())
+    assert {INSERT, "update node/n1/null/node/n1"} <= set(core.down(after=1.0))
 
 
 def test_a_node_that_is_being_claimed_gets_its_list_of_pods_after_that(site: Site) -> None:
@@ -341,8 +338,7 @@ def test_a_list_that_has_waited_for_a_claim_is_answered_although_the_claim_is_lo
     slow.server.answers[PLURAL] = site.states.serve
     for exchange in held:
         site.states.serve(exchange)
-    slow.bee.run_for(1.0)
-    assert "disconnected node/n1" in slow.down(), "the claim is lost"
+    assert "disconnected node/n1" in slow.down(after=1.0), "the claim is lost"
     for answer in (waiting, ask()):
         listed = present(answer.get().content_as(ApiResult).object)
         assert [each["metadata"]["name"] for each in listed["items"]] == ["web"]

@@ -104,13 +104,10 @@ def test_only_objects_that_a_node_has_lacked_for_a_while_are_sent_again(controll
     controller.bee.run_for(9.9)
     controller.remove("po", "web", grace=0)
     assert controller.down() == ["update node/n1/default/pod/web", "delete node/n1/default/pod/web"]
-    controller.bee.run_for(1.0)
-    assert controller.down() == [], "it may be on its way"
-    controller.bee.run_for(10.0)
-    assert controller.down() == ["delete node/n1/default/pod/web"]
+    assert controller.down(after=1.0) == [], "it may be on its way"
+    assert controller.down(after=10.0) == ["delete node/n1/default/pod/web"]
     controller.acknowledged(live["uid"], -1, is_delete=True)
-    controller.bee.run_for(60.0)
-    assert controller.down() == []
+    assert controller.down(after=60.0) == []
 
 
 def test_an_acknowledgement_counts_in_one_transaction_with_a_reconnection(controller: Controller) -> None:
@@ -173,10 +170,8 @@ def test_objects_sent_at_a_reconnection_have_not_been_lacked_for_a_while(control
     controller.down()
     controller.connected()
     assert controller.down() == ["delete node/n1/default/pod/web"]
-    controller.bee.run_for(2.0)
-    assert controller.down() == [], "it may be on its way"
-    controller.bee.run_for(10.0)
-    assert controller.down() == ["delete node/n1/default/pod/web"]
+    assert controller.down(after=2.0) == [], "it may be on its way"
+    assert controller.down(after=10.0) == ["delete node/n1/default/pod/web"]
 
 
 @pytest.mark.parametrize("sync", [ObjectSync(WEB, 7), ObjectSync(WEB, sent=7)])

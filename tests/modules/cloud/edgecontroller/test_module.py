@@ -127,7 +127,6 @@ def test_a_node_registers_once_and_gets_the_waiting_pods(controller: Controller)
     controller.connected()
     controller.down()
     controller.asks("null/node/n1", "insert", node())
-    controller.bee.settle()
     assert set(controller.down()) <= set(everything)
 
 

@@ -54,7 +54,6 @@ class Site:
     def acknowledge(self, core: ClusterController) -> None:
         """n1 acknowledges the pod."""
         core.acknowledged(uid_of(self.live()), int(version_of(self.live())))
-        core.bee.settle()
         core.down()
 
 
@@ -90,8 +89,7 @@ def pods_in(sent: list[str]) -> list[str]:
 def test_acknowledged_objects_are_not_sent_again(site: Site) -> None:
     """The Node is the same."""
     with site.core("n1") as core:
-        core.bee.run_for(60.0)
-        assert pods_in(core.down()) == []
+        assert pods_in(core.down(after=60.0)) == []
 
 
 def test_a_node_that_was_made_again_while_cloudcore_was_away_gets_every_pod(site: Site) -> None:
@@ -199,8 +197,7 @@ def test_a_node_that_has_just_registered_again_does_not_get_the_deletion_of_its_
         assert asked
         for exchange in asked:
             exchange.answer(404, {"kind": "Status", "code": 404})
-        core.bee.run_for(1.0)
-        assert DELETED not in core.down()
+        assert DELETED not in core.down(after=1.0)
         core.server.go_on(watches)
 
 
@@ -256,11 +253,9 @@ def test_a_pod_that_the_watch_has_not_delivered_yet_is_not_deleted(
         core.connected()
         if has_started:
             core.asks("null/node/n1", "insert", node())
-        core.bee.run_for(30.0)
-        assert set(pods_in(core.down())) == ({INSERT} if has_started else set())
+        assert set(pods_in(core.down(after=30.0))) == ({INSERT} if has_started else set())
         core.server.go_on(watches)
-        core.bee.run_for(30.0)
-        assert "delete node/n1/default/pod/later" not in core.down()
+        assert "delete node/n1/default/pod/later" not in core.down(after=30.0)
         core.removed("pod", "later", seconds=30.0)
         assert "delete node/n1/default/pod/later" in core.down()
 
@@ -280,8 +275,7 @@ def test_a_pod_that_came_and_went_while_the_watch_was_behind_is_deleted(site: Si
         database.commit(1)
         core.connected()
         core.server.go_on(watches)
-        core.bee.run_for(30.0)
-        assert "delete node/n1/default/pod/later" in core.down()
+        assert "delete node/n1/default/pod/later" in core.down(after=30.0)
 
 
 def sent_elsewhere(core: ClusterController, *objects: Any) -> None:
@@ -312,11 +306,9 @@ def test_an_object_whose_successor_a_node_has_is_neither_sent_nor_deleted(site: 
         core.bee.run_for(30.0)
         last = {**former["metadata"], "resourceVersion": str(int(version_of(former)) + 1)}
         watch.tell("DELETED", {**former, "metadata": last})
-        core.bee.run_for(30.0)
-        assert not [each for each in core.down() if "configmap" in each]
+        assert not [each for each in core.down(after=30.0) if "configmap" in each]
         core.server.go_on(watches)
-        core.bee.run_for(30.0)
-        assert not [each for each in core.down() if "configmap" in each], "it has the present one"
+        assert not [each for each in core.down(after=30.0) if "configmap" in each], "it has the present one"
         assert [sync.key for sync in stored(core)[0].values()].count(key) == 1
         core.removed("configmap", "settings")
         assert core.down() == ["delete node/n1/default/configmap/settings"]
@@ -363,8 +355,7 @@ def test_what_a_node_has_stays_known_while_the_mirror_has_not_been_told_of_its_n
         assert [each for each in core.down() if INSERT in each or DELETED in each] == []
         core.server.release()
         core.server.go_on(watches)
-        core.bee.run_for(30.0)
-        assert core.down() == []
+        assert core.down(after=30.0) == []
         syncs, states = stored(core)
         assert states == {"n1": NodeState(uid_of(present), 0)}
         assert {uid: sync.version for uid, sync in syncs.items()} == {
@@ -386,8 +377,7 @@ def test_an_equal_version_of_another_epoch_is_not_held(site: Site) -> None:
         assert INSERT in core.down()
         assert stored(core)[1]["n1"].epoch == 1
         site.acknowledge(core)
-        core.bee.run_for(60.0)
-        assert "default/pod/web" not in str(core.down())
+        assert "default/pod/web" not in str(core.down(after=60.0))
 
 
 def test_messages_during_a_restore_wait_until_all_is_listed_again(site: Site) -> None:
@@ -402,8 +392,7 @@ def test_messages_during_a_restore_wait_until_all_is_listed_again(site: Site) ->
         core.connected()
         assert core.down() == []
         core.server.release()
-        core.bee.run_for(1.0)
-        assert INSERT in core.down()
+        assert INSERT in core.down(after=1.0)
 
 
 def test_an_epoch_ends_once_and_never_without_a_cluster() -> None:
@@ -471,8 +460,7 @@ def test_an_object_whose_deletion_a_node_has_acknowledged_elsewhere_is_not_sent_
         core.bee.settle()
         assert core.answer_to(request).content["Err"]["ErrStatus"]["code"] == 404
         core.server.go_on(watches)
-        core.bee.run_for(30.0)
-        assert "insert node/n1/default/configmap/settings" not in core.down()
+        assert "insert node/n1/default/configmap/settings" not in core.down(after=30.0)
 
 
 def test_what_is_older_than_an_unknown_deletion_is_sent_when_the_watch_has_told_of_that(site: Site) -> None:
@@ -490,5 +478,4 @@ def test_what_is_older_than_an_unknown_deletion_is_sent_when_the_watch_has_told_
         assert [each for each in sent if each.endswith("/pod/reader")], "of pods nothing is unknown"
         assert not [each for each in sent if "configmap" in each]
         core.server.go_on(watches)
-        core.bee.run_for(20.0)
-        assert "insert node/n1/default/configmap/settings" in core.down()
+        assert "insert node/n1/default/configmap/settings" in core.down(after=20.0)

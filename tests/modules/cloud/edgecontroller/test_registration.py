@@ -38,7 +38,6 @@ def acknowledge(core: ClusterController) -> None:
         live = core.server.cluster.storage.find(key)
         if live is not None:
             core.acknowledged(uid_of(live), int(version_of(live)))
-    core.bee.settle()
     core.down()
 
 
@@ -118,7 +117,6 @@ def test_so_does_a_node_that_registers_before_the_watch_has_its_deletion(core: C
     registers(core)
     assert core.down() == []
     core.server.go_on(watches)
-    core.bee.settle()
     assert INSERT in core.down()
     core.removed("pods", "web")
     assert "delete node/n1/default/pod/web" in core.down()

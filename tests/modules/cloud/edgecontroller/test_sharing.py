@@ -35,7 +35,6 @@ def looks(controller: Controller) -> None:
 
 def leaves(controller: Controller) -> None:
     controller.of_link("disconnected", controller.links)
-    controller.bee.settle()
     controller.down()
 
 

@@ -71,13 +71,15 @@ class Cloud:
         self.report(node, "Check")
         self.report(node, "Pull", seconds=seconds)
 
-    def sent(self) -> list[str]:
-        """The nodes that have got the job, in order."""
+    def sent(self, after: float = 0) -> list[str]:
+        """The nodes that have got the job, in order, some seconds later."""
+        self.bee.run_for(after)
         found = [each.route.resource for each in self.bee.sent_to(ModuleName.CLOUDHUB)]
         return [each.rpartition("/")[2] for each in found if API_VERSION in each]
 
-    def phases(self) -> dict[str, str]:
-        """The phase of the job, as `job`, and of each node."""
+    def phases(self, after: float = 0) -> dict[str, str]:
+        """The phase of the job, as `job`, and of each node, some seconds later."""
+        self.bee.run_for(after)
         status = self.job.get("status") or {}
         tasks = {each["nodeName"]: each["phase"] for each in status.get("nodeStatus") or ()}
         return {"job": status.get("phase", ""), **tasks}
@@ -169,8 +171,7 @@ def test_a_node_that_is_away_has_its_turn_when_it_comes(bee: Harness) -> None:
 
 def test_a_node_that_says_nothing_is_given_up_and_another_has_its_turn(bee: Harness) -> None:
     cloud = connected(bee, "a", "b", timeoutSeconds=60, failureTolerate="0.5")
-    bee.run_for(75)
-    assert cloud.phases()["a"] == "Unknown"
+    assert cloud.phases(after=75)["a"] == "Unknown"
     assert cloud.job["status"]["nodeStatus"][0]["reason"] == TIMED_OUT
     cloud.pull("b")
     assert cloud.phases() == {"job": "Completed", "a": "Unknown", "b": "Successful"}
@@ -183,8 +184,7 @@ def test_a_job_that_has_failed_still_gives_up_nodes_and_takes_late_reports(bee: 
     assert cloud.phases() == {"job": "Failure", "a": "Failure", "b": "InProgress"}
     cloud.connect("b")
     assert cloud.sent() == ["a", "b"], "a failed job is sent to nobody again"
-    bee.run_for(75)
-    assert cloud.phases()["b"] == "Unknown"
+    assert cloud.phases(after=75)["b"] == "Unknown"
     assert "2/2" in cloud.job["status"]["reason"]
     cloud.pull("b")
     assert cloud.phases() == {"job": "Failure", "a": "Failure", "b": "Successful"}
@@ -226,8 +226,7 @@ def test_a_write_that_somebody_else_was_faster_with_is_made_again(bee: Harness) 
     cloud = Cloud(bee, "a")
     cloud.conflicts = 2
     cloud.connect("a")
-    bee.run_for(60)
-    assert cloud.sent() == ["a"]
+    assert cloud.sent(after=60) == ["a"]
     cloud.conflicts = 1
     cloud.pull("a", seconds=60)
     assert cloud.phases() == {"job": "Completed", "a": "Successful"}
@@ -284,8 +283,7 @@ def test_a_job_in_waves_begins_with_one_node_and_goes_on_after_the_pause(bee: Ha
     cloud = connected(bee, "a", "b", "c", annotations={WAVES: "1,all", PAUSE: "300"}, concurrency=5)
     cloud.pull("a", seconds=270)
     assert cloud.sent() == ["a"]
-    bee.run_for(60)
-    assert cloud.sent() == ["a", "b", "c"]
+    assert cloud.sent(after=60) == ["a", "b", "c"]
 
 
 def test_a_failed_first_wave_stops_the_job_whatever_the_fleet_tolerates(bee: Harness) -> None:
@@ -312,12 +310,10 @@ def test_the_next_wave_waits_for_the_health_of_the_one_before(bee: Harness) -> N
     cloud = connected(bee, "a", "b", "c", annotations={WAVES: "1,all", PAUSE: "60"})
     cloud.pull("a")
     cloud.unready = {"a"}
-    bee.run_for(600)
-    assert cloud.sent() == ["a"]
+    assert cloud.sent(after=600) == ["a"]
     assert "1 are not ready now: a" in cloud.job["status"]["reason"]
     cloud.unready = set()
-    bee.run_for(60)
-    assert cloud.sent() == ["a", "b"]
+    assert cloud.sent(after=60) == ["a", "b"]
     assert "reason" not in cloud.job["status"]
 
 
@@ -328,8 +324,7 @@ def test_a_node_at_another_cloudcore_holds_up_the_next_wave(bee: Harness) -> Non
     cloud.pull("b", seconds=600)
     assert cloud.sent() == ["b"]
     cloud.unready = {"a"}
-    bee.run_for(60)
-    assert cloud.sent() == ["b", "c"]
+    assert cloud.sent(after=60) == ["b", "c"]
 
 
 def test_a_node_that_is_unknown_begins_no_wave(bee: Harness) -> None:
