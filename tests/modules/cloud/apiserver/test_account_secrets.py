@@ -12,6 +12,7 @@ from modules.cloud.apiserver.account_secrets import TYPE, keep_account_secrets, 
 from modules.cloud.apiserver.tokens.signing_keys import LONGEST_LIFE
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 from tests.modules.cloud.apiserver.tokens.accounts import Accounts, payload_of
+from tests.support.presence import present
 
 AUTHORITY = "-----BEGIN CERTIFICATE-----"
 SECRET = ObjectKey("Secret", "default", "login")
@@ -40,8 +41,7 @@ def accounts() -> Accounts:
 
 def test_a_secret_has_a_token_of_its_account_that_does_not_expire(accounts: Accounts) -> None:
     accounts.create(of_account())
-    secret = kept(accounts)
-    assert secret is not None
+    secret = present(kept(accounts))
     assert secret["metadata"]["annotations"] == {
         f"{_OF}.name": "app",
         f"{_OF}.uid": accounts.uid("ServiceAccount", "app"),
@@ -51,9 +51,7 @@ def test_a_secret_has_a_token_of_its_account_that_does_not_expire(accounts: Acco
     assert (data["ca.crt"], data["namespace"]) == (AUTHORITY, "default")
     assert "exp" not in payload_of(data["token"])
     for _ in range(2):
-        user = accounts.user(data["token"])
-        assert user is not None
-        assert user.user.name == "system:serviceaccount:default:app"
+        assert present(accounts.user(data["token"])).user.name == "system:serviceaccount:default:app"
         accounts.clock.jump_wall(2 * LONGEST_LIFE)
         accounts.token()
     assert kept(accounts) == secret

@@ -29,6 +29,7 @@ from modules.cloud.apiserver.pod_scheduler import Scheduling
 from modules.cloud.apiserver.scheduler import makes_room
 from modules.cloud.storage.object_storage import EventType
 from tests.modules.cloud.objects import configmap, node, patch_status, pod, secret
+from tests.support.presence import present
 
 WEB = ObjectKey("Pod", "default", "web")
 
@@ -337,8 +338,7 @@ def test_the_pods_that_wait_are_those_without_a_node_after_a_roll_back_too(clust
     cluster.create({"kind": "Node", "apiVersion": "v1", **node("edge")})
     assert storage.unbound.after(None) is None
     storage.roll_back()
-    first = storage.unbound.after(None)
-    assert first is not None
+    first = present(storage.unbound.after(None))
     assert (first.key.name, storage.unbound.after(first)) == ("first", None)
     storage.remove(ObjectKey("Pod", "default", "first"))
     assert storage.unbound.after(None) is None
@@ -486,8 +486,7 @@ def test_a_pod_that_its_placement_makes_too_large_keeps_no_other_from_its_node(c
     for name, containers in (("large", [container]), ("web", spec["containers"])):
         made = {**pod(name), "spec": {**spec, "containers": containers}}
         cluster.storage.create({**made, "metadata": {**made["metadata"], "namespace": "default"}})
-    large = cluster.storage.find(ObjectKey("Pod", "default", "large"))
-    assert large is not None
+    large = present(cluster.storage.find(ObjectKey("Pod", "default", "large")))
     room = OBJECT_BYTES - len(msgspec.json.encode(large))
     larger = {**container, "args": ["x" * (OBJECT_BYTES - 900 + room)]}
     cluster.storage.replace({**large, "spec": {**spec, "containers": [larger]}})
@@ -538,8 +537,7 @@ def test_ephemeral_containers_are_added_by_their_subresource_only(cluster: Clust
     for refused in ([changed, again], [again], [debug, again, with_port]):
         with pytest.raises(InvalidError, match="ephemeralContainers"):
             change(*refused)
-    added = cluster.storage.find(WEB)
-    assert added is not None
+    added = present(cluster.storage.find(WEB))
     assert [each["name"] for each in added["spec"]["ephemeralContainers"]] == ["debug", "again"]
 
 

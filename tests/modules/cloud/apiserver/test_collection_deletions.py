@@ -15,6 +15,7 @@ from modules.cloud.apiserver.collection_deletions import PART
 from modules.cloud.client.calls import ApiCall, ApiResult
 from tests.modules.cloud.apiserver.test_module import Server
 from tests.modules.cloud.objects import configmap, in_memory
+from tests.support.presence import present
 
 MANY = 2 * PART + 50
 
@@ -82,19 +83,16 @@ def test_a_dry_run_deletes_nothing(server: Server) -> None:
 
 def test_preconditions_hold_for_each_object(server: Server) -> None:
     uid = server.cluster.storage.get(ObjectKey("ConfigMap", "default", "c000"))["metadata"]["uid"]
-    refusal = result_of(send(server, "deletecollection", options={"preconditions": {"uid": uid}})).refusal
-    assert refusal is not None
+    refusal = present(result_of(send(server, "deletecollection", options={"preconditions": {"uid": uid}})).refusal)
     assert (refusal["code"], len(left(server))) == (409, MANY - 1), "nothing is deleted after the first conflict"
 
 
 def test_the_limit_and_the_selection_hold(server: Server) -> None:
     assert len(items(result_of(send(server, "deletecollection", options={"limit": PART + 20})))) == PART + 20
     assert len(left(server)) == MANY - PART - 20
-    refusal = result_of(send(server, "deletecollection", options={"labelSelector": "a=b=c"})).refusal
-    assert refusal is not None
+    refusal = present(result_of(send(server, "deletecollection", options={"labelSelector": "a=b=c"})).refusal)
     assert refusal["code"] == 400
-    refusal = result_of(send(server, "deletecollection", namespace="")).refusal
-    assert refusal is not None
+    refusal = present(result_of(send(server, "deletecollection", namespace="")).refusal)
     assert refusal["code"] == 405
 
 

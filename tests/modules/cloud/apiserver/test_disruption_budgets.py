@@ -7,6 +7,7 @@ import pytest
 from modules.apimachinery.api_errors import ApiError
 from modules.apimachinery.kinds import JsonObject
 from modules.cloud.apiserver.disruption_budgets import charged_budget, covers, with_condition
+from tests.support.presence import present
 
 NOW, BEFORE = "2026-11-26T00:00:00Z", "2026-11-25T00:00:00Z"
 POD: JsonObject = {"kind": "Pod", "metadata": {"name": "web", "labels": {"app": "web"}}, "status": {"phase": "Running"}}
@@ -50,16 +51,14 @@ def test_which_pods_a_budget_is_for(selector: Any, *, covered: bool) -> None:
 
 
 def test_an_eviction_is_counted() -> None:
-    found = charge(budget(disruptionsAllowed=2, disruptedPods={"db": BEFORE}))
-    assert found is not None
+    found = present(charge(budget(disruptionsAllowed=2, disruptedPods={"db": BEFORE})))
     assert found["status"]["disruptionsAllowed"] == 1
     assert found["status"]["disruptedPods"] == {"db": BEFORE, "web": NOW}
     assert "conditions" not in found["status"]
 
 
 def test_the_last_eviction_that_is_allowed_changes_the_condition() -> None:
-    found = charge(budget(conditions=[{"type": "Other", "status": "True"}]))
-    assert found is not None
+    found = present(charge(budget(conditions=[{"type": "Other", "status": "True"}])))
     assert found["status"]["conditions"] == [
         {"type": "Other", "status": "True"},
         {

@@ -13,22 +13,19 @@ from modules.cloud.client.calls import ApiCall
 from modules.cloud.storage.object_storage import Storage
 from modules.cloud.storage.past_states import BYTES, CHANGES
 from tests.modules.cloud.objects import configmap, pod
+from tests.support.presence import present
 
 _MAP = kind_named("ConfigMap")
 
 
 def _listed(cluster: Cluster, namespace: str = "", **options: object) -> JsonObject:
     call = ApiCall(verb="list", api_version="v1", plural="configmaps", namespace=namespace, options=options)
-    listed = serve(cluster, call).object
-    assert listed is not None
-    return listed
+    return present(serve(cluster, call).object)
 
 
 def _refused(cluster: Cluster, **options: object) -> JsonObject:
     call = ApiCall(verb="list", api_version="v1", plural="configmaps", options=options)
-    refusal = serve(cluster, call).refusal
-    assert refusal is not None
-    return refusal
+    return present(serve(cluster, call).refusal)
 
 
 def _names(objects: list[JsonObject]) -> list[str]:
@@ -78,9 +75,7 @@ def test_a_deleted_collection_is_shown_as_it_was() -> None:
     made = configmap("a")
     before = cluster.create({**made, "metadata": {**made["metadata"], "finalizers": ["example.org/a"]}})
     call = ApiCall(verb="deletecollection", api_version="v1", plural="configmaps", namespace="default")
-    gone = serve(cluster, call).object
-    assert gone is not None
-    assert gone["items"] == [before]
+    assert present(serve(cluster, call).object)["items"] == [before]
     assert cluster.storage.get(ObjectKey("ConfigMap", "default", "a"))["metadata"]["deletionTimestamp"]
 
 
@@ -284,9 +279,7 @@ def test_selected_lists_and_counts_equal_a_walk_through_all_objects(seed: int) -
 
 def _listed_pods(cluster: Cluster, namespace: str, **options: object) -> JsonObject:
     call = ApiCall(verb="list", api_version="v1", plural="pods", namespace=namespace, options=options)
-    listed = serve(cluster, call).object
-    assert listed is not None
-    return listed
+    return present(serve(cluster, call).object)
 
 
 def _change_pod(storage: Storage, source: random.Random) -> None:

@@ -88,12 +88,21 @@ def write(tmp_path: Path) -> Write:
     return write_file
 
 
-def test_files_come_change_and_go(tmp_path: Path, cluster: Cluster, directory: ManifestDirectory, write: Write) -> None:
-    write("a.yaml", POD + "---\n" + CONFIGMAP)
-    directory.sync()
+@pytest.fixture
+def put(write: Write, directory: ManifestDirectory) -> Write:
+    """Write a file, and take in the directory."""
+
+    def put_file(name: str, text: str) -> None:
+        write(name, text)
+        directory.sync()
+
+    return put_file
+
+
+def test_files_come_change_and_go(tmp_path: Path, cluster: Cluster, directory: ManifestDirectory, put: Write) -> None:
+    put("a.yaml", POD + "---\n" + CONFIGMAP)
     assert cluster.storage.find(WEB) and cluster.storage.find(SETTINGS)
-    write("a.yaml", CONFIGMAP.replace('"1"', '"2"'))
-    directory.sync()
+    put("a.yaml", CONFIGMAP.replace('"1"', '"2"'))
     assert cluster.storage.get(SETTINGS)["data"] == {"a": "2"}
     assert cluster.storage.get(WEB)["metadata"]["deletionTimestamp"]
     (tmp_path / "a.yaml").unlink()
@@ -102,11 +111,10 @@ def test_files_come_change_and_go(tmp_path: Path, cluster: Cluster, directory: M
 
 
 def test_a_file_that_is_being_rewritten_in_its_place_is_read_when_it_is_whole(
-    tmp_path: Path, cluster: Cluster, directory: ManifestDirectory, write: Write
+    tmp_path: Path, cluster: Cluster, directory: ManifestDirectory, put: Write
 ) -> None:
     """Its first half is a manifest without the pod, and the pod went."""
-    write("a.yaml", CONFIGMAP + "---\n" + POD)
-    directory.sync()
+    put("a.yaml", CONFIGMAP + "---\n" + POD)
     before = cluster.storage.get(WEB)
     (tmp_path / "a.yaml").write_text(CONFIGMAP.replace('"1"', '"2"'))
     directory.sync()
@@ -144,9 +152,8 @@ def test_the_second_look_at_a_broken_file_logs_nothing(tmp_path: Path, caplog: p
     assert len(caplog.messages) == 1
 
 
-def test_an_unchanged_directory_changes_nothing(cluster: Cluster, directory: ManifestDirectory, write: Write) -> None:
-    write("a.yaml", POD)
-    directory.sync()
+def test_an_unchanged_directory_changes_nothing(cluster: Cluster, directory: ManifestDirectory, put: Write) -> None:
+    put("a.yaml", POD)
     cluster.storage.drain_events()
     directory.sync()
     assert cluster.storage.drain_events() == []
@@ -162,10 +169,9 @@ def test_an_unchanged_directory_changes_nothing(cluster: Cluster, directory: Man
     ],
 )
 def test_a_broken_file_keeps_its_former_state_in_force(
-    tmp_path: Path, cluster: Cluster, directory: ManifestDirectory, write: Write, broken: str
+    tmp_path: Path, cluster: Cluster, directory: ManifestDirectory, put: Write, broken: str
 ) -> None:
-    write("a.yaml", POD)
-    directory.sync()
+    put("a.yaml", POD)
     before = cluster.storage.get(WEB)
     (tmp_path / ".a.yaml").write_bytes(broken.encode(errors="surrogateescape"))
     (tmp_path / ".a.yaml").replace(tmp_path / "a.yaml")
@@ -173,50 +179,43 @@ def test_a_broken_file_keeps_its_former_state_in_force(
     assert cluster.storage.get(WEB) is before
     assert cluster.storage.find(SETTINGS) is None
     assert "a.yaml:" in directory.errors()[0]
-    write("a.yaml", POD)
-    directory.sync()
+    put("a.yaml", POD)
     assert directory.errors() == []
 
 
-def test_an_object_belongs_to_one_file(cluster: Cluster, directory: ManifestDirectory, write: Write) -> None:
+def test_an_object_belongs_to_one_file(
+    cluster: Cluster, directory: ManifestDirectory, write: Write, put: Write
+) -> None:
     write("a.yaml", CONFIGMAP)
-    write("b.yaml", CONFIGMAP.replace('"1"', '"2"'))
-    directory.sync()
+    put("b.yaml", CONFIGMAP.replace('"1"', '"2"'))
     assert cluster.storage.get(SETTINGS)["data"] == {"a": "1"}
     assert "is in a.yaml already" in directory.errors()[0]
 
 
 def test_a_change_that_kubernetes_forbids_is_reported(
-    cluster: Cluster, directory: ManifestDirectory, write: Write
+    cluster: Cluster, directory: ManifestDirectory, put: Write
 ) -> None:
-    write("a.yaml", POD)
-    directory.sync()
-    write("a.yaml", POD.replace("name: main", "name: other"))
-    directory.sync()
+    put("a.yaml", POD)
+    put("a.yaml", POD.replace("name: main", "name: other"))
     assert "pod updates may not change fields" in directory.errors()[0]
 
 
 def test_a_pod_that_comes_back_while_it_is_being_deleted_is_made_when_it_is_gone(
-    tmp_path: Path, cluster: Cluster, directory: ManifestDirectory, write: Write
+    tmp_path: Path, cluster: Cluster, directory: ManifestDirectory, put: Write
 ) -> None:
-    write("a.yaml", POD)
-    directory.sync()
+    put("a.yaml", POD)
     first = cluster.storage.get(WEB)["metadata"]["uid"]
     (tmp_path / "a.yaml").unlink()
     directory.sync()
-    write("a.yaml", POD)
-    directory.sync()
+    put("a.yaml", POD)
     assert cluster.storage.get(WEB)["metadata"]["uid"] == first
     cluster.delete(WEB, 0)
     directory.sync()
     assert cluster.storage.get(WEB)["metadata"]["uid"] != first
 
 
-def test_what_left_the_directory_while_nobody_looked_is_deleted(
-    tmp_path: Path, cluster: Cluster, directory: ManifestDirectory, write: Write
-) -> None:
-    write("a.yaml", CONFIGMAP)
-    directory.sync()
+def test_what_left_the_directory_while_nobody_looked_is_deleted(tmp_path: Path, cluster: Cluster, put: Write) -> None:
+    put("a.yaml", CONFIGMAP)
     (tmp_path / "a.yaml").unlink()
     ManifestDirectory(tmp_path, cluster).sync()
     assert cluster.storage.find(SETTINGS) is None
@@ -245,11 +244,8 @@ def test_a_manifest_of_a_few_lines_does_not_stand_for_gigabytes() -> None:
     assert read_manifests("[" * 100 + "]" * 100, "b.json")
 
 
-def test_a_misspelt_field_is_an_error_with_its_line(
-    cluster: Cluster, directory: ManifestDirectory, write: Write
-) -> None:
-    write("a.yaml", "# a comment\n" + POD.replace("image:", "imgae:"))
-    directory.sync()
+def test_a_misspelt_field_is_an_error_with_its_line(cluster: Cluster, directory: ManifestDirectory, put: Write) -> None:
+    put("a.yaml", "# a comment\n" + POD.replace("image:", "imgae:"))
     (error,) = directory.errors()
     assert "a.yaml:7" in error
     assert 'strict decoding error: unknown field "spec.containers[0].imgae"' in error
@@ -257,11 +253,10 @@ def test_a_misspelt_field_is_an_error_with_its_line(
 
 
 def test_a_custom_object_with_the_name_of_a_built_in_kind_is_no_such_object(
-    cluster: Cluster, directory: ManifestDirectory, write: Write
+    cluster: Cluster, directory: ManifestDirectory, put: Write
 ) -> None:
     """Its error is about its apiVersion, and not about fields that the other kind does not have."""
-    write("a.yaml", "apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: web}\nspec: {template: {}}\n")
-    directory.sync()
+    put("a.yaml", "apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: web}\nspec: {template: {}}\n")
     (error,) = directory.errors()
     assert 'Service "web" is invalid: apiVersion' in error
     assert list(cluster.storage) == []
@@ -269,10 +264,9 @@ def test_a_custom_object_with_the_name_of_a_built_in_kind_is_no_such_object(
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "---\n---\n"])
 def test_an_empty_file_is_an_error_and_takes_nothing_away(
-    tmp_path: Path, cluster: Cluster, directory: ManifestDirectory, write: Write, text: str
+    tmp_path: Path, cluster: Cluster, directory: ManifestDirectory, write: Write, put: Write, text: str
 ) -> None:
-    write("a.yaml", POD)
-    directory.sync()
+    put("a.yaml", POD)
     write("a.yaml", text)
     for _ in range(2):
         directory.sync()

@@ -43,6 +43,7 @@ from modules.cloud.storage.transactions import Transactions
 from modules.cloud.storage.watch_history import WatchQuery, WatchStart
 from tests.modules.cloud.changes import RecordedChanges
 from tests.modules.cloud.objects import SIGNING_REQUEST, configmap, in_memory, node, pod
+from tests.support.presence import present
 
 Json = dict[str, Any]
 
@@ -134,9 +135,13 @@ def shown(told: list[News]) -> list[tuple[str, str]]:
     return [(type(one).__name__, one.object.name) for one in told if isinstance(one, Added | Modified | Deleted)]
 
 
-def test_a_change_reaches_the_watches_of_both_kinds_of_clients(bee: Harness) -> None:
+@pytest.fixture
+def server(bee: Harness) -> Server:
+    return Server(bee)
+
+
+def test_a_change_reaches_the_watches_of_both_kinds_of_clients(server: Server) -> None:
     """The watches of HTTP clients, and watches in the same process."""
-    server = Server(bee)
     of_client = server.api.subscriptions.subscribe("ConfigMap", of_client=True)
     server.apply(configmap("before"), "configmaps")
     told = server.watch("configmaps")
@@ -149,22 +154,18 @@ def test_a_change_reaches_the_watches_of_both_kinds_of_clients(bee: Harness) -> 
     of_client.close()
 
 
-def test_a_list_in_parts_expires_after_some_minutes(bee: Harness) -> None:
+def test_a_list_in_parts_expires_after_some_minutes(server: Server, bee: Harness) -> None:
     """As with the compaction of etcd, and also where hardly anything changes."""
-    server = Server(bee)
     for name in ("a", "b"):
         server.apply(configmap(name), "configmaps")
-    first = server.call("list", "configmaps", options={"limit": 1}).object
-    assert first is not None
+    first = present(server.call("list", "configmaps", options={"limit": 1}).object)
     server.apply(configmap("c"), "configmaps")
     options = {"continue": first["metadata"]["continue"]}
     bee.run_for(290.0)
-    second = server.call("list", "configmaps", options=options).object
-    assert second is not None
+    second = present(server.call("list", "configmaps", options=options).object)
     assert [each["metadata"]["name"] for each in second["items"]] == ["b"]
     bee.run_for(120.0)
-    refusal = server.call("list", "configmaps", options=options).refusal
-    assert refusal is not None
+    refusal = present(server.call("list", "configmaps", options=options).refusal)
     assert (refusal["code"], refusal["reason"], bool(refusal["metadata"]["continue"])) == (410, "Expired", True)
 
 
@@ -257,8 +258,7 @@ def test_a_binding_that_is_gone_after_a_restart_gives_no_rights(bee: Harness) ->
     assert server.index.allowed(User("carol"), asked) is None
 
 
-def test_a_pod_gets_the_node_that_registers_in_the_same_transaction(bee: Harness) -> None:
-    server = Server(bee)
+def test_a_pod_gets_the_node_that_registers_in_the_same_transaction(server: Server) -> None:
     waiting = pod("web")
     del waiting["spec"]["nodeName"]
     server.apply(waiting, "pods")
@@ -269,15 +269,12 @@ def test_a_pod_gets_the_node_that_registers_in_the_same_transaction(bee: Harness
     assert shown(told)[-1] == ("Modified", "web")
 
 
-def test_a_client_in_the_process_is_an_administrator_and_can_be_a_node(bee: Harness) -> None:
+def test_a_client_in_the_process_is_an_administrator_and_can_be_a_node(server: Server) -> None:
     """In a node's name it has the node's rights, refusals are counted, and the node's reviews agree with them."""
-    server = Server(bee)
     server.apply(configmap("foreign"), "configmaps")
     place: Json = {"plural": "configmaps", "namespace": "default", "name": "foreign"}
     assert server.asks(verb="get", **place).object is not None
-    refused = server.asks(of_node="n1", verb="get", **place).refusal
-    assert refused is not None
-    assert refused["code"] == 403
+    assert present(server.asks(of_node="n1", verb="get", **place).refusal)["code"] == 403
     assert sum(server.refusals.counts.values()) == 1
     asked = {"verb": "get", "resource": "configmaps", "namespace": "default", "name": "foreign"}
     group = "authorization.k8s.io/v1"
@@ -288,9 +285,8 @@ def test_a_client_in_the_process_is_an_administrator_and_can_be_a_node(bee: Harn
     assert answered.object["status"]["allowed"] is False
 
 
-def test_a_node_has_a_hundred_certificate_signing_requests(bee: Harness) -> None:
+def test_a_node_has_a_hundred_certificate_signing_requests(server: Server) -> None:
     """Others do not count: another node, and an administrator, may make some all the same."""
-    server = Server(bee)
     requests: Json = {"api_version": "certificates.k8s.io/v1", "plural": "certificatesigningrequests"}
     spec = {"request": SIGNING_REQUEST, "signerName": "example.com/serving", "usages": ["server auth"]}
 
@@ -312,16 +308,14 @@ def test_a_nodes_list_marks_whether_all_objects_are_known(bee: Harness, tmp_path
     (tmp_path / "one.json").write_bytes(msgspec.json.encode(configmap("one")))
     server = Server(bee, manifests=tmp_path if has_manifests else None)
     selector = {"fieldSelector": "spec.nodeName=n1"}
-    found = server.asks(of_node="n1", verb="list", plural="pods", options=selector).object
-    assert found is not None
+    found = present(server.asks(of_node="n1", verb="list", plural="pods", options=selector).object)
     assert ("remainingItemCount" in found["metadata"]) is not has_manifests
     storage = server.cluster.storage
     since = {"creationTimestamp": "2027-01-15T08:00:00Z", "resourceVersion": str(storage.first_version)}
     assert found["metadata"].get("knownSince") == (None if has_manifests else since)
 
 
-def test_a_dry_run_changes_nothing_and_a_failure_is_answered(bee: Harness) -> None:
-    server = Server(bee)
+def test_a_dry_run_changes_nothing_and_a_failure_is_answered(server: Server, bee: Harness) -> None:
     tried = server.call("create", "configmaps", body=configmap("tried"), options={"dryRun": ["All"]})
     assert tried.object is not None
     assert "resourceVersion" not in tried.object["metadata"]
@@ -342,8 +336,7 @@ def test_a_definition_that_a_person_has_made_otherwise_stops_nothing(bee: Harnes
     name = definitions()[0]["metadata"]["name"]
     with Harness() as first:
         server = Server(first, Database(path, "a"))
-        live = server.call("get", name=name, **plural).object
-        assert live is not None
+        live = present(server.call("get", name=name, **plural).object)
         live["spec"]["scope"] = "Cluster"
         server.cluster.storage.replace(live)
         server.apply(configmap("one"), "configmaps")
@@ -354,13 +347,12 @@ def test_a_definition_that_a_person_has_made_otherwise_stops_nothing(bee: Harnes
     server.database.close()
 
 
-def test_a_volume_is_released_when_its_claim_is_deleted(bee: Harness) -> None:
+def test_a_volume_is_released_when_its_claim_is_deleted(server: Server) -> None:
     """And a claim is lost when its volume is, until there is such a volume again."""
 
     def phase(plural: str) -> str:
         return str((server.call("get", plural, "data").object or {})["status"]["phase"])
 
-    server = Server(bee)
     amount = {"storage": "1Gi"}
     spec = {"accessModes": ["ReadWriteOnce"], "capacity": amount, "hostPath": {"path": "/mnt"}}
     disk = {"kind": "PersistentVolume", "apiVersion": "v1", "metadata": {"name": "data"}, "spec": spec}
@@ -383,29 +375,27 @@ def test_a_claim_in_use_goes_with_its_last_pod_and_then_its_volume(bee: Harness,
     """As "PV Protection" and "PVC Protection" of Kubernetes' end-to-end tests; beside its own controllers both stay."""
 
     def is_there(plural: str, name: str = "data") -> bool:
-        return server.call("get", plural, name).object is not None
+        return made.call("get", plural, name).object is not None
 
-    server = Server(bee, collects=collects)
+    made = Server(bee, collects=collects)
     amount = {"storage": "1Gi"}
     spec = {"accessModes": ["ReadWriteOnce"], "capacity": amount, "hostPath": {"path": "/mnt"}}
     kept = [
         {"name": "data", "finalizers": [FINALIZERS[kind]]} for kind in ("PersistentVolume", "PersistentVolumeClaim")
     ]
-    server.apply(
-        {"kind": "PersistentVolume", "apiVersion": "v1", "metadata": kept[0], "spec": spec}, "persistentvolumes"
-    )
+    made.apply({"kind": "PersistentVolume", "apiVersion": "v1", "metadata": kept[0], "spec": spec}, "persistentvolumes")
     wanted = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": amount}, "volumeName": "data"}
-    server.apply(
+    made.apply(
         {"kind": "PersistentVolumeClaim", "apiVersion": "v1", "metadata": kept[1], "spec": wanted},
         "persistentvolumeclaims",
     )
     mounted = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
-    server.apply(pod("user", nodeName="n1", volumes=mounted), "pods")
-    server.apply(pod("waiting", nodeName="", volumes=mounted), "pods")
-    server.call("delete", "persistentvolumes", "data")
-    server.call("delete", "persistentvolumeclaims", "data")
+    made.apply(pod("user", nodeName="n1", volumes=mounted), "pods")
+    made.apply(pod("waiting", nodeName="", volumes=mounted), "pods")
+    made.call("delete", "persistentvolumes", "data")
+    made.call("delete", "persistentvolumeclaims", "data")
     assert (is_there("persistentvolumes"), is_there("persistentvolumeclaims")) == (True, True)
-    server.call("delete", "pods", "user", options={"gracePeriodSeconds": 0})
+    made.call("delete", "pods", "user", options={"gracePeriodSeconds": 0})
     there = not collects
     assert (is_there("persistentvolumes"), is_there("persistentvolumeclaims")) == (there, there)
 
@@ -424,10 +414,9 @@ def test_a_claim_in_use_goes_with_its_last_pod_and_then_its_volume(bee: Harness,
     ],
 )
 def test_what_the_api_server_has_written_is_restored(
-    bee: Harness, plural: str, name: str, change: dict[str, Any] | None
+    server: Server, plural: str, name: str, change: dict[str, Any] | None
 ) -> None:
     """Whoever writes over it, or deletes it: at once, or with the next look at the leases of nodes."""
-    server = Server(bee)
     amount = {"storage": "1Gi"}
     disk = {"accessModes": ["ReadWriteOnce"], "capacity": amount, "hostPath": {"path": "/mnt"}}
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": amount}, "storageClassName": ""}
@@ -465,45 +454,36 @@ def test_what_the_api_server_has_written_is_restored(
 
 def accounts(server: Server) -> list[str]:
     """The namespaces with a service account `default`, without the API server's own."""
-    found = server.call("list", "serviceaccounts", namespace="").object
-    assert found is not None
+    found = present(server.call("list", "serviceaccounts", namespace="").object)
     accounts = [one["metadata"] for one in found["items"] if one["metadata"]["name"] == "default"]
     return [one["namespace"] for one in accounts if one["namespace"] not in SYSTEM]
 
 
 def namespaces(server: Server) -> list[str]:
     """The names of the namespaces."""
-    found = server.call("list", "namespaces", namespace="").object
-    assert found is not None
-    return [one["metadata"]["name"] for one in found["items"]]
+    return [one["metadata"]["name"] for one in present(server.call("list", "namespaces", namespace="").object)["items"]]
 
 
-def test_the_namespaces_of_an_api_server_are_there_from_the_start(bee: Harness) -> None:
+def test_the_namespaces_of_an_api_server_are_there_from_the_start(server: Server) -> None:
     """With a service account each; active, and with the label of their name."""
-    server = Server(bee)
     assert namespaces(server) == ["default", "kube-node-lease", "kube-public", "kube-system"]
-    default = server.call("get", "namespaces", "default", namespace="").object
-    assert default is not None
+    default = present(server.call("get", "namespaces", "default", namespace="").object)
     assert default["status"] == {"phase": "Active"}
     assert default["spec"] == {"finalizers": ["kubernetes"]}
     assert default["metadata"]["labels"] == {"kubernetes.io/metadata.name": "default"}
-    found = server.call("list", "serviceaccounts", namespace="").object
-    assert found is not None
+    found = present(server.call("list", "serviceaccounts", namespace="").object)
     assert [one["metadata"]["namespace"] for one in found["items"]] == namespaces(server)
 
 
 @pytest.mark.parametrize("name", ["default", "kube-public", "kube-system"])
-def test_a_namespace_that_every_cluster_has_is_not_deleted(bee: Harness, name: str) -> None:
-    server = Server(bee)
-    refusal = server.call("delete", "namespaces", name, namespace="").refusal
-    assert refusal is not None
+def test_a_namespace_that_every_cluster_has_is_not_deleted(server: Server, name: str) -> None:
+    refusal = present(server.call("delete", "namespaces", name, namespace="").refusal)
     assert (refusal["code"], refusal["reason"]) == (403, "Forbidden")
     assert refusal["message"] == f'namespaces "{name}" is forbidden: this namespace may not be deleted'
     assert name in namespaces(server)
 
 
-def test_a_deleted_namespace_of_leases_is_made_at_the_next_start(bee: Harness) -> None:
-    server = Server(bee)
+def test_a_deleted_namespace_of_leases_is_made_at_the_next_start(server: Server) -> None:
     server.call("delete", "namespaces", "kube-node-lease", namespace="")
     assert "kube-node-lease" not in namespaces(server)
     make_system_objects(server.cluster)
@@ -519,9 +499,8 @@ def test_a_manifest_that_is_gone_leaves_the_namespace_default(bee: Harness, tmp_
     assert "default" in namespaces(server)
 
 
-def test_each_namespace_has_a_service_account(bee: Harness) -> None:
+def test_each_namespace_has_a_service_account(server: Server) -> None:
     """Made with it, also a second time, and deleted with it; a dry run makes no account."""
-    server = Server(bee)
     told = server.watch("serviceaccounts")
     blue = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "blue"}}
     server.call("create", "namespaces", namespace="", body=blue, options={"dryRun": ["All"]})
@@ -551,8 +530,7 @@ def test_namespaces_of_an_existing_database_get_their_service_account(bee: Harne
     before.close()
     server = Server(bee, Database(str(tmp_path / "cloud.db"), "b"))
     assert accounts(server) == ["blue", "red"]
-    kept = server.call("get", "serviceaccounts", "default", namespace="red").object
-    assert kept is not None
+    kept = present(server.call("get", "serviceaccounts", "default", namespace="red").object)
     assert kept["metadata"]["labels"] == {"kept": "yes"}
     server.database.close()
 
@@ -569,14 +547,11 @@ def test_a_database_that_a_node_has_filled_starts_without_the_surplus(bee: Harne
     transactions.commit()
     before.close()
     server = Server(bee, Database(str(tmp_path / "cloud.db"), "b"))
-    listed = server.call("list", "pods", namespace="").object
-    assert listed is not None
+    listed = present(server.call("list", "pods", namespace="").object)
     assert [each["metadata"]["name"] for each in listed["items"]] == ["mirror-0"]
     server.database.close()
     after = Database(str(tmp_path / "cloud.db"), "c")
-    pulled = after.begin()
-    assert pulled is not None
-    assert [key.name for key, _ in pulled.objects if key.kind == "Pod"] == ["mirror-0"]
+    assert [key.name for key, _ in present(after.begin()).objects if key.kind == "Pod"] == ["mirror-0"]
     after.close()
 
 
@@ -629,22 +604,18 @@ def test_modules_that_share_a_database_take_turns(tmp_path: Path) -> None:
     states.close()
 
 
-def test_a_node_under_pressure_gets_no_pods_and_has_the_taint_until_that_is_over(bee: Harness) -> None:
+def test_a_node_under_pressure_gets_no_pods_and_has_the_taint_until_that_is_over(server: Server) -> None:
     """Its taint is there before the first pod is placed; the pod that waits gets the node when the pressure ends."""
-    server = Server(bee)
     pressing = {"type": "DiskPressure", "status": "True"}
     server.call("create", "nodes", body={**node(), "status": {"conditions": [pressing]}})
     made = server.apply({**pod("p"), "spec": {"containers": pod()["spec"]["containers"]}}, "pods")
     assert "untolerated taint {node.kubernetes.io/disk-pressure: }" in made.warnings[0]
     patch = {"status": {"conditions": [{**pressing, "status": "False"}]}}
     server.call("patch", "nodes", "n1", subresource="status", patch_type=STRATEGIC, body=patch)
-    placed = server.call("get", "pods", "p").object
-    assert placed is not None
-    assert placed["spec"]["nodeName"] == "n1"
+    assert present(server.call("get", "pods", "p").object)["spec"]["nodeName"] == "n1"
 
 
-def test_a_silent_node_is_not_ready_and_a_deleted_pod_without_a_node_goes(bee: Harness) -> None:
-    server = Server(bee)
+def test_a_silent_node_is_not_ready_and_a_deleted_pod_without_a_node_goes(server: Server) -> None:
     ready = {"type": "Ready", "status": "True"}
     server.call("create", "nodes", body={**node(), "status": {"conditions": [ready]}})
     server.call("create", "leases", api_version="coordination.k8s.io/v1", namespace="kube-node-lease",
@@ -654,11 +625,8 @@ def test_a_silent_node_is_not_ready_and_a_deleted_pod_without_a_node_goes(bee: H
     server.bee.run_for(6.0)
     assert (server.call("get", "pods", "lost").refusal or {})["code"] == 404
     server.bee.run_for(40.0)
-    silent = server.call("get", "nodes", "n1").object
-    assert silent is not None
-    assert silent["status"]["conditions"][0]["status"] == "Unknown"
-    events = server.call("list", "events").object
-    assert events is not None
+    assert present(server.call("get", "nodes", "n1").object)["status"]["conditions"][0]["status"] == "Unknown"
+    events = present(server.call("list", "events").object)
     assert [event["reason"] for event in events["items"]] == ["RegisteredNode", "NodeNotReady"]
 
 
@@ -721,8 +689,7 @@ def test_it_creates_with_the_right_to_create_only(
     def refusal() -> Json | None:
         return server.call(verb, plural, "web", body=body, user="carol", **more).refusal
 
-    refused = refusal()
-    assert refused is not None
+    refused = present(refusal())
     assert (refused["code"], "cannot create resource" in refused["message"]) == (403, True)
     changed = {**role, "rules": [{**rule, "verbs": [verb, "create"]}]}
     server.call("update", "roles", "r", api_version=f"{rbac}/v1", body=changed)
@@ -772,9 +739,8 @@ def test_a_certificate_request_names_who_has_made_it(
     assert made.object["spec"] == {**spec, **told}
 
 
-def test_pods_that_wait_are_placed_in_parts_and_all_of_them(bee: Harness) -> None:
+def test_pods_that_wait_are_placed_in_parts_and_all_of_them(server: Server, bee: Harness) -> None:
     """A change of one node made the API server look at all nodes for all pods, for seconds; now others have turns."""
-    server = Server(bee)
     for number in range(30):
         server.call("create", "nodes", body=node(f"n{number}"))
     parts: list[int] = []

@@ -51,6 +51,16 @@ def events(cluster: Cluster) -> list[str]:
     return [event["message"] for event in cluster.storage.list(kind_named("Event"))]
 
 
+@pytest.fixture
+def simulation() -> Simulation:
+    return Simulation(0)
+
+
+@pytest.fixture
+def cluster(simulation: Simulation) -> Cluster:
+    return Cluster(simulation.clock)
+
+
 @pytest.mark.parametrize(
     ("spec", "seconds", "status"),
     [
@@ -68,9 +78,9 @@ def events(cluster: Cluster) -> list[str]:
         "a lease that says nothing",
     ],
 )
-def test_a_dead_node_is_not_ready_for_any_clock_of_its_own(spec: dict[str, Any], seconds: float, status: str) -> None:
-    simulation = Simulation(0)
-    cluster = Cluster(simulation.clock)
+def test_a_dead_node_is_not_ready_for_any_clock_of_its_own(
+    cluster: Cluster, simulation: Simulation, spec: dict[str, Any], seconds: float, status: str
+) -> None:
     cluster.create(node())
     cluster.create(lease(**spec))
     simulation.run_for(seconds)
@@ -79,10 +89,8 @@ def test_a_dead_node_is_not_ready_for_any_clock_of_its_own(spec: dict[str, Any],
     assert ready(cluster)["status"] == status
 
 
-def test_a_silent_node_is_marked_once_with_the_time_and_an_event() -> None:
+def test_a_silent_node_is_marked_once_with_the_time_and_an_event(cluster: Cluster, simulation: Simulation) -> None:
     """Conditions that others have set stay."""
-    simulation = Simulation(0)
-    cluster = Cluster(simulation.clock)
     cluster.create(node(Gate="True"))
     cluster.create(lease())
     simulation.run_for(41.0)
@@ -102,9 +110,9 @@ def test_a_silent_node_is_marked_once_with_the_time_and_an_event() -> None:
     assert len(events(cluster)) == 1
 
 
-def test_a_node_that_was_not_ready_before_falls_silent_without_an_event() -> None:
-    simulation = Simulation(0)
-    cluster = Cluster(simulation.clock)
+def test_a_node_that_was_not_ready_before_falls_silent_without_an_event(
+    cluster: Cluster, simulation: Simulation
+) -> None:
     cluster.create(node(Ready="False"))
     cluster.create(lease())
     simulation.run_for(41.0)
@@ -112,10 +120,8 @@ def test_a_node_that_was_not_ready_before_falls_silent_without_an_event() -> Non
     assert (ready(cluster)["status"], events(cluster)) == ("Unknown", [])
 
 
-def test_of_a_node_without_a_lease_the_heartbeats_of_its_status_count() -> None:
+def test_of_a_node_without_a_lease_the_heartbeats_of_its_status_count(cluster: Cluster, simulation: Simulation) -> None:
     """By the cloud's clock, and whoever else writes the Node: KubeEdge's edges of 2019 have no Lease."""
-    simulation = Simulation(0)
-    cluster = Cluster(simulation.clock)
     cluster.create(node())
     for second in range(3):
         assert not cluster.node_lifecycle.has_silent()
@@ -136,10 +142,8 @@ def test_of_a_node_without_a_lease_the_heartbeats_of_its_status_count() -> None:
     assert not cluster.node_lifecycle.has_silent()
 
 
-def test_a_node_that_has_never_reported_is_unknown_after_a_minute() -> None:
+def test_a_node_that_has_never_reported_is_unknown_after_a_minute(cluster: Cluster, simulation: Simulation) -> None:
     """So is one that was deleted and made again meanwhile."""
-    simulation = Simulation(0)
-    cluster = Cluster(simulation.clock)
     cluster.create(SILENT_FROM_BIRTH)
     assert not cluster.node_lifecycle.has_silent()
     simulation.run_for(59.0)
@@ -156,9 +160,9 @@ def test_a_node_that_has_never_reported_is_unknown_after_a_minute() -> None:
     assert not cluster.node_lifecycle.has_silent()
 
 
-def test_a_node_that_cannot_be_stored_keeps_no_other_from_being_marked() -> None:
-    simulation = Simulation(0)
-    cluster = Cluster(simulation.clock)
+def test_a_node_that_cannot_be_stored_keeps_no_other_from_being_marked(
+    cluster: Cluster, simulation: Simulation
+) -> None:
     unlucky = node()
     unlucky["metadata"] = {"name": "n0"}
     unlucky["status"]["images"] = [{"names": ["x" * (OBJECT_BYTES - 850)]}]
@@ -177,8 +181,7 @@ SILENT = [("node.kubernetes.io/unreachable", "NoSchedule"), ("node.kubernetes.io
 
 
 @pytest.mark.parametrize("ready", ["True", "False"])
-def test_a_node_that_answers_loses_the_taints_of_silence_only(ready: str) -> None:
-    cluster = Cluster(Simulation(0).clock)
+def test_a_node_that_answers_loses_the_taints_of_silence_only(cluster: Cluster, ready: str) -> None:
     cluster.create(node(OTHER, *({"key": key, "effect": effect} for key, effect in SILENT), Ready=ready))
     cluster.node_lifecycle.taint(["n1"])
     assert cluster.storage.get(N1)["spec"]["taints"] == [OTHER]
@@ -201,10 +204,9 @@ OTHER = {"key": "dedicated", "value": "cameras", "effect": "NoSchedule"}
     ],
 )
 def test_a_pressure_is_a_taint_as_long_as_the_node_reports_it(
-    taints: list[JsonObject], pressure: str, expected: list[str]
+    cluster: Cluster, taints: list[JsonObject], pressure: str, expected: list[str]
 ) -> None:
     """A node that is unknown keeps its taint; others' taints stay."""
-    cluster = Cluster(Simulation(0).clock)
     cluster.create(node(*taints, DiskPressure=pressure))
     before = cluster.storage.get(N1)
     cluster.node_lifecycle.taint(["n1", "unknown"])

@@ -2,6 +2,7 @@
 server, but for the last two cases.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -60,12 +61,14 @@ def a_budget(allowed: int, **disrupted: str) -> JsonObject:
     return {**budget, "status": {"disruptionsAllowed": allowed, "disruptedPods": disrupted}}
 
 
-def a_cluster(*objects: JsonObject) -> Cluster:
-    """A cloud with objects."""
+def a_cluster(*objects: JsonObject, new: Sequence[JsonObject] = ()) -> Cluster:
+    """A cloud with objects, where new ones are created then."""
     cluster = Cluster(Simulation(0).clock)
     for obj in objects:
         made = cluster.create({name: value for name, value in obj.items() if name != "status"})
         cluster.storage.replace({**made, "status": {**(made.get("status") or {}), **obj["status"]}})
+    for obj in new:
+        cluster.create(obj)
     return cluster
 
 
@@ -148,8 +151,7 @@ TAINT = {"key": "k", "effect": "NoSchedule"}
 def test_pods_of_a_lower_priority_make_room(
     objects: list[JsonObject], pod: JsonObject, node: str, victims: list[str]
 ) -> None:
-    cluster = a_cluster(*objects)
-    cluster.create(pod)
+    cluster = a_cluster(*objects, new=[pod])
     assert ending(cluster) == victims
     assert nominated_node(pods(cluster)["p"]) == node
     if node:
@@ -166,9 +168,7 @@ def test_pods_of_a_lower_priority_make_room(
 
 def test_room_that_is_made_is_kept_for_its_pod() -> None:
     """One of a lower priority does not get it, and one of the same priority has its own made."""
-    cluster = a_cluster(*TWO)
-    cluster.create(a_pod("p", priority=HIGH))
-    cluster.create(a_pod("low", priority=LOW))
+    cluster = a_cluster(*TWO, new=[a_pod("p", priority=HIGH), a_pod("low", priority=LOW)])
     cluster.delete(ObjectKey("Pod", "default", "v2"), grace=0)
     cluster.create(a_pod("lower", priority=LOW))
     cluster.create(a_pod("q", priority=HIGH))
@@ -232,9 +232,7 @@ def test_a_pod_that_takes_the_room_that_was_kept_for_it_lets_no_equal_pods_be_lo
 
 def test_room_is_not_kept_for_ever() -> None:
     """Its room was taken, and the pod finds none any more."""
-    cluster = a_cluster(*TWO)
-    cluster.create(a_pod("p", priority=MID))
-    cluster.create(a_pod("stronger", cpu="2", priority=HIGH))
+    cluster = a_cluster(*TWO, new=[a_pod("p", priority=MID), a_pod("stronger", cpu="2", priority=HIGH)])
     end(cluster)
     found = pods(cluster)
     assert (found["stronger"]["spec"]["nodeName"], nominated_node(found["p"])) == ("a", "")
@@ -264,9 +262,7 @@ def test_a_pod_that_is_being_deleted_gets_no_node() -> None:
 
 
 def test_a_pod_whose_room_another_got_has_other_pods_make_room() -> None:
-    cluster = a_cluster(*TWO)
-    cluster.create(a_pod("p", priority=MID))
-    cluster.create(a_pod("stronger", priority=HIGH))
+    cluster = a_cluster(*TWO, new=[a_pod("p", priority=MID), a_pod("stronger", priority=HIGH)])
     end(cluster)
     cluster.scheduler.place_waiting_pods()
     assert (ending(cluster), nominated_node(pods(cluster)["p"])) == (["v1"], "a")
@@ -284,8 +280,7 @@ def test_a_pod_that_waits_for_its_room_has_no_others_make_room() -> None:
 
 def test_a_pod_does_not_wait_for_one_of_its_own_priority() -> None:
     """Only of a lower one are victims, also if that one ends for another reason."""
-    cluster = a_cluster(a_node("a"), a_pod("v1", "a"), a_pod("v2", "a", priority=HIGH))
-    cluster.create(a_pod("p", priority=HIGH))
+    cluster = a_cluster(a_node("a"), a_pod("v1", "a"), a_pod("v2", "a", priority=HIGH), new=[a_pod("p", priority=HIGH)])
     assert ending(cluster) == ["v1"]
     cluster.delete(ObjectKey("Pod", "default", "v1"), grace=0)
     cluster.delete(ObjectKey("Pod", "default", "v2"))
@@ -296,8 +291,7 @@ def test_a_pod_does_not_wait_for_one_of_its_own_priority() -> None:
 
 def test_a_pod_does_not_wait_for_pods_of_a_node_that_has_become_silent() -> None:
     """They end when it is back, perhaps never."""
-    cluster = a_cluster(*ONES, a_pod("v1", "a"), a_pod("v2", "b", priority=MID))
-    cluster.create(a_pod("p", priority=HIGH))
+    cluster = a_cluster(*ONES, a_pod("v1", "a"), a_pod("v2", "b", priority=MID), new=[a_pod("p", priority=HIGH)])
     assert ending(cluster) == ["v1"]
     silent = a_node("a", "1", ready="Unknown")
     cluster.storage.replace({**cluster.storage.get(ObjectKey("Node", "", "a")), "status": silent["status"]})

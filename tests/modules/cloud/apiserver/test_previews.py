@@ -25,6 +25,7 @@ from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.object_storage import LARGE
 from tests.modules.cloud.apiserver.test_module import Server
 from tests.modules.cloud.objects import configmap, node, pod
+from tests.support.presence import present
 
 Json = dict[str, Any]
 _EVERYTHING = 0
@@ -220,8 +221,7 @@ def _default(definition: Json) -> list[int]:
 def test_defaults_that_add_too_many_values_are_refused(bee: Harness, options: Json) -> None:
     server = Server(bee)
     server.call("create", "customresourcedefinitions", body=_expanding(default=20_000), **_DEFINING)
-    refusal = server.call("create", "things", body=_thing(100), options=options, **_THINGS).refusal
-    assert refusal is not None
+    refusal = present(server.call("create", "things", body=_thing(100), options=options, **_THINGS).refusal)
     assert (refusal["code"], refusal["reason"]) == (413, "RequestEntityTooLarge")
     assert server.call("get", "things", "t", **_THINGS).refusal["code"] == 404  # type: ignore[index]
 
@@ -239,8 +239,7 @@ def test_a_definition_with_new_defaults_makes_no_list_too_large(bee: Harness) ->
     patch = {"spec": {"versions": defined["spec"]["versions"]}}
     changed = server.call("patch", "customresourcedefinitions", name, patch_type=MERGE, body=patch, **_DEFINING)
     assert changed.refusal is None
-    listed = server.call("list", "things", **_THINGS).object
-    assert listed is not None
+    listed = present(server.call("list", "things", **_THINGS).object)
     assert [len(each["l"][0].get("x", ())) for each in listed["items"]] == [20_000, 0]
 
 

@@ -62,11 +62,8 @@ def ending(volume: JsonObject) -> JsonObject:
         (claim(volumeName="b"), [volume("a"), volume("b", "2Gi")], "b"),
         (claim(volumeName="b"), [volume("a"), volume("b", "1Mi")], None),
         (claim(volumeName="b"), [volume("a"), volume("b", storageClassName="kept")], None),
-        (
-            claim(volumeName="b"),
-            [volume("b", "1Mi", claimRef={"namespace": "default", "name": "data"}, storageClassName="kept")],
-            "b",
-        ),
+        (claim(volumeName="b"),
+         [volume("b", "1Mi", claimRef={"namespace": "default", "name": "data"}, storageClassName="kept")], "b"),
         (claim(volumeName="c"), [volume("a")], None),
         (claim(), [volume("a"), volume("mine", "9Gi", claimRef={"namespace": "default", "name": "data"})], "mine"),
         (claim(), [volume("other", claimRef={"namespace": "default", "name": "other"})], None),
@@ -80,7 +77,7 @@ def ending(volume: JsonObject) -> JsonObject:
         (claim(), [ending(volume("a")), volume("b", "9Gi")], "b"),
         (claim(), [volume("taken", claimRef={"namespace": "default", "name": "data", "uid": "uid-old"})], None),
     ],
-)
+)  # fmt: skip
 def test_which_volume_a_claim_gets(wanted: JsonObject, volumes: list[JsonObject], given: str | None) -> None:
     """The one it names, or that names it, or the smallest that fits; what was somebody else's is not given again."""
     changed = {obj["kind"]: obj for obj in bind_volumes([wanted], volumes)}
@@ -103,15 +100,10 @@ COMPLETED = {"pv.kubernetes.io/bind-completed": "yes"}
     [
         (claim(), volume("a"), {**COMPLETED, **BY_CONTROLLER}, BY_CONTROLLER),
         (claim(volumeName="a"), volume("a"), COMPLETED, BY_CONTROLLER),
-        (
-            claim(),
-            volume("a", claimRef={"namespace": "default", "name": "data"}),
-            {**COMPLETED, **BY_CONTROLLER},
-            None,
-        ),
+        (claim(), volume("a", claimRef={"namespace": "default", "name": "data"}), {**COMPLETED, **BY_CONTROLLER}, None),
     ],
     ids=["neither", "claim", "volume"],
-)
+)  # fmt: skip
 def test_annotations_tell_who_named_the_other(
     asks: JsonObject, held: JsonObject, of_claim: JsonObject, of_volume: JsonObject | None
 ) -> None:
@@ -210,9 +202,13 @@ def test_two_claims_do_not_get_one_volume() -> None:
     assert [obj["metadata"]["name"] for obj in changed] == ["a", "one"]
 
 
-def test_whichever_is_applied_last_the_two_are_bound() -> None:
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster(Simulation(1).clock)
+
+
+def test_whichever_is_applied_last_the_two_are_bound(cluster: Cluster) -> None:
     """And stay so when the manifests are applied again."""
-    cluster = Cluster(Simulation(1).clock)
     for _ in range(2):
         for document in (claim(), volume("a")):
             document["metadata"].pop("uid", None)
@@ -223,8 +219,7 @@ def test_whichever_is_applied_last_the_two_are_bound() -> None:
         assert taken["spec"]["claimRef"]["uid"] == found["metadata"]["uid"]
 
 
-def test_a_pod_is_bound_to_a_node_that_reaches_its_volume() -> None:
-    cluster = Cluster(Simulation(1).clock)
+def test_a_pod_is_bound_to_a_node_that_reaches_its_volume(cluster: Cluster) -> None:
     for name in ("a", "b"):
         status = {"allocatable": {"pods": "9"}, "conditions": [{"type": "Ready", "status": "True"}]}
         metadata = {"name": name, "labels": {"host": name}}
@@ -254,9 +249,8 @@ def test_a_pod_is_bound_to_a_node_that_reaches_its_volume() -> None:
         {**volume("a"), "spec": "local"},
     ],
 )
-def test_malformed_bindings_are_refused_before_anything_is_bound(document: JsonObject) -> None:
+def test_malformed_bindings_are_refused_before_anything_is_bound(cluster: Cluster, document: JsonObject) -> None:
     """Such a manifest ended edgecontroller, again and again: who binds looks into each of them."""
-    cluster = Cluster(Simulation(1).clock)
     document["metadata"].pop("uid", None)
     with pytest.raises(BadRequestError):
         cluster.apply(document)
@@ -283,20 +277,15 @@ LATE: JsonObject = {**SLOW, "metadata": {"name": "late"}, "volumeBindingMode": "
         ({}, ("Normal", "FailedBinding", "no persistent volumes available for this claim and no storage class is set")),
         ({"volumeName": "gone"}, ("Warning", "FailedBinding", 'volume "gone" not found')),
         ({"volumeName": "a"}, ("Warning", "FailedBinding", 'volume "a" does not fit the claim')),
-        (
-            {"storageClassName": "fast"},
-            ("Warning", "ProvisioningFailed", 'storageclass.storage.k8s.io "fast" not found'),
-        ),
+        ({"storageClassName": "fast"},
+         ("Warning", "ProvisioningFailed", 'storageclass.storage.k8s.io "fast" not found')),
         ({"storageClassName": "slow"}, ("Normal", "ExternalProvisioning", "the external provisioner 'disks.example'")),
-        (
-            {"storageClassName": "none"},
-            ("Warning", "ProvisioningFailed", "no volume plugin matched name: kubernetes.io/no-provisioner"),
-        ),
+        ({"storageClassName": "none"},
+         ("Warning", "ProvisioningFailed", "no volume plugin matched name: kubernetes.io/no-provisioner")),
         ({"storageClassName": "late"}, ("Normal", "FailedBinding", "has its provisioner not asked")),
     ],
-)
-def test_an_event_says_why_a_claim_waits(spec: JsonObject, told: tuple[str, str, str] | None) -> None:
-    cluster = Cluster(Simulation(1).clock)
+)  # fmt: skip
+def test_an_event_says_why_a_claim_waits(cluster: Cluster, spec: JsonObject, told: tuple[str, str, str] | None) -> None:
     for document in (SLOW, NONE, LATE, volume("a", storageClassName="fits"), claim(**spec)):
         document["metadata"].pop("uid", None)
         cluster.apply(document)
@@ -317,9 +306,10 @@ def test_an_event_says_why_a_claim_waits(spec: JsonObject, told: tuple[str, str,
         ({}, False),
     ],
 )
-def test_the_provisioner_of_a_waiting_claim_is_asked_once(spec: JsonObject, *, is_asked: bool) -> None:
+def test_the_provisioner_of_a_waiting_claim_is_asked_once(
+    cluster: Cluster, spec: JsonObject, *, is_asked: bool
+) -> None:
     """External provisioners look for their name in the annotations, also if their class came after the claim."""
-    cluster = Cluster(Simulation(1).clock)
     for document in (volume("a", storageClassName="fits"), claim(**spec), SLOW, NONE, LATE):
         document["metadata"].pop("uid", None)
         cluster.apply(document)
@@ -333,8 +323,7 @@ def test_the_provisioner_of_a_waiting_claim_is_asked_once(spec: JsonObject, *, i
     assert cluster.storage.get(key) is asking
 
 
-def test_an_event_says_that_a_claim_has_lost_its_volume() -> None:
-    cluster = Cluster(Simulation(1).clock)
+def test_an_event_says_that_a_claim_has_lost_its_volume(cluster: Cluster) -> None:
     for document in (volume("a"), claim()):
         document["metadata"].pop("uid", None)
         cluster.apply(document)

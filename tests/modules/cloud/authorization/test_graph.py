@@ -35,8 +35,12 @@ class Site:
         return self.noted()
 
 
-def test_a_hostname_is_taken_while_another_node_has_it() -> None:
-    site = Site()
+@pytest.fixture
+def site() -> Site:
+    return Site()
+
+
+def test_a_hostname_is_taken_while_another_node_has_it(site: Site) -> None:
     made = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels": {HOSTNAME: "host"}}}
     taken = []
 
@@ -63,9 +67,8 @@ def _volume(name: str, claim: str, **source: JsonObject) -> JsonObject:
     return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec}
 
 
-def test_a_change_that_is_undone_gives_no_right_and_takes_none() -> None:
+def test_a_change_that_is_undone_gives_no_right_and_takes_none(site: Site) -> None:
     """A message whose handling fails leaves nothing behind: neither the right of a pod nor the end of one."""
-    site = Site()
     graph = site.graph
     made = site.apply(pod(volumes=[{"name": "v", "secret": {"secretName": "key"}}]))
     assert graph.refers("n1", _SECRET)
@@ -92,9 +95,8 @@ def test_a_mirror_pod_whose_creation_is_undone_does_not_count() -> None:
     assert site.graph.accounts.refusal("n1", None, other, own) == ""
 
 
-def test_a_secret_of_two_volumes_stays_readable_when_one_of_them_goes() -> None:
+def test_a_secret_of_two_volumes_stays_readable_when_one_of_them_goes(site: Site) -> None:
     """A secret without a namespace is in the claim's."""
-    site = Site()
     claims = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in ("a", "b")]
     user = pod(volumes=claims)
     user["metadata"]["namespace"] = "shop"
@@ -113,8 +115,7 @@ def test_a_secret_of_two_volumes_stays_readable_when_one_of_them_goes() -> None:
 
 
 @pytest.mark.parametrize("how", ["deleted", "undone", "bound elsewhere"])
-def test_a_secret_that_a_volume_of_this_name_named_earlier_is_not_readable(how: str) -> None:
-    site = Site()
+def test_a_secret_that_a_volume_of_this_name_named_earlier_is_not_readable(site: Site, how: str) -> None:
     user = pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "a"}}])
     user["metadata"]["namespace"] = "other"
     site.apply(namespace("shop"), namespace("other"), user)

@@ -10,6 +10,7 @@ import pytest
 from modules.cloud.client.call_requests import CallError, collection_path, request_of, result_of, size_of
 from modules.cloud.client.calls import STRATEGIC, ApiCall
 from modules.cloud.client.transport import ApiResponse, ResponseHead
+from tests.support.presence import present
 
 POD: dict[str, Any] = {"api_version": "v1", "plural": "pods", "namespace": "default", "name": "web"}
 PLACE = "/api/v1/namespaces/default/pods"
@@ -191,8 +192,7 @@ def test_a_status_is_the_refusal() -> None:
 )
 def test_other_responses_than_an_api_servers_are_refusals(status: int, body: bytes, message: str) -> None:
     """A proxy's page, a cut response, something that is too deep: with a part of it as the message."""
-    refusal = result(status, body).refusal
-    assert refusal is not None
+    refusal = present(result(status, body).refusal)
     assert (refusal["code"], refusal["status"], refusal["message"]) == (status, "Failure", message)
 
 
@@ -203,7 +203,6 @@ def test_other_responses_than_an_api_servers_are_refusals(status: int, body: byt
 )  # fmt: skip
 def test_a_refusal_in_plain_text_has_the_reason_of_its_status(status: int, reason: str) -> None:
     """kube-apiserver answers `404 page not found` where it has no such kind; clients look at the reason."""
-    refusal = result(status, b"404 page not found\n").refusal
-    assert refusal is not None
+    refusal = present(result(status, b"404 page not found\n").refusal)
     assert (refusal["code"], refusal["reason"], refusal["message"]) == (status, reason, "404 page not found")
     assert "kind" not in refusal

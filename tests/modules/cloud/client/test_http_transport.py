@@ -414,23 +414,6 @@ def test_nobody_listens() -> None:
             assert f"http://127.0.0.1:{port} (connection refused" in str(error)
 
 
-def test_idle_connections_are_closed() -> None:
-    """After 90 s without a request."""
-    was_closed = threading.Event()
-
-    def script(peer: Peer) -> None:
-        peer.request()
-        peer.answer()
-        peer.closed()
-        was_closed.set()
-
-    with ScriptedServer(script) as server, client(f"http://127.0.0.1:{server.port}") as api:
-        assert api.ask() == (200, b"{}")
-        api.clock.wait_for_timer(IDLE_SECONDS)
-        api.clock.go(IDLE_SECONDS)
-        assert was_closed.wait(TIMEOUT)
-
-
 def test_each_idle_connection_is_closed_in_its_time() -> None:
     """One after the other; of five that become idle, the oldest is closed immediately."""
     asked, goes_on = queue.Queue[int](), [threading.Event() for _ in range(5)]

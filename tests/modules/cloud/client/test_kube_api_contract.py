@@ -14,6 +14,7 @@ from beehive.hive import Hive
 from beehive.http.http_server import HttpServer
 from beehive.runtime import Threads
 from modules.apimachinery.kinds import Kind, kind_named
+from modules.cloud.apiserver import embedded_kube_api
 from modules.cloud.apiserver.access.service import AccessService, NodeCaller
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.embedded_kube_api import EmbeddedKubeApi
@@ -22,6 +23,7 @@ from modules.cloud.apiserver.endpoints.service import ApiService, CustomResource
 from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.authentication.users import ADMINISTRATORS, User
 from modules.cloud.client.calls import ApiCall
+from modules.cloud.client.http import kube_api
 from modules.cloud.client.http.factory import http_transport
 from modules.cloud.client.http.kube_api import HttpKubeApi
 from modules.cloud.client.kube_api import ApiReading, CallResponse, KubeApi
@@ -41,6 +43,7 @@ from modules.cloud.devices import DEVICE_MODEL
 from modules.cloud.refusals import Refusals
 from tests.modules.cloud.objects import configmap, in_memory, node, pod
 from tests.support.patience import PATIENCE
+from tests.support.presence import present
 
 Json = dict[str, Any]
 
@@ -67,9 +70,7 @@ class Api:
 
     def create(self, obj: Json) -> Json:
         """Create an object."""
-        made = self.call("create", obj["kind"], body=obj).result.object
-        assert made is not None
-        return made
+        return present(self.call("create", obj["kind"], body=obj).result.object)
 
     def read(self, request: ListRequest | WatchRequest) -> Told:
         """Begin to read."""
@@ -172,27 +173,27 @@ def test_calls_have_results_and_refusals(api: Api) -> None:
     """With the statuses of HTTP; a call with a node has the node's rights."""
     made = api.call("create", body=configmap("one", a="1"))
     assert (made.status, made.result.created) == (201, True)
-    read = api.call("get", name="one").result.object
-    assert read is not None
-    assert read["data"] == {"a": "1"}
+    assert present(api.call("get", name="one").result.object)["data"] == {"a": "1"}
     refused = api.call("get", name="other")
     assert (refused.status, (refused.result.refusal or {}).get("reason")) == (404, "NotFound")
     assert api.call("get", name="one", node="n1").status == 403
     assert api.call("delete", name="one").status == 200
 
 
-def test_a_list_comes_in_pages(api: Api) -> None:
+def test_a_list_comes_in_pages(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     """All objects are at the version of the first page; a selector counts; each has the fields that it was stored
     with.
     """
-    for number in range(502):
-        api.create({**configmap(f"c{number:03}"), "metadata": {"name": f"c{number:03}", "labels": {"l": "x"}}})
+    for made in (kube_api, embedded_kube_api):
+        monkeypatch.setattr(made, "PAGE_OBJECTS", 5)
+    for number in range(7):
+        api.create({**configmap(), "metadata": {"name": f"c{number}", "labels": {"l": "x"}}})
     api.create(configmap("other"))
     selection = _selection(namespace="default", label_selector="l=x")
     first = _page(api.read(ListRequest(selection)))
-    assert (len(first.objects), bool(first.token)) == (500, True)
+    assert (len(first.objects), bool(first.token)) == (5, True)
     second = _page(api.read(ListRequest(selection, first.token)))
-    assert ([each.name for each in second.objects], second.token) == (["c500", "c501"], "")
+    assert ([each.name for each in second.objects], second.token) == (["c5", "c6"], "")
     assert first.resource_version == second.resource_version
     known = first.objects[0]
     obj = known.read()

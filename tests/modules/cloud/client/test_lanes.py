@@ -18,6 +18,7 @@ from modules.cloud.client.lane_calls import (
 )
 from modules.cloud.client.lanes import MAX_ATTEMPTS, RequestLanes
 from tests.modules.cloud.client.lane_traffic import LaneTraffic
+from tests.support.presence import present
 
 LEASE, NODE, POD, QUERY, EVENT = RequestLane
 NARROW = {
@@ -56,9 +57,13 @@ def test_a_place_goes_to_the_first_lane_that_waits() -> None:
     assert {type(end) for end in traffic.ends.values()} == {CallAnswered}
 
 
-def test_a_full_lane_of_events_delays_no_lease() -> None:
+@pytest.fixture
+def traffic() -> LaneTraffic:
+    return LaneTraffic()
+
+
+def test_a_full_lane_of_events_delays_no_lease(traffic: LaneTraffic) -> None:
     """The lease is sent immediately, and an event without room is refused."""
-    traffic = LaneTraffic()
     events = [traffic.submit(EVENT) for _ in range(5009)]
     assert [_ended(traffic, number) for number in events[-2:]] == [type(None), LaneFull]
     lease = traffic.submit(LEASE, "e1")
@@ -88,9 +93,8 @@ def test_bodies_that_wait_are_bounded() -> None:
     assert _ended(traffic, traffic.submit(QUERY, size=60)) is type(None)
 
 
-def test_calls_with_one_key_go_one_after_the_other() -> None:
+def test_calls_with_one_key_go_one_after_the_other(traffic: LaneTraffic) -> None:
     """Others pass them; the key of another lane is another."""
-    traffic = LaneTraffic()
     first, second, other = traffic.submit(QUERY, "a"), traffic.submit(QUERY, "a"), traffic.submit(QUERY, "b")
     node = traffic.submit(NODE, "a")
     assert traffic.sent == [first, other, node]
@@ -99,9 +103,8 @@ def test_calls_with_one_key_go_one_after_the_other() -> None:
     assert _ended(traffic, first) is CallAnswered
 
 
-def test_the_newest_status_replaces_the_waiting_one() -> None:
+def test_the_newest_status_replaces_the_waiting_one(traffic: LaneTraffic) -> None:
     """The one in flight ends first; the replaced one gets its error."""
-    traffic = LaneTraffic()
     first, second, third = (traffic.submit(POD, "a") for _ in range(3))
     assert (traffic.sent, _ended(traffic, second)) == ([first], CallSuperseded)
     traffic.answer(first)
@@ -149,9 +152,8 @@ def test_after_429_the_lane_waits() -> None:
     assert traffic.ends[first] == CallFailed(first, "the API server has too many requests", 429)
 
 
-def test_a_429_without_a_time_pauses_for_a_second() -> None:
+def test_a_429_without_a_time_pauses_for_a_second(traffic: LaneTraffic) -> None:
     """The newest status is sent then."""
-    traffic = LaneTraffic()
     first, second = traffic.submit(POD, "a"), traffic.submit(POD, "a")
     traffic.answer(first, 429)
     assert (_ended(traffic, first), traffic.wake_at) == (CallSuperseded, 1001)
@@ -159,9 +161,8 @@ def test_a_429_without_a_time_pauses_for_a_second() -> None:
     assert traffic.sent == [first, second]
 
 
-def test_a_later_429_does_not_shorten_the_pause() -> None:
+def test_a_later_429_does_not_shorten_the_pause(traffic: LaneTraffic) -> None:
     """Calls that were in flight together are refused together, each with a time of its own."""
-    traffic = LaneTraffic()
     first, second = traffic.submit(QUERY), traffic.submit(QUERY)
     traffic.answer(first, 429, retry_after=7)
     traffic.answer(second, 429, retry_after=2)
@@ -182,16 +183,14 @@ def test_the_lanes_of_a_client_that_is_started_again_are_empty() -> None:
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504, 0])
-def test_an_idempotent_call_is_sent_again(status: int) -> None:
+def test_an_idempotent_call_is_sent_again(traffic: LaneTraffic, status: int) -> None:
     """With growing delays, five times; then its caller hears the last reason."""
-    traffic = LaneTraffic()
     number = traffic.submit(NODE, "a")
     later = traffic.submit(NODE, "a")
     for floor in (0.8, 1.6, 3.2, 6.4):
         traffic.answer(number, status) if status else traffic.error(number)
         assert not traffic.flying
-        assert traffic.wake_at is not None
-        assert floor <= traffic.wake_at - traffic.now < 2 * floor
+        assert floor <= present(traffic.wake_at) - traffic.now < 2 * floor
         traffic.wake()
     assert traffic.sent == [number] * MAX_ATTEMPTS
     traffic.answer(number, status) if status else traffic.error(number)
@@ -200,9 +199,8 @@ def test_an_idempotent_call_is_sent_again(status: int) -> None:
     assert traffic.flying == [later]
 
 
-def test_a_retry_waits_as_long_as_the_server_asks() -> None:
+def test_a_retry_waits_as_long_as_the_server_asks(traffic: LaneTraffic) -> None:
     """503 with Retry-After delays the call alone."""
-    traffic = LaneTraffic()
     number = traffic.submit(NODE)
     traffic.answer(number, 503, retry_after=20)
     assert traffic.wake_at == 1020
@@ -211,18 +209,16 @@ def test_a_retry_waits_as_long_as_the_server_asks() -> None:
 
 
 @pytest.mark.parametrize(("status", "idempotent"), [(500, False), (0, False), (501, True), (505, True)])
-def test_what_cannot_be_repeated_fails_immediately(status: int, idempotent: bool) -> None:
+def test_what_cannot_be_repeated_fails_immediately(traffic: LaneTraffic, status: int, idempotent: bool) -> None:
     """A creation may have been carried out; some errors do not go away."""
-    traffic = LaneTraffic()
     number = traffic.submit(NODE, idempotent=idempotent)
     traffic.answer(number, status) if status else traffic.error(number)
     assert isinstance(traffic.ends[number], CallFailed)
     assert traffic.sent == [number]
 
 
-def test_a_newer_status_takes_the_place_of_a_retry_and_its_delay() -> None:
+def test_a_newer_status_takes_the_place_of_a_retry_and_its_delay(traffic: LaneTraffic) -> None:
     """Whether it comes before the failure or after it."""
-    traffic = LaneTraffic()
     first, second = traffic.submit(POD, "a"), traffic.submit(POD, "a")
     traffic.error(first)
     assert _ended(traffic, first) is CallSuperseded
@@ -231,8 +227,7 @@ def test_a_newer_status_takes_the_place_of_a_retry_and_its_delay() -> None:
     traffic.wake()
     assert traffic.sent == [first, third]
     traffic.error(third)
-    assert traffic.wake_at is not None
-    assert traffic.wake_at - traffic.now >= 1.6
+    assert present(traffic.wake_at) - traffic.now >= 1.6
 
 
 def test_a_call_that_waits_too_long_fails() -> None:
@@ -250,9 +245,8 @@ def test_a_call_that_waits_too_long_fails() -> None:
     assert (traffic.flying, traffic.lanes.waiting(QUERY)) == ([], 0)
 
 
-def test_a_429_is_no_attempt() -> None:
+def test_a_429_is_no_attempt(traffic: LaneTraffic) -> None:
     """The server has not carried it out: after many of them a call still has all its attempts."""
-    traffic = LaneTraffic()
     number = traffic.submit(NODE)
     for status in [429] * 10 + [503] * (MAX_ATTEMPTS - 1):
         traffic.answer(number, status)
@@ -262,14 +256,12 @@ def test_a_429_is_no_attempt() -> None:
     assert _ended(traffic, number) is CallFailed
 
 
-def test_an_answer_ends_the_growth_of_an_objects_delays() -> None:
+def test_an_answer_ends_the_growth_of_an_objects_delays(traffic: LaneTraffic) -> None:
     """The next call with its key, which has waited meanwhile, begins with the shortest one."""
-    traffic = LaneTraffic()
     first, second = traffic.submit(NODE, "a"), traffic.submit(NODE, "a")
     for _ in range(3):
         traffic.error(first)
         traffic.wake()
     traffic.answer(first)
     traffic.error(second)
-    assert traffic.wake_at is not None
-    assert traffic.wake_at - traffic.now < 1.6
+    assert present(traffic.wake_at) - traffic.now < 1.6

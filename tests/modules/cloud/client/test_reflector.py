@@ -57,9 +57,13 @@ def test_a_list_in_pages_is_followed_by_a_watch_from_its_version() -> None:
     assert isinstance(reflection.of(StartRequest)[0].request, WatchRequest)
 
 
-def test_the_next_page_is_requested_before_this_ones_objects_are_delivered() -> None:
+@pytest.fixture
+def reflection() -> Reflection:
+    return Reflection()
+
+
+def test_the_next_page_is_requested_before_this_ones_objects_are_delivered(reflection: Reflection) -> None:
     """The server makes it meanwhile."""
-    reflection = Reflection()
     reflection.answer(page("7", A1, B1, following="t"))
     assert [type(effect) for effect in reflection.effects] == [StartRequest, Added, Added]
 
@@ -94,9 +98,8 @@ def test_events_of_before_an_object_in_a_list_tell_nothing_of_it() -> None:
     assert reflection.index.log == ["Added a new 9", "Modified a new 10"]
 
 
-def test_objects_keep_all_their_bytes() -> None:
+def test_objects_keep_all_their_bytes(reflection: Reflection) -> None:
     """Fields without a type survive; entries of lists get the kind of their list."""
-    reflection = Reflection()
     item = '{"metadata":{"name":"a","uid":"u","resourceVersion":"1","uid2":null},"spec":{"né w":[1.50]}}'
     reflection.answer(
         f'{{"kind":"PodList","apiVersion":"v1","metadata":{{"resourceVersion":"1"}},"items":[ {item} ]}}'.encode()
@@ -137,9 +140,8 @@ def test_a_relist_tells_the_differences_only() -> None:
     ]
 
 
-def test_an_expired_continue_token_leads_to_a_list_in_one() -> None:
+def test_an_expired_continue_token_leads_to_a_list_in_one(reflection: Reflection) -> None:
     """As client-go does; what was listed before is not told again, and a second 410 waits."""
-    reflection = Reflection()
     reflection.answer(page("7", A1, following="t"))
     reflection.answer(status(410), 410)
     assert reflection.path == "/api/v1/pods"
@@ -153,9 +155,8 @@ def test_an_expired_continue_token_leads_to_a_list_in_one() -> None:
 @pytest.mark.parametrize(
     ("code", "again"), [(410, False), (500, False), (429, True), (502, True), (503, True), (504, True)]
 )
-def test_a_failed_watch_goes_on_or_lists(code: int, again: bool) -> None:
+def test_a_failed_watch_goes_on_or_lists(reflection: Reflection, code: int, again: bool) -> None:
     """410 and 500 (malformed version) lead to a list; an overloaded server keeps the version valid."""
-    reflection = Reflection()
     reflection.answer(page("7", A1))
     reflection.answer(status(code, "why"), code)
     assert 0.8 <= _delay(reflection) < 1.6
@@ -172,9 +173,8 @@ def test_other_errors_within_a_stream_go_on_from_the_last_version() -> None:
     assert _query(reflection.path)["resourceVersion"] == "8"
 
 
-def test_the_delay_grows_to_30_seconds_and_is_reset_by_progress() -> None:
+def test_the_delay_grows_to_30_seconds_and_is_reset_by_progress(reflection: Reflection) -> None:
     """Each delay is at least the base of its step; an event, not the mere acceptance of a watch, is progress."""
-    reflection = Reflection()
     delays = []
     for _ in range(10):
         reflection.error()
@@ -193,9 +193,8 @@ def test_the_delay_grows_to_30_seconds_and_is_reset_by_progress() -> None:
 
 
 @pytest.mark.parametrize(("text", "least", "most"), [("20", 20, 20), ("9999", 60, 60), ("Wed, 21 Oct", 0.8, 1.6)])
-def test_retry_after_is_kept_within_bounds(text: str, least: float, most: float) -> None:
+def test_retry_after_is_kept_within_bounds(reflection: Reflection, text: str, least: float, most: float) -> None:
     """The longer of the server's time and ours is waited for, and a minute at most."""
-    reflection = Reflection()
     reflection.answer(b"busy", 429, retry_after=text)
     assert least <= _delay(reflection) <= most
 
@@ -258,8 +257,7 @@ def test_versions_that_are_given_again_are_sent_again() -> None:
     assert reflection.index.log[4:] == []
 
 
-def test_versions_that_are_given_again_between_two_pages_are_sent_again() -> None:
-    reflection = Reflection()
+def test_versions_that_are_given_again_between_two_pages_are_sent_again(reflection: Reflection) -> None:
     reflection.answer(page("500", A1, following="more"))
     reflection.answer(page("300", B1))
     reflection.wake()
@@ -302,9 +300,8 @@ def test_versions_that_are_no_numbers_have_no_order() -> None:
     assert reflection.index.log[1:] == ["Modified a ua 2"]
 
 
-def test_a_version_that_goes_back_between_pages_restarts_the_list() -> None:
+def test_a_version_that_goes_back_between_pages_restarts_the_list(reflection: Reflection) -> None:
     """The pages would belong to two states."""
-    reflection = Reflection()
     reflection.answer(page("9", A2, following="t"))
     reflection.answer(page("5", B1))
     assert reflection.of(Synced) == []
@@ -314,9 +311,8 @@ def test_a_version_that_goes_back_between_pages_restarts_the_list() -> None:
 
 
 @pytest.mark.parametrize("code", [400, 401, 403, 404, 405])
-def test_a_refused_kind_is_asked_for_slowly(code: int) -> None:
+def test_a_refused_kind_is_asked_for_slowly(reflection: Reflection, code: int) -> None:
     """The server's words are handed on, in one line; the objects stay known."""
-    reflection = Reflection()
     reflection.answer(status(code, "no\nright"), code)
     assert reflection.of(Refused) == [Refused(code, "no\\nright")]
     assert 30 <= _delay(reflection) <= 60
@@ -355,9 +351,8 @@ def test_a_stopped_reflector_does_nothing_until_it_is_started() -> None:
     assert reflection.index.log[1:] == ["Added b ub 1", "Deleted a ua 1"]
 
 
-def test_a_reflector_that_was_stopped_does_nothing_until_it_is_started() -> None:
+def test_a_reflector_that_was_stopped_does_nothing_until_it_is_started(reflection: Reflection) -> None:
     """Also when it waited to ask again, and its time comes."""
-    reflection = Reflection()
     reflection.error()
     reflection.take(reflection.reflector.stop())
     reflection.wake()

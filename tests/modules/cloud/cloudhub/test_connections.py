@@ -51,9 +51,14 @@ def handled(cloud: Cloud, number: int) -> None:
     cloud.bee.send("cloudhub", cloud.bee.message(HANDLED_RESOURCE, HANDLED, {"n1": number}, source="edgecontroller"))
 
 
-def test_a_handled_message_lets_the_next_one_of_its_node_go_on(cloud: Cloud) -> None:
+@pytest.fixture
+def link(cloud: Cloud) -> ListLink:
+    """A link of the node n1."""
+    return cloud.connect()
+
+
+def test_a_handled_message_lets_the_next_one_of_its_node_go_on(link: ListLink, cloud: Cloud) -> None:
     """Nobody answers for the ones that go on then, either: after a while they count as handled."""
-    link = cloud.connect()
     asks(cloud, link, 0, 2 * MAX_MESSAGES + 5)
     assert asked(cloud) == list(range(MAX_MESSAGES))
     handled(cloud, 2)
@@ -64,9 +69,8 @@ def test_a_handled_message_lets_the_next_one_of_its_node_go_on(cloud: Cloud) -> 
     assert asked(cloud) == list(range(2 * MAX_MESSAGES + 5))
 
 
-def test_an_answer_of_edgecontroller_lets_the_next_message_go_on(cloud: Cloud) -> None:
+def test_an_answer_of_edgecontroller_lets_the_next_message_go_on(link: ListLink, cloud: Cloud) -> None:
     """Once, in the place of the answered message; other modules report what they have handled."""
-    link = cloud.connect()
     asks(cloud, link, 0, 2 * MAX_MESSAGES)
     first = next(each for each in cloud.bee.sent_to("edgecontroller") if each.route.resource.endswith("c0"))
     for source, count in (("dynamiccontroller", 0), ("edgecontroller", 1), ("edgecontroller", 1)):
@@ -134,8 +138,9 @@ def test_an_answer_for_which_there_is_no_room_is_an_error(cloud: Cloud, monkeypa
     assert link.take() == []
 
 
-def test_a_version_that_the_node_has_is_acknowledged_again_and_one_that_is_on_its_way_is_not(cloud: Cloud) -> None:
-    link = cloud.connect()
+def test_a_version_that_the_node_has_is_acknowledged_again_and_one_that_is_on_its_way_is_not(
+    link: ListLink, cloud: Cloud
+) -> None:
     first = cloud.sends()
     cloud.sends()
     cloud.bee.run_for(CloudHubSettings().ack_delay)
@@ -170,24 +175,21 @@ def test_the_owner_sees_nodes_in_order_with_two_machines_of_one_name_for_a_while
     assert [one.last_error for one in states(cloud)] == [""]
 
 
-def test_a_node_that_cannot_be_written_to_is_let_go(cloud: Cloud) -> None:
-    link = cloud.connect()
+def test_a_node_that_cannot_be_written_to_is_let_go(link: ListLink, cloud: Cloud) -> None:
     link.closed = True
     cloud.sends()
     assert cloud.events() == ["connected node/n1", "disconnected node/n1"]
     assert cloud.sessions == {}
 
 
-def test_a_message_that_cannot_be_encoded_ends_nothing(cloud: Cloud) -> None:
-    link = cloud.connect()
+def test_a_message_that_cannot_be_encoded_ends_nothing(link: ListLink, cloud: Cloud) -> None:
     cloud.controller("node/n1/default/podpatch/web", "response", {"Object": object()})
     cloud.sends()
     assert [message.route.resource for message in link.take()] == ["default/pod/web"]
 
 
-def test_a_node_is_never_told_to_answer_a_request_of_the_clouds_bus(cloud: Cloud) -> None:
+def test_a_node_is_never_told_to_answer_a_request_of_the_clouds_bus(link: ListLink, cloud: Cloud) -> None:
     """A KubeEdge edge would take the flag for its own bus."""
-    link = cloud.connect()
     cloud.bee.hive.request_then(
         CloudHub.name, cloud.bee.message("node/n1/default/volume/v", "createvolume", source="csi"), 9.0, lambda _: None
     )
@@ -212,9 +214,8 @@ def test_an_answer_counts_only_from_the_node_that_was_asked(cloud: Cloud, node: 
     assert node == "n1" or isinstance(answers[0], RequestError)
 
 
-def test_what_no_edge_says_is_refused_counted_and_shown(cloud: Cloud) -> None:
+def test_what_no_edge_says_is_refused_counted_and_shown(link: ListLink, cloud: Cloud) -> None:
     """It is answered if its node may wait; long texts of a node are cut."""
-    link = cloud.connect()
     resource = "default/secret/" + "s" * 500
     for operation in ("insert", "remove"):
         message = cloud.bee.message(resource, operation, source="edged", group="meta")
@@ -229,9 +230,8 @@ def test_what_no_edge_says_is_refused_counted_and_shown(cloud: Cloud) -> None:
     assert state.last_error == f"not a message of an edge: remove {resource[:100]}"
 
 
-def test_the_empty_message_of_an_edge_that_stops_is_no_error(cloud: Cloud) -> None:
+def test_the_empty_message_of_an_edge_that_stops_is_no_error(link: ListLink, cloud: Cloud) -> None:
     """KubeEdge's edgecore sends one at each stop, without an id."""
-    link = cloud.connect()
     empty = cloud.bee.message("", "", source="", group="").with_header(msg_id="", timestamp=0)
     cloud.happens(FrameReceived("n1", link, empty, 10))
     assert (cloud.refusals.counts.total(), link.take(), link.handled_bytes) == (0, [], [10])
@@ -239,8 +239,7 @@ def test_the_empty_message_of_an_edge_that_stops_is_no_error(cloud: Cloud) -> No
     assert states(cloud)[0].last_error == ""
 
 
-def test_an_error_of_a_node_is_shown_in_part(cloud: Cloud) -> None:
-    link = cloud.connect()
+def test_an_error_of_a_node_is_shown_in_part(link: ListLink, cloud: Cloud) -> None:
     cloud.says(link, cloud.bee.message("default/pod/web", "error", "x" * 10_000, source="edged", group="resource"))
     cloud.bee.run_for(3)
     (state,) = states(cloud)

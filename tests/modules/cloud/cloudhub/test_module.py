@@ -130,8 +130,13 @@ def cloud() -> Iterator[Cloud]:
         yield Cloud(bee)
 
 
-def test_controllers_get_connections(cloud: Cloud) -> None:
-    link = cloud.connect()
+@pytest.fixture
+def link(cloud: Cloud) -> ListLink:
+    """A link of the node n1."""
+    return cloud.connect()
+
+
+def test_controllers_get_connections(link: ListLink, cloud: Cloud) -> None:
     cloud.happens(LinkClosed("n1", link))
     assert cloud.events() == ["connected node/n1", "disconnected node/n1"]
 
@@ -145,8 +150,7 @@ def test_a_message_reaches_its_node_without_the_node_in_its_resource(cloud: Clou
     assert other.take() == []
 
 
-def test_it_is_sent_again_every_five_seconds_until_it_is_acknowledged(cloud: Cloud) -> None:
-    link = cloud.connect()
+def test_it_is_sent_again_every_five_seconds_until_it_is_acknowledged(link: ListLink, cloud: Cloud) -> None:
     sent = cloud.sends()
     cloud.bee.run_for(11)
     assert [message.id for message in link.take()] == [sent.id] * 3
@@ -155,9 +159,8 @@ def test_it_is_sent_again_every_five_seconds_until_it_is_acknowledged(cloud: Clo
     assert link.take() == []
 
 
-def test_nothing_is_sent_again_while_it_has_not_left(cloud: Cloud) -> None:
+def test_nothing_is_sent_again_while_it_has_not_left(link: ListLink, cloud: Cloud) -> None:
     """A slow link would carry the same objects again and again. What is new goes all the same."""
-    link = cloud.connect()
     first = cloud.sends()
     link.is_behind = True
     cloud.bee.run_for(11)
@@ -168,16 +171,14 @@ def test_nothing_is_sent_again_while_it_has_not_left(cloud: Cloud) -> None:
     assert [message.id for message in link.take()] == [first.id]
 
 
-def test_an_error_of_the_edge_is_no_acknowledgement(cloud: Cloud) -> None:
-    link = cloud.connect()
+def test_an_error_of_the_edge_is_no_acknowledgement(link: ListLink, cloud: Cloud) -> None:
     sent = cloud.sends()
     cloud.says(link, sent.error(cloud.bee.clock, "no space left on device"))
     cloud.bee.run_for(6)
     assert len(link.take()) == 2
 
 
-def test_an_answer_is_sent_once(cloud: Cloud) -> None:
-    link = cloud.connect()
+def test_an_answer_is_sent_once(link: ListLink, cloud: Cloud) -> None:
     cloud.controller("node/n1/default/podpatch/web", "response", {"Object": {}, "Err": None})
     cloud.bee.run_for(11)
     assert len(link.take()) == 1
@@ -202,23 +203,20 @@ def test_edgecontroller_learns_the_versions_that_a_node_has_stored(cloud: Cloud)
     ]
 
 
-def test_it_learns_of_many_at_once(cloud: Cloud) -> None:
-    link = cloud.connect()
+def test_it_learns_of_many_at_once(link: ListLink, cloud: Cloud) -> None:
     for number in range(512):
         cloud.acknowledge(link, cloud.sends(f"p{number}"))
     assert [len(each) for each in cloud.acknowledged()] == [512]
 
 
-def test_it_gets_that_before_the_end_of_the_connection(cloud: Cloud) -> None:
-    link = cloud.connect()
+def test_it_gets_that_before_the_end_of_the_connection(link: ListLink, cloud: Cloud) -> None:
     cloud.acknowledge(link, cloud.sends())
     cloud.happens(LinkClosed("n1", link))
     assert cloud.events() == ["connected node/n1", "acknowledged cloudhub/acknowledged", "disconnected node/n1"]
 
 
-def test_it_gets_a_repeated_message_again(cloud: Cloud) -> None:
+def test_it_gets_a_repeated_message_again(link: ListLink, cloud: Cloud) -> None:
     """An acknowledgement that edgecontroller did not take down is so not lost."""
-    link = cloud.connect()
     cloud.acknowledge(link, cloud.sends())
     cloud.bee.run_for(CloudHubSettings().ack_delay)
     cloud.sends()
@@ -227,9 +225,8 @@ def test_it_gets_a_repeated_message_again(cloud: Cloud) -> None:
     assert cloud.acknowledged() == [[("n1", "uid-web", 7, False)]] * 2
 
 
-def test_acknowledgements_of_an_earlier_connection_are_not_remembered(cloud: Cloud) -> None:
+def test_acknowledgements_of_an_earlier_connection_are_not_remembered(link: ListLink, cloud: Cloud) -> None:
     """The node may have been another cloudcore's meanwhile: edgecontroller knows what it has."""
-    link = cloud.connect()
     cloud.acknowledge(link, cloud.sends())
     again = cloud.connect()
     cloud.sends()
@@ -273,8 +270,7 @@ def test_two_machines_of_one_name_are_reported(cloud: Cloud, caplog: pytest.LogC
     assert "hostnameOverride" in told
 
 
-def test_only_keepalives_keep_a_session(cloud: Cloud) -> None:
-    link = cloud.connect()
+def test_only_keepalives_keep_a_session(link: ListLink, cloud: Cloud) -> None:
     for _ in range(4):
         cloud.bee.run_for(15)
         cloud.keepalive(link)
@@ -285,8 +281,7 @@ def test_only_keepalives_keep_a_session(cloud: Cloud) -> None:
     assert link.closed
 
 
-def test_requests_go_to_edgecontroller_with_the_node_in_the_resource(cloud: Cloud) -> None:
-    link = cloud.connect()
+def test_requests_go_to_edgecontroller_with_the_node_in_the_resource(link: ListLink, cloud: Cloud) -> None:
     cloud.bee.forget()
     cloud.says(link, cloud.bee.message("default/podpatch/web", "patch", "{}", source="edged", group="meta"))
     (request,) = cloud.bee.sent_to("edgecontroller")
@@ -334,8 +329,7 @@ def test_leases_that_are_renewed_at_the_same_time_go_on_together_and_in_order(cl
     assert passed() == [("update", "n2")], "as at first, when nobody has waited"
 
 
-def test_the_ca_certificate_is_answered_immediately(cloud: Cloud) -> None:
-    link = cloud.connect()
+def test_the_ca_certificate_is_answered_immediately(link: ListLink, cloud: Cloud) -> None:
     question = cloud.bee.message("k8s/ca.crt", "query", source="metamanager", group="resource")
     cloud.says(link, question)
     (answer,) = link.take()
@@ -352,17 +346,15 @@ def test_the_ca_certificate_is_answered_immediately(cloud: Cloud) -> None:
     ],
 )
 def test_only_the_deletion_of_a_node_ends_its_connection(
-    cloud: Cloud, resource: str, operation: str, content: Any
+    link: ListLink, cloud: Cloud, resource: str, operation: str, content: Any
 ) -> None:
     """Other messages about the node, and other deletions, go to the node."""
-    link = cloud.connect()
     cloud.controller(resource, operation, content)
     assert not link.closed
     assert [message.route.operation for message in link.take()] == [operation]
 
 
-def test_a_deleted_node_is_disconnected(cloud: Cloud) -> None:
-    link = cloud.connect()
+def test_a_deleted_node_is_disconnected(link: ListLink, cloud: Cloud) -> None:
     cloud.controller("node/n1/null/node/n1", "delete", {"metadata": {"name": "n1"}})
     assert link.closed
     assert link.take() == []
@@ -408,17 +400,15 @@ def test_a_message_that_no_controller_has_a_handler_for_holds_up_no_other() -> N
         assert len(link.handled_bytes) == MAX_MESSAGES + 1
 
 
-def test_an_error_repeats_little_of_what_the_node_has_sent(cloud: Cloud) -> None:
-    link = cloud.connect()
+def test_an_error_repeats_little_of_what_the_node_has_sent(link: ListLink, cloud: Cloud) -> None:
     cloud.says(link, cloud.bee.message("default/" + "x" * 10_000, "query", source="edged", group="meta"))
     (answer,) = link.take()
     assert answer.route.operation == "error"
     assert len(answer.route.resource) < 2000
 
 
-def test_a_message_that_cannot_be_read_is_answered_and_handled(cloud: Cloud) -> None:
+def test_a_message_that_cannot_be_read_is_answered_and_handled(link: ListLink, cloud: Cloud) -> None:
     """Else the node's next messages would wait for it."""
-    link = cloud.connect()
     asked = cloud.bee.message("default/configmap/c", "query", source="edged", group="meta")
     cloud.happens(FrameReceived("n1", link, asked, 10, "it is too long"))
     assert [(each.route.operation, each.parent_id) for each in link.take()] == [("error", asked.id)]
@@ -439,8 +429,7 @@ def test_a_restarted_module_keeps_nothing_for_the_connections_that_it_had(cloud:
     assert len(link.take()) == 1
 
 
-def test_what_no_module_here_wants_harms_nothing(cloud: Cloud) -> None:
-    link = cloud.connect()
+def test_what_no_module_here_wants_harms_nothing(link: ListLink, cloud: Cloud) -> None:
     for resource, operation, source in [
         ("membership/detail", "get", "twin"),
         ("null", "null", "metaserver"),
@@ -483,8 +472,7 @@ def test_a_keepalive_shows_how_far_a_clock_is_off(cloud: Cloud, sent: Callable[[
     assert one.clock_ahead_seconds == pytest.approx(ahead, abs=0.01)
 
 
-def test_an_acknowledged_message_counts_no_longer(cloud: Cloud) -> None:
-    link = cloud.connect()
+def test_an_acknowledged_message_counts_no_longer(link: ListLink, cloud: Cloud) -> None:
     cloud.sends()
     (sent,) = link.take()
     cloud.acknowledge(link, sent)

@@ -4,6 +4,7 @@ from itertools import count
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
@@ -26,11 +27,20 @@ def sent(session: NodeSession, now: float = 0.0) -> list[str]:
     return [message.id for message in (*session.overdue(now), *session.due(now))]
 
 
-def test_a_message_is_sent_again_with_the_same_id_until_it_is_acknowledged() -> None:
-    session = NodeSession(RESEND)
-    message = about("a", 1)
+def send(session: NodeSession, message: Message, now: float = 0.0) -> list[str]:
+    """Offer a message, and return what is sent then."""
     session.offer(message)
-    assert sent(session, 1) == [message.id]
+    return sent(session, now)
+
+
+@pytest.fixture
+def session() -> NodeSession:
+    return NodeSession(RESEND)
+
+
+def test_a_message_is_sent_again_with_the_same_id_until_it_is_acknowledged(session: NodeSession) -> None:
+    message = about("a", 1)
+    assert send(session, message, 1) == [message.id]
     assert sent(session, 5.9) == []
     for now in (6, 11):
         assert sent(session, now) == [message.id]
@@ -40,12 +50,10 @@ def test_a_message_is_sent_again_with_the_same_id_until_it_is_acknowledged() -> 
     assert sent(session, 100) == []
 
 
-def test_a_new_message_goes_without_a_look_at_those_that_are_overdue() -> None:
+def test_a_new_message_goes_without_a_look_at_those_that_are_overdue(session: NodeSession) -> None:
     """A crowd that is slow to acknowledge costs each new message nothing."""
-    session = NodeSession(RESEND)
     first, second = about("a", 1), about("b", 1)
-    session.offer(first)
-    sent(session, 1)
+    send(session, first, 1)
     session.offer(second)
     assert [message.id for message in session.due(1 + RESEND)] == [second.id]
     assert [message.id for message in session.overdue(1 + RESEND)] == [first.id]
@@ -57,17 +65,15 @@ def test_the_age_of_what_is_unacknowledged_is_the_oldests_since_it_was_first_sen
     assert session.oldest_unacknowledged() is None
     first, second = about("a", 1), about("b", 2)
     for now, message in ((1.0, first), (3.0, second)):
-        session.offer(message)
-        sent(session, now)
+        send(session, message, now)
     sent(session, 7.0)
     assert (session.oldest_unacknowledged(), len(again)) == (1.0, 1)
     session.acknowledge(first.id)
     assert session.oldest_unacknowledged() == 3.0
 
 
-def test_objects_are_known_by_their_uid_also_in_content_that_nobody_has_decoded() -> None:
+def test_objects_are_known_by_their_uid_also_in_content_that_nobody_has_decoded(session: NodeSession) -> None:
     """Or by their name, where there is none."""
-    session = NodeSession(RESEND)
 
     def raw(version: int, text: str) -> Message:
         return about("a", version, kind="configmap").with_content(msgspec.Raw(text.encode()))
@@ -94,8 +100,7 @@ def test_answers_that_nobody_acknowledges_do_not_come_to_fill_the_window() -> No
     assert not session.acknowledge(late[0].id)
 
 
-def test_a_second_or_a_foreign_acknowledgement_does_not_count() -> None:
-    session = NodeSession(RESEND)
+def test_a_second_or_a_foreign_acknowledgement_does_not_count(session: NodeSession) -> None:
     message = about("a", 1)
     session.offer(message)
     assert not session.acknowledge(message.id), "it has not been sent yet"
@@ -105,13 +110,11 @@ def test_a_second_or_a_foreign_acknowledgement_does_not_count() -> None:
     assert not session.acknowledge("unheard of")
 
 
-def test_unacknowledged_messages_are_not_kept_without_end() -> None:
+def test_unacknowledged_messages_are_not_kept_without_end(session: NodeSession) -> None:
     """A node that patches its own pod, and acknowledges nothing of what it is then sent."""
-    session = NodeSession(RESEND)
     messages = [about("a", version) for version in range(10 * SUPERSEDED)]
     for message in messages:
-        session.offer(message)
-        sent(session)
+        send(session, message)
     assert len(session._sent) <= SUPERSEDED + 1
     assert session.acknowledge(messages[0].id) is None
     late, newest = session.acknowledge(messages[-2].id), session.acknowledge(messages[-1].id)
@@ -122,8 +125,7 @@ def test_unacknowledged_messages_are_not_kept_without_end() -> None:
     assert not session._superseded
 
 
-def test_answers_to_who_acknowledges_nothing_are_bounded() -> None:
-    session = NodeSession(RESEND)
+def test_answers_to_who_acknowledges_nothing_are_bounded(session: NodeSession) -> None:
     offers = [session.offer(about(f"c{number}", 1, "response", kind="configmap")) for number in range(WAITING + 10)]
     assert offers.count(OfferResult.NO_ROOM) == 10
     assert session.offer(about("p", 1)) is OfferResult.QUEUED, "what the cloud itself wants to say has room"
@@ -131,11 +133,9 @@ def test_answers_to_who_acknowledges_nothing_are_bounded() -> None:
     assert session.offer(about("c", 1, "response", kind="configmap")) is OfferResult.QUEUED
 
 
-def test_only_the_newest_version_is_pending() -> None:
-    session = NodeSession(RESEND)
+def test_only_the_newest_version_is_pending(session: NodeSession) -> None:
     first, second = about("a", 1), about("a", 2)
-    session.offer(first)
-    assert sent(session) == [first.id]
+    assert send(session, first) == [first.id]
     assert session.offer(second) is OfferResult.QUEUED
     assert session.offer(about("a", 1)) is OfferResult.ON_ITS_WAY
     assert sent(session) == [second.id]
@@ -145,9 +145,8 @@ def test_only_the_newest_version_is_pending() -> None:
     assert session.offer(about("a", 2)) is OfferResult.ACKNOWLEDGED
 
 
-def test_another_part_of_an_object_is_sent_in_the_same_version() -> None:
+def test_another_part_of_an_object_is_sent_in_the_same_version(session: NodeSession) -> None:
     """A node gets the endpoints of its node group, and other ones when it is in another group."""
-    session = NodeSession(RESEND)
 
     def part(version: int, *addresses: str) -> Message:
         message = about("a", version, kind="endpointslice")
@@ -168,103 +167,84 @@ def test_another_part_of_an_object_is_sent_in_the_same_version() -> None:
     assert session.acknowledge(third.id) is not None
 
 
-def test_objects_that_the_node_has_are_not_sent_again() -> None:
-    session = NodeSession(RESEND)
+def test_objects_that_the_node_has_are_not_sent_again(session: NodeSession) -> None:
     message = about("a", 7)
-    session.offer(message)
-    sent(session)
+    send(session, message)
     session.acknowledge(message.id)
     assert session.offer(about("a", 7)) is OfferResult.ACKNOWLEDGED
     assert session.offer(about("a", 8)) is OfferResult.QUEUED
 
 
-def test_an_answer_of_an_older_version_takes_nothing_back() -> None:
+def test_an_answer_of_an_older_version_takes_nothing_back(session: NodeSession) -> None:
     """The node keeps the newer object when it acknowledges such an answer."""
-    session = NodeSession(RESEND)
     for message in (about("a", 5, kind="configmap"), about("a", 3, "response", kind="configmap")):
         session.offer(message)
         session.acknowledge(sent(session)[0])
     assert session.offer(about("a", 4, kind="configmap")) == OfferResult.ACKNOWLEDGED
 
 
-def test_an_older_answer_that_is_acknowledged_leaves_the_newer_message_to_be() -> None:
+def test_an_older_answer_that_is_acknowledged_leaves_the_newer_message_to_be(session: NodeSession) -> None:
     """Else the node would get that version again."""
-    session = NodeSession(RESEND)
     newer, newest, answer = (about("a", version, kind="configmap") for version in (5, 6, 3))
     for message in (newer, newest, answer.with_route(operation="response")):
-        session.offer(message)
-        sent(session)
+        send(session, message)
     session.acknowledge(answer.id)
     assert session.acknowledge(newer.id) is not None
 
 
-def test_a_message_without_a_version_is_dropped_unless_it_is_a_deletion() -> None:
-    session = NodeSession(RESEND)
+def test_a_message_without_a_version_is_dropped_unless_it_is_a_deletion(session: NodeSession) -> None:
     assert session.offer(about("a", -1)) is OfferResult.NO_VERSION
     assert session.offer(about("a", -1, "delete")) is OfferResult.QUEUED
 
 
-def test_an_acknowledged_deletion_forgets_the_object() -> None:
-    session = NodeSession(RESEND)
+def test_an_acknowledged_deletion_forgets_the_object(session: NodeSession) -> None:
     for message in (about("a", 1), about("a", 2, "delete")):
-        session.offer(message)
-        sent(session)
+        send(session, message)
         session.acknowledge(message.id)
     assert session.offer(about("a", 1)) is OfferResult.QUEUED
     deletion = about("c", 2, "delete", kind="configmap")
-    session.offer(deletion)
-    sent(session)
+    send(session, deletion)
     session.acknowledge(deletion.id)
     assert not session._deletions
 
 
-def test_nothing_follows_a_deletion_of_the_same_object() -> None:
-    session = NodeSession(RESEND)
+def test_nothing_follows_a_deletion_of_the_same_object(session: NodeSession) -> None:
     session.offer(about("a", 2, "delete"))
     assert session.offer(about("a", 3)) is OfferResult.ON_ITS_WAY
     assert session.offer(about("a", 3, "delete")) is OfferResult.ON_ITS_WAY
 
 
-def test_an_acknowledgement_from_before_a_deletion_does_not_count_after_it() -> None:
+def test_an_acknowledgement_from_before_a_deletion_does_not_count_after_it(session: NodeSession) -> None:
     """A device model is deleted with the last of its devices, and comes back in the same version with the next one;
     the node would never get it (simulation, cloud with lockouts, seed 41058).
     """
-    session = NodeSession(RESEND)
     first, deletion, again = (about("a", 7, operation, "devicemodel") for operation in ("update", "delete", "update"))
     for message in (first, deletion):
-        session.offer(message)
-        assert sent(session) == [message.id]
+        assert send(session, message) == [message.id]
     assert session.acknowledge(first.id) is None
     assert session.acknowledge(deletion.id)
     assert session.offer(again) is OfferResult.QUEUED
     assert sent(session) == [again.id]
 
 
-def test_a_resent_deletion_cannot_take_away_a_successor_of_the_same_name() -> None:
-    session = NodeSession(RESEND)
+def test_a_resent_deletion_cannot_take_away_a_successor_of_the_same_name(session: NodeSession) -> None:
     session.offer(about("a", 2, "delete", kind="configmap"))
     successor = about("a", 3, "insert", kind="configmap", uid="new")
-    session.offer(successor)
-    assert sent(session) == [successor.id]
+    assert send(session, successor) == [successor.id]
 
 
-def test_a_pod_and_its_successor_are_both_reported() -> None:
+def test_a_pod_and_its_successor_are_both_reported(session: NodeSession) -> None:
     """An edge deletes pods by uid, so both messages are needed."""
-    session = NodeSession(RESEND)
     deletion, successor = about("a", 2, "delete"), about("a", 3, "insert", uid="new")
     session.offer(deletion)
-    session.offer(successor)
-    assert sent(session) == [deletion.id, successor.id]
+    assert send(session, successor) == [deletion.id, successor.id]
 
 
-def test_one_object_that_is_never_acknowledged_holds_up_no_other() -> None:
-    session = NodeSession(RESEND)
+def test_one_object_that_is_never_acknowledged_holds_up_no_other(session: NodeSession) -> None:
     stuck = about("stuck", 1)
-    session.offer(stuck)
-    sent(session)
+    send(session, stuck)
     other = about("other", 2)
-    session.offer(other)
-    assert sent(session) == [other.id]
+    assert send(session, other) == [other.id]
 
 
 def test_at_most_a_window_is_under_way() -> None:
@@ -277,8 +257,7 @@ def test_at_most_a_window_is_under_way() -> None:
     assert sent(session) == [messages[2].id]
 
 
-def test_every_query_is_answered_even_with_a_known_version() -> None:
-    session = NodeSession(RESEND)
+def test_every_query_is_answered_even_with_a_known_version(session: NodeSession) -> None:
     answers = [about("a", 1, "response", kind="configmap") for _ in range(2)]
     for answer in answers:
         assert session.offer(answer) is OfferResult.QUEUED

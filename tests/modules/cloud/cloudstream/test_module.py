@@ -86,9 +86,13 @@ class Bus:
         return message.reply(self.bee.clock, self.result)
 
 
-def test_a_nodes_port_is_written_once_when_its_tunnel_opens(bee: Harness) -> None:
+@pytest.fixture
+def bus(bee: Harness) -> Bus:
+    return Bus(bee)
+
+
+def test_a_nodes_port_is_written_once_when_its_tunnel_opens(bus: Bus, bee: Harness) -> None:
     """So that a cluster's API server finds this cloudcore in place of the node's kubelet."""
-    bus = Bus(bee)
     bus.connect("n1")
     bee.run_for(10 * RETRY_SECONDS)
     [call] = bus.calls
@@ -98,10 +102,9 @@ def test_a_nodes_port_is_written_once_when_its_tunnel_opens(bee: Harness) -> Non
 
 
 def test_a_port_that_cannot_be_written_is_tried_again_while_the_node_has_a_tunnel(
-    bee: Harness, caplog: pytest.LogCaptureFixture
+    bus: Bus, bee: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
     """One failure is no warning, and further ones make no second."""
-    bus = Bus(bee)
     bus.result = ApiResult(refusal={"code": 500, "message": "etcdserver: request timed out"})
     link = bus.connect("n1")
     assert [record.levelname for record in caplog.records if record.levelname == "WARNING"] == []
@@ -115,9 +118,10 @@ def test_a_port_that_cannot_be_written_is_tried_again_while_the_node_has_a_tunne
     assert [call.name for call in bus.calls[21:]] == ["n2", "n2"]
 
 
-def test_a_node_that_is_not_there_yet_gets_its_port_when_it_is(bee: Harness, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_node_that_is_not_there_yet_gets_its_port_when_it_is(
+    bus: Bus, bee: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
     """KubeEdge's edge opens its tunnel while it registers: that is no reason for a warning."""
-    bus = Bus(bee)
     bus.result = ApiResult(refusal={"code": 404, "message": 'nodes "n1" not found'})
     bus.connect("n1")
     bee.run_for(10 * RETRY_SECONDS)
@@ -128,9 +132,8 @@ def test_a_node_that_is_not_there_yet_gets_its_port_when_it_is(bee: Harness, cap
     assert "WARNING" not in caplog.text
 
 
-def test_a_port_that_another_writer_replaces_is_written_again(bee: Harness) -> None:
+def test_a_port_that_another_writer_replaces_is_written_again(bus: Bus, bee: Harness) -> None:
     """By a restarted edge, by an edge that registers a deleted Node; not the port of a node without a tunnel here."""
-    bus = Bus(bee)
     bus.connect("n1")
     for port in (10255, 0, 13462):
         before = len(bus.calls)
@@ -140,8 +143,7 @@ def test_a_port_that_another_writer_replaces_is_written_again(bee: Harness) -> N
         bee.run_for(QUIET_SECONDS + 1)
 
 
-def test_a_port_that_changes_while_it_is_written_is_written_again(bee: Harness) -> None:
-    bus = Bus(bee)
+def test_a_port_that_changes_while_it_is_written_is_written_again(bus: Bus, bee: Harness) -> None:
     bus.connect("n1")
     bus.sees_at_calls = [10255]
     bus.see(n1=10255)
@@ -149,9 +151,8 @@ def test_a_port_that_changes_while_it_is_written_is_written_again(bee: Harness) 
     assert len(bus.calls) == 3
 
 
-def test_two_writers_that_do_not_agree_take_turns_slowly(bee: Harness) -> None:
+def test_two_writers_that_do_not_agree_take_turns_slowly(bus: Bus, bee: Harness) -> None:
     """A second cloudcore that holds a dead tunnel of the node gives up after half a minute."""
-    bus = Bus(bee)
     bus.connect("n1")
     bus.sees_at_calls = [10399] * 1000
     bus.see(n1=10399)

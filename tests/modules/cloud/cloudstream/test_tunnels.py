@@ -1,6 +1,7 @@
 """The tunnels of nodes and their streams, without sockets: the link is a list of frames."""
 
 import select
+from collections.abc import Iterator
 
 import pytest
 
@@ -16,6 +17,8 @@ from modules.streams.credit import FIRST_CREDIT, FRAME_COST
 from modules.streams.frames import MAX_DATA, Frame, FrameType, credit_frame, credit_of, decode
 
 LOG = StreamRequest(0, "/containerLogs/default/web/main")
+OPENED: list[TunnelStream] = []
+"""The streams of the present test."""
 
 
 class Node:
@@ -41,7 +44,9 @@ class Node:
         self.tunnels.receive(self.name, self.link, payload)
 
     def open(self) -> TunnelStream:
-        return self.tunnels.open(self.name, FrameType.LOGS, LOG)
+        stream = self.tunnels.open(self.name, FrameType.LOGS, LOG)
+        OPENED.append(stream)
+        return stream
 
 
 @pytest.fixture
@@ -50,8 +55,10 @@ def simulation() -> Simulation:
 
 
 @pytest.fixture
-def tunnels(simulation: Simulation) -> Tunnels:
-    return Tunnels(simulation.clock)
+def tunnels(simulation: Simulation) -> Iterator[Tunnels]:
+    yield Tunnels(simulation.clock)
+    while OPENED:
+        OPENED.pop().close()
 
 
 def read(stream: TunnelStream, now: float = 0.0) -> bytes:
@@ -62,10 +69,18 @@ def read(stream: TunnelStream, now: float = 0.0) -> bytes:
     return bytes(found)
 
 
-def test_a_stream_ends_from_the_nodes_side(tunnels: Tunnels) -> None:
+@pytest.fixture
+def node(tunnels: Tunnels) -> Node:
+    return Node(tunnels)
+
+
+@pytest.fixture
+def stream(node: Node) -> TunnelStream:
+    return node.open()
+
+
+def test_a_stream_ends_from_the_nodes_side(stream: TunnelStream, node: Node, tunnels: Tunnels) -> None:
     """The data before the end is read; the end is reported once, and late frames are ignored."""
-    node = Node(tunnels)
-    stream = node.open()
     assert [(each.connection, each.kind) for each in node.sent()] == [(stream.number, FrameType.LOGS)]
     node.say(stream.number, b"one\n")
     node.say(stream.number, b"two\n")
@@ -79,9 +94,8 @@ def test_a_stream_ends_from_the_nodes_side(tunnels: Tunnels) -> None:
     assert tunnels.streams() == 0
 
 
-def test_a_stream_ends_from_the_clients_side(tunnels: Tunnels) -> None:
+def test_a_stream_ends_from_the_clients_side(node: Node) -> None:
     """The node gets one message (KubeEdge sends thousands), and numbers never come again."""
-    node = Node(tunnels)
     first = node.open()
     first.close()
     first.close()
@@ -90,15 +104,11 @@ def test_a_stream_ends_from_the_clients_side(tunnels: Tunnels) -> None:
     assert second.number == first.number + 1
     removed = Frame(first.number, FrameType.REMOVE)
     assert [each for each in node.sent() if each.kind != FrameType.LOGS] == [removed]
-    second.close()
 
 
-def test_a_nodes_reason_is_the_streams_failure(tunnels: Tunnels) -> None:
-    node = Node(tunnels)
-    stream = node.open()
+def test_a_nodes_reason_is_the_streams_failure(stream: TunnelStream, node: Node) -> None:
     node.say(stream.number, "the kubelet’s server is down".encode(), FrameType.REMOVE)
     assert stream.failure == "the kubelet’s server is down"
-    stream.close()
 
 
 def test_of_two_tunnels_of_a_node_the_newer_counts(tunnels: Tunnels) -> None:
@@ -117,57 +127,44 @@ def test_of_two_tunnels_of_a_node_the_newer_counts(tunnels: Tunnels) -> None:
     assert not tunnels.has("n1")
     assert other.is_over
     assert other.failure
-    for each in (stream, other):
-        each.close()
 
 
 @pytest.mark.parametrize("payload", [b"", b"\x80", b"\x01", b"\xff" * 11])
-def test_other_bytes_than_frames_end_the_tunnel(tunnels: Tunnels, payload: bytes) -> None:
-    node = Node(tunnels)
+def test_other_bytes_than_frames_end_the_tunnel(node: Node, payload: bytes) -> None:
     node.hand_in(payload)
     assert node.link.is_closed
 
 
-def test_frames_of_unknown_types_and_streams_are_ignored(tunnels: Tunnels) -> None:
-    node = Node(tunnels)
-    stream = node.open()
+def test_frames_of_unknown_types_and_streams_are_ignored(stream: TunnelStream, node: Node) -> None:
     node.say(stream.number, b"?", 99)
     node.say(2**63, b"?")
     node.say(0, b"?", FrameType.CLOSE)
     node.say(stream.number, b"good")
     assert read(stream) == b"good"
     assert node.link.admits()
-    stream.close()
 
 
-def test_a_nodes_reason_is_bounded(tunnels: Tunnels) -> None:
+def test_a_nodes_reason_is_bounded(stream: TunnelStream, node: Node) -> None:
     """It is in the log, and in the answer of the API server."""
-    node = Node(tunnels)
-    stream = node.open()
     node.say(stream.number, b"x" * MAX_DATA, FrameType.REMOVE)
     assert 0 < len(stream.failure) < 1000
-    stream.close()
 
 
-def test_a_frame_too_long_ends_its_stream_only(tunnels: Tunnels) -> None:
+def test_a_frame_too_long_ends_its_stream_only(node: Node) -> None:
     """KubeEdge drops what is over 1 MiB without a word."""
-    node = Node(tunnels)
     stream, other = node.open(), node.open()
     node.say(stream.number, bytes(MAX_DATA + 1))
     assert "bytes" in stream.failure
     node.say(other.number, bytes(MAX_DATA))
     assert len(read(other)) == MAX_DATA
-    for each in (stream, other):
-        each.close()
 
 
 def test_a_client_that_does_not_read_holds_the_tunnel_and_loses_its_stream(
-    tunnels: Tunnels, simulation: Simulation
+    node: Node, tunnels: Tunnels, simulation: Simulation
 ) -> None:
     """The tunnel is not read while a queue is full, so that memory is bounded; after a second the stream goes, and what
     the others are owed goes on.
     """
-    node = Node(tunnels)
     stopped, other = node.open(), node.open()
     while node.link.admits():
         node.say(stopped.number, bytes(16 * 1024))
@@ -184,36 +181,27 @@ def test_a_client_that_does_not_read_holds_the_tunnel_and_loses_its_stream(
     stopped.close()
     assert told == [Frame(stopped.number, FrameType.REMOVE)]
     assert node.sent() == []
-    other.close()
 
 
-def test_frames_of_next_to_nothing_are_bounded_too(tunnels: Tunnels) -> None:
+def test_frames_of_next_to_nothing_are_bounded_too(stream: TunnelStream, node: Node) -> None:
     """A node whose client does not read cannot fill the cloud's memory with frames of one byte."""
-    node = Node(tunnels)
-    stream = node.open()
     sent = 0
     while node.link.admits() and sent < QUEUE_BYTES // 4:
         node.say(stream.number, b"x")
         sent += 1
     assert len(read(stream)) == sent <= QUEUE_BYTES // 64
-    stream.close()
 
 
-def test_frames_without_data_do_not_wait(tunnels: Tunnels) -> None:
+def test_frames_without_data_do_not_wait(stream: TunnelStream, node: Node) -> None:
     """Their number has no bound, so none is kept for the client, and none wakes it."""
-    node = Node(tunnels)
-    stream = node.open()
     node.say(stream.number, b"")
     assert select.select([stream], [], [], 0)[0] == []
     assert node.link.admits()
-    stream.close()
 
 
 def test_a_client_that_reads_slowly_keeps_its_stream_when_it_disturbs_no_other(
-    tunnels: Tunnels, simulation: Simulation
+    stream: TunnelStream, node: Node, tunnels: Tunnels, simulation: Simulation
 ) -> None:
-    node = Node(tunnels)
-    stream = node.open()
     for _ in range(10):
         while node.link.admits():
             node.say(stream.number, bytes(16 * 1024))
@@ -223,16 +211,14 @@ def test_a_client_that_reads_slowly_keeps_its_stream_when_it_disturbs_no_other(
     assert stream.failure == ""
     assert len(read(stream)) <= QUEUE_BYTES + 128 * 1024
     assert node.link.admits()
-    stream.close()
 
 
 def test_a_client_that_reads_slowly_loses_its_stream_when_it_slows_down_others(
-    tunnels: Tunnels, simulation: Simulation
+    node: Node, tunnels: Tunnels, simulation: Simulation
 ) -> None:
     """The times that it holds up the tunnel add up, and count less with time: half a second each minute is no
     harm.
     """
-    node = Node(tunnels)
     node.open()
     for pause, ends in ((60.0, False), (0.1, True)):
         slow = node.open()
@@ -323,8 +309,6 @@ def test_with_credit_what_was_granted_may_come_when_the_memory_is_full(
     simulation.run_for(3600.0)
     tunnels.end_stalled()
     assert (stopped.failure, node.link.admits()) == ("", True)
-    for each in (stopped, other):
-        each.close()
 
 
 def test_with_credit_a_node_that_sends_more_loses_the_stream_only(tunnels: Tunnels) -> None:
@@ -336,8 +320,6 @@ def test_with_credit_a_node_that_sends_more_loses_the_stream_only(tunnels: Tunne
     assert read(other) == b"good"
     node.say(other.number, b"\xff", FrameType.CREDIT)
     assert node.link.is_closed, "what is no number ends the tunnel"
-    for each in (stream, other):
-        each.close()
 
 
 def test_with_credit_a_container_that_does_not_read_stops_its_client(tunnels: Tunnels) -> None:
@@ -351,8 +333,6 @@ def test_with_credit_a_container_that_does_not_read_stops_its_client(tunnels: Tu
     node.say(stopped.number, credit_frame(1, 1000).data, FrameType.CREDIT)
     assert select.select([stopped], [], [], 0)[0]
     assert stopped.room == 1000 - FRAME_COST
-    for each in (stopped, other):
-        each.close()
 
 
 def test_a_stream_needs_a_tunnel_and_room(tunnels: Tunnels) -> None:

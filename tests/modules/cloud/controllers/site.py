@@ -14,10 +14,12 @@ from modules.cloud.apiserver import api_calls
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.client.calls import MERGE, ApiCall, ApiResult
 from modules.cloud.controllers.engine import Engine
+from modules.cloud.controllers.plan import ReconcilePlan
 from modules.cloud.controllers.registry import ALL, CONTROLLERS, MADE
 from modules.cloud.controllers.view import controller_of
 from modules.cloud.storage.object_storage import ObjectEvent
 from modules.cloud.storage.watch_history import ObjectChanged
+from tests.support.presence import present
 
 _ENDLESS: Final = 1_000_000
 """Steps at one moment after which it has no end."""
@@ -68,8 +70,8 @@ class Site:
                 self.engine.handle(ObjectChanged("ADDED", obj))
         self.engine.enqueue_all()
 
-    def add_node(self, name: str, **fields: Any) -> None:
-        """Register a node."""
+    def add_node(self, name: str, seconds: float = 0, **fields: Any) -> None:
+        """Register a node, and let time pass."""
         conditions = [{"type": "Ready", "status": "True"}]
         status = {"conditions": conditions, "allocatable": {"pods": "1000"}}
         labels = {"kubernetes.io/hostname": name, **fields.pop("labels", {})}
@@ -78,33 +80,37 @@ class Site:
              "status": status}
         )  # fmt: skip
         self._publish()
+        if seconds:
+            self.run_for(seconds)
 
-    def fall_silent(self, *names: str) -> None:
-        """Let nodes fall silent, and the cloud say so."""
+    def fall_silent(self, *names: str, seconds: float = 0) -> None:
+        """Let nodes fall silent, the cloud say so, and time pass."""
         self.offline.update(names)
-        self._say_ready("Unknown", names)
+        self._say_ready("Unknown", names, seconds)
 
-    def come_back(self, *names: str) -> None:
-        """Let nodes that are silent answer again."""
+    def come_back(self, *names: str, seconds: float = 0) -> None:
+        """Let nodes that are silent answer again, and time pass."""
         self.offline.difference_update(names)
-        self._say_ready("True", names)
+        self._say_ready("True", names, seconds)
 
-    def _say_ready(self, status: str, names: tuple[str, ...]) -> None:
+    def _say_ready(self, status: str, names: tuple[str, ...], seconds: float) -> None:
         condition = {"type": "Ready", "status": status, "lastTransitionTime": format_rfc3339(self.clock.now())}
         for name in names:
             node = self.cluster.storage.get(ObjectKey("Node", "", name))
             self.cluster.replace({**node, "status": {**node["status"], "conditions": [condition]}})
         self.cluster.node_lifecycle.taint(names)
-        self.settle()
+        self._pass(seconds)
 
-    def apply(self, obj: JsonObject) -> JsonObject:
-        """Apply a manifest, and let its immediate consequences happen."""
-        made, _ = self.cluster.apply(obj)
-        self.settle()
+    def apply(self, *objects: JsonObject, seconds: float = 0) -> JsonObject:
+        """Apply manifests in turn, let happen what follows within some seconds, and return the last object."""
+        for obj in objects:
+            made, _ = self.cluster.apply(obj)
+            self.settle()
+        self._pass(seconds)
         return made
 
-    def call(self, verb: str, obj: JsonObject | ObjectKey, **fields: Any) -> ApiResult:
-        """Make a call of a person about an object."""
+    def call(self, verb: str, obj: JsonObject | ObjectKey, seconds: float = 0, **fields: Any) -> ApiResult:
+        """Make a call of a person about an object, and let happen what follows within some seconds."""
         key = obj if isinstance(obj, ObjectKey) else key_of(obj)
         kind = self.cluster.storage.kinds.of_key(key)
         call = ApiCall(
@@ -117,12 +123,12 @@ class Site:
         )
         result = api_calls.serve(self.cluster, call)
         self._publish()
-        self.settle()
+        self._pass(seconds)
         return result
 
-    def patch(self, obj: JsonObject | ObjectKey, changes: JsonObject) -> JsonObject:
-        """Merge a person's change into an object."""
-        result = self.call("patch", obj, patch_type=MERGE, body=changes)
+    def patch(self, obj: JsonObject | ObjectKey, changes: JsonObject, seconds: float = 0) -> JsonObject:
+        """Merge a person's change into an object, and let happen what follows within some seconds."""
+        result = self.call("patch", obj, seconds, patch_type=MERGE, body=changes)
         assert result.object is not None, result.refusal
         return result.object
 
@@ -156,6 +162,11 @@ class Site:
             if not any(self._queues) and (at is None or at > self.clock.now()):
                 return
         raise AssertionError(f"the controllers write without end; the last time {self.writes[-1:]}")
+
+    def _pass(self, seconds: float) -> None:
+        self.settle()
+        if seconds:
+            self.run_for(seconds)
 
     def run_for(self, seconds: float) -> None:
         """Let time pass."""
@@ -257,8 +268,8 @@ class Site:
             self.cluster.delete(key_of(pod), grace=0)
             self._publish()
 
-    def report(self, pod: JsonObject, phase: str, *, ready: bool = False, **status: Any) -> None:
-        """Report the status of a pod, as its node does."""
+    def report(self, pod: JsonObject, phase: str, *, ready: bool = False, seconds: float = 0, **status: Any) -> None:
+        """Report the status of a pod, as its node does, and let time pass."""
         live = self.cluster.storage.find(key_of(pod))
         if live is None:
             return
@@ -268,6 +279,15 @@ class Site:
         annotations = {"ran": str(self.clock.now()), **(live["metadata"].get("annotations") or {})}
         self.cluster.replace({**live, "metadata": {**live["metadata"], "annotations": annotations}, "status": given})
         self._publish()
+        if seconds:
+            self.run_for(seconds)
+
+
+def site_of(*objects: JsonObject, seconds: float = 0, **fields: Any) -> Site:
+    """Return a site after objects were applied to it and some seconds have passed; `fields` as those of `Site`."""
+    site = Site(**fields)
+    site.apply(*objects, seconds=seconds)
+    return site
 
 
 def workload(kind: str, name: str = "web", image: str = "app:1", **spec: Any) -> JsonObject:
@@ -280,6 +300,12 @@ def workload(kind: str, name: str = "web", image: str = "app:1", **spec: Any) ->
     else:
         given["selector"] = labels if kind == "ReplicationController" else {"matchLabels": labels}
     return {"apiVersion": kind_named(kind).api_version, "kind": kind, "metadata": {"name": name}, "spec": given}
+
+
+def written_status(plan: ReconcilePlan) -> JsonObject:
+    """Return the status that a controller writes."""
+    written: JsonObject = present(present(plan.status).call.body)["status"]
+    return written
 
 
 def image_of(pod: JsonObject) -> str:

@@ -3,7 +3,7 @@
 import pytest
 
 from modules.apimachinery.kinds import JsonObject
-from tests.modules.cloud.controllers.site import Site, workload
+from tests.modules.cloud.controllers.site import site_of, workload
 
 THEIRS = {"type": "example.com/Checked", "status": "True", "reason": "ByHand"}
 WORKLOADS = [workload(kind) for kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job")]
@@ -17,10 +17,7 @@ BUDGET = {
 
 @pytest.mark.parametrize("obj", [*WORKLOADS, BUDGET], ids=lambda obj: obj["kind"])
 def test_a_condition_of_another_stays(obj: JsonObject) -> None:
-    site = Site()
-    for one in (WORKLOADS[0], obj):
-        site.apply(one)
-    site.run_for(60)
+    site = site_of(WORKLOADS[0], obj, seconds=60)
     live = site.get(obj["kind"], "web")
     conditions = [*live["status"].get("conditions", ()), THEIRS]
     site.cluster.replace({**live, "status": {**live["status"], "conditions": conditions}})

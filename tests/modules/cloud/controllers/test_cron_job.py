@@ -16,7 +16,8 @@ from modules.cloud.controllers.job_status import is_finished
 from modules.cloud.controllers.plan import NOTHING
 from modules.cloud.controllers.pods import owner_reference
 from modules.cloud.controllers.view import View
-from tests.modules.cloud.controllers.site import Site, workload
+from tests.modules.cloud.controllers.site import Site, site_of, workload, written_status
+from tests.support.presence import present
 
 
 def cron_job(schedule: str = "* * * * *", **spec: Any) -> JsonObject:
@@ -41,8 +42,7 @@ def times(schedule: str, zone: str, first: str, count: int) -> list[str]:
     found, moment = [], datetime.fromisoformat(first).replace(tzinfo=ZoneInfo(zone)).timestamp()
     parsed = parse_schedule(schedule, zone)
     for _ in range(count):
-        following = parsed.next_after(moment)
-        assert following is not None
+        following = present(parsed.next_after(moment))
         assert parsed.latest(moment, following) == following
         moment = following
         found.append(datetime.fromtimestamp(moment, ZoneInfo(zone)).isoformat(sep=" "))
@@ -50,8 +50,7 @@ def times(schedule: str, zone: str, first: str, count: int) -> list[str]:
 
 
 def test_a_job_each_minute_and_a_short_history() -> None:
-    site = Site()
-    site.apply(cron_job())
+    site = site_of(cron_job())
     for _ in range(6):
         site.run_for(60)
         finish(site)
@@ -65,9 +64,7 @@ def test_a_job_each_minute_and_a_short_history() -> None:
 
 
 def test_one_run_after_cloudcore_was_down_for_hours() -> None:
-    site = Site()
-    site.apply(cron_job())
-    site.run_for(70)
+    site = site_of(cron_job(), seconds=70)
     finish(site)
     site.clock.fire_next(site.clock.monotonic() + 3 * 3600)
     site.restart()
@@ -77,25 +74,19 @@ def test_one_run_after_cloudcore_was_down_for_hours() -> None:
 
 
 def test_forbid_skips_and_replace_replaces() -> None:
-    site = Site()
-    site.apply(cron_job(concurrencyPolicy="Forbid"))
-    site.run_for(200)
+    site = site_of(cron_job(concurrencyPolicy="Forbid"), seconds=200)
     assert len(names(site)) == 1
     assert any(reason == "JobAlreadyActive" for reason, _ in site.events())
-    site.patch(site.get("CronJob", "tick"), {"spec": {"concurrencyPolicy": "Replace"}})
-    site.run_for(200)
+    site.patch(site.get("CronJob", "tick"), {"spec": {"concurrencyPolicy": "Replace"}}, seconds=200)
     assert len([one for one in site.all("Job") if not is_finished(one)]) == 1
     assert all(reason != "MissingJob" for reason, _ in site.events()), "the controller itself has deleted it"
 
 
 def test_a_job_that_is_being_deleted_keeps_the_next_one_out_until_it_is_gone() -> None:
     """A deletion in the foreground waits for its pods, which may still run."""
-    site = Site()
-    site.apply(cron_job(concurrencyPolicy="Forbid"))
-    site.run_for(61)
+    site = site_of(cron_job(concurrencyPolicy="Forbid"), seconds=61)
     (first,) = names(site)
-    site.call("delete", site.get("Job", first), options={"propagationPolicy": "Foreground"})
-    site.run_for(200)
+    site.call("delete", site.get("Job", first), options={"propagationPolicy": "Foreground"}, seconds=200)
     assert names(site) == [first]
     assert [one["name"] for one in site.get("CronJob", "tick")["status"]["active"]] == [first]
     site.patch(site.get("Job", first), {"metadata": {"finalizers": None}})  # the garbage collector has done its work
@@ -105,12 +96,9 @@ def test_a_job_that_is_being_deleted_keeps_the_next_one_out_until_it_is_gone() -
 
 
 def test_all_jobs_that_run_are_replaced() -> None:
-    site = Site()
-    site.apply(cron_job())
-    site.run_for(190)
+    site = site_of(cron_job(), seconds=190)
     assert len(names(site)) > 1
-    site.patch(site.get("CronJob", "tick"), {"spec": {"concurrencyPolicy": "Replace"}})
-    site.run_for(60)
+    site.patch(site.get("CronJob", "tick"), {"spec": {"concurrencyPolicy": "Replace"}}, seconds=60)
     assert len(names(site)) == 1
 
 
@@ -126,17 +114,14 @@ def test_the_last_success_is_that_of_the_job_that_ended_last() -> None:
         view.put({"kind": "Job", "apiVersion": "batch/v1", "metadata": {**metadata, "ownerReferences": [owner]},
                   "spec": {}, "status": status})  # fmt: skip
     plan = reconcile(view, key_of(made), 1_800_000_000.0)
-    assert plan.status is not None
-    assert plan.status.call.body["status"]["lastSuccessfulTime"] == "2026-01-01T00:05:00Z"
+    assert written_status(plan)["lastSuccessfulTime"] == "2026-01-01T00:05:00Z"
 
 
 @pytest.mark.parametrize(
     ("zone", "ends"), [("", "Z"), ("Etc/UTC", "Z"), ("Asia/Kolkata", "+05:30"), ("America/Lima", "-05:00")]
 )
 def test_a_job_has_its_scheduled_time_in_the_zone_of_its_cron_job(zone: str, ends: str) -> None:
-    site = Site()
-    site.apply(cron_job(**({"timeZone": zone} if zone else {})))
-    site.run_for(60)
+    site = site_of(cron_job(**{"timeZone": zone} if zone else {}), seconds=60)
     (job,) = site.all("Job")
     text = job["metadata"]["annotations"]["batch.kubernetes.io/cronjob-scheduled-timestamp"]
     assert text.endswith(ends)
@@ -144,15 +129,12 @@ def test_a_job_has_its_scheduled_time_in_the_zone_of_its_cron_job(zone: str, end
 
 
 def test_a_suspended_one_makes_none() -> None:
-    site = Site()
-    site.apply(cron_job(suspend=True))
-    site.run_for(600)
+    site = site_of(cron_job(suspend=True), seconds=600)
     assert names(site) == []
 
 
 def test_late_times_are_missed() -> None:
-    site = Site()
-    site.apply(cron_job("0 * * * *", startingDeadlineSeconds=60))
+    site = site_of(cron_job("0 * * * *", startingDeadlineSeconds=60))
     site.clock.fire_next(site.clock.monotonic() + 2 * 3600 + 600)
     site.run_for(1)
     assert names(site) == []
@@ -239,7 +221,7 @@ def look(*jobs: AJob, active: Sequence[str] = (), **spec: Any) -> tuple[list[str
                   "status": {"conditions": ended}})  # fmt: skip
     plan = reconcile(view, key_of(owner), now)
     writes = ["+" if write.call.verb == "create" else write.call.name for write in plan.writes]
-    status = plan.status.call.body["status"] if plan.status is not None and plan.status.call.body else owner["status"]
+    status = written_status(plan) if plan.status is not None and plan.status.call.body else owner["status"]
     left = [one["name"] for one in status.get("active", ())]
     return writes, left, [event.reason for event in plan.events], plan.again_at and plan.again_at - now
 
@@ -325,14 +307,12 @@ def test_a_cron_job_last_scheduled_in_the_future_waits_for_that_time_and_ends_no
     spec: dict[str, str], last: str
 ) -> None:
     """As KCM's mostRecentScheduleTime; a date of the year 9999 has no date in zones east of Greenwich."""
-    site = Site()
-    site.apply(cron_job(**spec))
+    site = site_of(cron_job(**spec))
     key, status = ObjectKey("CronJob", "default", "tick"), {"status": {"lastScheduleTime": last}}
     assert site.call("patch", key, patch_type=MERGE, subresource="status", body=status).object is not None
     site.run_for(600)
     assert names(site) == []
-    site.apply({**cron_job(), "metadata": {"name": "other"}})
-    site.run_for(60)
+    site.apply({**cron_job(), "metadata": {"name": "other"}}, seconds=60)
     assert len(names(site)) == 1
 
 
@@ -351,8 +331,7 @@ def test_killed_between_the_job_and_the_status_there_is_no_second_job(policy: st
 
     site.answer = answer
     site.apply(cron_job("0 0 1 1 *", concurrencyPolicy=policy))
-    first = parse_schedule("0 0 1 1 *").next_after(site.clock.now())
-    assert first is not None
+    first = present(parse_schedule("0 0 1 1 *").next_after(site.clock.now()))
     site.run_for(first - site.clock.now() + 5)
     assert [uid_of(job) for job in site.all("Job")] == made
     assert len(made) == 1

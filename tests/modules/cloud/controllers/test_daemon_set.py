@@ -14,16 +14,13 @@ from modules.cloud.controllers.daemon_set import reconcile
 from modules.cloud.controllers.pods import available_from, owner_reference
 from modules.cloud.controllers.revisions import revisions_of
 from modules.cloud.controllers.view import View
-from tests.modules.cloud.controllers.site import Site, image_of, new_image, workload
+from tests.modules.cloud.controllers.site import Site, image_of, new_image, site_of, workload, written_status
 
 TEN = tuple(f"n{number}" for number in range(10))
 
 
 def site_with(nodes: tuple[str, ...] = ("n1", "n2", "n3"), seed: int = 0, **spec: Any) -> Site:
-    site = Site(seed, nodes)
-    site.apply(workload("DaemonSet", "agent", **spec))
-    site.run_for(60)
-    return site
+    return site_of(workload("DaemonSet", "agent", **spec), seconds=60, seed=seed, nodes=nodes)
 
 
 def daemon_set(site: Site) -> JsonObject:
@@ -35,8 +32,7 @@ def places(site: Site) -> list[str]:
 
 
 def set_node(site: Site, name: str, changes: JsonObject) -> None:
-    site.patch(ObjectKey("Node", "", name), changes)
-    site.run_for(10)
+    site.patch(ObjectKey("Node", "", name), changes, seconds=10)
 
 
 def images(site: Site) -> dict[str, str]:
@@ -52,26 +48,27 @@ def test_pods_on_the_nodes_network_get_the_ports_that_their_template_leaves_out(
     assert "hostPort" not in daemon_set(site)["spec"]["template"]["spec"]["containers"][0]["ports"][0]
 
 
-def test_each_node_has_one_and_a_new_one_gets_one() -> None:
-    site = site_with()
+@pytest.fixture
+def site() -> Site:
+    """A site of three nodes with a DaemonSet."""
+    return site_with()
+
+
+def test_each_node_has_one_and_a_new_one_gets_one(site: Site) -> None:
     assert places(site) == ["n1", "n2", "n3"]
-    site.add_node("n4")
-    site.run_for(10)
+    site.add_node("n4", seconds=10)
     assert places(site) == ["n1", "n2", "n3", "n4"]
     status = daemon_set(site)["status"]
     assert (status["desiredNumberScheduled"], status["numberReady"], status["numberAvailable"]) == (4, 4, 4)
     assert site.is_settled()
 
 
-def test_a_node_that_takes_no_other_pods_has_one() -> None:
-    site = site_with()
-    site.add_node("n4", unschedulable=True)
-    site.run_for(10)
+def test_a_node_that_takes_no_other_pods_has_one(site: Site) -> None:
+    site.add_node("n4", unschedulable=True, seconds=10)
     assert places(site) == ["n1", "n2", "n3", "n4"]
 
 
-def test_a_pod_that_fails_does_not_wait_for_failures_on_other_nodes() -> None:
-    site = site_with()
+def test_a_pod_that_fails_does_not_wait_for_failures_on_other_nodes(site: Site) -> None:
     before = {pod["metadata"]["uid"] for pod in site.pods()}
     for pod in site.pods():
         site.report(pod, "Failed")
@@ -80,19 +77,15 @@ def test_a_pod_that_fails_does_not_wait_for_failures_on_other_nodes() -> None:
     assert places(site) == ["n1", "n2", "n3"]
 
 
-def test_a_pod_of_a_deleted_node_waits_as_any_other_pod() -> None:
+def test_a_pod_of_a_deleted_node_waits_as_any_other_pod(site: Site) -> None:
     """The Node registers again while its edgecore lives; KCM leaves its pod to the collector of pods, too."""
-    site = site_with()
     (pod,) = [pod for pod in site.pods() if node_of(pod) == "n3"]
-    site.call("delete", ObjectKey("Node", "", "n3"))
-    site.run_for(20)
+    site.call("delete", ObjectKey("Node", "", "n3"), seconds=20)
     status = daemon_set(site)["status"]
     assert (places(site), status["desiredNumberScheduled"], status["numberMisscheduled"]) == (["n1", "n2", "n3"], 2, 0)
-    site.add_node("n3")
-    site.run_for(100)
+    site.add_node("n3", seconds=100)
     assert pod["metadata"]["uid"] in {one["metadata"]["uid"] for one in site.pods()}
-    site.call("delete", ObjectKey("Node", "", "n3"))
-    site.run_for(100)
+    site.call("delete", ObjectKey("Node", "", "n3"), seconds=100)
     assert places(site) == ["n1", "n2"]
 
 
@@ -100,8 +93,7 @@ def test_revisions_of_old_pods_count_for_the_history() -> None:
     """KCM's cleanupHistory; each is kept as long as a pod has it."""
     site = site_with(revisionHistoryLimit=1, updateStrategy={"type": "OnDelete"})
     for image in ("app:2", "app:3"):
-        site.patch(daemon_set(site), new_image(image))
-        site.run_for(10)
+        site.patch(daemon_set(site), new_image(image), seconds=10)
     kept = {one["data"]["spec"]["template"]["spec"]["containers"][0]["image"] for one in site.all("ControllerRevision")}
     assert kept == {"app:1", "app:3"}
 
@@ -112,8 +104,7 @@ def test_labels_and_taints_decide() -> None:
     set_node(site, "n2", {"metadata": {"labels": {"zone": "a"}}})
     wanted = workload("DaemonSet", "agent")
     wanted["spec"]["template"]["spec"]["nodeSelector"] = {"zone": "a"}
-    site.apply(wanted)
-    site.run_for(10)
+    site.apply(wanted, seconds=10)
     assert places(site) == ["n1", "n2"]
     set_node(site, "n1", {"metadata": {"labels": {"zone": None}}})
     assert places(site) == ["n2"]
@@ -136,8 +127,7 @@ def test_a_rolling_update_keeps_its_bounds(seed: int) -> None:
         assert len([pod for pod in site.pods() if pod["metadata"].get("ownerReferences")]) <= 10
 
     site.checks.append(check)
-    site.patch(daemon_set(site), new_image("app:2"))
-    site.run_for(120)
+    site.patch(daemon_set(site), new_image("app:2"), seconds=120)
     assert images(site) == dict.fromkeys(TEN, "app:2")
     assert daemon_set(site)["status"]["updatedNumberScheduled"] == 10
     assert sorted(one["revision"] for one in site.all("ControllerRevision")) == [1, 2]
@@ -147,13 +137,11 @@ def test_nodes_that_are_away_use_up_no_budget_and_have_their_turn_later() -> Non
     site = site_with(TEN)
     site.fall_silent("n1", "n2", "n3")
     old = {node_of(pod): pod["metadata"]["uid"] for pod in site.pods()}
-    site.patch(daemon_set(site), new_image("app:2"))
-    site.run_for(300)
+    site.patch(daemon_set(site), new_image("app:2"), seconds=300)
     found = images(site)
     assert sorted(name for name in found if found[name] == "app:1") == ["n1", "n2", "n3"]
     assert {node_of(pod): pod["metadata"]["uid"] for pod in site.pods()}["n1"] == old["n1"]
-    site.come_back("n1", "n2", "n3")
-    site.run_for(60)
+    site.come_back("n1", "n2", "n3", seconds=60)
     assert images(site) == dict.fromkeys(TEN, "app:2")
 
 
@@ -168,16 +156,13 @@ def test_a_version_that_takes_its_node_down_does_not_spread() -> None:
         return None
 
     site.ready_after = ready_after
-    site.patch(daemon_set(site), new_image("app:2"))
-    site.run_for(30)
-    site.fall_silent(*down)
-    site.run_for(600)
+    site.patch(daemon_set(site), new_image("app:2"), seconds=30)
+    site.fall_silent(*down, seconds=600)
     assert len(down) == 1
     assert sorted(images(site).values()).count("app:2") == 1
     site.ready_after = lambda _: 1.0
     site.patch(daemon_set(site), new_image("app:1"))
-    site.come_back(*down)
-    site.run_for(60)
+    site.come_back(*down, seconds=60)
     assert images(site) == dict.fromkeys(TEN, "app:1")
 
 
@@ -263,8 +248,7 @@ def test_a_template_with_a_node_name_has_a_pod_on_that_node_only() -> None:
     site = Site()
     agent = workload("DaemonSet", "agent")
     agent["spec"]["template"]["spec"]["nodeName"] = "n2"
-    site.apply(agent)
-    site.run_for(10)
+    site.apply(agent, seconds=10)
     assert places(site) == ["n2"]
     assert daemon_set(site)["status"]["desiredNumberScheduled"] == 1
 
@@ -281,16 +265,14 @@ def test_of_a_deleted_node_the_pods_that_wait_go_and_the_bound_ones_are_left_to_
     view.put({**bound, "metadata": {**bound["metadata"], "name": "waits", "uid": "waits"}, "spec": spec})
     plan = reconcile(view, key_of(daemon_set(site)), now)
     assert [(write.call.verb, write.call.name) for write in plan.writes] == [("delete", "waits")]
-    assert plan.status is not None
-    status = (plan.status.call.body or {})["status"]
+    status = written_status(plan)
     assert (status["desiredNumberScheduled"], status["numberMisscheduled"]) == (1, 1)
 
 
 def test_a_pod_that_has_succeeded_is_made_again_without_a_pause() -> None:
     site = site_with(("n1",))
     (pod,) = site.pods()
-    site.report(pod, "Succeeded")
-    site.run_for(2)
+    site.report(pod, "Succeeded", seconds=2)
     (new,) = site.pods()
     assert new["metadata"]["uid"] != pod["metadata"]["uid"]
     assert "SucceededDaemonPod" in {reason for reason, _ in site.events()}
@@ -305,8 +287,7 @@ def test_with_a_surge_the_old_pod_goes_when_the_new_one_is_available() -> None:
         assert sum(not is_ready(pod) for pod in site.pods()) <= 1
 
     site.checks.append(check)
-    site.patch(daemon_set(site), new_image("app:2"))
-    site.run_for(60)
+    site.patch(daemon_set(site), new_image("app:2"), seconds=60)
     assert images(site) == dict.fromkeys(("n1", "n2", "n3"), "app:2")
 
 
@@ -321,8 +302,7 @@ def test_with_a_surge_an_old_pod_that_ends_slowly_is_deleted_once() -> None:
             site.offline.add("n1")
 
     site.answer = fall_away
-    site.patch(daemon_set(site), new_image("app:2"))
-    site.run_for(60)
+    site.patch(daemon_set(site), new_image("app:2"), seconds=60)
     site.engine.enqueue_all()
     site.run_for(60)
     assert len(deleted) == 1
@@ -341,8 +321,7 @@ def test_with_a_surge_old_pods_stay_until_new_ones_are_available_and_silent_node
         assert sum(image_of(pod) == "app:2" and pod not in available for pod in site.pods()) <= 1
 
     site.checks.append(check)
-    site.patch(daemon_set(site), new_image("app:2"))
-    site.run_for(300)
+    site.patch(daemon_set(site), new_image("app:2"), seconds=300)
     assert images(site) == {"n1": "app:2", "n2": "app:2", "n3": "app:1"}
     assert len(site.pods()) == 3
 
@@ -350,11 +329,9 @@ def test_with_a_surge_old_pods_stay_until_new_ones_are_available_and_silent_node
 def test_a_surge_that_becomes_on_delete_leaves_one_pod_on_each_node() -> None:
     site = site_with(updateStrategy={"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}})
     site.ready_after = lambda pod: None if image_of(pod) == "app:2" else 1.0
-    site.patch(daemon_set(site), new_image("app:2"))
-    site.run_for(30)
+    site.patch(daemon_set(site), new_image("app:2"), seconds=30)
     assert len(site.pods()) == 4
-    site.patch(daemon_set(site), {"spec": {"updateStrategy": {"type": "OnDelete"}}})
-    site.run_for(30)
+    site.patch(daemon_set(site), {"spec": {"updateStrategy": {"type": "OnDelete"}}}, seconds=30)
     assert images(site) == dict.fromkeys(("n1", "n2", "n3"), "app:1")
     assert len(site.pods()) == 3
 
@@ -367,8 +344,7 @@ def test_a_percentage_is_of_the_nodes_that_are_to_have_a_pod() -> None:
         set_node(site, name, {"metadata": {"labels": {"camera": "yes"}}})
     made = workload("DaemonSet", "agent", updateStrategy={"rollingUpdate": {"maxUnavailable": "50%"}})
     made["spec"]["template"]["spec"]["nodeSelector"] = {"camera": "yes"}
-    site.apply(made)
-    site.run_for(60)
+    site.apply(made, seconds=60)
     assert places(site) == ["n0", "n1"]
     site.checks.append(lambda site: _check_available(site, 1))
     site.patch(daemon_set(site), {"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "app:2"}]}}}})
@@ -384,17 +360,14 @@ def test_with_a_surge_a_version_that_takes_its_node_down_does_not_spread() -> No
     """The new pod of a node that is silent since it has it counts; its old one goes if the new one was available."""
     site = site_with(updateStrategy={"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}})
     site.ready_after = lambda pod: None if image_of(pod) == "app:2" else 1.0
-    site.patch(daemon_set(site), new_image("app:2"))
-    site.run_for(5)
+    site.patch(daemon_set(site), new_image("app:2"), seconds=5)
     (first,) = [pod for pod in site.pods() if image_of(pod) == "app:2"]
-    site.fall_silent(node_of(first))
-    site.run_for(600)
+    site.fall_silent(node_of(first), seconds=600)
     assert [pod["metadata"]["name"] for pod in site.pods() if image_of(pod) == "app:2"] == [first["metadata"]["name"]]
     assert len(site.pods()) == 4
 
 
-def test_a_broken_pod_uses_up_the_budget_while_it_is_replaced() -> None:
-    site = site_with()
+def test_a_broken_pod_uses_up_the_budget_while_it_is_replaced(site: Site) -> None:
     broken = next(pod for pod in site.pods() if node_of(pod) == "n2")
     site.report(broken, "Running", ready=False)
 
@@ -402,22 +375,18 @@ def test_a_broken_pod_uses_up_the_budget_while_it_is_replaced() -> None:
         assert {node_of(pod) for pod in site.pods() if is_ready(pod)} >= {"n1", "n3"} or images(site)["n2"] == "app:2"
 
     site.checks.append(check)
-    site.patch(daemon_set(site), new_image("app:2"))
-    site.run_for(60)
+    site.patch(daemon_set(site), new_image("app:2"), seconds=60)
     assert images(site) == dict.fromkeys(("n1", "n2", "n3"), "app:2")
 
 
 def test_a_second_update_leaves_pods_that_are_not_available_yet() -> None:
-    site = Site(0, TEN)
-    site.apply(workload("DaemonSet", "agent", minReadySeconds=100))
-    site.run_for(50)
+    site = site_of(workload("DaemonSet", "agent", minReadySeconds=100), seconds=50, seed=0, nodes=TEN)
 
     def check(site: Site) -> None:
         assert sum(map(is_ready, site.pods())) >= 9
 
     site.checks.append(check)
-    site.patch(daemon_set(site), new_image("app:2"))
-    site.run_for(3000)
+    site.patch(daemon_set(site), new_image("app:2"), seconds=3000)
     assert images(site) == dict.fromkeys(TEN, "app:2")
 
 
@@ -425,11 +394,9 @@ def test_a_third_version_within_min_ready_seconds_leaves_available_pods() -> Non
     site = site_with(TEN, minReadySeconds=30)
     site.run_for(60)
     site.checks.append(lambda site: at_least_nine_available(site, 30))
-    site.patch(daemon_set(site), new_image("app:2"))
-    site.run_for(50)
+    site.patch(daemon_set(site), new_image("app:2"), seconds=50)
     assert sorted(images(site).values()) == ["app:1"] * 8 + ["app:2"] * 2
-    site.patch(daemon_set(site), new_image("app:3"))
-    site.run_for(10)
+    site.patch(daemon_set(site), new_image("app:3"), seconds=10)
     assert sorted(images(site).values()) == ["app:1"] * 8 + ["app:2", "app:3"], (
         "the one that is not available goes first"
     )
@@ -455,27 +422,22 @@ def test_a_pod_that_fails_each_second_is_replaced_ever_more_slowly() -> None:
     assert any(reason == "FailedDaemonPod" for reason, _ in site.events())
 
 
-def test_undone_by_a_revision() -> None:
+def test_undone_by_a_revision(site: Site) -> None:
     """`rollout undo` writes the data of a revision, which then becomes the newest one."""
-    site = site_with()
-    site.patch(daemon_set(site), new_image("app:2"))
-    site.run_for(60)
+    site.patch(daemon_set(site), new_image("app:2"), seconds=60)
     first = min(site.all("ControllerRevision"), key=lambda one: int(one["revision"]))
     data = first["data"]["spec"]["template"]
-    site.patch(daemon_set(site), {"spec": {"template": {"spec": data["spec"]}}})
-    site.run_for(60)
+    site.patch(daemon_set(site), {"spec": {"template": {"spec": data["spec"]}}}, seconds=60)
     assert set(images(site).values()) == {"app:1"}
     assert sorted(one["revision"] for one in site.all("ControllerRevision")) == [2, 3]
-    site.patch(daemon_set(site), new_image("app:3"))
-    site.run_for(60)
+    site.patch(daemon_set(site), new_image("app:3"), seconds=60)
     assert sorted(one["revision"] for one in site.all("ControllerRevision")) == [2, 3, 4]
 
 
 def test_a_revision_has_the_annotations_of_its_time() -> None:
     """`kubectl rollout history` shows the cause of each change (`kubernetes.io/change-cause`)."""
     site, cause = site_with(), "kubernetes.io/change-cause"
-    site.patch(daemon_set(site), {"metadata": {"annotations": {cause: "app 2"}}, **new_image("app:2")})
-    site.run_for(60)
+    site.patch(daemon_set(site), {"metadata": {"annotations": {cause: "app 2"}}, **new_image("app:2")}, seconds=60)
     found = {one["revision"]: one["metadata"]["annotations"].get(cause) for one in site.all("ControllerRevision")}
     assert found == {1: None, 2: "app 2"}
 
@@ -493,15 +455,13 @@ def test_revisions_of_one_number_go_by_age_and_then_by_name(names: str) -> None:
     assert [one["metadata"]["name"] for one in revisions_of(view, made).old] == ["c", "a", "b", "d"]
 
 
-def test_two_templates_with_one_hash_are_two_revisions() -> None:
+def test_two_templates_with_one_hash_are_two_revisions(site: Site) -> None:
     """The second one of a DaemonSet gets another name (KCM's CreateControllerRevision)."""
-    site = site_with()
     (first,) = site.all("ControllerRevision")
     template = {"$patch": "replace", **daemon_set(site)["spec"]["template"], "spec": {"containers": []}}
     site.cluster.storage.replace({**first, "data": {"spec": {"template": template}}})
     site.settle()
-    site.add_node("n4")
-    site.run_for(60)
+    site.add_node("n4", seconds=60)
     assert daemon_set(site)["status"]["collisionCount"] == 1
     assert len({one["metadata"]["name"] for one in site.all("ControllerRevision")}) == 2
     assert places(site) == ["n1", "n2", "n3", "n4"]
@@ -510,8 +470,7 @@ def test_two_templates_with_one_hash_are_two_revisions() -> None:
 def test_with_a_surge_an_old_pod_that_is_not_ready_goes_at_once_but_on_a_silent_node() -> None:
     site = site_with(updateStrategy={"rollingUpdate": {"maxSurge": 3, "maxUnavailable": 0}})
     site.ready_after = lambda _: None
-    site.patch(daemon_set(site), new_image("app:2"))
-    site.run_for(10)
+    site.patch(daemon_set(site), new_image("app:2"), seconds=10)
     assert len(site.pods()) == 6
     site.fall_silent("n3")
     for pod in site.pods():

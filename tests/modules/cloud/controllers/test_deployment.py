@@ -26,7 +26,7 @@ from modules.cloud.controllers.plan import NOTHING
 from modules.cloud.controllers.pods import owner_reference, with_same_template
 from modules.cloud.controllers.replica_set import pause_ends, reconcile, surplus_ended, to_delete
 from modules.cloud.controllers.view import View, controller_of
-from tests.modules.cloud.controllers.site import Site, image_of, new_image, workload
+from tests.modules.cloud.controllers.site import Site, image_of, new_image, site_of, workload, written_status
 
 OF_REPLICAS = {"ReplicaSet": "replicaset-controller", "ReplicationController": "replication-controller"}
 """The kinds of one controller, with its name in Events (KCM's)."""
@@ -36,10 +36,11 @@ def deployment(replicas: int = 3, **spec: Any) -> JsonObject:
     return workload("Deployment", replicas=replicas, **spec)
 
 
-def rolled_out(site: Site, replicas: int = 3, **spec: Any) -> None:
-    site.apply(deployment(replicas, **spec))
-    site.run_for(30)
+def rolled_out(replicas: int, seed: int = 0, nodes: tuple[str, ...] = ("n1", "n2", "n3"), **spec: Any) -> Site:
+    """Return a site with a Deployment whose pods are all available."""
+    site = site_of(deployment(replicas, **spec), seconds=30, seed=seed, nodes=nodes)
     assert site.get("Deployment", "web")["status"].get("availableReplicas", 0) == replicas
+    return site
 
 
 def lone_pod() -> JsonObject:
@@ -70,8 +71,7 @@ def bounded(most: int, least: int) -> Any:
 
 
 def test_pods_are_made_and_counted_in_the_status() -> None:
-    site = Site()
-    site.apply(deployment(3))
+    site = site_of(deployment(3))
     (replica_set,) = site.all("ReplicaSet")
     assert len(site.pods()) == 3
     suffix = replica_set["metadata"]["labels"]["pod-template-hash"]
@@ -93,11 +93,9 @@ def test_pods_are_made_and_counted_in_the_status() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_rolling_update_keeps_its_bounds(seed: int) -> None:
-    site = Site(seed)
-    rolled_out(site, 10)
+    site = rolled_out(10, seed=seed)
     site.checks.append(bounded(13, 8))
-    site.patch(site.get("Deployment", "web"), new_image("app:2"))
-    site.run_for(60)
+    site.patch(site.get("Deployment", "web"), new_image("app:2"), seconds=60)
     assert images(site) == ["app:2"] * 10
     assert progress(site) == ("True", "NewReplicaSetAvailable")
     sizes = [message for reason, message in site.events() if reason == "ScalingReplicaSet"][1:]
@@ -116,14 +114,12 @@ def test_a_rollout_times_out_a_second_after_its_deadline() -> None:
 
 
 def test_a_deployment_without_a_deadline_has_no_condition_of_its_progress() -> None:
-    site = Site()
-    rolled_out(site, 1, progressDeadlineSeconds=2**31 - 1)
+    site = rolled_out(1, progressDeadlineSeconds=2**31 - 1)
     assert [one["type"] for one in site.get("Deployment", "web")["status"]["conditions"]] == ["Available"]
 
 
 def test_the_status_settles_without_further_writes() -> None:
-    site = Site()
-    rolled_out(site, 3)
+    site = rolled_out(3)
     assert site.is_settled()
 
 
@@ -134,26 +130,21 @@ def test_the_status_settles_without_further_writes() -> None:
 def test_bounds_are_rounded_as_kubernetes_does(
     replicas: int, surge: Any, unavailable: Any, most: int, least: int
 ) -> None:
-    site = Site()
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": unavailable}}
-    rolled_out(site, replicas, strategy=strategy)
+    site = rolled_out(replicas, strategy=strategy)
     site.checks.append(bounded(most, least))
-    site.patch(site.get("Deployment", "web"), new_image("app:2"))
-    site.run_for(60)
+    site.patch(site.get("Deployment", "web"), new_image("app:2"), seconds=60)
     assert images(site) == ["app:2"] * replicas
 
 
 def test_a_broken_image_stops_at_the_budget_and_undo_restores() -> None:
-    site = Site()
-    rolled_out(site, 4)
+    site = rolled_out(4)
     site.ready_after = lambda pod: None if image_of(pod) == "app:broken" else 1.0
     site.checks.append(bounded(5, 3))
-    site.patch(site.get("Deployment", "web"), new_image("app:broken"))
-    site.run_for(700)
+    site.patch(site.get("Deployment", "web"), new_image("app:broken"), seconds=700)
     assert images(site) == ["app:1"] * 3 + ["app:broken"] * 2
     assert progress(site) == ("False", "ProgressDeadlineExceeded")
-    site.patch(site.get("Deployment", "web"), new_image("app:1"))
-    site.run_for(60)
+    site.patch(site.get("Deployment", "web"), new_image("app:1"), seconds=60)
     assert images(site) == ["app:1"] * 4
     assert progress(site) == ("True", "NewReplicaSetAvailable")
     old = next(one for one in site.all("ReplicaSet") if one["spec"]["replicas"] == 4)
@@ -163,11 +154,9 @@ def test_a_broken_image_stops_at_the_budget_and_undo_restores() -> None:
 
 
 def test_an_undo_never_shows_the_former_revision_as_the_present_one() -> None:
-    site = Site()
-    rolled_out(site, 1)
+    site = rolled_out(1)
     for image in ("app:2", "app:1"):
-        site.patch(site.get("Deployment", "web"), new_image(image))
-        site.run_for(30)
+        site.patch(site.get("Deployment", "web"), new_image(image), seconds=30)
     bodies = [call.body or {} for call in site.writes if call.plural == "deployments"]
     found = (body["metadata"].get("annotations", {}).get(REVISION) for body in bodies)
     told = [revision for revision in found if revision]
@@ -176,26 +165,20 @@ def test_an_undo_never_shows_the_former_revision_as_the_present_one() -> None:
 
 
 def test_a_third_template_in_the_middle() -> None:
-    site = Site()
-    rolled_out(site, 10)
+    site = rolled_out(10)
     site.checks.append(bounded(13, 8))
-    site.patch(site.get("Deployment", "web"), new_image("app:2"))
-    site.run_for(1)
-    site.patch(site.get("Deployment", "web"), new_image("app:3"))
-    site.run_for(120)
+    site.patch(site.get("Deployment", "web"), new_image("app:2"), seconds=1)
+    site.patch(site.get("Deployment", "web"), new_image("app:3"), seconds=120)
     assert images(site) == ["app:3"] * 10
     assert len(site.all("ReplicaSet")) == 3
 
 
 def test_scaling_in_the_middle_is_proportional() -> None:
-    site = Site()
-    rolled_out(site, 10)
+    site = rolled_out(10)
     site.ready_after = lambda pod: None if image_of(pod) == "app:2" else 1.0
-    site.patch(site.get("Deployment", "web"), new_image("app:2"))
-    site.run_for(5)
+    site.patch(site.get("Deployment", "web"), new_image("app:2"), seconds=5)
     assert sorted(one["spec"]["replicas"] for one in site.all("ReplicaSet")) == [5, 8]
-    site.patch(site.get("Deployment", "web"), {"spec": {"replicas": 20}})
-    site.run_for(5)
+    site.patch(site.get("Deployment", "web"), {"spec": {"replicas": 20}}, seconds=5)
     assert sorted(one["spec"]["replicas"] for one in site.all("ReplicaSet")) == [10, 15]
 
 
@@ -245,23 +228,20 @@ def test_of_replica_sets_of_one_second_the_name_tells_the_oldest(
 
 
 def test_a_pause_gathers_edits() -> None:
-    site = Site()
-    rolled_out(site, 2, progressDeadlineSeconds=60)
+    site = rolled_out(2, progressDeadlineSeconds=60)
     site.patch(site.get("Deployment", "web"), {"spec": {"paused": True}})
     for image in ("app:2", "app:3", "app:4"):
         site.patch(site.get("Deployment", "web"), new_image(image))
     site.run_for(600)
     assert progress(site) == ("Unknown", "DeploymentPaused")
     assert images(site) == ["app:1"] * 2
-    site.patch(site.get("Deployment", "web"), {"spec": {"paused": False}})
-    site.run_for(60)
+    site.patch(site.get("Deployment", "web"), {"spec": {"paused": False}}, seconds=60)
     assert images(site) == ["app:4"] * 2
     assert len(site.all("ReplicaSet")) == 2
 
 
 def test_the_replica_set_follows_a_paused_deployment_in_what_makes_no_pod() -> None:
-    site = Site()
-    rolled_out(site, 1)
+    site = rolled_out(1)
     changes = {"metadata": {"annotations": {"note": "x"}}, "spec": {"paused": True, "minReadySeconds": 5}}
     site.patch(site.get("Deployment", "web"), changes)
     (replica_set,) = site.all("ReplicaSet")
@@ -270,25 +250,21 @@ def test_the_replica_set_follows_a_paused_deployment_in_what_makes_no_pod() -> N
 
 
 def test_recreate_never_has_both() -> None:
-    site = Site()
-    rolled_out(site, 3, strategy={"type": "Recreate"})
+    site = rolled_out(3, strategy={"type": "Recreate"})
 
     def check(site: Site) -> None:
         assert len(set(map(image_of, site.all("Pod")))) <= 1
 
     site.checks.append(check)
-    site.patch(site.get("Deployment", "web"), new_image("app:2"))
-    site.run_for(60)
+    site.patch(site.get("Deployment", "web"), new_image("app:2"), seconds=60)
     assert images(site) == ["app:2"] * 3
 
 
 @pytest.mark.parametrize("limit", [0, 2])
 def test_history_is_kept_up_to_its_limit(limit: int) -> None:
-    site = Site()
-    rolled_out(site, 1, revisionHistoryLimit=limit)
+    site = rolled_out(1, revisionHistoryLimit=limit)
     for number in range(2, 7):
-        site.patch(site.get("Deployment", "web"), new_image(f"app:{number}"))
-        site.run_for(30)
+        site.patch(site.get("Deployment", "web"), new_image(f"app:{number}"), seconds=30)
     old = [one for one in site.all("ReplicaSet") if not one["spec"]["replicas"]]
     assert sorted(revision_of(one) for one in old) == [4, 5][:limit]
     assert site.get("Deployment", "web")["metadata"]["annotations"][REVISION] == "6"
@@ -296,69 +272,60 @@ def test_history_is_kept_up_to_its_limit(limit: int) -> None:
 
 
 def test_history_with_pods_is_kept_whatever_its_limit() -> None:
-    site = Site()
-    rolled_out(site, 4, revisionHistoryLimit=0)
+    site = rolled_out(4, revisionHistoryLimit=0)
     site.ready_after = lambda pod: None if image_of(pod) == "app:broken" else 1.0
-    site.patch(site.get("Deployment", "web"), new_image("app:broken"))
-    site.run_for(10)
-    site.patch(site.get("Deployment", "web"), {"spec": {"paused": True}})
-    site.run_for(60)
+    site.patch(site.get("Deployment", "web"), new_image("app:broken"), seconds=10)
+    site.patch(site.get("Deployment", "web"), {"spec": {"paused": True}}, seconds=60)
     assert images(site) == ["app:1"] * 3 + ["app:broken"] * 2
     assert sorted(one["spec"]["replicas"] for one in site.all("ReplicaSet")) == [2, 3]
 
 
 def test_a_taken_name_counts_a_collision() -> None:
-    site = Site()
-    site.apply(deployment(1))
+    site = site_of(deployment(1))
     (replica_set,) = site.all("ReplicaSet")
     name = replica_set["metadata"]["name"]
     site = Site()
     stranger = workload("ReplicaSet", "stranger")
     stranger["metadata"]["name"] = name
     stranger["spec"]["replicas"] = 0
-    site.apply(stranger)
-    site.apply(deployment(1))
-    site.run_for(10)
+    site.apply(stranger, deployment(1), seconds=10)
     assert site.get("Deployment", "web")["status"]["collisionCount"] == 1
     assert len(site.pods()) == 1
 
 
 def test_a_pod_whose_label_is_edited_is_replaced_and_one_too_many_deleted() -> None:
-    site = Site()
-    rolled_out(site, 2)
+    site = rolled_out(2)
     pod = site.pods()[0]
-    site.patch(pod, {"metadata": {"labels": {"app": "other"}}})
-    site.run_for(5)
+    site.patch(pod, {"metadata": {"labels": {"app": "other"}}}, seconds=5)
     assert len(site.pods()) == 3
     assert "ownerReferences" not in site.get("Pod", pod["metadata"]["name"])["metadata"]
-    site.patch(pod, {"metadata": {"labels": {"app": "web"}}})
-    site.run_for(5)
+    site.patch(pod, {"metadata": {"labels": {"app": "web"}}}, seconds=5)
     assert len(site.pods()) == 2
 
 
 @pytest.mark.parametrize("kind", OF_REPLICAS)
 def test_an_orphan_that_matches_is_adopted_and_released_when_it_no_longer_does(kind: str) -> None:
-    site = Site()
-    site.apply(lone_pod())
-    site.apply(workload(kind, replicas=2))
-    site.run_for(5)
+    site = site_of(lone_pod(), workload(kind, replicas=2), seconds=5)
     assert len(site.pods("web")) == 2
     assert any(pod["metadata"]["name"] == "lone" for pod in site.pods("web"))
     reference = controller_of(site.get("Pod", "lone")) or {}
     assert (reference["kind"], reference["blockOwnerDeletion"]) == (kind, True)
-    site.patch(ObjectKey("Pod", "default", "lone"), {"metadata": {"labels": {"app": "other"}}})
-    site.run_for(5)
+    site.patch(ObjectKey("Pod", "default", "lone"), {"metadata": {"labels": {"app": "other"}}}, seconds=5)
     assert controller_of(site.get("Pod", "lone")) is None
     assert site.get(kind, "web")["status"] == {
         "replicas": 2, "fullyLabeledReplicas": 2, "readyReplicas": 2, "availableReplicas": 2, "observedGeneration": 1,
     }  # fmt: skip
 
 
+@pytest.fixture
+def site() -> Site:
+    return Site()
+
+
 @pytest.mark.parametrize("kind", OF_REPLICAS)
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_an_orphan_that_has_ended_is_not_adopted(kind: str, phase: str) -> None:
+def test_an_orphan_that_has_ended_is_not_adopted(site: Site, kind: str, phase: str) -> None:
     """It would count as a pod that its node has ended, and others would be made later for it (FilterActivePods)."""
-    site = Site()
     site.report(site.apply(lone_pod()), phase)
     site.apply(workload(kind, replicas=2))
     assert len(site.pods("web")) == 2
@@ -367,12 +334,10 @@ def test_an_orphan_that_has_ended_is_not_adopted(kind: str, phase: str) -> None:
 
 @pytest.mark.parametrize("kind", OF_REPLICAS)
 def test_a_replica_set_that_is_being_deleted_adopts_nothing(kind: str) -> None:
-    site = Site()
-    site.apply(workload(kind, replicas=1))
+    site = site_of(workload(kind, replicas=1))
     site.call("delete", site.get(kind, "web"), options={"propagationPolicy": "Foreground"})
     assert is_being_deleted(site.get(kind, "web"))
-    site.apply(lone_pod())
-    site.run_for(60)
+    site.apply(lone_pod(), seconds=60)
     assert "ownerReferences" not in site.get("Pod", "lone")["metadata"]
 
 
@@ -382,9 +347,10 @@ def test_a_replica_set_that_is_being_deleted_adopts_nothing(kind: str) -> None:
     [("Failed", {"reason": "OutOfcpu"}), ("Failed", {"containerStatuses": [{"name": "main"}]}), ("Succeeded", {})],
     ids=["refused", "failed", "succeeded"],
 )
-def test_pods_that_nodes_end_are_not_recreated_immediately(kind: str, phase: str, status: dict[str, Any]) -> None:
+def test_pods_that_nodes_end_are_not_recreated_immediately(
+    site: Site, kind: str, phase: str, status: dict[str, Any]
+) -> None:
     """Nor kept without end: a node that ends each pod of a ReplicaSet cannot fill the database."""
-    site = Site()
     site.ready_after = lambda _: None
     site.apply(workload(kind, replicas=1))
     made = 0
@@ -399,8 +365,7 @@ def test_pods_that_nodes_end_are_not_recreated_immediately(kind: str, phase: str
 
 
 @pytest.mark.parametrize("kind", OF_REPLICAS)
-def test_a_refused_creation_is_reported_once_and_tried_again(kind: str) -> None:
-    site = Site()
+def test_a_refused_creation_is_reported_once_and_tried_again(site: Site, kind: str) -> None:
     forbidden = {"code": 403, "reason": "Forbidden", "message": "exceeded quota"}
     asked: list[ApiCall] = []
 
@@ -430,15 +395,13 @@ def test_a_refused_creation_is_reported_once_and_tried_again(kind: str) -> None:
 
 def test_an_event_that_is_gone_is_made_again_when_it_happens_again() -> None:
     """The API server removes the oldest of many, and people remove them (client-go's recordEvent)."""
-    site = Site()
-    site.apply(workload("ReplicaSet", replicas=50))
+    site = site_of(workload("ReplicaSet", replicas=50))
     site.answer = lambda call: (
         ApiResult(refusal={"code": 403, "reason": "Forbidden", "message": "exceeded quota"})
         if (call.verb, call.plural) == ("create", "pods")
         else None
     )
-    site.patch(site.get("ReplicaSet", "web"), {"spec": {"replicas": 51}})
-    site.run_for(10)
+    site.patch(site.get("ReplicaSet", "web"), {"spec": {"replicas": 51}}, seconds=10)
     told = ("FailedCreate", "Error creating: exceeded quota")
     assert told in site.events()
     for event in site.all("Event"):
@@ -449,27 +412,22 @@ def test_an_event_that_is_gone_is_made_again_when_it_happens_again() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_nothing_is_doubled_when_cloudcore_is_killed_at_any_write(seed: int) -> None:
-    site = Site(seed)
-    rolled_out(site, 6)
+    site = rolled_out(6, seed=seed)
     site.checks.append(bounded(8, 4))
     site.lose_answers(6, made=bool(seed % 2))
-    site.patch(site.get("Deployment", "web"), new_image("app:2"))
-    site.run_for(200)
+    site.patch(site.get("Deployment", "web"), new_image("app:2"), seconds=200)
     assert images(site) == ["app:2"] * 6
 
 
 @pytest.mark.parametrize("kind", ["Deployment", *OF_REPLICAS, "StatefulSet"])
 def test_the_scale_subresource_sets_the_replicas(kind: str) -> None:
-    site = Site()
-    site.apply(workload(kind, replicas=2))
-    site.run_for(30)
+    site = site_of(workload(kind, replicas=2), seconds=30)
     found = site.call("get", site.get(kind, "web"), subresource="scale").object
     assert found is not None
     assert (found["kind"], found["spec"], found["status"]) == (
         "Scale", {"replicas": 2}, {"replicas": 2, "selector": "app=web"},
     )  # fmt: skip
-    site.call("update", site.get(kind, "web"), subresource="scale", body={**found, "spec": {"replicas": 5}})
-    site.run_for(10)
+    site.call("update", site.get(kind, "web"), subresource="scale", body={**found, "spec": {"replicas": 5}}, seconds=10)
     assert len(site.pods()) == 5
     refusal = site.call("update", site.get(kind, "web"), subresource="scale", body={**found, "spec": {"replicas": -1}})
     assert (refusal.refusal or {}).get("code") == 422
@@ -479,8 +437,7 @@ def test_the_scale_subresource_sets_the_replicas(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["Deployment", *OF_REPLICAS, "DaemonSet"])
-def test_what_would_make_pods_without_end_makes_none(kind: str) -> None:
-    site = Site()
+def test_what_would_make_pods_without_end_makes_none(site: Site, kind: str) -> None:
     wrong = workload(kind)
     other = {"app": "other"}
     wrong["spec"]["selector"] = other if kind == "ReplicationController" else {"matchLabels": other}
@@ -490,24 +447,20 @@ def test_what_would_make_pods_without_end_makes_none(kind: str) -> None:
 
 
 def test_the_pods_of_a_deleted_node_are_made_elsewhere_after_a_while() -> None:
-    site = Site(nodes=("n1", "n2"))
-    rolled_out(site, 4)
+    site = rolled_out(4, nodes=("n1", "n2"))
     site.offline.add("n1")
-    site.call("delete", ObjectKey("Node", "", "n1"))
-    site.run_for(30)
+    site.call("delete", ObjectKey("Node", "", "n1"), seconds=30)
     assert {node_of(pod) for pod in site.pods()} == {"n1", "n2"}
     site.run_for(30)
     assert [node_of(pod) for pod in site.pods()] == ["n2"] * 4
 
 
 def test_a_pod_of_a_deleted_node_has_failed_by_a_disruption_and_is_deleted_once() -> None:
-    site = Site(nodes=("n1",))
-    rolled_out(site, 1)
+    site = rolled_out(1, nodes=("n1",))
     (pod,) = site.pods()
     site.patch(pod, {"metadata": {"finalizers": ["example.com/mine"]}})
     site.offline.add("n1")
-    site.call("delete", ObjectKey("Node", "", "n1"))
-    site.run_for(600)
+    site.call("delete", ObjectKey("Node", "", "n1"), seconds=600)
     held = site.get("Pod", pod["metadata"]["name"])
     (why,) = (one for one in held["status"]["conditions"] if one["type"] == "DisruptionTarget")
     assert (held["status"]["phase"], why["status"], why["reason"]) == ("Failed", "True", "DeletionByPodGC")
@@ -515,22 +468,17 @@ def test_a_pod_of_a_deleted_node_has_failed_by_a_disruption_and_is_deleted_once(
 
 
 def test_a_node_that_registers_again_keeps_its_pods() -> None:
-    site = Site(nodes=("n1",))
-    rolled_out(site, 2)
+    site = rolled_out(2, nodes=("n1",))
     before = {pod["metadata"]["uid"] for pod in site.pods()}
     for _ in range(2):
-        site.call("delete", ObjectKey("Node", "", "n1"))
-        site.run_for(20)
-        site.add_node("n1")
-        site.run_for(600)
+        site.call("delete", ObjectKey("Node", "", "n1"), seconds=20)
+        site.add_node("n1", seconds=600)
         assert {pod["metadata"]["uid"] for pod in site.pods()} == before
 
 
 def test_a_changed_mirror_pod_is_no_sign_of_its_node() -> None:
     """Its controller is the Node: the pods there were taken for those of a Node that is gone."""
-    site = Site(nodes=("n1",))
-    site.apply(workload("Deployment"))
-    site.run_for(10)
+    site = site_of(workload("Deployment"), seconds=10, nodes=("n1",))
     node = site.cluster.storage.get(ObjectKey("Node", "", "n1"))["metadata"]
     owner = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": node["uid"], "controller": True}
     metadata = {
@@ -549,36 +497,29 @@ def test_a_changed_mirror_pod_is_no_sign_of_its_node() -> None:
 
 @pytest.mark.parametrize("silent", [("n1",), ("n1", "n2")], ids=["one node", "all nodes"])
 def test_silent_nodes_keep_their_pods_and_nothing_replaces_them(silent: tuple[str, ...]) -> None:
-    site = Site(nodes=("n1", "n2"))
-    rolled_out(site, 4)
+    site = rolled_out(4, nodes=("n1", "n2"))
     before = {pod["metadata"]["uid"] for pod in site.pods()}
     site.writes.clear()
-    site.fall_silent(*silent)
-    site.run_for(3600)
+    site.fall_silent(*silent, seconds=3600)
     assert [call for call in site.writes if call.plural == "pods" and call.verb in ("create", "delete")] == []
     assert {pod["metadata"]["uid"] for pod in site.pods()} == before
     assert site.get("Deployment", "web")["status"]["replicas"] == 4
-    site.come_back(*silent)
-    site.run_for(10)
+    site.come_back(*silent, seconds=10)
     assert {pod["metadata"]["uid"] for pod in site.pods()} == before
     assert {pod["status"]["phase"] for pod in site.pods()} == {"Running"}
     assert site.get("Deployment", "web")["status"]["availableReplicas"] == 4
 
 
 def test_a_node_sets_how_long_it_may_be_silent_before_its_pods_are_made_elsewhere() -> None:
-    site = Site(nodes=("n1", "n2"))
-    rolled_out(site, 4)
-    site.apply(workload("DaemonSet", "agent"))
-    site.run_for(10)
+    site = rolled_out(4, nodes=("n1", "n2"))
+    site.apply(workload("DaemonSet", "agent"), seconds=10)
     for name in ("n1", "n2"):
         site.patch(ObjectKey("Node", "", name), {"metadata": {"annotations": {"edgecore.io/evict-after": "1m"}}})
     before = {pod["metadata"]["uid"] for pod in site.pods()}
-    site.fall_silent("n1", "n2")
-    site.run_for(600)
+    site.fall_silent("n1", "n2", seconds=600)
     assert {pod["metadata"]["uid"] for pod in site.pods()} == before, "all are silent: a link is broken, no machine"
     site.come_back("n1", "n2")
-    site.fall_silent("n1")
-    site.run_for(50)
+    site.fall_silent("n1", seconds=50)
     assert {pod["metadata"]["uid"] for pod in site.pods()} == before
     site.run_for(30)
     assert [node_of(pod) for pod in site.pods(site.all("ReplicaSet")[0]["metadata"]["name"])] == ["n2"] * 4
@@ -589,8 +530,7 @@ def test_a_node_sets_how_long_it_may_be_silent_before_its_pods_are_made_elsewher
     site.writes.clear()
     site.run_for(3600)
     assert [call.verb for call in site.writes if call.plural == "pods" and call.verb != "update"] == []
-    site.come_back("n1")
-    site.run_for(10)
+    site.come_back("n1", seconds=10)
     assert not [pod for pod in site.all("Pod") if is_being_deleted(pod)]
     assert site.get("Deployment", "web")["status"]["availableReplicas"] == 4
 
@@ -621,19 +561,16 @@ def test_a_pods_own_time_on_a_silent_node_counts_before_the_nodes(
     site = Site(nodes=("n1", "n2"))
     deployment = workload("Deployment", replicas=2)
     deployment["spec"]["template"]["spec"]["tolerations"] = tolerations
-    site.apply(deployment)
-    site.run_for(10)
+    site.apply(deployment, seconds=10)
     site.patch(ObjectKey("Node", "", "n1"), {"metadata": {"annotations": annotations}})
     before = {pod["metadata"]["uid"] for pod in site.pods()}
-    site.fall_silent("n1", "n2")
-    site.run_for(3600)
+    site.fall_silent("n1", "n2", seconds=3600)
     assert {pod["metadata"]["uid"] for pod in site.pods()} == before
     taints = [[(one["key"], one["effect"]) for one in node["spec"]["taints"]] for node in site.all("Node")]
     assert taints == [[(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")]] * 2
     site.come_back("n1", "n2")
     assert not any("taints" in node["spec"] for node in site.all("Node"))
-    site.fall_silent("n1")
-    site.run_for(minutes * 60 - 10 if minutes else 3600)
+    site.fall_silent("n1", seconds=minutes * 60 - 10 if minutes else 3600)
     assert {pod["metadata"]["uid"] for pod in site.pods()} == before
     if minutes:
         site.run_for(20)
@@ -646,12 +583,10 @@ def test_a_pods_own_time_on_a_silent_node_counts_before_the_nodes(
 def test_a_pod_that_is_put_on_a_silent_node_stays_for_its_own_time() -> None:
     """From its creation on, and not from when the node fell silent, an hour ago."""
     site = Site(nodes=("n1", "n2"))
-    site.fall_silent("n1")
-    site.run_for(3600)
+    site.fall_silent("n1", seconds=3600)
     made = workload("ReplicaSet", replicas=1)
     made["spec"]["template"]["spec"].update(nodeName="n1", tolerations=_silence(120))
-    site.apply(made)
-    site.run_for(110)
+    site.apply(made, seconds=110)
     assert [node_of(pod) for pod in site.pods()] == ["n1"]
     (pod,) = site.pods()
     site.run_for(20)
@@ -668,12 +603,10 @@ def test_a_pod_that_is_moved_from_a_silent_node_waits_for_an_answering_one(
     site = Site(nodes=("n1",))
     deployment = workload("Deployment", replicas=1)
     deployment["spec"]["template"]["spec"]["tolerations"] = tolerations
-    site.apply(deployment)
-    site.run_for(10)
+    site.apply(deployment, seconds=10)
     site.patch(ObjectKey("Node", "", "n1"), {"metadata": {"annotations": annotations}})
     site.add_node("n2", unschedulable=True)
-    site.fall_silent("n1")
-    site.run_for(86_400)
+    site.fall_silent("n1", seconds=86400)
     (waiting,) = site.pods()
     assert not node_of(waiting)
     assert len(site.all("Pod")) == 2
@@ -819,14 +752,11 @@ def test_the_history_of_revisions_forgets_the_oldest_ones() -> None:
 
 def test_a_tainted_node_is_emptied_and_its_pods_are_made_elsewhere() -> None:
     """A node of which one knows that it is dead, too: silence alone moves nothing."""
-    site = Site(nodes=("n1", "n2"))
-    rolled_out(site, 4)
+    site = rolled_out(4, nodes=("n1", "n2"))
     site.apply(workload("DaemonSet", "agent"))
-    site.fall_silent("n1")
-    site.run_for(3600)
+    site.fall_silent("n1", seconds=3600)
     assert {node_of(pod) for pod in site.pods()} == {"n1", "n2"}
-    site.patch(ObjectKey("Node", "", "n1"), {"spec": {"taints": [NO_EXECUTE]}})
-    site.run_for(10)
+    site.patch(ObjectKey("Node", "", "n1"), {"spec": {"taints": [NO_EXECUTE]}}, seconds=10)
     assert [node_of(pod) for pod in site.pods()] == ["n2"] * 5
     ending = [pod for pod in site.all("Pod") if is_being_deleted(pod)]
     assert {node_of(pod) for pod in ending} == {"n1"}
@@ -837,15 +767,13 @@ def test_a_tainted_node_is_emptied_and_its_pods_are_made_elsewhere() -> None:
     told = [event["involvedObject"] for event in site.all("Event") if event["reason"] == "TaintManagerEviction"]
     assert {each["uid"] for each in told} == {uid_of(pod) for pod in ending}
     assert {(each["kind"], each["namespace"]) for each in told} == {("Pod", "default")}
-    site.come_back("n1")
-    site.run_for(10)
+    site.come_back("n1", seconds=10)
     assert {node_of(pod) for pod in site.all("Pod")} == {"n2"}
 
 
 def test_what_kube_controller_manager_has_made_is_taken_over() -> None:
     """Its hash of a template is another one."""
-    origin = Site()
-    rolled_out(origin, 3)
+    origin = rolled_out(3)
     (replica_set,) = origin.all("ReplicaSet")
     suffix = replica_set["metadata"]["labels"]["pod-template-hash"]
     site = Site()
@@ -855,8 +783,7 @@ def test_what_kube_controller_manager_has_made_is_taken_over() -> None:
     site.restart()
     site.run_for(3600)
     assert site.writes == []
-    site.patch(site.get("Deployment", "web"), new_image("app:2"))
-    site.run_for(60)
+    site.patch(site.get("Deployment", "web"), new_image("app:2"), seconds=60)
     assert images(site) == ["app:2"] * 3
     assert {one["metadata"]["annotations"][REVISION]: one["spec"]["replicas"] for one in site.all("ReplicaSet")} == {
         "1": 0, "2": 3,
@@ -870,9 +797,7 @@ def test_an_edit_after_a_cloudcore_with_more_defaults_has_started_rolls_nothing_
     """The templates of ReplicaSets and revisions were stored with the defaults of their day."""
     present = dict(pod_defaults._SPEC)
     monkeypatch.setattr(pod_defaults, "_SPEC", {"restartPolicy": "Always"})
-    site = Site()
-    site.apply(workload(kind))
-    site.run_for(60)
+    site = site_of(workload(kind), seconds=60)
     before = {pod["metadata"]["uid"] for pod in site.pods()}
     monkeypatch.setattr(pod_defaults, "_SPEC", present)
     site.restart()
@@ -889,8 +814,7 @@ def test_an_edit_after_a_cloudcore_with_more_defaults_has_started_rolls_nothing_
         site.call("delete", revision)
         site.cluster.create({**revision, "metadata": {**revision["metadata"], "name": "x"}, "data": {"spec": {
             "template": {"$patch": "replace", "spec": {"containers": "none"}}}}})  # fmt: skip
-    site.patch(obj, new_image("app:2"))
-    site.run_for(60)
+    site.patch(obj, new_image("app:2"), seconds=60)
     assert {image_of(pod) for pod in site.pods()} == {"app:2"}
 
 
@@ -998,9 +922,8 @@ def test_a_look_at_a_replica_set_makes_or_deletes_the_difference(
         view.put(pod)
     plan = reconcile(view, key_of(replica_set), NOW)
     assert [write.call.name or write.call.verb for write in plan.writes] == expected
-    assert plan.status is not None
     labelled = {"fullyLabeledReplicas": len(pods) - 1} if pods else {}
-    assert (plan.status.call.body or {})["status"] == {**status, **labelled, "observedGeneration": 3}
+    assert written_status(plan) == {**status, **labelled, "observedGeneration": 3}
     assert plan.again_at == (NOW + 30 if {"ready": 30.0} in pods else None)
     gone = {**replica_set, "metadata": {**replica_set["metadata"], "deletionTimestamp": "x", "resourceVersion": "2"}}
     view.put(gone)
@@ -1032,12 +955,10 @@ def test_of_the_pods_that_nodes_have_ended_some_are_kept() -> None:
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet"])
-def test_a_node_takes_no_place_of_a_pod_by_mirror_pods(kind: str) -> None:
+def test_a_node_takes_no_place_of_a_pod_by_mirror_pods(site: Site, kind: str) -> None:
     """They have the labels and the cost that a node chooses, and are ready at once."""
-    site = Site()
     spec: dict[str, Any] = {} if kind == "DaemonSet" else {"replicas": 3}
-    site.apply(workload(kind, **spec))
-    site.run_for(30)
+    site.apply(workload(kind, **spec), seconds=30)
     before = site.pods()
     annotations = {"kubernetes.io/config.mirror": "x", "controller.kubernetes.io/pod-deletion-cost": "2147483647"}
     for number in range(4):
@@ -1057,8 +978,7 @@ def test_a_node_takes_no_place_of_a_pod_by_mirror_pods(kind: str) -> None:
 
 def test_pods_of_another_namespace_are_no_replicas_despite_their_owner() -> None:
     """Whoever may write there could take the place of pods here, by the uid of their ReplicaSet."""
-    site = Site()
-    rolled_out(site, 3)
+    site = rolled_out(3)
     (replica_set,), before = site.all("ReplicaSet"), site.pods()
     site.cluster.create({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "other"}})
     costly = {"controller.kubernetes.io/pod-deletion-cost": "2147483647"}
@@ -1080,26 +1000,19 @@ def test_pods_of_another_namespace_are_no_replicas_despite_their_owner() -> None
 
 def test_paused_at_zero_the_newest_replica_set_is_scaled() -> None:
     """The one that was made last, whatever its revision (FindActiveOrLatest)."""
-    site = Site()
-    site.apply(workload("Deployment", replicas=1))
-    site.run_for(10)
-    site.patch(ObjectKey("Deployment", "default", "web"), new_image("app:2"))
-    site.run_for(10)
-    site.patch(ObjectKey("Deployment", "default", "web"), new_image("app:1"))
-    site.run_for(10)
-    site.patch(ObjectKey("Deployment", "default", "web"), {"spec": {"replicas": 0}})
-    site.run_for(10)
+    site = site_of(workload("Deployment", replicas=1), seconds=10)
+    site.patch(ObjectKey("Deployment", "default", "web"), new_image("app:2"), seconds=10)
+    site.patch(ObjectKey("Deployment", "default", "web"), new_image("app:1"), seconds=10)
+    site.patch(ObjectKey("Deployment", "default", "web"), {"spec": {"replicas": 0}}, seconds=10)
     paused = {"spec": {**new_image("app:3")["spec"], "paused": True}}
     site.patch(ObjectKey("Deployment", "default", "web"), paused)
-    site.patch(ObjectKey("Deployment", "default", "web"), {"spec": {"replicas": 2}})
-    site.run_for(10)
+    site.patch(ObjectKey("Deployment", "default", "web"), {"spec": {"replicas": 2}}, seconds=10)
     assert [image_of(pod) for pod in site.pods()] == ["app:2", "app:2"]
 
 
 def test_a_rollout_without_pods_names_its_replica_set() -> None:
     """KCM has made the new ReplicaSet before it looks whether the rollout is complete."""
-    site = Site()
-    site.apply(workload("Deployment", replicas=0))
+    site = site_of(workload("Deployment", replicas=0))
     for image in ("app:2", "app:3"):
         site.run_for(5)
         site.patch(site.get("Deployment", "web"), new_image(image))

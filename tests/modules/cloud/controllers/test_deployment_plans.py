@@ -15,7 +15,8 @@ from modules.cloud.controllers.deployment import reconcile
 from modules.cloud.controllers.deployment_sets import DESIRED, HASH, MOST, REVISION, bounds_of, new_set, wanted
 from modules.cloud.controllers.pods import owner_reference
 from modules.cloud.controllers.view import View
-from tests.modules.cloud.controllers.site import Site, workload
+from tests.modules.cloud.controllers.site import site_of, workload, written_status
+from tests.support.presence import present
 
 _COUNTS = st.one_of(st.just(0), st.integers(0, 6))
 
@@ -26,8 +27,7 @@ def test_a_condition_keeps_the_time_of_its_transition() -> None:
 
     def after(status: str, reason: str) -> tuple[str, str]:
         new = {"type": "Ready", "status": status, "reason": reason, "lastTransitionTime": "now", "message": "new"}
-        found = condition([{"type": "Other"}, *with_condition([old], new)], "Ready")
-        assert found is not None
+        found = present(condition([{"type": "Other"}, *with_condition([old], new)], "Ready"))
         return found["lastTransitionTime"], found["message"]
 
     assert after("True", "Lost") == ("now", "new")
@@ -186,8 +186,7 @@ def test_a_deployment_is_available_while_no_more_pods_are_missing_than_may_be(
     strategy = {"type": "RollingUpdate", "rollingUpdate": rolling} if rolling is not None else {"type": "Recreate"}
     view, made = _view_of({"strategy": strategy}, [], Sized(4, available))
     plan = reconcile(view, key_of(made), 1000.0)
-    assert plan.status is not None
-    found = condition((plan.status.call.body or {})["status"]["conditions"], "Available") or {}
+    found = condition(written_status(plan)["conditions"], "Available") or {}
     reason = "MinimumReplicasAvailable" if is_available else "MinimumReplicasUnavailable"
     assert (found["status"], found["reason"]) == (str(is_available), reason)
 
@@ -212,8 +211,7 @@ def test_a_deployment_that_is_being_deleted_changes_its_status_only() -> None:
     view, made = _view_of(ROLLING, [Sized(2, 2), Sized(0, 0)], Sized(1, 0), deletionTimestamp=format_rfc3339(900.0))
     plan = reconcile(view, key_of(made), 1000.0)
     assert plan.writes == ()
-    assert plan.status is not None
-    status = (plan.status.call.body or {})["status"]
+    status = written_status(plan)
     names = ("replicas", "updatedReplicas", "availableReplicas", "unavailableReplicas")
     assert [status.get(name, 0) for name in names] == [3, 1, 2, 1]
 
@@ -223,8 +221,7 @@ def test_a_deadline_that_is_set_during_a_rollout_is_counted_from_then_on() -> No
     counts = {"replicas": 5, "updatedReplicas": 1, "availableReplicas": 4, "unavailableReplicas": 1}
     view, made = _view_of({**SURGING, "progressDeadlineSeconds": 600}, [Sized(4, 4)], Sized(1, 0), counts)
     plan = reconcile(view, key_of(made), 1000.0)
-    assert plan.status is not None
-    progress = condition((plan.status.call.body or {})["status"]["conditions"], "Progressing") or {}
+    progress = condition(written_status(plan)["conditions"], "Progressing") or {}
     assert (progress["status"], progress["reason"]) == ("True", "FoundNewReplicaSet")
     assert progress["message"] == 'Found new replica set "web-3"'
     assert plan.again_at == 1601.0
@@ -290,8 +287,7 @@ def test_a_look_keeps_the_bounds_and_deletes_no_replica_set_that_is_of_use(
 
 def test_a_replica_set_that_is_not_its_own_takes_no_name() -> None:
     """One of that name and template but of another Deployment would be awaited without end: another name is taken."""
-    site = Site()
-    site.apply(workload("Deployment", replicas=1))
+    site = site_of(workload("Deployment", replicas=1))
     (made,) = site.all("ReplicaSet")
     foreign = {**made["metadata"], "ownerReferences": [{**made["metadata"]["ownerReferences"][0], "uid": "another"}]}
     site.restart()
@@ -300,8 +296,7 @@ def test_a_replica_set_that_is_not_its_own_takes_no_name() -> None:
     owner = site.get("Deployment", "web")
     view.put(owner)
     plan = reconcile(view, key_of(owner), site.clock.now())
-    assert plan.status is not None
-    assert plan.status.call.body["status"].get("collisionCount") == 1
+    assert written_status(plan).get("collisionCount") == 1
 
 
 @pytest.mark.parametrize("ages", [(1, 2, 3), (3, 2, 1), (2, 3, 1)])
@@ -311,9 +306,7 @@ def test_of_replica_sets_with_its_template_a_deployment_rolls_out_the_oldest(age
     sets = [_set_of(made | {"metadata": {"name": "web", "uid": "d"}}, "app:1", age, 1, 1, 1) for age in ages]
     for one, name in zip(sets, "cab", strict=True):
         one["metadata"]["name"] = name
-    found = new_set(sets, made)
-    assert found is not None
-    assert found["metadata"]["creationTimestamp"] == format_rfc3339(1.0)
+    assert present(new_set(sets, made))["metadata"]["creationTimestamp"] == format_rfc3339(1.0)
 
 
 @pytest.mark.parametrize(
@@ -346,7 +339,7 @@ def test_a_pause_and_its_end_are_each_said_once(is_paused: bool, before: str, ex
     made = {**made, "metadata": {**made["metadata"], "resourceVersion": "2"}, "status": status}
     view.put(made)
     plan = reconcile(view, key_of(made), 1100.0)
-    after = (plan.status.call.body or {})["status"] if plan.status is not None else made["status"]
+    after = written_status(plan) if plan.status is not None else made["status"]
     (found,) = [one for one in after["conditions"] if one["type"] == "Progressing"]
     assert found["reason"] == expected
     assert found["lastUpdateTime"] == format_rfc3339(1100.0 if is_new else 1000.0)

@@ -15,7 +15,8 @@ from modules.cloud.controllers.plan import NOTHING
 from modules.cloud.controllers.pods import owner_reference
 from modules.cloud.controllers.view import View
 from tests.modules.cloud.apiextensions.definition import definition
-from tests.modules.cloud.controllers.site import Site, workload
+from tests.modules.cloud.controllers.site import Site, site_of, workload, written_status
+from tests.support.presence import present
 
 BUDGET = ObjectKey("PodDisruptionBudget", "default", "web")
 
@@ -47,11 +48,7 @@ def evict(site: Site, pod: JsonObject, *, settle: bool = True) -> ApiResult:
 
 
 def running(replicas: int = 3, **spec: Any) -> Site:
-    site = Site()
-    site.apply(workload("Deployment", replicas=replicas))
-    site.apply(budget(**spec))
-    site.run_for(10)
-    return site
+    return site_of(workload("Deployment", replicas=replicas), budget(**spec), seconds=10)
 
 
 @pytest.mark.parametrize(
@@ -87,8 +84,7 @@ def test_of_pods_without_a_controller_no_number_may_be_unavailable() -> None:
     made = stored(budget(maxUnavailable=1), "web")
     view.put(made)
     plan = reconcile(view, key_of(made), 1e9)
-    assert plan.status is not None
-    assert (plan.status.call.body or {})["status"]["disruptionsAllowed"] == 0
+    assert written_status(plan)["disruptionsAllowed"] == 0
 
 
 @pytest.mark.parametrize(
@@ -120,8 +116,7 @@ def test_a_pod_that_is_gone_is_no_longer_noted_as_evicted() -> None:
     made = stored(budget(minAvailable=1), "web", disruptedPods={"web-0": format_rfc3339(now)})
     view.put(made)
     plan = reconcile(view, key_of(made), now)
-    assert plan.status is not None
-    assert "disruptedPods" not in (plan.status.call.body or {})["status"]
+    assert "disruptedPods" not in written_status(plan)
 
 
 def test_pods_of_a_controller_without_replicas_have_no_disruptions_and_are_reported_once() -> None:
@@ -134,8 +129,7 @@ def test_pods_of_a_controller_without_replicas_have_no_disruptions_and_are_repor
     for obj in (job, pod, made):
         view.put(obj)
     plan = reconcile(view, key_of(made), 1e9)
-    assert plan.status is not None
-    status = (plan.status.call.body or {})["status"]
+    status = written_status(plan)
     assert (status["disruptionsAllowed"], status["currentHealthy"]) == (0, 1)
     (condition,) = status["conditions"]
     assert (condition["status"], condition["reason"]) == ("False", "SyncFailed")
@@ -154,8 +148,7 @@ def test_an_evicted_pod_counts_again_when_it_was_not_deleted_for_two_minutes() -
     made = stored(budget(minAvailable=1), "web", disruptedPods=evicted)
     view.put(made)
     plan = reconcile(view, key_of(made), now)
-    assert plan.status is not None
-    status = (plan.status.call.body or {})["status"]
+    status = written_status(plan)
     assert (status["currentHealthy"], sorted(status["disruptedPods"])) == (1, ["b", "c"])
     assert plan.again_at == now + 1
 
@@ -200,9 +193,7 @@ def test_a_percentage_is_of_the_pods_that_are_wanted(spec: JsonObject, expected:
     for number, owner in enumerate([owners[0], *owners]):
         put(pod, f"p{number}", owner)
     made = put(budget(**spec), "web", uid="b")
-    plan = reconcile(view, key_of(made), 1e9)
-    assert plan.status is not None
-    status = (plan.status.call.body or {})["status"]
+    status = written_status(reconcile(view, key_of(made), 1e9))
     assert (status["expectedPods"], status["desiredHealthy"]) == expected
 
 
@@ -219,9 +210,7 @@ def test_the_owner_of_a_workload_does_not_matter(kind: str) -> None:
     made = stored(budget(maxUnavailable="25%"), "web")
     for obj in (owner, of_app, pod, made):
         view.put(obj)
-    plan = reconcile(view, key_of(made), 1e9)
-    assert plan.status is not None
-    status = (plan.status.call.body or {})["status"]
+    status = written_status(reconcile(view, key_of(made), 1e9))
     assert (status["expectedPods"], status["desiredHealthy"]) == (4, 3)
 
 
@@ -231,8 +220,7 @@ def test_a_drain_gets_429_for_the_second_pod_until_the_first_one_is_replaced() -
     assert evict(site, first, settle=False).refusal is None
     conditions = site.cluster.storage.get(key_of(first))["status"]["conditions"]
     assert {one["type"]: one.get("reason") for one in conditions}["DisruptionTarget"] == "EvictionByEvictionAPI"
-    refusal = evict(site, second, settle=False).refusal
-    assert refusal is not None
+    refusal = present(evict(site, second, settle=False).refusal)
     assert (refusal["code"], refusal["reason"]) == (429, "TooManyRequests")
     assert refusal["message"] == "Cannot evict pod as it would violate the pod's disruption budget."
     site.settle()
@@ -247,14 +235,11 @@ def test_a_pod_that_is_not_ready_goes_while_the_others_are_enough() -> None:
     site = running(minAvailable=2)
     first, second, third = site.pods()
     site.ready_after = lambda _: None
-    site.report(first, "Running")
-    site.run_for(1)
+    site.report(first, "Running", seconds=1)
     assert counts(site) == (3, 2, 2, 0)
     assert evict(site, first).refusal is None
-    site.report(second, "Running")
-    site.run_for(1)
-    refusal = evict(site, second).refusal
-    assert refusal is not None
+    site.report(second, "Running", seconds=1)
+    assert evict(site, second).refusal is not None
     site.patch(BUDGET, {"spec": {"unhealthyPodEvictionPolicy": "AlwaysAllow"}})
     assert evict(site, second).refusal is None
     assert evict(site, third).refusal is not None
@@ -285,42 +270,24 @@ def test_a_budget_that_is_not_counted_yet_and_a_second_one_refuse() -> None:
     site = running(minAvailable=1)
     pod = site.pods()[0]
     site.cluster.apply(budget(minAvailable=2))
-    refusal = evict(site, pod, settle=False).refusal
-    assert refusal is not None
+    refusal = present(evict(site, pod, settle=False).refusal)
     assert refusal["details"]["retryAfterSeconds"] == 10
     assert refusal["details"]["causes"][0]["message"] == (
         "The disruption budget web is still being processed by the server."
     )
     other = budget(minAvailable=0)
     site.apply({**other, "metadata": {"name": "other"}})
-    refusal = evict(site, pod).refusal
-    assert refusal is not None
+    refusal = present(evict(site, pod).refusal)
     assert (refusal["code"], refusal["message"]) == (
         500, "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
     )  # fmt: skip
-
-
-def test_a_pod_that_is_evicted_and_not_deleted_counts_again_after_two_minutes() -> None:
-    site = running(minAvailable=2)
-    site.cluster.replace({
-        **site.cluster.storage.get(BUDGET),
-        "status": {**status_of(site), "disruptedPods": {
-            site.pods()[0]["metadata"]["name"]: format_rfc3339(site.clock.now())}},
-    })  # fmt: skip
-    site.run_for(1)
-    assert counts(site)[3] == 0
-    site.run_for(125)
-    assert counts(site)[3] == 1
-    assert "disruptedPods" not in status_of(site)
 
 
 def test_a_job_has_no_scale() -> None:
     site = Site()
     job = workload("Job", parallelism=2, completions=2)
     job["spec"]["template"]["metadata"] = {"labels": {"app": "web"}}
-    site.apply(job)
-    site.apply(budget(maxUnavailable=1))
-    site.run_for(3)
+    site.apply(job, budget(maxUnavailable=1), seconds=3)
     (condition,) = status_of(site)["conditions"]
     assert condition["reason"] == "SyncFailed"
     assert any(reason == "CalculateExpectedPodCountFailed" for reason, _ in site.events())
@@ -341,8 +308,7 @@ def with_caches(subresources: JsonObject, pods: int = 3, **spec: Any) -> tuple[S
                         "spec": {"replicas": 4}})  # fmt: skip
     for number in range(pods):
         add_pod(site, cache, f"web-{number}")
-    site.apply(budget(**spec))
-    site.run_for(10)
+    site.apply(budget(**spec), seconds=10)
     return site, cache
 
 
@@ -402,8 +368,7 @@ def test_a_scale_that_the_api_server_does_not_answer_is_read_again() -> None:
 
 def test_scaling_changes_the_budget_and_a_settled_one_is_not_written() -> None:
     site = running(maxUnavailable=1)
-    site.patch(ObjectKey("Deployment", "default", "web"), {"spec": {"replicas": 5}})
-    site.run_for(10)
+    site.patch(ObjectKey("Deployment", "default", "web"), {"spec": {"replicas": 5}}, seconds=10)
     assert counts(site) == (5, 5, 4, 1)
     site.writes.clear()
     site.restart()
@@ -422,6 +387,5 @@ def test_mirror_pods_do_not_count(spec: JsonObject) -> None:
          "metadata": {"name": "static", "namespace": "default", "labels": {"app": "web"}, "annotations": annotations},
          "spec": {"nodeName": "n1", "containers": [{"name": "main", "image": "app:1"}]}}
     )  # fmt: skip
-    site.report(made, "Running", ready=True)
-    site.run_for(10)
+    site.report(made, "Running", ready=True, seconds=10)
     assert counts(site) == before

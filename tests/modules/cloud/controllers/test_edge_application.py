@@ -12,7 +12,7 @@ from modules.cloud.controllers import application_copies
 from modules.cloud.controllers.application_copies import copies_of
 from modules.cloud.controllers.application_definitions import ADMISSIONS, definitions
 from modules.cloud.controllers.overriders import override
-from tests.modules.cloud.controllers.site import Site, image_of, workload
+from tests.modules.cloud.controllers.site import Site, image_of, site_of, workload
 from tests.modules.cloud.controllers.test_node_group import group
 
 SERVICE: JsonObject = {
@@ -53,12 +53,7 @@ def application(*groups: JsonObject, manifests: list[JsonObject] | None = None, 
 
 @pytest.fixture
 def at() -> Site:
-    site = Site(nodes=("n1", "n2", "n3"))
-    for each in definitions():
-        site.apply(each)
-    site.apply(group("east", nodes=["n1"]))
-    site.apply(group("west", nodes=["n2"]))
-    return site
+    return site_of(*definitions(), group("east", nodes=["n1"]), group("west", nodes=["n2"]), nodes=("n1", "n2", "n3"))
 
 
 def names(at: Site, kind: str = "Deployment") -> list[str]:
@@ -88,15 +83,13 @@ def causes_of(obj: JsonObject) -> list[str]:
 
 def test_two_groups_get_different_images_and_a_group_that_is_removed_loses_its_deployment_alone(at: Site) -> None:
     west = target("west", imageOverriders=tag("3"), replicas=2)
-    at.apply(application(target("east", imageOverriders=tag("2")), west))
-    at.run_for(10)
+    at.apply(application(target("east", imageOverriders=tag("2")), west), seconds=10)
     places = sorted((pod["spec"]["nodeName"], image_of(pod)) for pod in at.pods())
     assert places == [("n1", "app:2"), ("n2", "app:3"), ("n2", "app:3")]
     assert states(at) == [(0, "web-east", "Available"), (0, "web-west", "Available")]
     assert at.cluster.storage.get(KEY)["status"]["available"] == "2/2"
     uid = at.get("Deployment", "web-west")["metadata"]["uid"]
-    at.apply(application(west))
-    at.run_for(60)
+    at.apply(application(west), seconds=60)
     assert names(at) == ["web-west"]
     assert at.get("Deployment", "web-west")["metadata"]["uid"] == uid
     assert states(at) == [(0, "web-west", "Available")]
@@ -104,14 +97,12 @@ def test_two_groups_get_different_images_and_a_group_that_is_removed_loses_its_d
 
 def test_a_deployment_without_its_pods_is_not_available(at: Site) -> None:
     at.ready_after = lambda _: None
-    at.apply(application(target("east"), manifests=[workload("Deployment", replicas=1), SETTINGS]))
-    at.run_for(10)
+    at.apply(application(target("east"), manifests=[workload("Deployment", replicas=1), SETTINGS]), seconds=10)
     assert states(at) == [(0, "web-east", "Processing"), (1, "settings", "Available")]
 
 
 def test_a_changed_manifest_changes_only_its_own_fields(at: Site) -> None:
-    at.apply(application(target("east"), manifests=[workload("Deployment", replicas=1), SETTINGS, SERVICE]))
-    at.run_for(10)
+    at.apply(application(target("east"), manifests=[workload("Deployment", replicas=1), SETTINGS, SERVICE]), seconds=10)
     address = at.get("Service", "web")["spec"]["clusterIP"]
     at.patch(at.get("Deployment", "web-east"), {"spec": {"replicas": 3}, "metadata": {"labels": {"mine": "1"}}})
     changed = {**SETTINGS, "data": {"size": "1"}}
@@ -133,11 +124,9 @@ def test_a_changed_manifest_changes_only_its_own_fields(at: Site) -> None:
 def test_objects_deleted_by_hand_are_made_again_and_unwanted_ones_go(at: Site) -> None:
     at.apply(application(target("east"), manifests=[workload("Deployment"), SETTINGS, SERVICE]))
     at.call("delete", at.get("ConfigMap", "settings"))
-    at.call("delete", at.get("Deployment", "web-east"))
-    at.run_for(30)
+    at.call("delete", at.get("Deployment", "web-east"), seconds=30)
     assert (names(at), at.get("ConfigMap", "settings")["data"]) == (["web-east"], {"color": "red"})
-    at.apply(application(target("east"), manifests=[workload("Deployment")]))
-    at.run_for(5)
+    at.apply(application(target("east"), manifests=[workload("Deployment")]), seconds=5)
     assert names(at, "Service") == []
     assert "settings" not in names(at, "ConfigMap")
     assert {
@@ -162,12 +151,10 @@ def test_a_service_keeps_to_node_groups_and_its_slices_say_which(at: Site) -> No
     assert at.get("Service", "web")["metadata"]["annotations"][TOPOLOGY] == "range-nodegroup"
     give_addresses(at)
     assert nodes_of_slices(at) == {"east": ["n1"], "west": ["n2"]}
-    at.apply(group("west", nodes=["n3"]))
-    at.run_for(60)
+    at.apply(group("west", nodes=["n3"]), seconds=60)
     give_addresses(at)
     assert nodes_of_slices(at) == {"east": ["n1"], "west": ["n3"]}
-    at.patch(at.get("Service", "web"), {"metadata": {"annotations": {TOPOLOGY: None}}})
-    at.run_for(5)
+    at.patch(at.get("Service", "web"), {"metadata": {"annotations": {TOPOLOGY: None}}}, seconds=5)
     assert nodes_of_slices(at) == {"": ["n1", "n3"]}
 
 
@@ -186,8 +173,7 @@ def nodes_of_slices(at: Site) -> dict[str, list[str]]:
 
 def test_an_object_of_a_stranger_is_left_alone(at: Site) -> None:
     at.apply({**SETTINGS, "data": {"color": "blue"}})
-    at.apply(application(target("east"), manifests=[SETTINGS, workload("Deployment", replicas=1)]))
-    at.run_for(10)
+    at.apply(application(target("east"), manifests=[SETTINGS, workload("Deployment", replicas=1)]), seconds=10)
     assert at.get("ConfigMap", "settings")["data"] == {"color": "blue"}
     assert states(at) == [(0, "settings", "Processing"), (1, "web-east", "Available")]
     assert ("FailedCreate", "ConfigMap settings exists, and is not this application's") in at.events()
@@ -200,12 +186,10 @@ def test_an_object_of_a_stranger_is_left_alone(at: Site) -> None:
 def test_a_refused_object_is_reported_and_tried_again(at: Site) -> None:
     broken = workload("Deployment", replicas=1)
     broken["spec"]["selector"] = {"matchLabels": {"app": "other"}}
-    at.apply(application(target("east"), manifests=[broken]))
-    at.run_for(5)
+    at.apply(application(target("east"), manifests=[broken]), seconds=5)
     assert states(at) == [(0, "web-east", "Processing")]
     assert any(reason == "FailedCreate" and "web-east" in why for reason, why in at.events())
-    at.apply(application(target("east")))
-    at.run_for(60)
+    at.apply(application(target("east")), seconds=60)
     assert states(at) == [(0, "web-east", "Available")]
 
 
@@ -383,36 +367,26 @@ KINDS = (
     [
         (application(target("a"), target("a")), 'spec.workloadScope.targetNodeGroups[1]: Duplicate value: "a"'),
         (application(target("")), "spec.workloadScope.targetNodeGroups[0].name: Required value"),
-        (
-            application(targetNodeLabels=[{"labelSelector": {}}]),
-            "spec.workloadScope.targetNodeLabels[0].labelSelector: Required value",
-        ),
+        (application(targetNodeLabels=[{"labelSelector": {}}]),
+         "spec.workloadScope.targetNodeLabels[0].labelSelector: Required value"),
         (
             application(manifests=[ROLE]),
             "spec.workloadTemplate.manifests[0].kind: Unsupported value: "
             f'"ClusterRoleBinding": supported values: {KINDS}',
         ),
-        (
-            application(manifests=[{**SETTINGS, "apiVersion": "v2"}]),
-            'spec.workloadTemplate.manifests[0].apiVersion: Unsupported value: "v2": supported values: "v1"',
-        ),
+        (application(manifests=[{**SETTINGS, "apiVersion": "v2"}]),
+         'spec.workloadTemplate.manifests[0].apiVersion: Unsupported value: "v2": supported values: "v1"'),
         (
             application(manifests=[{**SETTINGS, "metadata": {"name": "x", "namespace": "kube-system"}}]),
             'spec.workloadTemplate.manifests[0].metadata.namespace: Invalid value: "kube-system": must be default, the '
             "application's",
         ),
-        (
-            application(manifests=[{**SETTINGS, "metadata": {}}]),
-            "spec.workloadTemplate.manifests[0].metadata.name: Required value",
-        ),
-        (
-            application(manifests=[SETTINGS, SETTINGS]),
-            'spec.workloadTemplate.manifests[1].metadata.name: Duplicate value: "settings"',
-        ),
-        (
-            application(manifests=[{**SERVICE, "spec": {"externalIPs": ["1.2.3.4"]}}]),
-            "spec.workloadTemplate.manifests[0].spec.externalIPs: Forbidden: an EdgeApplication may not take addresses",
-        ),
+        (application(manifests=[{**SETTINGS, "metadata": {}}]),
+         "spec.workloadTemplate.manifests[0].metadata.name: Required value"),
+        (application(manifests=[SETTINGS, SETTINGS]),
+         'spec.workloadTemplate.manifests[1].metadata.name: Duplicate value: "settings"'),
+        (application(manifests=[{**SERVICE, "spec": {"externalIPs": ["1.2.3.4"]}}]),
+         "spec.workloadTemplate.manifests[0].spec.externalIPs: Forbidden: an EdgeApplication may not take addresses"),
         (
             application(target("a", imageOverriders=[{"component": "Tag", "operator": "add"}])),
             "spec.workloadScope.targetNodeGroups[0].overriders.imageOverriders[0].value: Required value: must not be "
@@ -428,14 +402,10 @@ KINDS = (
             'spec.workloadScope.targetNodeGroups[0].overriders.argsOverriders[0].containerName: Invalid value: "x": no '
             "Deployment has a container of this name",
         ),
-        (
-            application(target("a"), manifests=[{**workload("Deployment"), "spec": {"template": []}}]),
-            'spec.workloadTemplate.manifests[0]: Invalid value: "Deployment": a part of it has the wrong type',
-        ),
-        (
-            application(*(target(f"g{at}") for at in range(501)), manifests=[workload("Deployment")] * 2),
-            "spec.workloadTemplate.manifests: Too many: 1002: must have at most 1000 items",
-        ),
+        (application(target("a"), manifests=[{**workload("Deployment"), "spec": {"template": []}}]),
+         'spec.workloadTemplate.manifests[0]: Invalid value: "Deployment": a part of it has the wrong type'),
+        (application(*(target(f"g{at}") for at in range(501)), manifests=[workload("Deployment")] * 2),
+         "spec.workloadTemplate.manifests: Too many: 1002: must have at most 1000 items"),
         (application(*(target(f"g{at}") for at in range(100)), manifests=[large(["x" * 30_000])]), TOO_LONG),
         (
             application(
@@ -451,8 +421,7 @@ def test_wrong_applications_are_refused_before_anything_is_written(wrong: JsonOb
 
 
 def test_an_application_that_was_stored_before_there_were_rules_makes_nothing(at: Site) -> None:
-    at.apply(application(target("east"), target("east")))
-    at.run_for(5)
+    at.apply(application(target("east"), target("east")), seconds=5)
     assert names(at) == []
     assert states(at) == [(0, "", "Processing")]
     at.run_for(60)

@@ -69,47 +69,30 @@ def written(existing: list[JsonObject], wanted: dict[Group, list[JsonObject]], *
         pytest.param(
             [("s", "IPv4", "web", "a")], [("IPv4", "web", "b")], [("update", "s", "IPv4", "web", "b")], id="another pod"
         ),
-        pytest.param(
-            [("s", "IPv4", "web", "a")], [("IPv4", "admin", "a")], [("update", "s", "IPv4", "admin", "a")],
-            id="another port: the slice that is left is used",
-        ),
-        pytest.param(
-            [("s", "IPv4", "web", "a")], [("IPv6", "web", "b")],
+        pytest.param([("s", "IPv4", "web", "a")], [("IPv4", "admin", "a")], [("update", "s", "IPv4", "admin", "a")],
+            id="another port: the slice that is left is used"),
+        pytest.param([("s", "IPv4", "web", "a")], [("IPv6", "web", "b")],
             [("create", "", "IPv6", "web", "b"), ("delete", "s")],
-            id="another family: the family of a slice never changes",
-        ),
-        pytest.param(
-            [("s", "IPv4", "web", "a")], [("IPv4", "web", "a"), ("IPv6", "web", "b")],
-            [("create", "", "IPv6", "web", "b")],
-            id="a second family",
-        ),
+            id="another family: the family of a slice never changes"),
+        pytest.param([("s", "IPv4", "web", "a")], [("IPv4", "web", "a"), ("IPv6", "web", "b")],
+            [("create", "", "IPv6", "web", "b")], id="a second family"),
         pytest.param(
             [("s", "IPv4", "web", "a"), ("t", "IPv4", "web", "b")], [("IPv4", "admin", "a"), ("IPv4", "", "b")],
             [("update", "s", "IPv4", "admin", "a"), ("update", "t", "IPv4", "", "b")],
             id="each slice that is left is used once",
         ),
-        pytest.param(
-            [("s", "IPv4", "web", "a"), ("t", "IPv4", "web", "b")], [("IPv4", "web", "b")], [("delete", "s")],
-            id="an empty slice goes",
-        ),
-        pytest.param(
-            [("s", "IPv4", "web", "0-9"), ("t", "IPv4", "web", "100-189")], [("IPv4", "web", "0-9 100-189 x")],
-            [("update", "t", "IPv4", "web", "100-189 x")], id="the fullest slice with room gets a new pod",
-        ),
-        pytest.param(
-            [("s", "IPv4", "web", "0-1"), ("t", "IPv4", "web", "100-102")], [("IPv4", "web", "0 100-101 x")],
+        pytest.param([("s", "IPv4", "web", "a"), ("t", "IPv4", "web", "b")], [("IPv4", "web", "b")], [("delete", "s")],
+            id="an empty slice goes"),
+        pytest.param([("s", "IPv4", "web", "0-9"), ("t", "IPv4", "web", "100-189")], [("IPv4", "web", "0-9 100-189 x")],
+            [("update", "t", "IPv4", "web", "100-189 x")], id="the fullest slice with room gets a new pod"),
+        pytest.param([("s", "IPv4", "web", "0-1"), ("t", "IPv4", "web", "100-102")], [("IPv4", "web", "0 100-101 x")],
             [("update", "s", "IPv4", "web", "0"), ("update", "t", "IPv4", "web", "100-101 x")],
-            id="of slices that change anyway, the fullest",
-        ),
-        pytest.param(
-            [("s", "IPv4", "web", "0-97")], [("IPv4", "web", "0-97 a b c")],
-            [("create", "", "IPv4", "web", "a b c")], id="no slice is split for pods that do not all fit",
-        ),
-        pytest.param(
-            [("s", "IPv4", "web", "0-98 x")], [("IPv4", "web", "0-98 a b c")],
+            id="of slices that change anyway, the fullest"),
+        pytest.param([("s", "IPv4", "web", "0-97")], [("IPv4", "web", "0-97 a b c")],
+            [("create", "", "IPv4", "web", "a b c")], id="no slice is split for pods that do not all fit"),
+        pytest.param([("s", "IPv4", "web", "0-98 x")], [("IPv4", "web", "0-98 a b c")],
             [("create", "", "IPv4", "web", "b c"), ("update", "s", "IPv4", "web", "0-98 a")],
-            id="at most 100 in a slice",
-        ),
+            id="at most 100 in a slice"),
     ],
 )  # fmt: skip
 def test_the_fewest_writes(

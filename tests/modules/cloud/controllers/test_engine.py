@@ -18,7 +18,7 @@ from modules.cloud.controllers.view import View
 from modules.cloud.controllers.work_meter import WorkMeter
 from modules.cloud.controllers.work_queue import WorkQueue
 from modules.cloud.storage.watch_history import ObjectChanged
-from tests.modules.cloud.controllers.site import Site, workload
+from tests.modules.cloud.controllers.site import site_of, workload
 
 _HUGE = "9" * 5000
 """Python refuses to read a number of more than 4,300 digits, with an error."""
@@ -267,9 +267,7 @@ def test_a_pause_outlasts_the_time_at_which_a_key_was_due_before() -> None:
 
 
 def test_numbers_that_nobody_can_read_stop_no_rollout() -> None:
-    site = Site(nodes=("n1",))
-    site.apply(workload("Deployment", replicas=2))
-    site.run_for(5)
+    site = site_of(workload("Deployment", replicas=2), seconds=5, nodes=("n1",))
     for kind, name in (
         ("ReplicaSet", "deployment.kubernetes.io/revision"),
         ("ReplicaSet", "deployment.kubernetes.io/desired-replicas"),
@@ -279,8 +277,7 @@ def test_numbers_that_nobody_can_read_stop_no_rollout() -> None:
         (found,) = site.all(kind)
         site.patch(found, {"metadata": {"annotations": {name: _HUGE}}})
     site.run_for(5)
-    site.apply(workload("Deployment", replicas=3))
-    site.run_for(5)
+    site.apply(workload("Deployment", replicas=3), seconds=5)
     assert len(site.all("Pod")) == 3
 
 

@@ -11,7 +11,7 @@ from modules.apimachinery.times import format_rfc3339
 from modules.cloud.controllers.job_pods import TRACKING
 from modules.cloud.controllers.job_policies import FAILURES
 from modules.cloud.controllers.job_status import indexes_text, read_indexes
-from tests.modules.cloud.controllers.site import Site, workload
+from tests.modules.cloud.controllers.site import Site, site_of, workload
 
 
 def job(**spec: Any) -> JsonObject:
@@ -31,9 +31,8 @@ def running(site: Site) -> list[JsonObject]:
     return [pod for pod in site.pods("sum") if is_active(pod)]
 
 
-def end(site: Site, pod: JsonObject, phase: str = "Succeeded") -> None:
-    site.report(pod, phase, containerStatuses=[{"name": "main"}])
-    site.run_for(1)
+def end(site: Site, pod: JsonObject, phase: str = "Succeeded", seconds: float = 0) -> None:
+    site.report(pod, phase, containerStatuses=[{"name": "main"}], seconds=1 + seconds)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -77,8 +76,7 @@ def test_killed_at_any_write_each_pod_is_counted_once(seed: int) -> None:
 
 
 def test_failures_are_retried_ever_more_slowly_up_to_the_limit() -> None:
-    site = Site()
-    site.apply(job(backoffLimit=2))
+    site = site_of(job(backoffLimit=2))
     times = []
     for _ in range(3):
         while not running(site):
@@ -95,19 +93,14 @@ def test_failures_are_retried_ever_more_slowly_up_to_the_limit() -> None:
 
 
 def test_a_pod_that_is_deleted_by_hand_counts_as_failed_and_is_replaced() -> None:
-    site = Site()
-    site.apply(job())
-    site.run_for(2)
-    site.call("delete", running(site)[0])
-    site.run_for(30)
+    site = site_of(job(), seconds=2)
+    site.call("delete", running(site)[0], seconds=30)
     assert status(site)["failed"] == 1
     assert len(running(site)) == 1
 
 
 def test_without_completions_the_first_success_ends_the_making() -> None:
-    site = Site()
-    site.apply(job(parallelism=3))
-    site.run_for(2)
+    site = site_of(job(parallelism=3), seconds=2)
     first, *others = running(site)
     assert len(others) == 2
     end(site, first)
@@ -119,13 +112,10 @@ def test_without_completions_the_first_success_ends_the_making() -> None:
 
 
 def test_the_deadline_ends_a_job_and_stands_while_it_is_suspended() -> None:
-    site = Site()
-    site.apply(job(activeDeadlineSeconds=100, suspend=True))
-    site.run_for(1000)
+    site = site_of(job(activeDeadlineSeconds=100, suspend=True), seconds=1000)
     assert running(site) == []
     assert conditions(site) == [("Suspended", "True", "JobSuspended")]
-    site.patch(site.get("Job", "sum"), {"spec": {"suspend": False}})
-    site.run_for(90)
+    site.patch(site.get("Job", "sum"), {"spec": {"suspend": False}}, seconds=90)
     assert len(running(site)) == 1
     site.run_for(20)
     assert running(site) == []
@@ -134,26 +124,20 @@ def test_the_deadline_ends_a_job_and_stands_while_it_is_suspended() -> None:
 
 def test_pods_that_are_not_wanted_now_are_no_failures() -> None:
     """Of a Job that is suspended, or whose parallelism shrinks, as with kube-controller-manager."""
-    site = Site()
-    site.apply(job(parallelism=3, completions=9, backoffLimit=0))
-    site.run_for(5)
+    site = site_of(job(parallelism=3, completions=9, backoffLimit=0), seconds=5)
     began = site.get("Job", "sum")["status"]["startTime"]
     for change in ({"parallelism": 1}, {"suspend": True}):
-        site.patch(site.get("Job", "sum"), {"spec": change})
-        site.run_for(60)
+        site.patch(site.get("Job", "sum"), {"spec": change}, seconds=60)
     assert running(site) == []
     status = site.get("Job", "sum")["status"]
     assert (status.get("failed", 0), status["startTime"]) == (0, began)
-    site.patch(site.get("Job", "sum"), {"spec": {"suspend": False}})
-    site.run_for(5)
+    site.patch(site.get("Job", "sum"), {"spec": {"suspend": False}}, seconds=5)
     assert len(running(site)) == 1
     assert site.get("Job", "sum")["status"]["startTime"] > began
 
 
 def test_indexes_are_each_completed_once() -> None:
-    site = Site()
-    site.apply(job(completions=4, parallelism=4, completionMode="Indexed"))
-    site.run_for(2)
+    site = site_of(job(completions=4, parallelism=4, completionMode="Indexed"), seconds=2)
     by_index = {pod["spec"]["hostname"]: pod for pod in running(site)}
     assert sorted(by_index) == ["sum-0", "sum-1", "sum-2", "sum-3"]
     assert by_index["sum-2"]["spec"]["containers"][0]["env"][0]["name"] == "JOB_COMPLETION_INDEX"
@@ -163,18 +147,14 @@ def test_indexes_are_each_completed_once() -> None:
     assert status(site)["completedIndexes"] == "0,1,3"
     site.run_for(30)
     assert [pod["spec"]["hostname"] for pod in running(site)] == ["sum-2"]
-    end(site, running(site)[0])
-    site.run_for(5)
+    end(site, running(site)[0], seconds=5)
     assert (status(site)["completedIndexes"], status(site)["succeeded"]) == ("0-3", 4)
     assert conditions(site)[-1][:2] == ("Complete", "True")
 
 
 def test_a_job_is_deleted_when_its_time_is_over() -> None:
-    site = Site()
-    site.apply(job(ttlSecondsAfterFinished=60))
-    site.run_for(2)
-    end(site, running(site)[0])
-    site.run_for(50)
+    site = site_of(job(ttlSecondsAfterFinished=60), seconds=2)
+    end(site, running(site)[0], seconds=50)
     assert len(site.all("Job")) == 1
     site.run_for(20)
     (deleted,) = site.all("Job")
@@ -183,29 +163,16 @@ def test_a_job_is_deleted_when_its_time_is_over() -> None:
 
 
 def test_a_node_that_is_away_keeps_its_pod_and_no_second_one_is_made() -> None:
-    site = Site(nodes=("n1",))
-    site.apply(job())
-    site.run_for(2)
+    site = site_of(job(), seconds=2, nodes=("n1",))
     site.offline.add("n1")
     site.run_for(100_000)
     assert len(site.pods("sum")) == 1
 
 
-def test_the_pods_of_a_deleted_job_lose_their_finalizer() -> None:
-    site = Site()
-    site.apply(job(parallelism=2, completions=2))
-    site.run_for(2)
-    site.call("delete", site.get("Job", "sum"), options={"propagationPolicy": "Background"})
-    site.run_for(5)
-    assert all(TRACKING not in pod["metadata"].get("finalizers", ()) for pod in site.all("Pod"))
-
-
 @pytest.mark.parametrize("way", ["label", "label of a pod that ends", "orphan", "orphan at once"])
 def test_a_pod_that_leaves_its_job_loses_the_finalizer(way: str) -> None:
     """Nobody else would remove it, and the pod could never be deleted."""
-    site = Site()
-    site.apply(job())
-    site.run_for(2)
+    site = site_of(job(), seconds=2)
     (pod,) = site.pods()
     if way.startswith("label"):
         if way != "label":
@@ -226,8 +193,12 @@ def test_a_pod_that_leaves_its_job_loses_the_finalizer(way: str) -> None:
     assert (found.get("ownerReferences"), found.get("finalizers")) == (None, None)
 
 
-def test_a_released_pod_keeps_what_others_have_given_it() -> None:
-    site = Site()
+@pytest.fixture
+def site() -> Site:
+    return Site()
+
+
+def test_a_released_pod_keeps_what_others_have_given_it(site: Site) -> None:
     labels = {"batch": "sums"}
     wanted = job(manualSelector=True, selector={"matchLabels": labels}, completions=1)
     wanted["spec"]["template"]["metadata"]["labels"] = labels
@@ -243,21 +214,17 @@ def test_a_released_pod_keeps_what_others_have_given_it() -> None:
     assert (released["finalizers"], released["ownerReferences"]) == (["shop.example/bill"], [other])
 
 
-def test_a_pod_that_a_job_adopts_is_counted() -> None:
-    site = Site()
+def test_a_pod_that_a_job_adopts_is_counted(site: Site) -> None:
     labels = {"batch": "sums"}
     wanted = job(manualSelector=True, selector={"matchLabels": labels}, completions=1)
     wanted["spec"]["template"]["metadata"]["labels"] = labels
     loose = {"metadata": {"name": "loose", "labels": labels}, "spec": wanted["spec"]["template"]["spec"]}
-    site.apply({"apiVersion": "v1", "kind": "Pod", **loose})
-    site.run_for(2)
-    site.apply(wanted)
-    site.run_for(2)
+    site.apply({"apiVersion": "v1", "kind": "Pod", **loose}, seconds=2)
+    site.apply(wanted, seconds=2)
     (pod,) = running(site)
     assert pod["metadata"]["name"] == "loose"
     assert pod["metadata"]["finalizers"] == [TRACKING]
-    end(site, pod)
-    site.run_for(5)
+    end(site, pod, seconds=5)
     assert (status(site)["succeeded"], conditions(site)[-1][0]) == (1, "Complete")
     assert site.get("Pod", "loose")["metadata"].get("finalizers") is None
 
@@ -277,14 +244,11 @@ def test_indexes_that_do_not_ascend_or_are_too_high_are_left_out() -> None:
 def test_a_job_whose_completions_are_reduced_completes_the_indexes_that_are_left(
     ended: tuple[int, ...], left: set[int]
 ) -> None:
-    site = Site()
-    site.apply(job(completions=5, parallelism=5, completionMode="Indexed"))
-    site.run_for(2)
+    site = site_of(job(completions=5, parallelism=5, completionMode="Indexed"), seconds=2)
     pods = by_index(site)
     for index in ended:
         end(site, pods[index])
-    site.patch(site.get("Job", "sum"), {"spec": {"completions": 3, "parallelism": 3}})
-    site.run_for(5)
+    site.patch(site.get("Job", "sum"), {"spec": {"completions": 3, "parallelism": 3}}, seconds=5)
     assert set(by_index(site)) == left
     for pod in running(site):
         assert conditions(site) == []
@@ -294,11 +258,10 @@ def test_a_job_whose_completions_are_reduced_completes_the_indexes_that_are_left
     assert conditions(site)[-1][:2] == ("Complete", "True")
 
 
-def fail(site: Site, pod: JsonObject, code: int = 1, **given: Any) -> None:
-    """Let a pod fail with an exit code, or with a condition."""
+def fail(site: Site, pod: JsonObject, code: int = 1, seconds: float = 0, **given: Any) -> None:
+    """Let a pod fail with an exit code, or with a condition, and time pass."""
     state = {"terminated": {"exitCode": code, "finishedAt": format_rfc3339(site.clock.now())}}
-    site.report(pod, "Failed", containerStatuses=[{"name": "main", "state": state}], **given)
-    site.run_for(1)
+    site.report(pod, "Failed", seconds=1 + seconds, containerStatuses=[{"name": "main", "state": state}], **given)
 
 
 def policy(**rules: JsonObject) -> JsonObject:
@@ -314,12 +277,9 @@ def by_index(site: Site) -> dict[int, JsonObject]:
 
 
 def test_an_exit_code_fails_the_whole_job() -> None:
-    site = Site()
-    site.apply(job(completions=3, parallelism=2, podFailurePolicy=policy(FailJob=exits(42))))
-    site.run_for(2)
+    site = site_of(job(completions=3, parallelism=2, podFailurePolicy=policy(FailJob=exits(42))), seconds=2)
     first, _ = running(site)
-    fail(site, first, 42)
-    site.run_for(30)
+    fail(site, first, 42, seconds=30)
     name = first["metadata"]["name"]
     target = status(site)["conditions"][0]
     assert target["message"] == (
@@ -334,12 +294,10 @@ def test_an_exit_code_fails_the_whole_job() -> None:
 def test_a_pod_of_a_deleted_node_is_replaced_where_only_failed_ones_are_and_its_end_is_a_disruption() -> None:
     ignored = {"onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
     site = Site(nodes=("n1", "n2"))
-    site.apply(job(backoffLimit=0, podFailurePolicy=policy(Ignore=ignored), podReplacementPolicy="Failed"))
-    site.run_for(2)
+    site.apply(job(backoffLimit=0, podFailurePolicy=policy(Ignore=ignored), podReplacementPolicy="Failed"), seconds=2)
     (lost,) = running(site)
     site.offline.add(node_of(lost))
-    site.call("delete", ObjectKey("Node", "", node_of(lost)))
-    site.run_for(100)
+    site.call("delete", ObjectKey("Node", "", node_of(lost)), seconds=100)
     (successor,) = site.all("Pod")
     assert node_of(successor) not in ("", node_of(lost))
     assert status(site).get("failed", 0) == 0
@@ -347,9 +305,7 @@ def test_a_pod_of_a_deleted_node_is_replaced_where_only_failed_ones_are_and_its_
 
 @pytest.mark.parametrize("deadline", [None, 30])
 def test_a_deleted_pod_without_a_node_has_failed_as_nobody_reports_its_end(deadline: int | None) -> None:
-    site = Site(nodes=())
-    site.apply(job(podReplacementPolicy="Failed", activeDeadlineSeconds=deadline))
-    site.run_for(2)
+    site = site_of(job(podReplacementPolicy="Failed", activeDeadlineSeconds=deadline), seconds=2, nodes=())
     (waiting,) = running(site)
     if deadline is None:
         site.call("delete", waiting)
@@ -361,24 +317,18 @@ def test_a_deleted_pod_without_a_node_has_failed_as_nobody_reports_its_end(deadl
 
 def test_a_disruption_is_not_counted() -> None:
     ignored = {"onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
-    site = Site()
-    site.apply(job(backoffLimit=0, podFailurePolicy=policy(Ignore=ignored)))
-    site.run_for(2)
+    site = site_of(job(backoffLimit=0, podFailurePolicy=policy(Ignore=ignored)), seconds=2)
     evicted = running(site)[0]
-    fail(site, evicted, conditions=[{"type": "DisruptionTarget", "status": "True"}])
-    site.run_for(60)
+    fail(site, evicted, conditions=[{"type": "DisruptionTarget", "status": "True"}], seconds=60)
     assert status(site).get("failed", 0) == 0
     assert TRACKING not in site.get("Pod", evicted["metadata"]["name"])["metadata"].get("finalizers", ())
-    fail(site, running(site)[0])
-    site.run_for(60)
+    fail(site, running(site)[0], seconds=60)
     assert conditions(site)[-1] == ("Failed", "True", "BackoffLimitExceeded")
 
 
-def test_each_index_has_its_own_limit_of_failures() -> None:
-    site = Site()
+def test_each_index_has_its_own_limit_of_failures(site: Site) -> None:
     indexed = {"completions": 3, "parallelism": 3, "completionMode": "Indexed"}
-    site.apply(job(**indexed, backoffLimitPerIndex=1))
-    site.run_for(2)
+    site.apply(job(**indexed, backoffLimitPerIndex=1), seconds=2)
     pods = by_index(site)
     assert [pod["metadata"]["annotations"][FAILURES] for pod in pods.values()] == ["0", "0", "0"]
     fail(site, pods[1])
@@ -388,8 +338,7 @@ def test_each_index_has_its_own_limit_of_failures() -> None:
     site.run_for(4)
     again = by_index(site)[1]
     assert again["metadata"]["annotations"][FAILURES] == "1"
-    fail(site, again)
-    site.run_for(60)
+    fail(site, again, seconds=60)
     assert (status(site)["failedIndexes"], status(site)["failed"]) == ("1", 2)
     assert sorted(by_index(site)) == [0, 2], "it is not tried again"
     for pod in by_index(site).values():
@@ -400,31 +349,26 @@ def test_each_index_has_its_own_limit_of_failures() -> None:
     assert all(TRACKING not in pod["metadata"].get("finalizers", ()) for pod in site.all("Pod"))
 
 
-def test_too_many_failed_indexes_end_a_job() -> None:
-    site = Site()
+def test_too_many_failed_indexes_end_a_job(site: Site) -> None:
     site.apply(job(completions=5, parallelism=5, completionMode="Indexed", backoffLimitPerIndex=0, maxFailedIndexes=1))
     site.run_for(2)
     pods = by_index(site)
-    fail(site, pods[0])
-    site.run_for(5)
+    fail(site, pods[0], seconds=5)
     assert len(running(site)) == 4
-    fail(site, pods[3])
-    site.run_for(30)
+    fail(site, pods[3], seconds=30)
     assert status(site)["failedIndexes"] == "0,3"
     assert conditions(site)[-1] == ("Failed", "True", "MaxFailedIndexesExceeded")
     assert running(site) == []
 
 
-def test_an_exit_code_fails_an_index_immediately() -> None:
-    site = Site()
+def test_an_exit_code_fails_an_index_immediately(site: Site) -> None:
     rules = policy(FailIndex=exits(0, 1, operator="NotIn"))
     site.apply(job(completions=2, parallelism=2, completionMode="Indexed", backoffLimitPerIndex=3,
                    podFailurePolicy=rules))  # fmt: skip
     site.run_for(2)
     pods = by_index(site)
     fail(site, pods[0], 7)
-    fail(site, pods[1], 1)
-    site.run_for(30)
+    fail(site, pods[1], 1, seconds=30)
     assert status(site)["failedIndexes"] == "0"
     assert list(by_index(site)) == [1]
 
@@ -434,10 +378,8 @@ def test_an_exit_code_fails_an_index_immediately() -> None:
     [({"succeededIndexes": "1"}, (1,)), ({"succeededCount": 2}, (0, 3)),
      ({"succeededIndexes": "1-3", "succeededCount": 2}, (0, 1, 3)), ({"succeededIndexes": "0,2"}, (0, 2))],
 )  # fmt: skip
-def test_a_job_succeeds_by_its_policy(rule: JsonObject, enough: tuple[int, ...]) -> None:
-    site = Site()
-    site.apply(job(completions=4, parallelism=4, completionMode="Indexed", successPolicy={"rules": [rule]}))
-    site.run_for(2)
+def test_a_job_succeeds_by_its_policy(site: Site, rule: JsonObject, enough: tuple[int, ...]) -> None:
+    site.apply(job(completions=4, parallelism=4, completionMode="Indexed", successPolicy={"rules": [rule]}), seconds=2)
     pods = by_index(site)
     for index in enough:
         assert len(by_index(site)) > 1
@@ -450,9 +392,7 @@ def test_a_job_succeeds_by_its_policy(rule: JsonObject, enough: tuple[int, ...])
 
 
 def test_a_job_that_another_controller_manages_is_left_to_it() -> None:
-    site = Site()
-    site.apply(job(managedBy="example.com/queue"))
-    site.run_for(60)
+    site = site_of(job(managedBy="example.com/queue"), seconds=60)
     assert site.pods() == []
     assert not site.get("Job", "sum").get("status")
 

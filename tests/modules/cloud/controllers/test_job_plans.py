@@ -11,7 +11,7 @@ from modules.cloud.controllers.job_pods import INDEX, TRACKING, free_indexes, pa
 from modules.cloud.controllers.job_policies import success_of, verdict_of
 from modules.cloud.controllers.plan import ReconcilePlan
 from modules.cloud.controllers.view import View
-from tests.modules.cloud.controllers.site import workload
+from tests.modules.cloud.controllers.site import workload, written_status
 
 NOW: Final = 1e9
 BEGUN: Final = {"startTime": format_rfc3339(NOW - 60)}
@@ -58,7 +58,7 @@ def plan_for(
 def planned(job_status: JsonObject, *pods: APod, **given: Any) -> tuple[list[str], JsonObject]:
     """The verbs of the writes, and the status."""
     plan = plan_for(job_status, *pods, **given)
-    status = plan.status.call.body["status"] if plan.status is not None else {**BEGUN, **job_status}
+    status = written_status(plan) if plan.status is not None else {**BEGUN, **job_status}
     return [write.call.verb for write in plan.writes], status
 
 
@@ -130,7 +130,7 @@ def test_a_pod_is_listed_then_let_go_then_counted(
     """Each in a look of its own (trackJobStatusAndRemoveFinalizers); five had succeeded and three failed before."""
     before = {"succeeded": 5, "failed": 3, "uncountedTerminatedPods": counted}
     plan = plan_for(before, *pods, completions=20, parallelism=0, backoffLimit=20)
-    status = plan.status.call.body["status"] if plan.status is not None else before
+    status = written_status(plan) if plan.status is not None else before
     succeeded, failed, uncounted, untracked = expected
     assert (status["succeeded"], status["failed"]) == (5 + succeeded, 3 + failed)
     assert status["uncountedTerminatedPods"] == uncounted
@@ -151,8 +151,7 @@ def test_a_job_that_is_being_deleted_counts_its_pods_and_makes_none() -> None:
     pods = APod("Succeeded"), APod("Failed", is_ending=True), APod()
     plan = plan_for(counted, *pods, completions=9, parallelism=9, metadata={"deletionTimestamp": format_rfc3339(NOW)})
     assert [(write.call.verb, write.call.name) for write in plan.writes] == [("patch", "p")]
-    assert plan.status is not None
-    assert plan.status.call.body["status"]["uncountedTerminatedPods"] == {"succeeded": ["p"], "failed": ["p1"]}
+    assert written_status(plan)["uncountedTerminatedPods"] == {"succeeded": ["p"], "failed": ["p1"]}
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from modules.cloud.controllers.application_definitions import definitions
 from modules.cloud.controllers.job import reconcile
 from modules.cloud.controllers.lost_objects import LostObjects
 from modules.cloud.controllers.view import View, controller_of
-from tests.modules.cloud.controllers.site import Site, workload
+from tests.modules.cloud.controllers.site import Site, site_of, workload
 from tests.modules.cloud.controllers.test_edge_application import SERVICE, SETTINGS, application, target
 
 _ENDLESS: Final = 2**31 - 1
@@ -67,28 +67,16 @@ def labelled(kind: str, label: str, **spec: Any) -> JsonObject:
         labelled("DaemonSet", "controller-revision-hash"),
         labelled("StatefulSet", "controller-revision-hash"),
         labelled("Deployment", "pod-template-hash"),
-        labelled(
-            "Job",
-            "batch.kubernetes.io/job-completion-index",
-            completionMode="Indexed",
-            completions=3,
-            manualSelector=True,
-        ),
-        labelled(
-            "Job",
-            "batch.kubernetes.io/job-completion-index",
-            completionMode="Indexed",
-            completions=3,
-            backoffLimitPerIndex=1,
-            manualSelector=True,
-        ),
+        labelled("Job", "batch.kubernetes.io/job-completion-index", completionMode="Indexed", completions=3,
+            manualSelector=True),
+        labelled("Job", "batch.kubernetes.io/job-completion-index", completionMode="Indexed", completions=3,
+            backoffLimitPerIndex=1, manualSelector=True),
     ],
     ids=lambda wanted: str(wanted["kind"]),
-)
+)  # fmt: skip
 def test_nothing_is_made_that_the_selector_does_not_match(wanted: JsonObject) -> None:
     site = Counting(0)
-    site.apply(wanted)
-    site.run_for(100)
+    site.apply(wanted, seconds=100)
     assert site.all("Pod") == []
     assert len(site.writes) < 10
 
@@ -99,8 +87,7 @@ def test_no_mirror_pod_is_made(kind: str) -> None:
     site = Counting(0)
     wanted = endless(kind, nodeName="n1")
     wanted["spec"]["template"]["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "x"}
-    site.apply(wanted)
-    site.run_for(100)
+    site.apply(wanted, seconds=100)
     assert len(site.writes) < 10
 
 
@@ -111,8 +98,7 @@ def test_pods_that_end_at_once_are_made_later_each_time(kind: str, phase: str) -
     wanted = endless(kind)
     if phase == "Succeeded" and kind == "Job":
         wanted["spec"]["completions"] = 20
-    site.apply(wanted)
-    site.run_for(600)
+    site.apply(wanted, seconds=600)
     assert site.made("pods") > 5
 
 
@@ -125,8 +111,7 @@ def test_pods_that_are_evicted_at_once_are_made_later_each_time(kind: str) -> No
     )
     if kind != "DaemonSet":
         wanted["spec"]["template"]["spec"]["nodeName"] = "n1"
-    site.apply(wanted)
-    site.run_for(600)
+    site.apply(wanted, seconds=600)
     assert site.made("pods") > 5
 
 
@@ -135,16 +120,14 @@ def test_pods_that_cannot_leave_their_node_do_not_heap_up(kind: str) -> None:
     site = Counting(60)
     site.fall_silent("n1")
     tolerations = [{"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0}]
-    site.apply(endless(kind, nodeName="n1", tolerations=tolerations))
-    site.run_for(600)
+    site.apply(endless(kind, nodeName="n1", tolerations=tolerations), seconds=600)
     assert site.made("pods") > 5
 
 
 @pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet", "Job"])
 def test_pods_for_a_node_that_is_not_there_are_made_later_each_time(kind: str) -> None:
     site = Counting(60)
-    site.apply(endless(kind, nodeName="nowhere"))
-    site.run_for(600)
+    site.apply(endless(kind, nodeName="nowhere"), seconds=600)
     assert site.made("pods") > 5
 
 
@@ -159,8 +142,7 @@ def test_pods_that_somebody_releases_are_made_later_each_time() -> None:
 
 
 def test_a_bad_node_delays_only_its_own_pod_of_a_daemon_set() -> None:
-    site = Site(nodes=("n1",))
-    site.apply(workload("DaemonSet"))
+    site = site_of(workload("DaemonSet"), nodes=("n1",))
     for _ in range(8):
         for pod in site.all("Pod"):
             site.call("delete", pod, options={"gracePeriodSeconds": 0})
@@ -173,9 +155,7 @@ def test_a_bad_node_delays_only_its_own_pod_of_a_daemon_set() -> None:
 
 def test_pods_that_their_controller_deletes_are_not_lost() -> None:
     """A rollout of a DaemonSet whose former rollout was a moment ago goes on at once."""
-    site = Site(nodes=("n1", "n2", "n3"))
-    site.apply(workload("DaemonSet"))
-    site.run_for(5)
+    site = site_of(workload("DaemonSet"), seconds=5, nodes=("n1", "n2", "n3"))
     for image in ("app:2", "app:3", "app:4"):
         site.patch(
             ObjectKey("DaemonSet", "default", "web"),
@@ -186,12 +166,10 @@ def test_pods_that_their_controller_deletes_are_not_lost() -> None:
 
 
 def test_a_pod_that_its_controller_could_not_delete_is_lost_when_somebody_else_deletes_it() -> None:
-    site = Site()
-    site.apply(workload("ReplicaSet", replicas=2))
+    site = site_of(workload("ReplicaSet", replicas=2))
     site.answer = lambda call: ApiResult(refusal={"code": 403, "message": "no"}) if call.verb == "delete" else None
     site.patch(ObjectKey("ReplicaSet", "default", "web"), {"spec": {"replicas": 1}})
-    site.patch(ObjectKey("ReplicaSet", "default", "web"), {"spec": {"replicas": 2}})
-    site.run_for(10)
+    site.patch(ObjectKey("ReplicaSet", "default", "web"), {"spec": {"replicas": 2}}, seconds=10)
     site.answer = lambda _: None
     for pod in site.pods():
         site.call("delete", pod, options={"gracePeriodSeconds": 0})
@@ -330,9 +308,7 @@ def test_the_jobs_of_a_cron_job_are_made_at_their_times() -> None:
 @pytest.mark.parametrize("kind", ["ReplicaSet", "ControllerRevision", "Deployment", "ConfigMap", "EndpointSlice"])
 def test_whatever_is_removed_at_once_is_made_later_each_time_and_the_owner_says_why(kind: str) -> None:
     """Somebody, or another controller, removes it each time."""
-    site = Site()
-    for each in definitions():
-        site.apply(each)
+    site = site_of(*definitions())
     match kind:
         case "ReplicaSet":
             owner = workload("Deployment", replicas=0)
@@ -360,15 +336,12 @@ def test_whatever_is_removed_at_once_is_made_later_each_time_and_the_owner_says_
 
 
 def test_what_its_controller_removes_is_made_again_at_once() -> None:
-    site = Site()
-    for each in definitions():
-        site.apply(each)
+    site = site_of(*definitions())
     both = application(target("east"), manifests=[workload("Deployment", replicas=0), SETTINGS])
     one = application(target("east"), manifests=[workload("Deployment", replicas=0)])
     for _ in range(5):
         for wanted in (both, one):
-            site.apply(wanted)
-            site.run_for(2)
+            site.apply(wanted, seconds=2)
     site.apply(both)
     site.settle()
     site.run_for(1)

@@ -1,6 +1,7 @@
 """The module controllers on the bus, with the module apiserver."""
 
 from itertools import pairwise
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -22,6 +23,7 @@ from modules.cloud.refusals import Refusals
 from modules.cloud.storage.watch_history import ObjectChanged, WatchQuery, WatchStart
 from tests.modules.cloud.controllers.site import workload
 from tests.modules.cloud.objects import in_memory
+from tests.support.presence import present
 
 LEASE = ObjectKey("Lease", SYSTEM_NAMESPACE, NAME)
 
@@ -38,9 +40,11 @@ class Cloud:
         bee.add(Controllers, subscriptions, self.known, may_be_several=may_be_several)
         bee.start()
 
-    def call(self, verb: str, plural: str, **fields: object) -> ApiResult:
-        given: dict[str, object] = {"api_version": "apps/v1", "namespace": "default", **fields}
-        return self.make(ApiCall(verb=verb, plural=plural, **given))  # type: ignore[arg-type]
+    def call(self, verb: str, plural: str, seconds: float = 0, **fields: Any) -> ApiResult:
+        given: dict[str, Any] = {"api_version": "apps/v1", "namespace": "default", **fields}
+        result = self.make(ApiCall(verb=verb, plural=plural, **given))
+        self.bee.run_for(seconds)
+        return result
 
     def make(self, call: ApiCall) -> ApiResult:
         message = self.bee.message(RESOURCE, Verb.CALL, call, source=SOURCE)
@@ -49,69 +53,59 @@ class Cloud:
         return answer.content_as(ApiResult)
 
     def pods(self) -> list[JsonObject]:
-        found = self.call("list", "pods", api_version="v1").object
-        assert found is not None
+        found = present(self.call("list", "pods", api_version="v1").object)
         items: list[JsonObject] = found["items"]
         return items
 
 
-def test_a_deployment_gets_its_pods_and_the_queues_are_empty_then(bee: Harness) -> None:
-    cloud = Cloud(bee)
-    cloud.call("create", "deployments", body=workload("Deployment", replicas=3))
-    bee.run_for(2)
+@pytest.fixture
+def cloud(bee: Harness) -> Cloud:
+    return Cloud(bee)
+
+
+def test_a_deployment_gets_its_pods_and_the_queues_are_empty_then(cloud: Cloud) -> None:
+    cloud.call("create", "deployments", body=workload("Deployment", replicas=3), seconds=2)
     assert len(cloud.pods()) == 3
     assert cloud.cluster.storage.get(LEASE)["spec"]["holderIdentity"] == "cloud-a"
 
 
-def test_what_is_due_later_is_done_then(bee: Harness) -> None:
-    cloud = Cloud(bee)
+def test_what_is_due_later_is_done_then(cloud: Cloud, bee: Harness) -> None:
     job = workload("Job", completions=1)
     job["spec"]["ttlSecondsAfterFinished"] = 100
-    cloud.call("create", "jobs", api_version="batch/v1", body=job)
-    bee.run_for(2)
+    cloud.call("create", "jobs", api_version="batch/v1", body=job, seconds=2)
     (pod,) = cloud.pods()
     cloud.cluster.replace_status(key_of(pod), {"phase": "Succeeded"})
-    cloud.call("patch", "pods", api_version="v1", name=pod["metadata"]["name"], patch_type=MERGE, body={})
-    bee.run_for(90)
-    found = cloud.cluster.storage.find(ObjectKey("Job", "default", "web"))
-    assert found is not None
-    assert found["status"]["succeeded"] == 1
+    cloud.call("patch", "pods", api_version="v1", name=pod["metadata"]["name"], patch_type=MERGE, body={}, seconds=90)
+    assert present(cloud.cluster.storage.find(ObjectKey("Job", "default", "web")))["status"]["succeeded"] == 1
     bee.run_for(30)
     assert cloud.cluster.storage.find(ObjectKey("Job", "default", "web")) is None
 
 
-def test_a_restarted_api_server_is_listed_again(bee: Harness) -> None:
-    cloud = Cloud(bee)
-    cloud.call("create", "deployments", body=workload("Deployment", replicas=2))
-    bee.run_for(2)
+def test_a_restarted_api_server_is_listed_again(cloud: Cloud) -> None:
+    cloud.call("create", "deployments", body=workload("Deployment", replicas=2), seconds=2)
     cloud.subscriptions.end_all()  # as it does when it is restarted
-    cloud.call("create", "replicasets", body=workload("ReplicaSet", "other", replicas=1))
-    bee.run_for(2)
+    cloud.call("create", "replicasets", body=workload("ReplicaSet", "other", replicas=1), seconds=2)
     assert len(cloud.pods()) == 3
 
 
 def test_who_does_not_own_the_controllers_makes_nothing_and_takes_over_when_the_other_is_gone(bee: Harness) -> None:
     cloud = Cloud(bee, may_be_several=True)
     cloud.known.alive = ("cloud-b",)
-    cloud.call("create", "deployments", body=workload("Deployment", replicas=2))
-    bee.run_for(10)
+    cloud.call("create", "deployments", body=workload("Deployment", replicas=2), seconds=10)
     assert cloud.pods() == []
     cloud.known.alive = ("cloud-a",)
     bee.run_for(10)
     assert len(cloud.pods()) == 2
 
 
-def test_a_former_owner_that_wakes_up_writes_nothing(bee: Harness) -> None:
-    cloud = Cloud(bee)
-    cloud.call("create", "replicasets", body=workload("ReplicaSet", replicas=1))
-    bee.run_for(2)
+def test_a_former_owner_that_wakes_up_writes_nothing(cloud: Cloud) -> None:
+    cloud.call("create", "replicasets", body=workload("ReplicaSet", replicas=1), seconds=2)
     cloud.known.alive = ("cloud-b",)
     lease = cloud.cluster.storage.get(LEASE)
     taken = {**lease, "spec": {**lease["spec"], "holderIdentity": "cloud-b", "leaseTransitions": 2}}
-    place = {"api_version": "coordination.k8s.io/v1", "namespace": SYSTEM_NAMESPACE, "name": NAME}
+    place: dict[str, Any] = {"api_version": "coordination.k8s.io/v1", "namespace": SYSTEM_NAMESPACE, "name": NAME}
     assert cloud.call("update", "leases", body=taken, **place).refusal is None
-    cloud.call("create", "replicasets", body=workload("ReplicaSet", "late", replicas=1))
-    bee.run_for(60)
+    cloud.call("create", "replicasets", body=workload("ReplicaSet", "late", replicas=1), seconds=60)
     assert len(cloud.pods()) == 1
 
 
@@ -202,13 +196,11 @@ def test_what_fails_at_the_beginning_is_done_again(bee: Harness, failures: list[
     assert all(later - earlier >= 1.0 for earlier, later in pairwise(times))
 
 
-def test_a_pod_without_an_owner_is_not_adopted_by_a_deleted_one(bee: Harness) -> None:
+def test_a_pod_without_an_owner_is_not_adopted_by_a_deleted_one(cloud: Cloud, bee: Harness) -> None:
     """A ReplicaSet is deleted, and its pods become orphans, while the controllers take changes of one kind after the
     other: they know of the deletion before they know of the orphans. An adopted one would be deleted as garbage.
     """
-    cloud = Cloud(bee)
-    cloud.call("create", "replicasets", body=workload("ReplicaSet", replicas=1))
-    bee.run_for(2)
+    cloud.call("create", "replicasets", body=workload("ReplicaSet", replicas=1), seconds=2)
     replica_set = cloud.cluster.storage.get(ObjectKey("ReplicaSet", "default", "web"))
     pod = cloud.cluster.storage.get(ObjectKey("Pod", "default", cloud.pods()[0]["metadata"]["name"]))
     wrote: list[str] = []

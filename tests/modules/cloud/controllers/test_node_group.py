@@ -7,16 +7,13 @@ import pytest
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted
 from modules.cloud.applications import BELONGING_TO, NODE_GROUP, RANGE_NODE_GROUP, TOPOLOGY
 from modules.cloud.controllers.application_definitions import ADMISSIONS, definitions
-from tests.modules.cloud.controllers.site import Site, workload
+from tests.modules.cloud.controllers.site import Site, site_of, workload
 
 ZONE = "topology.kubernetes.io/zone"
 
 
 def site(*nodes: str) -> Site:
-    made = Site(nodes=nodes or ("n1", "n2", "n3"))
-    for each in definitions():
-        made.apply(each)
-    return made
+    return site_of(*definitions(), nodes=nodes or ("n1", "n2", "n3"))
 
 
 def group(name: str, **spec: Any) -> JsonObject:
@@ -65,8 +62,7 @@ def test_an_empty_group_takes_no_node() -> None:
 
 def test_a_node_of_two_groups_is_the_firsts_until_that_lets_it_go() -> None:
     at = site()
-    at.apply(group("first", nodes=["n1"]))
-    at.apply(group("second", nodes=["n1"]))
+    at.apply(group("first", nodes=["n1"]), group("second", nodes=["n1"]))
     assert labels(at, "n1") == {BELONGING_TO: "first"}
     assert statuses(at, "second") == [("n1", "Ready", "node n1 has already belonged to NodeGroup first")]
     at.apply(group("first", nodes=["n2"]))
@@ -90,13 +86,10 @@ def test_pods_that_need_a_group_leave_a_node_with_it_and_others_stay() -> None:
     at.apply(group("west", nodes=["n1"]))
     bound, free = workload("Deployment", "bound", replicas=1), workload("DaemonSet", "free")
     bound["spec"]["template"]["spec"]["nodeSelector"] = {BELONGING_TO: "west"}
-    at.apply(bound)
-    at.apply(free)
-    at.run_for(5)
+    at.apply(bound, free, seconds=5)
     before = {pod["metadata"]["name"] for pod in at.pods() if pod["spec"].get("nodeName") == "n1"}
     assert len(before) == 2
-    at.apply(group("west", nodes=["n2"]))
-    at.run_for(60)
+    at.apply(group("west", nodes=["n2"]), seconds=60)
     there = {pod["metadata"]["name"] for pod in at.pods() if pod["spec"].get("nodeName") == "n1"}
     assert len(there) == 1
     assert there < before
@@ -123,8 +116,7 @@ def test_pods_of_a_group_and_of_its_zone_go_to_the_nodes_that_it_lists(kind: str
     replicas: dict[str, Any] = {"replicas": 4} if kind == "Deployment" else {}
     made = workload(kind, "bound", **replicas)
     made["spec"]["template"]["spec"]["nodeSelector"] = {label: "bank"}
-    at.apply(made)
-    at.run_for(60)
+    at.apply(made, seconds=60)
     assert {pod["spec"].get("nodeName") for pod in at.pods()} == {"n1"}
 
 
@@ -133,8 +125,7 @@ def test_a_pod_that_waits_for_a_group_goes_to_a_node_that_it_lists_later() -> No
     at.cluster.delete(ObjectKey("Node", "", "n1"))
     made = workload("Deployment", "bound", replicas=1)
     made["spec"]["template"]["spec"]["nodeSelector"] = {BELONGING_TO: "bank"}
-    at.apply(made)
-    at.run_for(60)
+    at.apply(made, seconds=60)
     assert [pod["spec"].get("nodeName") for pod in at.pods()] == [None]
     at.apply(group("bank", nodes=["n2"]))
     at.cluster.scheduler.place_waiting_pods()
@@ -170,11 +161,9 @@ def test_a_node_that_a_group_does_not_list_is_no_reason_to_move_the_pods_of_the_
     made = workload("Deployment", "bound", replicas=1)
     made["spec"]["template"]["spec"]["nodeSelector"] = {BELONGING_TO: "bank"}
     at.apply(made)
-    at.patch(ObjectKey("Node", "", "n1"), {"metadata": {"annotations": {"edgecore.io/evict-after": "1m"}}})
-    at.run_for(10)
+    at.patch(ObjectKey("Node", "", "n1"), {"metadata": {"annotations": {"edgecore.io/evict-after": "1m"}}}, seconds=10)
     (before,) = at.pods()
-    at.fall_silent("n1")
-    at.run_for(600)
+    at.fall_silent("n1", seconds=600)
     assert at.pods() != []
     assert [pod["metadata"]["uid"] for pod in at.pods()] == [before["metadata"]["uid"]]
 

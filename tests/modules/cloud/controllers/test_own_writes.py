@@ -29,6 +29,7 @@ from tests.modules.cloud.apiserver.endpoints.serving import not_asked, read
 from tests.modules.cloud.controllers.site import workload
 from tests.modules.cloud.controllers.test_edge_application import application, target
 from tests.modules.cloud.controllers.test_module import Cloud
+from tests.support.presence import present
 
 RBAC = "rbac.authorization.k8s.io"
 SHOP = ObjectKey(EDGE_APPLICATION.key_name, "a", "shop")
@@ -101,8 +102,7 @@ class Tenant:
     def made(self, plural: str = "deployments") -> list[tuple[str, str]]:
         """Return namespace and name of the objects in all namespaces."""
         version = "v1" if plural in ("secrets", "pods") else "apps/v1"
-        found = self.cloud.call("list", plural, api_version=version, namespace="").object
-        assert found is not None
+        found = present(self.cloud.call("list", plural, api_version=version, namespace="").object)
         return sorted((each["metadata"]["namespace"], each["metadata"]["name"]) for each in found["items"])
 
 
@@ -232,8 +232,7 @@ def test_a_breach_is_logged_once_and_counted_as_a_failure_and_nothing_is_written
     engine = Engine({"Deployment": reconcile}, lambda call, _: asked.append(call), clock, lambda: None, meter)
     engine.handle(ObjectChanged("ADDED", an("apps/v1", "Deployment")))
     for _ in range(5):
-        again = engine.run()
-        assert again is not None
+        again = present(engine.run())
         clock.jump_wall(again - clock.now())
     assert (asked, meter.retries["Deployment"]) == ([], 5)
     told = [record.getMessage() for record in caplog.records]
@@ -255,8 +254,7 @@ def test_the_kinds_that_controllers_make_are_named_for_each_controller() -> None
 def test_a_replica_set_of_another_namespace_is_not_adopted(bee: Harness) -> None:
     """Neither by labels that match, nor by an owner reference that names the Deployment."""
     cloud = Cloud(bee)
-    made = cloud.call("create", "deployments", namespace="a", body=workload("Deployment", replicas=1)).object
-    assert made is not None
+    made = present(cloud.call("create", "deployments", namespace="a", body=workload("Deployment", replicas=1)).object)
     owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": made["metadata"]["uid"]}
     for name, owners in (("loose", []), ("claimed", [{**owner, "controller": True}])):
         other = workload("ReplicaSet", name, replicas=0)

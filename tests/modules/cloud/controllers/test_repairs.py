@@ -6,7 +6,7 @@ import pytest
 
 from modules.apimachinery.kinds import JsonObject
 from modules.cloud.client.calls import MERGE
-from tests.modules.cloud.controllers.site import Site, workload
+from tests.modules.cloud.controllers.site import site_of, workload
 
 _LABELS = {"app": "web"}
 _DAEMON_SET, _DEPLOYMENT = workload("DaemonSet"), workload("Deployment", replicas=2)
@@ -70,14 +70,10 @@ def _content(obj: Any) -> Any:
     ],
 )
 def test_it_is_as_it_was(made: list[JsonObject], kind: str, change: JsonObject) -> None:
-    site = Site()
-    for obj in made:
-        site.apply(obj)
-    site.run_for(60)
+    site = site_of(*made, seconds=60)
     before = site.all(kind)
-    fields = {"patch_type": MERGE, "body": change, "subresource": "status" if "status" in change else ""}
-    call = site.call("patch", before[0], **fields) if change else site.call("delete", before[0])
+    fields: JsonObject = {"patch_type": MERGE, "body": change, "subresource": "status" if "status" in change else ""}
+    call = site.call("patch" if change else "delete", before[0], seconds=60, **(fields if change else {}))
     assert call.refusal is None
-    site.run_for(60)
     assert site.all(kind) != before, "somebody has changed it"
     assert _content(site.all(kind)) == _content(before)

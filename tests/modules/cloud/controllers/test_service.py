@@ -11,7 +11,7 @@ from modules.apimachinery.times import format_rfc3339
 from modules.cloud.client.calls import MERGE
 from modules.cloud.controllers import service as controller
 from modules.cloud.controllers.endpoint_slices import MANAGED_BY
-from tests.modules.cloud.controllers.site import Site
+from tests.modules.cloud.controllers.site import Site, site_of
 
 PORTS = [{"port": 80, "targetPort": 8080}]
 
@@ -29,11 +29,11 @@ def pod(name: str, ports: dict[str, int] | None = None, **spec: Any) -> JsonObje
     return {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": {"containers": [container], **spec}}
 
 
-def run(site: Site, number: int, *, ready: bool = True, **fields: Any) -> JsonObject:
-    """Make a pod with an address, as its node reports it."""
+def run(site: Site, number: int, *, ready: bool = True, seconds: float = 0, **fields: Any) -> JsonObject:
+    """Make a pod with an address, as its node reports it, and let time pass."""
     made = site.apply(pod(f"p{number:03}", **fields))
     address = f"10.1.{number // 250}.{number % 250 + 1}"
-    site.report(made, "Running", ready=ready, podIP=address, podIPs=[{"ip": address}])
+    site.report(made, "Running", ready=ready, seconds=seconds, podIP=address, podIPs=[{"ip": address}])
     return made
 
 
@@ -50,8 +50,12 @@ def shown(site: Site) -> dict[str, tuple[bool, bool, bool]]:
     }
 
 
-def test_a_service_without_pods_has_an_empty_slice_and_endpoints_that_a_person_can_read() -> None:
-    site = Site()
+@pytest.fixture
+def site() -> Site:
+    return Site()
+
+
+def test_a_service_without_pods_has_an_empty_slice_and_endpoints_that_a_person_can_read(site: Site) -> None:
     made = site.apply(service())
     (found,) = slices(site)
     assert found["metadata"]["name"].startswith("web-")
@@ -59,8 +63,7 @@ def test_a_service_without_pods_has_an_empty_slice_and_endpoints_that_a_person_c
     assert found["metadata"]["ownerReferences"][0]["uid"] == made["metadata"]["uid"]
     assert (found["addressType"], found["endpoints"], found["ports"]) == ("IPv4", [], [])
     assert "subsets" not in site.get("Endpoints", "web")
-    run(site, 0)
-    site.run_for(5)
+    run(site, 0, seconds=5)
     (same,) = slices(site)
     assert same["metadata"]["name"] == found["metadata"]["name"], "it is used again"
 
@@ -69,8 +72,7 @@ def test_an_endpoint_has_all_fields_that_proxies_read() -> None:
     site = Site(nodes=())
     site.add_node("n1", labels={"topology.kubernetes.io/zone": "hall"})
     site.apply(service(clusterIP="None", trafficDistribution="PreferClose"))
-    made = run(site, 0, hostname="a", subdomain="web")
-    site.run_for(5)
+    made = run(site, 0, hostname="a", subdomain="web", seconds=5)
     (found,) = slices(site)
     assert found["metadata"]["labels"]["service.kubernetes.io/headless"] == ""
     assert found["ports"] == [{"name": "", "port": 8080, "protocol": "TCP"}]
@@ -86,31 +88,25 @@ def test_an_endpoint_has_all_fields_that_proxies_read() -> None:
 
 
 def test_a_terminating_pod_serves_but_is_not_ready_and_an_ended_one_is_gone() -> None:
-    site = Site()
-    site.apply(service())
+    site = site_of(service())
     first, second = run(site, 0), run(site, 1)
     site.offline = {"n1", "n2", "n3"}
-    site.call("delete", first)
-    site.run_for(2)
+    site.call("delete", first, seconds=2)
     assert shown(site) == {"10.1.0.1": (False, True, True), "10.1.0.2": (True, True, False)}
     assert len(site.get("Endpoints", "web")["subsets"][0]["addresses"]) == 1
-    site.report(second, "Failed", podIP="10.1.0.2")
-    site.run_for(2)
+    site.report(second, "Failed", podIP="10.1.0.2", seconds=2)
     assert set(shown(site)) == {"10.1.0.1"}
 
 
 @pytest.mark.parametrize("publishes", [False, True])
-def test_pods_that_are_not_ready(publishes: bool) -> None:
-    site = Site()
+def test_pods_that_are_not_ready(site: Site, publishes: bool) -> None:
     site.ready_after = lambda _: None
     site.apply(service(publishNotReadyAddresses=publishes))
-    run(site, 0, ready=False)
-    site.run_for(2)
+    run(site, 0, ready=False, seconds=2)
     assert shown(site) == {"10.1.0.1": (publishes, False, False)}
     assert ("addresses" if publishes else "notReadyAddresses") in site.get("Endpoints", "web")["subsets"][0]
     site.offline = {"n1", "n2", "n3"}
-    site.call("delete", site.get("Pod", "p000"))
-    site.run_for(5)
+    site.call("delete", site.get("Pod", "p000"), seconds=5)
     assert ("subsets" in site.get("Endpoints", "web")) is publishes, "an address that is published until its end"
 
 
@@ -119,8 +115,7 @@ def test_connections_are_not_kept_in_the_zone_of_a_pod_that_is_not_ready() -> No
     site.ready_after = lambda _: None
     site.add_node("n1", labels={"topology.kubernetes.io/zone": "hall"})
     site.apply(service(trafficDistribution="PreferClose"))
-    run(site, 0, ready=False)
-    site.run_for(5)
+    run(site, 0, ready=False, seconds=5)
     (endpoint,) = slices(site)[0]["endpoints"]
     assert (endpoint["zone"], endpoint.get("hints")) == ("hall", None)
 
@@ -128,11 +123,9 @@ def test_connections_are_not_kept_in_the_zone_of_a_pod_that_is_not_ready() -> No
 @pytest.mark.parametrize(("policy", "ports"), [("Always", [9000]), ("", [])])
 def test_a_port_by_name_may_be_a_sidecars(policy: str, ports: list[int]) -> None:
     """The port of another init container is closed when the pod serves."""
-    site = Site()
-    site.apply(service(ports=[{"port": 80, "targetPort": "http"}]))
+    site = site_of(service(ports=[{"port": 80, "targetPort": "http"}]))
     before = {"name": "s", "image": "i", "ports": [{"name": "http", "containerPort": 9000}]}
-    run(site, 0, initContainers=[{**before, **({"restartPolicy": policy} if policy else {})}])
-    site.run_for(5)
+    run(site, 0, initContainers=[{**before, **({"restartPolicy": policy} if policy else {})}], seconds=5)
     assert [port["port"] for port in slices(site)[0]["ports"]] == ports
 
 
@@ -150,31 +143,26 @@ def test_of_too_many_addresses_endpoints_have_the_ready_ones(monkeypatch: pytest
     assert "notReadyAddresses" not in endpoints["subsets"][0]
     assert endpoints["metadata"]["annotations"]["endpoints.kubernetes.io/over-capacity"] == "truncated"
     site.call("delete", site.get("Pod", "p000"))
-    site.call("delete", site.get("Pod", "p001"))
-    site.run_for(60)
+    site.call("delete", site.get("Pod", "p001"), seconds=60)
     assert "annotations" not in site.get("Endpoints", "web")["metadata"]
 
 
-def test_250_pods_are_three_slices_and_a_change_of_readiness_writes_one_of_them() -> None:
-    site = Site()
+def test_250_pods_are_three_slices_and_a_change_of_readiness_writes_one_of_them(site: Site) -> None:
     site.ready_after = lambda _: None
     site.apply(service())
     pods = [run(site, number) for number in range(250)]
     site.run_for(5)
     assert [len(each["endpoints"]) for each in slices(site)] == [100, 100, 50]
     before = {each["metadata"]["name"]: version_of(each) for each in slices(site)}
-    site.report(pods[130], "Running", ready=False, podIP="10.1.0.131", podIPs=[{"ip": "10.1.0.131"}])
-    site.run_for(5)
+    site.report(pods[130], "Running", ready=False, podIP="10.1.0.131", podIPs=[{"ip": "10.1.0.131"}], seconds=5)
     changed = [each for each in slices(site) if before[each["metadata"]["name"]] != version_of(each)]
     assert len(changed) == 1
     assert len(shown(site)) == 250
 
 
-def test_changes_within_a_second_are_one_write() -> None:
-    site = Site()
+def test_changes_within_a_second_are_one_write(site: Site) -> None:
     site.ready_after = lambda _: None
-    site.apply(service())
-    site.run_for(5)
+    site.apply(service(), seconds=5)
     site.writes.clear()
     for number in range(20):
         run(site, number)
@@ -184,16 +172,14 @@ def test_changes_within_a_second_are_one_write() -> None:
     assert len(shown(site)) == 20
 
 
-def test_ports_by_name_differ_by_pod() -> None:
+def test_ports_by_name_differ_by_pod(site: Site) -> None:
     """Pods without one of them, or with another number for it, are in slices of their own."""
-    site = Site()
     ports = [{"name": "a", "port": 80, "targetPort": "http"}, {"name": "b", "port": 81, "targetPort": "admin"}]
     site.apply(service(ports=ports))
     run(site, 0, ports={"http": 8080, "admin": 9090})
     run(site, 1, ports={"http": 8080, "admin": 9090})
     run(site, 2, ports={"http": 8081, "admin": 9090})
-    run(site, 3, ports={"http": 8080})
-    site.run_for(5)
+    run(site, 3, ports={"http": 8080}, seconds=5)
     found = sorted(
         ([(port["name"], port["port"]) for port in each["ports"]], len(each["endpoints"])) for each in slices(site)
     )
@@ -232,8 +218,7 @@ def test_a_node_that_is_silent_for_two_minutes_keeps_its_endpoints_and_one_for_s
     told = [event["involvedObject"]["name"] for event in site.all("Event") if event["message"] == "Node is not ready"]
     assert told == ["p000"]
     heard(site, "True")
-    site.report(pod, "Running", ready=True, podIP="10.1.0.1", podIPs=[{"ip": "10.1.0.1"}])
-    site.run_for(5)
+    site.report(pod, "Running", ready=True, podIP="10.1.0.1", podIPs=[{"ip": "10.1.0.1"}], seconds=5)
     assert shown(site)["10.1.0.1"] == (True, True, False)
 
 
@@ -241,8 +226,7 @@ def test_a_node_whose_lease_alone_is_late_has_the_last_word_about_its_pods() -> 
     site = Site(nodes=("n1",))
     pod, _ = silent(site)
     site.run_for(400)
-    site.report(pod, "Running", ready=True, podIP="10.1.0.1", podIPs=[{"ip": "10.1.0.1"}])
-    site.run_for(600)
+    site.report(pod, "Running", ready=True, podIP="10.1.0.1", podIPs=[{"ip": "10.1.0.1"}], seconds=600)
     assert shown(site)["10.1.0.1"] == (True, True, False)
     heard(site, "True")
     heard(site, "Unknown")
@@ -251,26 +235,20 @@ def test_a_node_whose_lease_alone_is_late_has_the_last_word_about_its_pods() -> 
 
 
 def test_a_service_finds_its_pods_by_all_pairs_of_its_selector() -> None:
-    site = Site()
-    site.apply(service(selector={"app": "web", "tier": "front"}))
+    site = site_of(service(selector={"app": "web", "tier": "front"}))
     run(site, 0)
-    run(site, 1)
-    site.run_for(3)
+    run(site, 1, seconds=3)
     assert shown(site) == {}
-    site.patch(site.get("Pod", "p001"), {"metadata": {"labels": {"tier": "front"}}})
-    site.run_for(3)
+    site.patch(site.get("Pod", "p001"), {"metadata": {"labels": {"tier": "front"}}}, seconds=3)
     assert set(shown(site)) == {"10.1.0.2"}
-    site.patch(site.get("Service", "web"), {"spec": {"selector": {"tier": None}}})
-    site.run_for(3)
+    site.patch(site.get("Service", "web"), {"spec": {"selector": {"tier": None}}}, seconds=3)
     assert set(shown(site)) == {"10.1.0.1", "10.1.0.2"}
-    site.patch(site.get("Pod", "p001"), {"metadata": {"labels": {"app": "other"}}})
-    site.run_for(3)
+    site.patch(site.get("Pod", "p001"), {"metadata": {"labels": {"app": "other"}}}, seconds=3)
     assert set(shown(site)) == {"10.1.0.1"}
 
 
 def test_hand_made_endpoints_are_mirrored_for_a_service_without_a_selector() -> None:
-    site = Site()
-    site.apply(service(selector=None))
+    site = site_of(service(selector=None))
     made = site.apply({
         "kind": "Endpoints", "apiVersion": "v1", "metadata": {"name": "web"},
         "subsets": [{"addresses": [{"ip": "10.9.0.1"}, {"ip": "fd00::1"}], "ports": [{"port": 5}]}],
@@ -281,25 +259,21 @@ def test_hand_made_endpoints_are_mirrored_for_a_service_without_a_selector() -> 
         "endpointslicemirroring-controller.k8s.io"
     }
     subsets = [{"addresses": [{"ip": "10.9.0.2"}], "ports": [{"port": 6}]}]
-    site.call("patch", made, patch_type=MERGE, body={"subsets": subsets})
-    site.run_for(3)
+    site.call("patch", made, patch_type=MERGE, body={"subsets": subsets}, seconds=3)
     (changed,) = slices(site)
     assert (changed["endpoints"][0]["addresses"], changed["ports"][0]["port"]) == (["10.9.0.2"], 6)
     (owner,) = changed["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["uid"]) == ("Endpoints", made["metadata"]["uid"]), "it goes with them"
     skip = {"metadata": {"labels": {"endpointslice.kubernetes.io/skip-mirror": "true"}}}
-    site.call("patch", made, patch_type=MERGE, body=skip)
-    site.run_for(3)
+    site.call("patch", made, patch_type=MERGE, body=skip, seconds=3)
     assert slices(site) == []
 
 
 def test_the_endpoints_of_an_election_are_not_mirrored() -> None:
-    site = Site()
-    site.apply(service(selector=None))
+    site = site_of(service(selector=None))
     metadata = {"name": "web", "annotations": {"control-plane.alpha.kubernetes.io/leader": "{}"}}
     subsets = [{"addresses": [{"ip": "10.9.0.1"}], "ports": [{"port": 5}]}]
-    site.apply({"kind": "Endpoints", "apiVersion": "v1", "metadata": metadata, "subsets": subsets})
-    site.run_for(3)
+    site.apply({"kind": "Endpoints", "apiVersion": "v1", "metadata": metadata, "subsets": subsets}, seconds=3)
     assert slices(site) == []
 
 
@@ -308,8 +282,7 @@ def mirrored() -> tuple[Site, JsonObject]:
     site = Site()
     made = site.apply(service(selector=None))
     subsets = [{"addresses": [{"ip": "10.9.0.1"}], "ports": [{"port": 5}]}]
-    site.apply({"kind": "Endpoints", "apiVersion": "v1", "metadata": {"name": "web"}, "subsets": subsets})
-    site.run_for(3)
+    site.apply({"kind": "Endpoints", "apiVersion": "v1", "metadata": {"name": "web"}, "subsets": subsets}, seconds=3)
     assert [each["endpoints"][0]["addresses"] for each in slices(site)] == [["10.9.0.1"]]
     return site, made
 
@@ -317,41 +290,33 @@ def mirrored() -> tuple[Site, JsonObject]:
 def test_a_service_that_gets_a_selector_has_no_longer_the_addresses_of_hand_made_endpoints() -> None:
     site, made = mirrored()
     site.patch(made, {"spec": {"selector": {"app": "web"}}})
-    run(site, 1)
-    site.run_for(3)
+    run(site, 1, seconds=3)
     assert set(shown(site)) == {"10.1.0.2"}
 
 
 def test_the_endpoints_that_were_mirrored_for_a_deleted_service_are_deleted() -> None:
     site, made = mirrored()
-    site.call("delete", made)
-    site.run_for(3)
+    site.call("delete", made, seconds=3)
     assert site.all("Endpoints") == []
 
 
-def test_endpoints_that_are_made_before_their_service_stay() -> None:
-    site = Site()
+def test_endpoints_that_are_made_before_their_service_stay(site: Site) -> None:
     subsets = [{"addresses": [{"ip": "10.9.0.1"}], "ports": [{"port": 5}]}]
-    site.apply({"kind": "Endpoints", "apiVersion": "v1", "metadata": {"name": "web"}, "subsets": subsets})
-    site.run_for(3)
-    site.apply(service(selector=None))
-    site.run_for(3)
+    site.apply({"kind": "Endpoints", "apiVersion": "v1", "metadata": {"name": "web"}, "subsets": subsets}, seconds=3)
+    site.apply(service(selector=None), seconds=3)
     assert len(slices(site)) == 1
 
 
-def test_a_deleted_service_leaves_the_endpoints_of_others() -> None:
-    site = Site()
+def test_a_deleted_service_leaves_the_endpoints_of_others(site: Site) -> None:
     made = site.apply(service())
     other = {"kind": "Endpoints", "apiVersion": "v1", "metadata": {"name": "leader"}}
     site.apply(other)
-    site.call("delete", made)
-    site.run_for(3)
+    site.call("delete", made, seconds=3)
     assert [each["metadata"]["name"] for each in site.all("Endpoints")] == ["leader"]
 
 
 def test_a_settled_service_is_not_written_again() -> None:
-    site = Site()
-    site.apply(service(ports=[{"name": "a", "port": 80, "appProtocol": "http"}, {"name": "b", "port": 81}]))
+    site = site_of(service(ports=[{"name": "a", "port": 80, "appProtocol": "http"}, {"name": "b", "port": 81}]))
     for number in range(5):
         run(site, number)
     site.run_for(10)
@@ -363,8 +328,7 @@ def test_a_settled_service_is_not_written_again() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_the_controllers_are_killed_while_pods_come_and_go(seed: int) -> None:
-    site = Site(seed)
-    site.apply(service())
+    site = site_of(service(), seed=seed)
     for number in range(120):
         run(site, number)
         if number % 17 == 0:
@@ -380,10 +344,8 @@ def test_the_controllers_are_killed_while_pods_come_and_go(seed: int) -> None:
 @pytest.mark.parametrize("address", ["127.0.0.1", "169.254.169.254", "0.0.0.0", "x"])  # noqa: S104 - refused
 def test_an_address_that_no_pod_has_is_left_out_and_the_others_are_shown(address: str) -> None:
     """A node could otherwise hold back the endpoints of a Service's other pods, as the slice is refused."""
-    site = Site()
-    site.apply(service())
+    site = site_of(service())
     made = run(site, 1)
     site.report(made, "Running", ready=True, podIP=address, podIPs=[{"ip": address}])
-    run(site, 2)
-    site.run_for(5)
+    run(site, 2, seconds=5)
     assert list(shown(site)) == ["10.1.0.3"]

@@ -12,17 +12,18 @@ from modules.apimachinery.times import format_rfc3339
 from modules.cloud.controllers.replica_set import MOST_WRITES
 from modules.cloud.controllers.stateful_set import reconcile
 from modules.cloud.controllers.view import View
-from tests.modules.cloud.controllers.site import Site, image_of, new_image, workload
+from tests.modules.cloud.controllers.site import Site, image_of, new_image, site_of, workload
 
 
-def site_with(replicas: int = 3, seed: int = 0, **spec: Any) -> Site:
+def site_with(replicas: int = 3, seed: int = 0, seconds: float = 20, **spec: Any) -> Site:
+    """Return a site with a StatefulSet, and volumes for its claims, some seconds after it was applied."""
     site = Site(seed)
     site.checks.append(one_of_each)
     for number in range(replicas) if "volumeClaimTemplates" in spec else ():
         disk = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/srv"}}
         metadata = {"name": f"disk-{number}"}
         site.apply({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": metadata, "spec": disk})
-    site.apply(workload("StatefulSet", "db", replicas=replicas, serviceName="db", **spec))
+    site.apply(workload("StatefulSet", "db", replicas=replicas, serviceName="db", **spec), seconds=seconds)
     return site
 
 
@@ -44,7 +45,7 @@ def db(site: Site) -> JsonObject:
 
 
 def test_pods_are_made_and_deleted_in_order() -> None:
-    site = site_with()
+    site = site_with(seconds=0)
     assert names(site) == ["db-0"]
 
     def check(site: Site) -> None:
@@ -60,21 +61,18 @@ def test_pods_are_made_and_deleted_in_order() -> None:
     status = db(site)["status"]
     assert (status["replicas"], status["readyReplicas"], status["availableReplicas"]) == (3, 3, 3)
     assert status["currentRevision"] == status["updateRevision"]
-    site.patch(db(site), {"spec": {"replicas": 1}})
-    site.run_for(10)
+    site.patch(db(site), {"spec": {"replicas": 1}}, seconds=10)
     assert names(site) == ["db-0"]
     assert site.is_settled()
 
 
 def test_a_pod_is_made_when_the_one_before_is_available_and_the_highest_goes_first() -> None:
     site = site_with(minReadySeconds=30, ordinals={"start": 4})
-    site.run_for(20)
     assert names(site) == ["db-4"]  # ready, and not available yet
     site.run_for(100)
     seen: list[list[str]] = []
     site.checks.append(lambda site: seen.append(sorted(names(site))))
-    site.patch(db(site), {"spec": {"replicas": 0}})
-    site.run_for(100)
+    site.patch(db(site), {"spec": {"replicas": 0}}, seconds=100)
     assert [each for place, each in enumerate(seen) if each not in seen[:place]] == [
         ["db-4", "db-5", "db-6"], ["db-4", "db-5"], ["db-4"], [],
     ]  # fmt: skip
@@ -86,47 +84,38 @@ def test_no_pod_is_made_of_a_former_template_that_may_have_none() -> None:
     marked["spec"]["updateStrategy"] = {"rollingUpdate": {"partition": 1}}
     marked["spec"]["template"]["metadata"]["annotations"] = {CONFIG_MIRROR: "x"}
     marked["spec"]["template"]["spec"]["nodeName"] = "n1"
-    site.apply(marked)
-    site.run_for(10)
-    site.patch(db(site), {"spec": {"template": {"metadata": {"annotations": None}}}})
-    site.run_for(10)
+    site.apply(marked, seconds=10)
+    site.patch(db(site), {"spec": {"template": {"metadata": {"annotations": None}}}}, seconds=10)
     assert names(site) == []
-    site.patch(db(site), {"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}})
-    site.run_for(10)
+    site.patch(db(site), {"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}}, seconds=10)
     assert names(site) == ["db-0"]
 
 
 def test_a_partition_counts_from_the_first_ordinal_and_the_rollout_ends_with_the_last_ready_pod() -> None:
     site = site_with(ordinals={"start": 4}, updateStrategy={"rollingUpdate": {"partition": 1}})
-    site.run_for(20)
     before = db(site)["status"]["currentRevision"]
     site.ready_after = lambda pod: None if image_of(pod) == "app:2" else 1.0
-    site.patch(db(site), new_image("app:2"))
-    site.run_for(60)
+    site.patch(db(site), new_image("app:2"), seconds=60)
     assert images(site) == {"db-4": "app:1", "db-5": "app:1", "db-6": "app:2"}
     site.ready_after = lambda _: 1.0
-    site.report(site.get("Pod", "db-6"), "Running", ready=True)
-    site.run_for(60)
+    site.report(site.get("Pod", "db-6"), "Running", ready=True, seconds=60)
     assert images(site) == {"db-4": "app:1", "db-5": "app:2", "db-6": "app:2"}
     assert db(site)["status"]["currentRevision"] == before
 
 
 def test_the_revision_is_current_when_all_updated_pods_are_ready() -> None:
     site = site_with()
-    site.run_for(20)
     before = db(site)["status"]["currentRevision"]
     site.ready_after = lambda pod: None if pod["metadata"]["name"] == "db-0" else 1.0
-    site.patch(db(site), new_image("app:2"))
-    site.run_for(60)
+    site.patch(db(site), new_image("app:2"), seconds=60)
     assert set(images(site).values()) == {"app:2"}
     assert db(site)["status"]["currentRevision"] == before
-    site.report(site.get("Pod", "db-0"), "Running", ready=True)
-    site.run_for(10)
+    site.report(site.get("Pod", "db-0"), "Running", ready=True, seconds=10)
     assert db(site)["status"]["currentRevision"] == db(site)["status"]["updateRevision"] != before
 
 
 def test_in_parallel_all_are_made_together() -> None:
-    site = site_with(podManagementPolicy="Parallel")
+    site = site_with(podManagementPolicy="Parallel", seconds=0)
     assert names(site) == ["db-0", "db-1", "db-2"]
 
 
@@ -137,14 +126,12 @@ CLAIM = {
 
 
 def test_claims_are_made_first_and_stay() -> None:
-    site = site_with(2, volumeClaimTemplates=[CLAIM])
-    site.run_for(10)
+    site = site_with(2, volumeClaimTemplates=[CLAIM], seconds=10)
     claims = [claim["metadata"]["name"] for claim in site.all("PersistentVolumeClaim")]
     assert claims == ["data-db-0", "data-db-1"]
     volumes = site.get("Pod", "db-1")["spec"]["volumes"]
     assert volumes == [{"name": "data", "persistentVolumeClaim": {"claimName": "data-db-1"}}]
-    site.patch(db(site), {"spec": {"replicas": 0}})
-    site.run_for(10)
+    site.patch(db(site), {"spec": {"replicas": 0}}, seconds=10)
     assert len(site.all("PersistentVolumeClaim")) == 2
 
 
@@ -168,8 +155,7 @@ def owners(site: Site) -> dict[str, list[str]]:
 def test_claims_have_the_owners_with_which_they_are_to_go(
     scaled: str, deleted: str, kept: list[str], surplus: list[str]
 ) -> None:
-    site = site_with(2, volumeClaimTemplates=[CLAIM])
-    site.run_for(10)
+    site = site_with(2, volumeClaimTemplates=[CLAIM], seconds=10)
     assert owners(site) == {"data-db-0": [], "data-db-1": []}
     policy = {"whenScaled": scaled, "whenDeleted": deleted}
     site.patch(db(site), {"spec": {"persistentVolumeClaimRetentionPolicy": policy}})
@@ -185,8 +171,7 @@ def test_claims_have_the_owners_with_which_they_are_to_go(
 
 
 def test_a_claim_of_another_controller_stays_its() -> None:
-    site = site_with(1, volumeClaimTemplates=[CLAIM])
-    site.run_for(10)
+    site = site_with(1, volumeClaimTemplates=[CLAIM], seconds=10)
     (claim,) = site.all("PersistentVolumeClaim")
     other = {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "u1", "controller": True}
     site.patch(claim, {"metadata": {"ownerReferences": [other]}})
@@ -197,25 +182,20 @@ def test_a_claim_of_another_controller_stays_its() -> None:
 def test_a_pod_waits_until_the_claim_of_its_predecessor_is_gone() -> None:
     """It would be bound to a volume that is about to be deleted. Nobody collects garbage here but the test."""
     policy = {"whenScaled": "Delete"}
-    site = site_with(2, volumeClaimTemplates=[CLAIM], persistentVolumeClaimRetentionPolicy=policy)
-    site.run_for(10)
-    site.patch(db(site), {"spec": {"replicas": 1}})
-    site.run_for(10)
+    site = site_with(2, volumeClaimTemplates=[CLAIM], persistentVolumeClaimRetentionPolicy=policy, seconds=10)
+    site.patch(db(site), {"spec": {"replicas": 1}}, seconds=10)
     before = len(site.writes)
-    site.patch(db(site), {"spec": {"replicas": 2}})
-    site.run_for(100_000)
+    site.patch(db(site), {"spec": {"replicas": 2}}, seconds=100000)
     assert names(site) == ["db-0"]
     assert {write.subresource for write in site.writes[before:]} == {"status"}, "and asks nobody until then"
-    site.call("delete", ObjectKey("PersistentVolumeClaim", "default", "data-db-1"))
-    site.run_for(10)
+    site.call("delete", ObjectKey("PersistentVolumeClaim", "default", "data-db-1"), seconds=10)
     assert names(site) == ["db-0", "db-1"]
     assert owners(site) == {"data-db-0": [], "data-db-1": []}
 
 
 def test_pods_that_end_count_as_replicas_until_they_are_gone() -> None:
     """KCM's computeReplicaStatus: of a revision, they are none any more."""
-    site = site_with(2)
-    site.run_for(10)
+    site = site_with(2, seconds=10)
     site.offline.update(("n1", "n2", "n3"))
     site.call("delete", site.get("Pod", "db-1"))
     status = db(site)["status"]
@@ -225,12 +205,10 @@ def test_pods_that_end_count_as_replicas_until_they_are_gone() -> None:
 
 @pytest.mark.parametrize(("strategy", "is_current"), [("RollingUpdate", True), ("OnDelete", False)])
 def test_the_updated_revision_becomes_the_current_one_by_a_rollout_only(strategy: str, *, is_current: bool) -> None:
-    site = site_with(2, updateStrategy={"type": strategy})
-    site.run_for(10)
+    site = site_with(2, updateStrategy={"type": strategy}, seconds=10)
     site.patch(db(site), new_image("app:2"))
     for name in ("db-1", "db-0"):
-        site.call("delete", site.get("Pod", name))
-        site.run_for(20)
+        site.call("delete", site.get("Pod", name), seconds=20)
     status = db(site)["status"]
     assert set(images(site).values()) == {"app:2"}
     assert (status["currentRevision"] == status["updateRevision"]) is is_current
@@ -238,8 +216,7 @@ def test_the_updated_revision_becomes_the_current_one_by_a_rollout_only(strategy
 
 def test_pods_of_kube_controller_manager_and_of_earlier_cloudcores_are_taken_over() -> None:
     """Its pods have the name of their revision, and its revisions another label; ours had the hash in both."""
-    site = site_with(2)
-    site.run_for(10)
+    site = site_with(2, seconds=10)
     (revision,) = site.all("ControllerRevision")
     name, labels = revision["metadata"]["name"], revision["metadata"]["labels"]
     assert {pod["metadata"]["labels"]["controller-revision-hash"] for pod in site.pods()} == {name}
@@ -261,20 +238,16 @@ def test_pods_of_kube_controller_manager_and_of_earlier_cloudcores_are_taken_ove
 @pytest.mark.parametrize("seed", range(3))
 def test_a_rolling_update_goes_down_one_at_a_time(seed: int) -> None:
     site = site_with(3, seed, updateStrategy={"rollingUpdate": {"partition": 2}})
-    site.run_for(20)
 
     def check(site: Site) -> None:
         assert sum(map(is_ready, site.pods())) >= 2
 
     site.checks.append(check)
-    site.patch(db(site), new_image("app:2"))
-    site.run_for(20)
+    site.patch(db(site), new_image("app:2"), seconds=20)
     assert images(site) == {"db-0": "app:1", "db-1": "app:1", "db-2": "app:2"}
-    site.call("delete", site.get("Pod", "db-0"))
-    site.run_for(20)
+    site.call("delete", site.get("Pod", "db-0"), seconds=20)
     assert images(site)["db-0"] == "app:1"
-    site.patch(db(site), {"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}})
-    site.run_for(30)
+    site.patch(db(site), {"spec": {"updateStrategy": {"rollingUpdate": {"partition": 0}}}}, seconds=30)
     assert set(images(site).values()) == {"app:2"}
     status = db(site)["status"]
     assert status["currentRevision"] == status["updateRevision"]
@@ -282,34 +255,26 @@ def test_a_rolling_update_goes_down_one_at_a_time(seed: int) -> None:
 
 def test_a_rolling_update_is_one_at_a_time_for_any_policy_of_pods() -> None:
     site = site_with(3, podManagementPolicy="Parallel")
-    site.run_for(20)
     site.ready_after = lambda _: None
-    site.patch(db(site), new_image("app:2"))
-    site.run_for(600)
+    site.patch(db(site), new_image("app:2"), seconds=600)
     assert images(site) == {"db-0": "app:1", "db-1": "app:1", "db-2": "app:2"}
 
 
 def test_an_old_pod_of_a_silent_node_is_not_replaced_because_it_is_not_ready_any_more() -> None:
     site = site_with(1)
-    site.run_for(20)
     (pod,) = site.pods()
-    site.fall_silent(pod["spec"]["nodeName"])
-    site.run_for(600)
+    site.fall_silent(pod["spec"]["nodeName"], seconds=600)
     assert not is_ready(site.get("Pod", "db-0"))
-    site.patch(db(site), new_image("app:2"))
-    site.run_for(600)
+    site.patch(db(site), new_image("app:2"), seconds=600)
     assert [one["metadata"]["uid"] for one in site.pods()] == [pod["metadata"]["uid"]]
 
 
 def test_a_good_template_heals_a_broken_one() -> None:
     site = site_with()
-    site.run_for(20)
     site.ready_after = lambda pod: None if image_of(pod) == "app:broken" else 1.0
-    site.patch(db(site), new_image("app:broken"))
-    site.run_for(60)
+    site.patch(db(site), new_image("app:broken"), seconds=60)
     assert images(site) == {"db-0": "app:1", "db-1": "app:1", "db-2": "app:broken"}
-    site.patch(db(site), new_image("app:3"))
-    site.run_for(60)
+    site.patch(db(site), new_image("app:3"), seconds=60)
     assert set(images(site).values()) == {"app:3"}
 
 
@@ -321,11 +286,9 @@ def _running(site: Site, *, restarts: int = 0) -> list[dict[str, Any]]:
 def test_a_rollout_waits_for_a_pod_that_was_ready() -> None:
     """Kubernetes' own conformance test breaks the probe of a pod, and looks for both revisions in the status."""
     site = site_with()
-    site.run_for(20)
     site.ready_after = lambda _: None
     site.report(site.get("Pod", "db-1"), "Running", ready=False, containerStatuses=_running(site))
-    site.patch(db(site), new_image("app:2"))
-    site.run_for(600)
+    site.patch(db(site), new_image("app:2"), seconds=600)
     assert set(images(site).values()) == {"app:1"}
     status = site.get("StatefulSet", "db")["status"]
     assert status["currentRevision"] != status["updateRevision"]
@@ -337,41 +300,33 @@ def test_a_rollout_waits_for_a_pod_that_was_ready() -> None:
 @pytest.mark.parametrize("restarts", [0, 1])
 def test_a_rollout_replaces_a_pod_whose_container_was_never_ready_or_has_failed(restarts: int) -> None:
     site = site_with()
-    site.run_for(20)
     statuses = _running(site, restarts=restarts)
     if not restarts:
         statuses[0]["state"]["running"]["startedAt"] = format_rfc3339(site.clock.now())
     site.ready_after = lambda pod: None if image_of(pod) == "app:1" else 1.0
     site.report(site.get("Pod", "db-1"), "Running", ready=False, containerStatuses=statuses)
-    site.patch(db(site), new_image("app:2"))
-    site.run_for(60)
+    site.patch(db(site), new_image("app:2"), seconds=60)
     assert set(images(site).values()) == {"app:2"}
 
 
 def test_a_good_template_heals_broken_pods_from_the_partition_on() -> None:
     site = site_with(updateStrategy={"rollingUpdate": {"partition": 2}})
-    site.run_for(20)
     site.ready_after = lambda pod: None if image_of(pod) == "app:broken" else 1.0
-    site.patch(db(site), new_image("app:broken"))
-    site.run_for(60)
+    site.patch(db(site), new_image("app:broken"), seconds=60)
     site.report(site.get("Pod", "db-1"), "Running", ready=False)
     site.ready_after = lambda pod: 1.0 if image_of(pod) == "app:3" else None
-    site.patch(db(site), new_image("app:3"))
-    site.run_for(60)
+    site.patch(db(site), new_image("app:3"), seconds=60)
     assert images(site) == {"db-0": "app:1", "db-1": "app:1", "db-2": "app:broken"}, "it has its turn after db-1"
-    site.report(site.get("Pod", "db-1"), "Running", ready=True)
-    site.run_for(60)
+    site.report(site.get("Pod", "db-1"), "Running", ready=True, seconds=60)
     assert images(site) == {"db-0": "app:1", "db-1": "app:1", "db-2": "app:3"}
 
 
 def test_there_is_no_second_pod_of_a_name_while_its_node_is_away() -> None:
     site = site_with(1)
-    site.run_for(20)
     (pod,) = site.pods()
     node = pod["spec"]["nodeName"]
     site.offline.add(node)
-    site.call("delete", pod)
-    site.run_for(100_000)
+    site.call("delete", pod, seconds=100000)
     assert [one["metadata"]["uid"] for one in site.all("Pod")] == [pod["metadata"]["uid"]]
     site.cluster.delete(ObjectKey("Pod", "default", "db-0"), grace=0)
     site.run_for(20)
@@ -382,13 +337,11 @@ def test_a_pod_waits_for_the_end_of_a_foreign_pod_of_its_name() -> None:
     """And asks nobody until then."""
     site = Site()
     foreign = {"metadata": {"name": "db-0"}, "spec": {"containers": [{"name": "main", "image": "other:1"}]}}
-    site.apply({"apiVersion": "v1", "kind": "Pod", **foreign})
-    site.run_for(5)
+    site.apply({"apiVersion": "v1", "kind": "Pod", **foreign}, seconds=5)
     pod = site.get("Pod", "db-0")
     site.offline.add(node_of(pod))
     site.call("delete", pod)
-    site.apply(workload("StatefulSet", "db", replicas=1, serviceName="db"))
-    site.run_for(600)
+    site.apply(workload("StatefulSet", "db", replicas=1, serviceName="db"), seconds=600)
     assert [write.plural for write in site.writes if write.verb == "create"] == ["controllerrevisions"]
     site.offline.clear()
     site.run_for(10)
@@ -397,24 +350,19 @@ def test_a_pod_waits_for_the_end_of_a_foreign_pod_of_its_name() -> None:
 
 def test_a_pod_that_has_failed_is_replaced() -> None:
     site = site_with(1)
-    site.run_for(20)
     (pod,) = site.pods()
-    site.report(pod, "Failed")
-    site.run_for(20)
+    site.report(pod, "Failed", seconds=20)
     (new,) = site.pods()
     assert new["metadata"]["uid"] != pod["metadata"]["uid"]
 
 
 def test_a_pod_whose_node_is_deleted_is_made_again_with_its_claim() -> None:
     site = site_with(1, volumeClaimTemplates=[CLAIM])
-    site.run_for(20)
     (pod,) = site.pods()
     (claim,) = site.all("PersistentVolumeClaim")
-    site.fall_silent(pod["spec"]["nodeName"])
-    site.run_for(100_000)
+    site.fall_silent(pod["spec"]["nodeName"], seconds=100000)
     assert [one["metadata"]["uid"] for one in site.all("Pod")] == [pod["metadata"]["uid"]]
-    site.call("delete", ObjectKey("Node", "", pod["spec"]["nodeName"]))
-    site.run_for(60)
+    site.call("delete", ObjectKey("Node", "", pod["spec"]["nodeName"]), seconds=60)
     (new,) = site.pods()
     assert (new["metadata"]["name"], new["metadata"]["uid"] == pod["metadata"]["uid"]) == ("db-0", False)
     assert new["spec"]["volumes"] == pod["spec"]["volumes"]
@@ -436,31 +384,26 @@ def test_pods_in_parallel_are_planned_500_at_a_time(replicas: int) -> None:
 
 def test_of_unhealthy_surplus_pods_only_the_last_one_goes() -> None:
     """As in Kubernetes: its successor waits until the one before is healthy."""
-    site = site_with()
-    site.run_for(10)
+    site = site_with(seconds=10)
     site.ready_after = lambda _: None
     for name in ("db-1", "db-2"):
         site.report(site.get("Pod", name), "Running", ready=False)
-    site.patch(db(site), {"spec": {"replicas": 1}})
-    site.run_for(60)
+    site.patch(db(site), {"spec": {"replicas": 1}}, seconds=60)
     assert names(site) == ["db-0", "db-1", "db-2"]
-    site.report(site.get("Pod", "db-1"), "Running", ready=True)
-    site.run_for(60)
+    site.report(site.get("Pod", "db-1"), "Running", ready=True, seconds=60)
     assert names(site) == ["db-0"]
 
 
 def test_a_claim_without_a_name_is_none() -> None:
     """An API server takes it."""
-    site = site_with(1, volumeClaimTemplates=[{"spec": CLAIM["spec"]}])
-    site.run_for(10)
+    site = site_with(1, volumeClaimTemplates=[{"spec": CLAIM["spec"]}], seconds=10)
     assert (names(site), site.all("PersistentVolumeClaim")) == (["db-0"], [])
 
 
 def test_a_claim_that_a_waiting_pod_lacks_is_made_again() -> None:
     claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
     claim["spec"]["resources"] = {"requests": {"storage": "1Mi"}}  # type: ignore[index]
-    site = Site(nodes=())
-    site.apply(workload("StatefulSet", "db", replicas=1, serviceName="db", volumeClaimTemplates=[claim]))
+    site = site_of(workload("StatefulSet", "db", replicas=1, serviceName="db", volumeClaimTemplates=[claim]), nodes=())
     before = site.get("PersistentVolumeClaim", "data-db-0")
     site.cluster.replace({**before, "metadata": {**before["metadata"], "finalizers": []}})
     site.call("delete", before)
@@ -474,11 +417,8 @@ def _loose(name: str) -> JsonObject:
 
 def test_a_pod_of_another_name_is_nobodys() -> None:
     """It would be deleted with the StatefulSet. KCM's `isMemberOf`."""
-    site = Site()
-    for name in ("db-x", "mydb-0", "db"):
-        site.apply(_loose(name))
-    site.apply(workload("StatefulSet", "db", replicas=1, serviceName="db"))
-    site.run_for(5)
+    site = site_of(*map(_loose, ("db-x", "mydb-0", "db")))
+    site.apply(workload("StatefulSet", "db", replicas=1, serviceName="db"), seconds=5)
     for name in ("db-x", "mydb-0", "db"):
         assert "ownerReferences" not in site.get("Pod", name)["metadata"]
 
@@ -487,8 +427,7 @@ def test_an_orphan_that_has_ended_gives_its_name_to_a_new_pod() -> None:
     site = Site()
     old = site.apply(_loose("db-0"))
     site.report(old, "Failed")
-    site.apply(workload("StatefulSet", "db", replicas=1, serviceName="db"))
-    site.run_for(5)
+    site.apply(workload("StatefulSet", "db", replicas=1, serviceName="db"), seconds=5)
     new = site.get("Pod", "db-0")
     assert new["metadata"]["uid"] != old["metadata"]["uid"]
     assert is_ready(new)
@@ -498,15 +437,13 @@ def test_an_orphan_that_has_ended_gives_its_name_to_a_new_pod() -> None:
 def test_a_workload_that_was_deleted_without_its_pods_takes_them_back(kind: str) -> None:
     """With their revisions: the pods are of the present template, and are not made anew."""
     site = Site()
-    site.apply(wanted := workload(kind, "db", **({"serviceName": "db"} if kind == "StatefulSet" else {})))
-    site.run_for(20)
+    site.apply(wanted := workload(kind, "db", **({"serviceName": "db"} if kind == "StatefulSet" else {})), seconds=20)
     before = {pod["metadata"]["uid"] for pod in site.pods("db")}
     site.call("delete", site.get(kind, "db"))
     (revision,) = site.all("ControllerRevision")
     for orphan in (revision, *site.pods("db")):  # as the garbage collector lets go of them
         site.patch(orphan, {"metadata": {"ownerReferences": None}})
-    site.apply(wanted)
-    site.run_for(20)
+    site.apply(wanted, seconds=20)
     assert {pod["metadata"]["uid"] for pod in site.pods("db")} == before != set()
     (taken,) = site.all("ControllerRevision")
     assert taken["metadata"]["name"] == revision["metadata"]["name"]
@@ -514,11 +451,9 @@ def test_a_workload_that_was_deleted_without_its_pods_takes_them_back(kind: str)
 
 
 def test_a_pod_gets_the_labels_of_its_identity_back() -> None:
-    site = site_with(1)
-    site.run_for(5)
+    site = site_with(1, seconds=5)
     names = ("statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index")
-    site.patch(site.get("Pod", "db-0"), {"metadata": {"labels": dict.fromkeys(names)}})
-    site.run_for(5)
+    site.patch(site.get("Pod", "db-0"), {"metadata": {"labels": dict.fromkeys(names)}}, seconds=5)
     labels = site.get("Pod", "db-0")["metadata"]["labels"]
     assert [labels[name] for name in names] == ["db-0", "0"]
     assert ("SuccessfulUpdate", "update Pod db-0 in StatefulSet db successful") in site.events()

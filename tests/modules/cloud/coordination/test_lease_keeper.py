@@ -10,8 +10,9 @@ from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.coordination.leases import call
-from tests.modules.cloud.coordination.clouds import Clouds
+from tests.modules.cloud.coordination.clouds import Cloud, Clouds
 
+CONFIGURED = LeaseSettings(name="cloud")
 KEYS = [f"node/n{number}" for number in range(60)]
 
 
@@ -27,9 +28,26 @@ def spec_of(clouds: Clouds, name: str) -> dict[str, object]:
     return spec
 
 
-def test_a_single_cloudcore_does_everything_immediately_and_writes_every_ten_seconds() -> None:
-    clouds = Clouds()
-    one = clouds.start("a")
+def release(cloud: Cloud) -> list[str]:
+    """Let a process end; return what its end adds "released" to."""
+    ends: list[str] = []
+    cloud.keeper.release(lambda: ends.append("released"))
+    return ends
+
+
+@pytest.fixture
+def clouds() -> Clouds:
+    return Clouds()
+
+
+@pytest.fixture
+def one(clouds: Clouds) -> Cloud:
+    return clouds.start("a")
+
+
+def test_a_single_cloudcore_does_everything_immediately_and_writes_every_ten_seconds(
+    one: Cloud, clouds: Clouds
+) -> None:
     assert all(one.keeper.owns(key) for key in KEYS)
     clouds.run_for(600.0)
     assert set(one.requests) == {"create", "update"}
@@ -38,9 +56,8 @@ def test_a_single_cloudcore_does_everything_immediately_and_writes_every_ten_sec
     assert spec_of(clouds, "a")["holderIdentity"] == "a"
 
 
-def test_it_knows_where_the_routers_of_the_others_are() -> None:
+def test_it_knows_where_the_routers_of_the_others_are(clouds: Clouds) -> None:
     """The living ones', from their first renewal with an address, and it announces them."""
-    clouds = Clouds()
     one, other = clouds.start("a"), clouds.start("b")
     clouds.run_for(15.0)
     assert one.keeper.routers == {}
@@ -53,8 +70,7 @@ def test_it_knows_where_the_routers_of_the_others_are() -> None:
     assert one.keeper.routers == {}
 
 
-def test_three_divide_all_duties_and_do_none_twice() -> None:
-    clouds = Clouds()
+def test_three_divide_all_duties_and_do_none_twice(clouds: Clouds) -> None:
     for name in "abc":
         clouds.start(name)
     clouds.run_for(15.0)
@@ -62,9 +78,8 @@ def test_three_divide_all_duties_and_do_none_twice() -> None:
     assert {tuple(owners(clouds, key)) for key in KEYS} == {("a",), ("b",), ("c",)}
 
 
-def test_the_duties_of_a_killed_cloudcore_are_with_the_others_when_its_lease_expires() -> None:
+def test_the_duties_of_a_killed_cloudcore_are_with_the_others_when_its_lease_expires(clouds: Clouds) -> None:
     """The duties of other cloudcores stay."""
-    clouds = Clouds()
     first, second, third = (clouds.start(name) for name in "abc")
     clouds.run_for(15.0)
     before = {key: owners(clouds, key) for key in KEYS}
@@ -78,22 +93,18 @@ def test_the_duties_of_a_killed_cloudcore_are_with_the_others_when_its_lease_exp
         assert before[key] == ["b"] or owners(clouds, key) == before[key]
 
 
-def test_the_duties_of_a_stopped_cloudcore_are_with_the_others_immediately() -> None:
-    clouds = Clouds()
+def test_the_duties_of_a_stopped_cloudcore_are_with_the_others_immediately(clouds: Clouds) -> None:
     first, second = (clouds.start(name) for name in "ab")
     clouds.run_for(15.0)
-    ends: list[str] = []
-    second.keeper.release(lambda: ends.append("released"))
-    assert ends == ["released"]
+    assert release(second) == ["released"]
     assert first.keeper.alive == second.keeper.alive == ("a",)
     assert all(owners(clouds, key) == ["a"] for key in KEYS)
     clouds.run_for(60.0)
     assert [lease["metadata"]["name"] for lease in clouds.leases()] == ["a"]
 
 
-def test_a_cloudcore_that_starts_after_a_crash_waits_for_no_dead_one() -> None:
+def test_a_cloudcore_that_starts_after_a_crash_waits_for_no_dead_one(clouds: Clouds) -> None:
     """Its own Lease of before the crash is still there, and would count for half a minute."""
-    clouds = Clouds()
     clouds.kill(clouds.start("before"))
     after = clouds.start("after")
     assert all(after.keeper.owns(key) for key in KEYS)
@@ -101,8 +112,7 @@ def test_a_cloudcore_that_starts_after_a_crash_waits_for_no_dead_one() -> None:
     assert after.changes == 0
 
 
-def test_a_late_cloudcore_is_known_immediately_and_knows_the_others_soon() -> None:
-    clouds = Clouds()
+def test_a_late_cloudcore_is_known_immediately_and_knows_the_others_soon(clouds: Clouds) -> None:
     first = clouds.start("a")
     clouds.run_for(100.0)
     late = clouds.start("b")
@@ -111,9 +121,8 @@ def test_a_late_cloudcore_is_known_immediately_and_knows_the_others_soon() -> No
     assert late.keeper.alive == ("a", "b")
 
 
-def test_wall_clocks_do_not_count() -> None:
+def test_wall_clocks_do_not_count(clouds: Clouds) -> None:
     """An hour ahead or behind, by NTP or by hand."""
-    clouds = Clouds()
     first, second = (clouds.start(name) for name in "ab")
     for jump in (3600.0, -7200.0):
         clouds.clock.jump_wall(jump)
@@ -121,9 +130,8 @@ def test_wall_clocks_do_not_count() -> None:
         assert first.keeper.alive == second.keeper.alive == ("a", "b")
 
 
-def test_without_the_api_server_each_does_all_duties_and_afterwards_they_are_divided_again() -> None:
+def test_without_the_api_server_each_does_all_duties_and_afterwards_they_are_divided_again(clouds: Clouds) -> None:
     """Doing one twice harms nothing; not doing it might."""
-    clouds = Clouds()
     first, second = (clouds.start(name) for name in "ab")
     clouds.run_for(15.0)
     first.is_away = second.is_away = True
@@ -134,10 +142,8 @@ def test_without_the_api_server_each_does_all_duties_and_afterwards_they_are_div
     assert all(len(owners(clouds, key)) == 1 for key in KEYS)
 
 
-def test_a_renewal_whose_answer_was_lost_is_followed_by_the_next() -> None:
+def test_a_renewal_whose_answer_was_lost_is_followed_by_the_next(one: Cloud, clouds: Clouds) -> None:
     """The stored Lease is newer than the known one, so the first write is refused."""
-    clouds = Clouds()
-    one = clouds.start("a")
     one.loses_answers = True
     clouds.run_for(20.0)
     one.loses_answers = False
@@ -148,19 +154,15 @@ def test_a_renewal_whose_answer_was_lost_is_followed_by_the_next() -> None:
     assert one.restores == 0
 
 
-def test_a_lease_that_was_deleted_is_made_again() -> None:
+def test_a_lease_that_was_deleted_is_made_again(one: Cloud, clouds: Clouds) -> None:
     """It may have gone with an API server that was restored to a time before it."""
-    clouds = Clouds()
-    one = clouds.start("a")
     clouds.cluster.storage.remove(key_of(clouds.leases()[0]))
     clouds.run_for(20.0)
     assert spec_of(clouds, "a")["holderIdentity"] == "a"
     assert one.restores == 1
 
 
-def test_a_lease_of_an_older_version_tells_that_the_api_server_was_restored() -> None:
-    clouds = Clouds()
-    one = clouds.start("a")
+def test_a_lease_of_an_older_version_tells_that_the_api_server_was_restored(one: Cloud, clouds: Clouds) -> None:
     older = clouds.leases()[0]
     clouds.run_for(30.0)
     renewed = spec_of(clouds, "a")["renewTime"]
@@ -171,12 +173,12 @@ def test_a_lease_of_an_older_version_tells_that_the_api_server_was_restored() ->
     assert one.restores == 1
 
 
-def test_with_a_configured_name_the_next_process_takes_over_the_lease(caplog: pytest.LogCaptureFixture) -> None:
-    clouds = Clouds()
-    settings = LeaseSettings(name="cloud")
-    clouds.kill(clouds.start("one", settings))
+def test_with_a_configured_name_the_next_process_takes_over_the_lease(
+    clouds: Clouds, caplog: pytest.LogCaptureFixture
+) -> None:
+    clouds.kill(clouds.start("one", CONFIGURED))
     with caplog.at_level(logging.WARNING):
-        clouds.start("two", settings)
+        clouds.start("two", CONFIGURED)
         clouds.run_for(1.0)
     assert spec_of(clouds, "cloud") | {"acquireTime": "", "renewTime": ""} == {
         "holderIdentity": "two", "leaseDurationSeconds": 30, "acquireTime": "", "renewTime": "", "leaseTransitions": 1,
@@ -184,30 +186,24 @@ def test_with_a_configured_name_the_next_process_takes_over_the_lease(caplog: py
     assert "the Lease cloud was that of one" in caplog.text
 
 
-def test_a_process_that_ends_leaves_the_lease_that_the_next_one_has_taken_over() -> None:
+def test_a_process_that_ends_leaves_the_lease_that_the_next_one_has_taken_over(clouds: Clouds) -> None:
     """Both run for a while when a Deployment with a configured name is rolled out."""
-    clouds = Clouds()
-    settings = LeaseSettings(name="cloud")
-    former = clouds.start("one", settings)
+    former = clouds.start("one", CONFIGURED)
     clouds.run_for(1.0)
-    clouds.start("two", settings)
+    clouds.start("two", CONFIGURED)
     clouds.run_for(1.0)
-    ends: list[str] = []
-    former.keeper.release(lambda: ends.append("released"))
-    assert ends == ["released"]
+    assert release(former) == ["released"]
     assert spec_of(clouds, "cloud")["holderIdentity"] == "two"
 
 
-def test_a_lease_that_is_taken_over_while_a_process_ends_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lease_that_is_taken_over_while_a_process_ends_stays(clouds: Clouds, monkeypatch: pytest.MonkeyPatch) -> None:
     """Between its last look at it and the deletion."""
-    clouds = Clouds()
-    settings = LeaseSettings(name="cloud")
-    former, serve = clouds.start("one", settings), clouds.serve
+    former, serve = clouds.start("one", CONFIGURED), clouds.serve
 
     def taken_over(call: ApiCall) -> ApiResult:
         if call.verb == "delete":
             monkeypatch.undo()
-            clouds.start("two", settings)
+            clouds.start("two", CONFIGURED)
             clouds.run_for(1.0)
         return serve(call)
 
@@ -217,19 +213,16 @@ def test_a_lease_that_is_taken_over_while_a_process_ends_stays(monkeypatch: pyte
     assert spec_of(clouds, "cloud")["holderIdentity"] == "two"
 
 
-def test_a_process_that_ends_while_it_takes_over_a_lease_deletes_it() -> None:
+def test_a_process_that_ends_while_it_takes_over_a_lease_deletes_it(clouds: Clouds) -> None:
     """Its write is on the way to the API server, which still has the Lease of the former process."""
-    clouds = Clouds()
-    settings = LeaseSettings(name="cloud")
-    clouds.kill(clouds.start("one", settings))
-    two = clouds.start("two", settings)
+    clouds.kill(clouds.start("one", CONFIGURED))
+    two = clouds.start("two", CONFIGURED)
     on_the_way: list[Callable[[], None]] = []
     two.held = on_the_way
     clouds.run_for(1.0)
     assert two.requests == ["create", "get", "update"]
     two.held = None
-    ends: list[str] = []
-    two.keeper.release(lambda: ends.append("released"))
+    ends = release(two)
     for request in on_the_way:
         request()
     clouds.run_for(60.0)
@@ -238,18 +231,13 @@ def test_a_process_that_ends_while_it_takes_over_a_lease_deletes_it() -> None:
     assert clouds.leases() == []
 
 
-def test_without_the_api_server_a_process_ends_as_well() -> None:
-    clouds = Clouds()
-    one = clouds.start("a")
+def test_without_the_api_server_a_process_ends_as_well(one: Cloud, clouds: Clouds) -> None:
     one.is_away = True
-    ends: list[str] = []
-    one.keeper.release(lambda: ends.append("released"))
-    assert ends == ["released"]
+    assert release(one) == ["released"]
 
 
-def test_a_right_that_is_missing_is_reported_once_each_time(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_right_that_is_missing_is_reported_once_each_time(clouds: Clouds, caplog: pytest.LogCaptureFixture) -> None:
     """It is tried again each minute, and all duties are done meanwhile."""
-    clouds = Clouds()
     one = clouds.start("a", is_refused=True)
     clouds.run_for(3600.0)
     assert len(one.requests) == 61
@@ -263,8 +251,7 @@ def test_a_right_that_is_missing_is_reported_once_each_time(caplog: pytest.LogCa
     assert caplog.text.count("leases is forbidden") == 2, "once each time"
 
 
-def test_leases_of_the_dead_are_deleted_by_one_after_an_hour() -> None:
-    clouds = Clouds()
+def test_leases_of_the_dead_are_deleted_by_one_after_an_hour(clouds: Clouds) -> None:
     first, second = (clouds.start(name) for name in "ab")
     dead = [clouds.start(f"dead{number}") for number in range(4)]
     for each in dead:
@@ -276,17 +263,14 @@ def test_leases_of_the_dead_are_deleted_by_one_after_an_hour() -> None:
     assert first.requests.count("delete") + second.requests.count("delete") == 4
 
 
-def test_the_timers_do_not_become_more_with_time() -> None:
-    clouds = Clouds()
+def test_the_timers_do_not_become_more_with_time(clouds: Clouds) -> None:
     for name in "abc":
         clouds.start(name)
     clouds.run_for(3600.0)
     assert clouds.clock.pending() <= 40, "each has its next renewal, the next end of a Lease, and a few cancelled ones"
 
 
-def test_a_lease_in_a_wrong_form_counts_as_given_up() -> None:
-    clouds = Clouds()
-    one = clouds.start("a")
+def test_a_lease_in_a_wrong_form_counts_as_given_up(one: Cloud, clouds: Clouds) -> None:
     clouds.start("b")
     clouds.run_for(1.0)
     one.keeper.observe("b", {"metadata": {"name": "b"}, "spec": {"holderIdentity": 5}})

@@ -6,6 +6,7 @@ import pytest
 
 from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.coordination.leases import lease_name, lease_of, observed
+from tests.support.presence import present
 
 SETTINGS = LeaseSettings()
 
@@ -40,14 +41,12 @@ def test_it_has_the_address_of_the_router_as_long_as_there_is_one() -> None:
     """In an annotation, beside other annotations; a too long one does not count."""
     live = lease_of(SETTINGS, "a", 1.0, None, "10.0.0.1:9443")
     assert live["metadata"]["annotations"] == {"edgecore.io/router": "10.0.0.1:9443"}
-    found = observed(live)
-    assert found is not None
+    found = present(observed(live))
     assert found.router == "10.0.0.1:9443"
     live["metadata"]["annotations"]["of"] = "others"
     assert lease_of(SETTINGS, "a", 2.0, live)["metadata"]["annotations"] == {"of": "others"}
     for wrong in ("x" * 300, 7, None):
-        found = observed({**live, "metadata": {"name": "a", "annotations": {"edgecore.io/router": wrong}}})
-        assert found is not None
+        found = present(observed({**live, "metadata": {"name": "a", "annotations": {"edgecore.io/router": wrong}}}))
         assert found.router == ""
 
 
@@ -88,6 +87,4 @@ def test_a_lease_that_nobody_holds_or_that_is_wrong_does_not_count(change: dict[
 
 def test_no_lease_lasts_longer_than_five_minutes() -> None:
     """Or a dead cloudcore would have its duties for as long as it once said."""
-    found = observed(lease_of(LeaseSettings(duration=10**9), "a", 1.0, None))
-    assert found is not None
-    assert found.duration == 300.0
+    assert present(observed(lease_of(LeaseSettings(duration=10**9), "a", 1.0, None))).duration == 300.0

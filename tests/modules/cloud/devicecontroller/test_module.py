@@ -76,11 +76,13 @@ class ApiServer:
             call.verb for call in self.calls if call.plural == "devicestatuses" and call.verb not in ("get", "list")
         ]
 
-    def change(self, change: str, changed: Json) -> None:
-        """A changed object, as edgecontroller tells it."""
+    def change(self, change: str, changed: Json, seconds: float = 0) -> None:
+        """A changed object, as edgecontroller tells it; then time passes."""
         content = ObjectChanges((ObjectChanged(change, changed),))
         message = self._bee.message("cloudcore/objects", Verb.CHANGED, content, source=ModuleName.EDGECONTROLLER)
         self._bee.send(ModuleName.DEVICECONTROLLER, message)
+        if seconds:
+            self._bee.run_for(seconds)
 
     def _answer(self, message: Message) -> Message | None:
         if message.route.operation == Verb.WATCH:
@@ -144,13 +146,17 @@ def link(bee: Harness, what: str, node: str = NODE, connection: str = "c1") -> N
     bee.send(ModuleName.DEVICECONTROLLER, bee.message(f"node/{node}", what, event, source=ModuleName.CLOUDHUB))
 
 
-def report(bee: Harness, value: str, node: str = NODE, name: str = "d", timestamp: int = 0) -> Message:
-    """A report of a node's devicetwin, as cloudhub passes it on."""
+def report(
+    bee: Harness, value: str, node: str = NODE, name: str = "d", timestamp: int = 0, seconds: float = 0
+) -> Message:
+    """A report of a node's devicetwin, as cloudhub passes it on; then time passes."""
     actual: Json = {"value": value, **({"metadata": {"timestamp": timestamp}} if timestamp else {})}
     content = {"twin": {"t": {"actual": actual}}}
     resource = f"node/{node}/device/default/{name}/twin/edge_updated"
     message = bee.message(resource, "update", content, source=f"system:node:{node}", group="resource")
     bee.send(ModuleName.DEVICECONTROLLER, message)
+    if seconds:
+        bee.run_for(seconds)
     return message
 
 
@@ -173,9 +179,14 @@ def value(server: ApiServer, name: str = "d") -> str:
     return str(server.statuses[name]["status"]["twins"][0]["reported"]["value"])
 
 
-def test_a_report_is_answered_when_it_is_stored(bee: Harness) -> None:
+@pytest.fixture
+def server(bee: Harness) -> ApiServer:
+    """The API server of a module that knows one Device."""
+    return started(bee, device())
+
+
+def test_a_report_is_answered_when_it_is_stored(server: ApiServer, bee: Harness) -> None:
     """Immediately if the last write was a while ago; it counts as handled before that."""
-    server = started(bee, device())
     told = report(bee, "21")
     assert value(server) == "21"
     assert answers(bee) == {told.id: "OK"}
@@ -183,9 +194,8 @@ def test_a_report_is_answered_when_it_is_stored(bee: Harness) -> None:
     assert handled == [{NODE: 1}]
 
 
-def test_many_reports_are_one_write_a_second(bee: Harness) -> None:
+def test_many_reports_are_one_write_a_second(server: ApiServer, bee: Harness) -> None:
     """The newest value is stored, and all are answered."""
-    server = started(bee, device())
     before = len(server.writes())
     told = [report(bee, str(at), timestamp=at) for at in range(1, 31)]
     bee.run_for(2 * INTERVAL)
@@ -198,16 +208,14 @@ def test_the_history_gets_values_that_are_stored_and_no_others(bee: Harness) -> 
     """Not those of another node's device, of an unknown property, that are outdated, or that the API server refuses."""
     server = started(bee, device(), device("far", "n2"))
     report(bee, "21", timestamp=5000)
-    report(bee, "7", name="far")
-    bee.run_for(2 * INTERVAL)
+    report(bee, "7", name="far", seconds=2 * INTERVAL)
     report(bee, "20", timestamp=4000)
     content = {"twin": {"other": {"actual": {"value": "1"}}, "t": {"actual": {"value": "22" * 999}}}}
     resource = f"node/{NODE}/device/default/d/twin/edge_updated"
     bee.send(ModuleName.DEVICECONTROLLER, bee.message(resource, "update", content, source=f"system:node:{NODE}"))
     bee.run_for(2 * INTERVAL)
     server.refusal = {"code": 422, "message": "no"}
-    report(bee, "23")
-    bee.run_for(2 * INTERVAL)
+    report(bee, "23", seconds=2 * INTERVAL)
     found = [value for each in bee.sent_to(JOURNAL) for value in each.content_as(list[DeviceValue])]
     assert found == [
         DeviceValue("default", "d", "t", NODE, 5.0, "21"),
@@ -232,18 +240,16 @@ def test_a_report_is_answered_once_although_the_module_fails(bee: Harness, monke
     assert sum(bool(each.parent_id) for each in bee.sent_to(ModuleName.CLOUDHUB)) == len(told)
 
 
-def test_nothing_is_asked_while_nothing_happens(bee: Harness) -> None:
+def test_nothing_is_asked_while_nothing_happens(server: ApiServer, bee: Harness) -> None:
     """No device, or devices that say nothing: no periodic traffic."""
-    server = started(bee, device())
     bee.run_for(5)
     before = len(server.calls)
     bee.run_for(3600)
     assert len(server.calls) == before
 
 
-def test_an_api_server_that_is_away_is_asked_again_and_no_report_is_lost(bee: Harness) -> None:
+def test_an_api_server_that_is_away_is_asked_again_and_no_report_is_lost(server: ApiServer, bee: Harness) -> None:
     """Later each time; what came meanwhile is in the write."""
-    server = started(bee, device())
     server.is_down = True
     told = [report(bee, str(at)) for at in range(3)]
     bee.run_for(120)
@@ -255,9 +261,10 @@ def test_an_api_server_that_is_away_is_asked_again_and_no_report_is_lost(bee: Ha
     assert answers(bee) == {each.id: "OK" for each in told}
 
 
-def test_of_two_reports_the_later_one_counts_although_the_first_is_written_again(bee: Harness) -> None:
+def test_of_two_reports_the_later_one_counts_although_the_first_is_written_again(
+    server: ApiServer, bee: Harness
+) -> None:
     """The second comes while the write of the first is not answered; neither has a time."""
-    server = started(bee, device())
     server.loses_writes = True
     first = report(bee, "21")
     second = report(bee, "22")
@@ -267,33 +274,27 @@ def test_of_two_reports_the_later_one_counts_although_the_first_is_written_again
     assert (answers(bee)[first.id], answers(bee)[second.id]) == ("OK", "OK")
 
 
-def test_a_status_that_cannot_be_read_is_not_made(bee: Harness) -> None:
-    server = started(bee, device())
+def test_a_status_that_cannot_be_read_is_not_made(server: ApiServer, bee: Harness) -> None:
     server.calls.clear()
     server.is_unreadable = True
-    report(bee, "21")
-    bee.run_for(5.0)
+    report(bee, "21", seconds=5.0)
     assert server.writes() == []
     server.is_unreadable = False
     bee.run_for(30.0)
     assert (server.writes(), value(server)) == (["update"], "21")
 
 
-def test_a_report_that_comes_during_a_write_is_written_after_it(bee: Harness) -> None:
-    server = started(bee, device())
+def test_a_report_that_comes_during_a_write_is_written_after_it(server: ApiServer, bee: Harness) -> None:
     server.before_write = lambda: report(bee, "22")
-    report(bee, "21")
-    bee.run_for(2 * INTERVAL)
+    report(bee, "21", seconds=2 * INTERVAL)
     assert value(server) == "22"
 
 
-def test_an_api_server_that_is_away_for_long_is_asked_each_half_minute(bee: Harness) -> None:
+def test_an_api_server_that_is_away_for_long_is_asked_each_half_minute(server: ApiServer, bee: Harness) -> None:
     """And no more slowly; after its return a conflict is soon tried again."""
-    server = started(bee, device())
     server.is_unreadable = True
     server.calls.clear()
-    report(bee, "21")
-    bee.run_for(60.0)
+    report(bee, "21", seconds=60.0)
     assert 4 <= len(server.calls) <= 8
     bee.run_for(600.0)
     server.is_unreadable = False
@@ -306,17 +307,16 @@ def test_an_api_server_that_is_away_for_long_is_asked_each_half_minute(bee: Harn
     assert value(server) == "22"
 
 
-def test_a_report_whose_status_may_not_be_read_is_refused_and_the_next_one_written(bee: Harness) -> None:
+def test_a_report_whose_status_may_not_be_read_is_refused_and_the_next_one_written(
+    server: ApiServer, bee: Harness
+) -> None:
     """Its node would wait for an answer, although none was to come before the device's next report."""
-    server = started(bee, device())
     bee.run_for(2 * INTERVAL)
     server.is_unreadable, server.read_refusal = True, {"code": 403, "message": "devicestatuses is forbidden"}
-    told = report(bee, "21")
-    bee.run_for(2 * INTERVAL)
+    told = report(bee, "21", seconds=2 * INTERVAL)
     assert answers(bee)[told.id]["code"] == 403
     server.is_unreadable = False
-    told = report(bee, "22")
-    bee.run_for(2 * INTERVAL)
+    told = report(bee, "22", seconds=2 * INTERVAL)
     assert (value(server), answers(bee)[told.id]) == ("22", "OK")
 
 
@@ -324,10 +324,8 @@ def test_without_devicestatuses_a_report_is_refused_for_good(bee: Harness) -> No
     """The kind is missing, or the namespace: 404 to a creation lasts."""
     server = started(bee)
     server.refusal = {"code": 404, "message": "not found"}
-    server.change("ADDED", device())
-    bee.run_for(2 * INTERVAL)
-    told = report(bee, "21")
-    bee.run_for(2 * INTERVAL)
+    server.change("ADDED", device(), seconds=2 * INTERVAL)
+    told = report(bee, "21", seconds=2 * INTERVAL)
     assert answers(bee)[told.id]["code"] == 422
     server.calls.clear()
     bee.run_for(60.0)
@@ -352,9 +350,8 @@ def test_a_review_that_has_failed_is_not_made_twice(bee: Harness) -> None:
     assert [call.verb for call in server.calls if call.verb == "list"] == []
 
 
-def test_a_device_that_floods_is_asked_to_retry_later(bee: Harness) -> None:
+def test_a_device_that_floods_is_asked_to_retry_later(server: ApiServer, bee: Harness) -> None:
     """What waits for an API server that is away is bounded."""
-    server = started(bee, device())
     server.is_down = True
     for at in range(MOST_WAITING + 5):
         report(bee, str(at))
@@ -368,19 +365,14 @@ def test_the_values_of_a_node_are_bounded_together(bee: Harness, monkeypatch: py
     monkeypatch.setattr(status_sizes, "BYTES", 10_000)
     monkeypatch.setattr(status_sizes, "BYTES_OF_PROPERTY", 1000)
     server = started(bee, device("a"), device("b"), device("c", node="n2"))
-    first = report(bee, "x" * 8000, name="a")
-    bee.run_for(2 * INTERVAL)
-    second = report(bee, "y" * 8000, name="b")
-    bee.run_for(2 * INTERVAL)
-    other = report(bee, "z" * 8000, name="c", node="n2")
-    bee.run_for(2 * INTERVAL)
+    first = report(bee, "x" * 8000, name="a", seconds=2 * INTERVAL)
+    second = report(bee, "y" * 8000, name="b", seconds=2 * INTERVAL)
+    other = report(bee, "z" * 8000, name="c", node="n2", seconds=2 * INTERVAL)
     found = answers(bee)
     assert (found[first.id], found[second.id]["code"], found[other.id]) == ("OK", 413, "OK")
     assert "exceeded quota: the values of the devices of node n1" in found[second.id]["reason"]
-    smaller = report(bee, "x" * 100, name="a")
-    bee.run_for(2 * INTERVAL)
-    again = report(bee, "y" * 8000, name="b")
-    bee.run_for(2 * INTERVAL)
+    smaller = report(bee, "x" * 100, name="a", seconds=2 * INTERVAL)
+    again = report(bee, "y" * 8000, name="b", seconds=2 * INTERVAL)
     assert [answers(bee)[each.id] for each in (smaller, again)] == ["OK", "OK"]
     assert len(value(server, "b")) == 8000
 
@@ -390,11 +382,9 @@ def test_a_status_that_was_refused_takes_no_room(bee: Harness, monkeypatch: pyte
     monkeypatch.setattr(status_sizes, "BYTES_OF_PROPERTY", 0)
     server = started(bee, device("a"), device("b"))
     server.refusal = {"code": 422, "message": "wrong"}
-    report(bee, "x" * 8000, name="a")
-    bee.run_for(2 * INTERVAL)
+    report(bee, "x" * 8000, name="a", seconds=2 * INTERVAL)
     server.refusal = None
-    taken = report(bee, "y" * 8000, name="b")
-    bee.run_for(2 * INTERVAL)
+    taken = report(bee, "y" * 8000, name="b", seconds=2 * INTERVAL)
     assert answers(bee)[taken.id] == "OK"
 
 
@@ -403,22 +393,17 @@ def test_a_status_that_was_there_before_counts(bee: Harness, monkeypatch: pytest
     monkeypatch.setattr(status_sizes, "BYTES", 10_000)
     monkeypatch.setattr(status_sizes, "BYTES_OF_PROPERTY", 0)
     server = started(bee, device("a"), device("b"))
-    report(bee, "x" * 8000, name="a")
-    bee.run_for(2 * INTERVAL)
+    report(bee, "x" * 8000, name="a", seconds=2 * INTERVAL)
     with Harness() as restarted:
         following = ApiServer(restarted, device("a"), device("b"))
         following.statuses = server.statuses
         restarted.add(DeviceController, Refusals(restarted.clock), None, is_embedded=True)
         restarted.start()
         restarted.run_for(2 * INTERVAL)
-        refused = report(restarted, "y" * 8000, name="b")
-        restarted.run_for(2 * INTERVAL)
-        following.change("MODIFIED", device("a", node="n2"))
-        restarted.run_for(2 * INTERVAL)
-        report(restarted, "x", name="a", node="n2")
-        restarted.run_for(2 * INTERVAL)
-        taken = report(restarted, "y" * 8000, name="b")
-        restarted.run_for(2 * INTERVAL)
+        refused = report(restarted, "y" * 8000, name="b", seconds=2 * INTERVAL)
+        following.change("MODIFIED", device("a", node="n2"), seconds=2 * INTERVAL)
+        report(restarted, "x", name="a", node="n2", seconds=2 * INTERVAL)
+        taken = report(restarted, "y" * 8000, name="b", seconds=2 * INTERVAL)
         assert (answers(restarted)[refused.id]["code"], answers(restarted)[taken.id]) == (413, "OK")
 
 
@@ -441,8 +426,7 @@ def test_waiting_reports_hold_only_stored_fields(bee: Harness, monkeypatch: pyte
     assert answers(bee)[message.id] == "OK"
 
 
-def test_a_write_that_is_refused_for_good_ends_the_reports(bee: Harness) -> None:
-    server = started(bee, device())
+def test_a_write_that_is_refused_for_good_ends_the_reports(server: ApiServer, bee: Harness) -> None:
     server.refusal = {"code": 422, "message": "too long"}
     told = report(bee, "21")
     assert (answers(bee)[told.id]["code"], answers(bee)[told.id]["reason"]) == (422, "too long")
@@ -452,8 +436,7 @@ def test_a_write_that_is_refused_for_good_ends_the_reports(bee: Harness) -> None
     assert value(server) == "22"
 
 
-def test_a_conflict_is_written_again_from_a_fresh_read(bee: Harness) -> None:
-    server = started(bee, device())
+def test_a_conflict_is_written_again_from_a_fresh_read(server: ApiServer, bee: Harness) -> None:
     server.refusal = {"code": 409, "message": "changed"}
     told = report(bee, "21")
     server.refusal = None
@@ -463,9 +446,8 @@ def test_a_conflict_is_written_again_from_a_fresh_read(bee: Harness) -> None:
     assert server.statuses["d"]["status"]["extensions"] == {"of": "others"}
 
 
-def test_a_device_does_not_get_the_values_of_an_earlier_one_of_its_name(bee: Harness) -> None:
+def test_a_device_does_not_get_the_values_of_an_earlier_one_of_its_name(server: ApiServer, bee: Harness) -> None:
     """The API server was away when they came, and the earlier Device was deleted meanwhile."""
-    server = started(bee, device())
     server.is_down = True
     report(bee, "21")
     server.change("DELETED", device())
@@ -543,12 +525,10 @@ def test_reports_before_the_devices_are_known_wait(bee: Harness) -> None:
     assert memberships(bee) == [(NODE, ["default/d"], [])]
 
 
-def test_the_status_of_a_deleted_device_is_deleted(bee: Harness) -> None:
+def test_the_status_of_a_deleted_device_is_deleted(server: ApiServer) -> None:
     """Also when a report of it is under way."""
-    server = started(bee, device())
     assert set(server.statuses) == {"d"}
-    server.change("DELETED", device())
-    bee.run_for(3 * INTERVAL)
+    server.change("DELETED", device(), seconds=3 * INTERVAL)
     assert server.statuses == {}
     (deletion,) = [call for call in server.calls if call.verb == "delete"]
     assert deletion.options == {"preconditions": {"uid": "s"}}, "a later one of its name stays"
@@ -563,26 +543,20 @@ def test_nothing_is_remembered_of_deleted_devices(bee: Harness, monkeypatch: pyt
     )
     server = started(bee, device())
     for number in range(3):
-        server.change("ADDED", device(f"d{number}"))
-        bee.run_for(3 * INTERVAL)
+        server.change("ADDED", device(f"d{number}"), seconds=3 * INTERVAL)
         report(bee, "5", name=f"d{number}")
-        server.change("DELETED", device(f"d{number}"))
-        bee.run_for(3 * INTERVAL)
+        server.change("DELETED", device(f"d{number}"), seconds=3 * INTERVAL)
     (writer,) = made
     assert [key.name for key in writer._devices] == ["d"]
 
 
-def test_a_changed_model_changes_the_condition(bee: Harness) -> None:
-    server = started(bee, device())
+def test_a_changed_model_changes_the_condition(server: ApiServer) -> None:
     assert server.statuses["d"]["status"]["conditions"][0]["status"] == "True"
-    server.change("DELETED", MODEL)
-    bee.run_for(2 * INTERVAL)
+    server.change("DELETED", MODEL, seconds=2 * INTERVAL)
     assert server.statuses["d"]["status"]["conditions"][0]["reason"] == "ModelNotFound"
-    server.change("MODIFIED", device(deviceModelRef={"name": "another"}))
-    bee.run_for(2 * INTERVAL)
+    server.change("MODIFIED", device(deviceModelRef={"name": "another"}), seconds=2 * INTERVAL)
     server.calls.clear()
-    server.change("ADDED", MODEL)
-    bee.run_for(2 * INTERVAL)
+    server.change("ADDED", MODEL, seconds=2 * INTERVAL)
     assert server.calls == [], "the device has another model by now"
 
 
@@ -591,8 +565,7 @@ def test_in_a_cluster_no_status_is_deleted(bee: Harness) -> None:
     server = started(bee, device(), in_cluster=True)
     link(bee, "connected")
     assert {call.plural for call in server.calls} == {"devicestatuses"}
-    server.change("DELETED", device())
-    bee.run_for(3 * INTERVAL)
+    server.change("DELETED", device(), seconds=3 * INTERVAL)
     assert (server.writes(), set(server.statuses)) == (["create"], {"d"})
 
 
@@ -606,19 +579,16 @@ def test_in_a_cluster_the_devices_of_nodes_that_others_hold_are_theirs(bee: Harn
     server.statuses["foreign"] = deepcopy(theirs)
     server.change("MODIFIED", device("foreign", node="theirs", deviceModelRef={"name": "absent"}))
     server.change("DELETED", MODEL)
-    server.change("ADDED", MODEL)
-    bee.run_for(60)
+    server.change("ADDED", MODEL, seconds=60)
     assert (server.writes(), server.statuses) == ([], {"foreign": theirs})
     link(bee, "connected")
     bee.run_for(2 * INTERVAL)
     assert set(server.statuses) == {"d", "foreign"}
-    server.change("MODIFIED", device(deviceModelRef={"name": "absent"}))
-    bee.run_for(2 * INTERVAL)
+    server.change("MODIFIED", device(deviceModelRef={"name": "absent"}), seconds=2 * INTERVAL)
     assert "absent" in server.statuses["d"]["status"]["conditions"][0]["message"]
     link(bee, "disconnected")
     before = server.writes()
-    server.change("MODIFIED", device())
-    bee.run_for(60)
+    server.change("MODIFIED", device(), seconds=60)
     assert (server.writes(), server.statuses["foreign"]) == (before, theirs)
 
 
@@ -648,8 +618,7 @@ def test_reports_that_wait_are_answered_when_there_turn_out_to_be_no_devices(bee
     server.absent = 503
     bee.add(DeviceController, Refusals(bee.clock), None, is_embedded=False)
     bee.start()
-    told = report(bee, "5")
-    bee.run_for(1.0)
+    told = report(bee, "5", seconds=1.0)
     assert bee.sent_to(ModuleName.CLOUDHUB) == []
     server.absent = 404
     bee.run_for(1.0)
@@ -710,8 +679,7 @@ def test_of_several_cloudcores_the_one_with_the_node_writes_and_one_more(bee: Ha
     server.change("MODIFIED", device(other, node=f"n-{other}", deviceModelRef={"name": "absent"}))
     assert set(server.statuses) == {*mine, other}
     link(bee, "disconnected", f"n-{other}", "an earlier one")
-    server.change("MODIFIED", device(other, node=f"n-{other}", deviceModelRef={"name": "m2"}))
-    bee.run_for(2 * INTERVAL)
+    server.change("MODIFIED", device(other, node=f"n-{other}", deviceModelRef={"name": "m2"}), seconds=2 * INTERVAL)
     assert "m2" in server.statuses[other]["status"]["conditions"][0]["message"]
     link(bee, "disconnected", f"n-{other}")
     third = next(name for name in names if name not in server.statuses)
@@ -743,12 +711,11 @@ def test_after_a_restart_of_edgecontroller_the_devices_are_read_again_once(
 
 @pytest.mark.parametrize("refusal", [0, 503, 500], ids=["no-answer", "incomplete", "error"])
 def test_a_further_restart_of_edgecontroller_begins_the_reading_of_the_devices_again(
-    refusal: int, bee: Harness, monkeypatch: pytest.MonkeyPatch
+    server: ApiServer, refusal: int, bee: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The earlier reading, which waits for an answer or is refused, is given up: two would take each other's objects
     for deleted.
     """
-    server = started(bee, device())
     server.watches.clear()
     server.is_down, server.absent = not refusal, refusal
     for restarts in (1, 2, 3):
@@ -760,16 +727,14 @@ def test_a_further_restart_of_edgecontroller_begins_the_reading_of_the_devices_a
 
 
 def test_a_model_that_comes_while_the_devices_are_read_again_stays(
-    bee: Harness, monkeypatch: pytest.MonkeyPatch
+    server: ApiServer, bee: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is not in the list of models, which was answered before."""
-    server = started(bee, device())
     later = obj("DeviceModel", "later", {"properties": [{"name": "t", "type": "INT"}]})
     server.before_devices = lambda: server.change("ADDED", later)
     monkeypatch.setattr(bee.hive, "restarts", lambda: {ModuleName.EDGECONTROLLER: 1})
     bee.run_for(60.0)
-    server.change("MODIFIED", device(deviceModelRef={"name": "later"}))
-    bee.run_for(2 * INTERVAL)
+    server.change("MODIFIED", device(deviceModelRef={"name": "later"}), seconds=2 * INTERVAL)
     assert server.statuses["d"]["status"]["conditions"][0]["reason"] == "FitsModel"
 
 

@@ -317,3 +317,13 @@ class ClusterController(Controller):
         self.links = 0
         for each in nodes:
             self.connected(each)
+
+    def applied(self, *documents: JsonObject, seconds: float = 0.0) -> None:
+        """Somebody writes objects to the cluster, and time passes."""
+        self.server.apply(*documents)
+        self.pass_time(seconds)
+
+    def removed(self, word: str, name: str, seconds: float = 0.0) -> None:
+        """Somebody deletes an object of the cluster, and time passes."""
+        self.server.remove(word, name)
+        self.pass_time(seconds)

@@ -142,8 +142,9 @@ class Controller:
         (answer,) = [message for message in self.bee.sent_to("cloudhub") if message.parent_id == request.id]
         return answer
 
-    def down(self) -> list[str]:
-        """What was sent to nodes unasked since the last look."""
+    def down(self, after: float = 0.0) -> list[str]:
+        """What was sent to nodes unasked since the last look, when all that is due is done, and some seconds later."""
+        self.pass_time(after)
         messages = self.unasked()
         self.bee.forget()
         return [f"{message.route.operation} {message.route.resource}" for message in messages]
@@ -165,15 +166,23 @@ class Controller:
                 found.append({message.subject_on_cloud.node: 1})
         return found
 
-    def connected(self, node_name: str = "n1") -> None:
+    def connected(self, node_name: str = "n1", seconds: float = 0.0) -> None:
         self.links += 1
         self.of_link("connected", self.links, node_name)
-        self.bee.settle()
+        self.pass_time(seconds)
 
-    def of_link(self, what: str, link: int, node_name: str = "n1", at: int = 0) -> None:
+    def of_link(self, what: str, link: int, node_name: str = "n1", at: int = 0, seconds: float = 0.0) -> None:
         """A connection begins or ends, at some seconds since 1970; edgecontroller gets to it as time passes."""
         event = ConnectEvent(what, at, node_name, f"link {link}")
         self.bee.hive.send(EdgeController.name, self.bee.message(f"node/{node_name}", what, event, source="cloudhub"))
+        if seconds:
+            self.bee.run_for(seconds)
+
+    def pass_time(self, seconds: float) -> None:
+        """Let happen what is due, and then time pass."""
+        self.bee.settle()
+        if seconds:
+            self.bee.run_for(seconds)
 
     def cloudcores(self, node: str = "") -> Cloudcores:
         """The cloudcores that it knows to be alive, as module `control` asks, or the router about a node."""

@@ -47,7 +47,6 @@ def test_an_object_that_is_sent_and_acknowledged_costs_no_request() -> None:
             _acknowledge(core)
         core.server.apply(configmap(a="2"))
         core.server.remove("Pod", "web-0")
-        bee.settle()
         assert {"update node/n1/default/configmap/settings", "delete node/n1/default/pod/web-0"} <= set(core.down())
         bee.run_for(60.0)
         assert core.server.requests == []

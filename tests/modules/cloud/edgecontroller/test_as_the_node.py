@@ -42,9 +42,13 @@ def review(
     return dict(found["status"])
 
 
-def test_custom_resources_of_a_cluster_are_read_in_the_nodes_name(bee: Harness) -> None:
+@pytest.fixture
+def core(bee: Harness) -> ClusterController:
+    return ClusterController(bee)
+
+
+def test_custom_resources_of_a_cluster_are_read_in_the_nodes_name(core: ClusterController) -> None:
     """One, all, and a selection; the cluster's refusals are passed on."""
-    core = ClusterController(bee)
     core.server.apply(definition(), device("pump"), device("fan"))
     where = {"api_version": "devices.example.io/v1", "plural": "devices", "namespace": "default"}
     found = asked(core, "list", **where)
@@ -56,18 +60,18 @@ def test_custom_resources_of_a_cluster_are_read_in_the_nodes_name(bee: Harness) 
     assert code(asked(core, "list", "none.example.io/v1", "nones")) == 404
 
 
-def test_the_documents_of_discovery_are_read_in_nobodys_name(bee: Harness) -> None:
+def test_the_documents_of_discovery_are_read_in_nobodys_name(core: ClusterController) -> None:
     """Every client reads them first, whatever it may do later."""
-    core = ClusterController(bee)
     core.server.apply(definition())
     found = asked(core, DOCUMENT, "", "", name="apis/devices.example.io/v1").object or {}
     assert [one["kind"] for one in found["resources"]] == ["Device"]
     assert core.server.impersonated == []
 
 
-def test_a_call_that_another_module_makes_for_a_node_is_checked_as_the_nodes(bee: Harness) -> None:
+def test_a_call_that_another_module_makes_for_a_node_is_checked_as_the_nodes(
+    core: ClusterController, bee: Harness
+) -> None:
     """The same call without a node is an administrator's."""
-    core = ClusterController(bee)
     core.server.apply(secret(), pod(nodeName="n2", imagePullSecrets=[{"name": "key"}]))
     bee.settle()
     call = ApiCall(verb="get", api_version="v1", plural="secrets", namespace="default", name="key")
@@ -79,9 +83,8 @@ def test_a_call_that_another_module_makes_for_a_node_is_checked_as_the_nodes(bee
 
 
 @pytest.mark.parametrize("verb", ["create", "update", "patch", "delete", "deletecollection", "updatestatus"])
-def test_nothing_but_reads_is_passed_on(bee: Harness, verb: str) -> None:
+def test_nothing_but_reads_is_passed_on(core: ClusterController, verb: str) -> None:
     """Whatever RBAC says; neither are subresources."""
-    core = ClusterController(bee)
     core.server.apply(definition(), device("pump"))
     core.server.requests.clear()
     where = {"api_version": "devices.example.io/v1", "plural": "devices", "namespace": "default", "name": "pump"}
@@ -90,9 +93,8 @@ def test_nothing_but_reads_is_passed_on(bee: Harness, verb: str) -> None:
     assert (core.server.requests, core.server.impersonated) == ([], [])
 
 
-def test_no_row_of_the_table_is_the_clusters_to_decide(bee: Harness) -> None:
+def test_no_row_of_the_table_is_the_clusters_to_decide(core: ClusterController) -> None:
     """A cluster that lets nodes read everything lets them read no secret of others."""
-    core = ClusterController(bee)
     assert code(asked(core, "get", "v1", "secrets", namespace="default", name="bank")) == 403
     assert code(asked(core, "list", "v1", "pods")) == 403
     for group, resource in RULES:
@@ -156,9 +158,8 @@ def test_paths_that_everybody_reads(bee: Harness) -> None:
     assert found["status"] == {"allowed": True}
 
 
-def test_a_cluster_is_asked_about_others_and_about_resources_without_a_row(bee: Harness) -> None:
+def test_a_cluster_is_asked_about_others_and_about_resources_without_a_row(core: ClusterController) -> None:
     """In the node's name; what has a row is answered here."""
-    core = ClusterController(bee)
 
     def answer(exchange: Any) -> None:
         exchange.answer(201, {**exchange.call.body, "status": {"allowed": True, "authenticated": True}})

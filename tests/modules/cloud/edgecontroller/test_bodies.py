@@ -20,6 +20,7 @@ from modules.cloud.storage.object_sync import ClaimedConnection
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer, FakeExchange
 from tests.modules.cloud.edgecontroller.controller import USES, WEB, lone_downstream
 from tests.modules.cloud.objects import configmap, node, pod, secret
+from tests.support.presence import present
 
 LARGE = "x" * 20_000
 """So much is not kept without a reason."""
@@ -53,8 +54,7 @@ def read(core: ClusterController) -> list[str]:
 
 def test_what_is_read_for_a_node_that_connects_is_kept_as_json(core: ClusterController) -> None:
     """An object takes several times as much memory (simulation, api, seed 31092)."""
-    core.server.apply(secret(a=LARGE), pod(imagePullSecrets=USES["imagePullSecrets"]))
-    core.bee.settle()
+    core.applied(secret(a=LARGE), pod(imagePullSecrets=USES["imagePullSecrets"]))
     core.connected("n1")
     assert INSERT in core.down()
     running = core.bee.hive.slot(EdgeController.name).running
@@ -63,14 +63,12 @@ def test_what_is_read_for_a_node_that_connects_is_kept_as_json(core: ClusterCont
     mirror = module._transactions._storage
     assert isinstance(mirror, Mirror)
     for key in (WEB, ObjectKey("Secret", "default", "key")):
-        mirrored = mirror.bodies.get(key)
-        assert mirrored is not None
+        mirrored = present(mirror.bodies.get(key))
         assert (mirrored.is_whole, type(mirrored.kept)) == (True, bytes)
 
 
 def test_the_pods_of_a_node_that_connects_are_read_and_sent_after_their_references(core: ClusterController) -> None:
-    core.server.apply(configmap(a=LARGE), secret(a=LARGE), pod(**USES), pod("other", nodeName="n2"))
-    core.bee.settle()
+    core.applied(configmap(a=LARGE), secret(a=LARGE), pod(**USES), pod("other", nodeName="n2"))
     core.connected("n1")
     assert core.down() == ["insert node/n1/default/configmap/settings", "update node/n1/default/secret/key", INSERT]
     (query,) = lists_of_pods(core)
@@ -80,8 +78,7 @@ def test_the_pods_of_a_node_that_connects_are_read_and_sent_after_their_referenc
 
 
 def test_objects_are_sent_whole(core: ClusterController) -> None:
-    core.server.apply(configmap(a=LARGE), pod(**USES))
-    core.bee.settle()
+    core.applied(configmap(a=LARGE), pod(**USES))
     core.connected("n1")
     sent = {message.route.resource: message.content_as(dict) for message in core.unasked()}
     assert sent["node/n1/default/configmap/settings"]["data"] == {"a": LARGE}
@@ -104,8 +101,7 @@ def test_few_objects_are_read_at_a_time(core: ClusterController, monkeypatch: py
     monkeypatch.setattr("modules.cloud.edgecontroller.mirror.missing_bodies._MOST_AT_ONCE", 2)
     names = [f"c{at}" for at in range(6)]
     volumes = [{"name": name, "configMap": {"name": name}} for name in names]
-    core.server.apply(*(configmap(name, a=LARGE) for name in names), pod(volumes=volumes))
-    core.bee.settle()
+    core.applied(*(configmap(name, a=LARGE) for name in names), pod(volumes=volumes))
     held: list[FakeExchange] = []
     core.server.answers["configmaps"] = held.append
     core.connected("n1")
@@ -121,8 +117,7 @@ def test_few_objects_are_read_at_a_time(core: ClusterController, monkeypatch: py
 
 
 def test_a_read_that_fails_is_repeated_and_the_node_waits(core: ClusterController) -> None:
-    core.server.apply(pod())
-    core.bee.settle()
+    core.applied(pod())
     failed: list[str] = []
 
     def fail(exchange: FakeExchange) -> None:
@@ -130,36 +125,30 @@ def test_a_read_that_fails_is_repeated_and_the_node_waits(core: ClusterControlle
         exchange.answer(500, {"kind": "Status", "code": 500})
 
     core.server.answers["pods"] = fail
-    core.connected("n1")
-    core.bee.run_for(60.0)
+    core.connected("n1", seconds=60.0)
     assert core.down() == []
     assert len(failed) > 5, "more often than a call is repeated by itself"
     core.server.answers.clear()
-    core.bee.run_for(60.0)
-    assert set(core.down()) == {INSERT}, "and again, as it is not acknowledged"
+    assert set(core.down(after=60.0)) == {INSERT}, "and again, as it is not acknowledged"
 
 
 def test_a_pod_that_changes_while_its_node_is_read_for_is_sent_once(core: ClusterController) -> None:
     """In its newest version, whatever the answer has."""
-    core.server.apply(pod())
-    core.bee.settle()
+    core.applied(pod())
     core.server.hold("pods")
     core.connected("n1")
-    core.server.apply(pod(activeDeadlineSeconds=60))
-    core.bee.settle()
+    core.applied(pod(activeDeadlineSeconds=60))
     assert core.down() == []
     core.server.release()
     core.bee.settle()
     (message,) = core.unasked()
     assert message.content_as(dict)["spec"]["activeDeadlineSeconds"] == 60
     core.bee.forget()
-    core.bee.run_for(5.0)
-    assert core.down() == []
+    assert core.down(after=5.0) == []
 
 
 def test_a_pod_that_is_newer_in_the_answer_is_sent_when_the_watch_tells_of_it(core: ClusterController) -> None:
-    core.server.apply(pod())
-    core.bee.settle()
+    core.applied(pod())
     watches = core.server.hold_watches()
     core.server.apply(pod(activeDeadlineSeconds=60))
     core.connected("n1")
@@ -172,85 +161,69 @@ def test_a_pod_that_is_newer_in_the_answer_is_sent_when_the_watch_tells_of_it(co
 
 
 def test_a_pod_that_goes_while_its_node_is_read_for_is_not_sent(core: ClusterController) -> None:
-    core.server.apply(pod(), pod("other"))
-    core.bee.settle()
+    core.applied(pod(), pod("other"))
     core.server.hold("pods")
     core.connected("n1")
-    core.server.remove("pods", "web")
-    core.bee.settle()
+    core.removed("pods", "web")
     core.server.release()
-    core.bee.settle()
     assert core.down() == ["insert node/n1/default/pod/other"]
 
 
 def test_a_node_that_leaves_while_it_is_read_for_is_sent_nothing(core: ClusterController) -> None:
-    core.server.apply(pod())
-    core.bee.settle()
+    core.applied(pod())
     core.server.hold("pods")
     core.connected("n1")
     core.of_link("disconnected", core.links)
     core.bee.settle()
     core.server.release()
-    core.bee.run_for(30.0)
-    assert core.down() == []
+    assert core.down(after=30.0) == []
 
 
 def test_a_node_that_connects_again_while_it_is_read_for_is_sent_its_pods_once(core: ClusterController) -> None:
     """The first connection has ended when the answer comes; the pods are asked for once."""
-    core.server.apply(pod())
-    core.bee.settle()
+    core.applied(pod())
     core.server.hold("pods")
     core.connected("n1")
     core.connected("n1")
     core.of_link("disconnected", core.links - 1)
     core.bee.settle()
     core.server.release()
-    core.bee.settle()
     assert core.down() == [INSERT]
     assert len(lists_of_pods(core)) == 1
-    core.server.apply(pod(activeDeadlineSeconds=60))
-    core.bee.settle()
+    core.applied(pod(activeDeadlineSeconds=60))
     assert core.down() == ["update node/n1/default/pod/web"], "the second connection counts"
 
 
 def test_a_large_secret_is_read_when_a_pod_refers_to_it(core: ClusterController) -> None:
     """The pod does not wait for it: a node asks for what it lacks."""
     core.connected("n1")
-    core.server.apply(secret(a=LARGE))
-    core.bee.settle()
-    core.server.apply(pod(imagePullSecrets=[{"name": "key"}]))
-    core.bee.settle()
+    core.applied(secret(a=LARGE))
+    core.applied(pod(imagePullSecrets=[{"name": "key"}]))
     assert core.down() == [INSERT, "update node/n1/default/secret/key"]
     assert read(core) == ["get secrets key"]
-    core.server.apply(secret(a=LARGE, b="2"))
-    core.bee.settle()
+    core.applied(secret(a=LARGE, b="2"))
     assert core.down() == ["update node/n1/default/secret/key"]
     assert read(core) == ["get secrets key"], "it is kept now"
 
 
 def test_a_secret_that_cannot_be_read_is_read_later(core: ClusterController) -> None:
     core.connected("n1")
-    core.server.apply(secret(a=LARGE))
-    core.bee.settle()
+    core.applied(secret(a=LARGE))
     core.server.answers["secrets"] = lambda exchange: exchange.answer(500, {"kind": "Status", "code": 500})
-    core.server.apply(pod(imagePullSecrets=[{"name": "key"}]))
-    core.bee.run_for(60.0)
+    core.applied(pod(imagePullSecrets=[{"name": "key"}]), seconds=60.0)
     assert set(core.down()) == {INSERT}
     core.server.answers.clear()
-    core.bee.run_for(60.0)
-    assert "update node/n1/default/secret/key" in core.down()
+    assert "update node/n1/default/secret/key" in core.down(after=60.0)
 
 
 def test_a_node_may_ask_for_a_secret_that_is_here_in_part(core: ClusterController) -> None:
-    core.server.apply(secret(a=LARGE), pod(imagePullSecrets=[{"name": "key"}]))
-    core.bee.settle()
+    core.applied(secret(a=LARGE), pod(imagePullSecrets=[{"name": "key"}]))
     request = core.asks("default/secret/key", "query")
     assert core.answer_to(request).content["data"]
 
 
 def test_a_node_may_not_read_another_nodes_pod_that_is_here_in_part(core: ClusterController) -> None:
-    core.server.apply(pod(nodeName="n2"))
-    core.bee.settle()
+    core.applied(pod(nodeName="n2"))
     request = core.asks("default/podpatch/web", "patch", '{"status": {"phase": "Running"}}')
     assert core.answer_to(request).content["Err"]["ErrStatus"]["code"] == 403
 
@@ -380,8 +353,7 @@ def test_a_connection_that_failed_keeps_no_bodies(kept: Kept) -> None:
 
 def test_a_pod_of_a_node_that_is_no_edge_node_is_in_the_mirror_in_part(kept: Kept) -> None:
     kept.observe(POD, pod(nodeName="n2"))
-    found = kept.mirror.find(WEB)
-    assert found is not None
+    found = present(kept.mirror.find(WEB))
     assert found["spec"]["nodeName"] == "n2"
     assert kept.mirror.bodies.find_whole(WEB) is None
     assert kept.mirror.bodies.body_of(WEB, found["metadata"]["resourceVersion"]) is None

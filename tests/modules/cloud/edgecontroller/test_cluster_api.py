@@ -52,14 +52,12 @@ def code(result: ApiResult) -> int:
 
 
 def test_a_bound_pod_is_sent_with_its_references(core: ClusterController) -> None:
-    core.server.apply(configmap(a="1"), pod(**USES))
-    core.bee.settle()
+    core.applied(configmap(a="1"), pod(**USES))
     assert sorted(core.down()) == ["insert node/n1/default/configmap/settings", "insert node/n1/default/pod/web"]
 
 
 def test_a_reported_status_reaches_the_cluster_and_comes_back(core: ClusterController) -> None:
-    core.server.apply(pod())
-    core.bee.settle()
+    core.applied(pod())
     core.down()
     request = core.asks("default/podpatch/web", "patch", RUNNING)
     assert core.answer_to(request).content["Err"] is None
@@ -71,8 +69,7 @@ def test_a_reported_status_reaches_the_cluster_and_comes_back(core: ClusterContr
 
 def test_the_handling_of_a_status_is_measured_until_its_answer(core: ClusterController) -> None:
     """Also of one that the API server refuses, by its type."""
-    core.server.apply(pod())
-    core.bee.settle()
+    core.applied(pod())
     core.server.hold("pods")
     core.asks("default/podpatch/web", "patch", RUNNING)
     core.bee.run_for(3.0)
@@ -126,7 +123,6 @@ def test_a_forbidden_kind_is_watched_once_it_is_allowed() -> None:
         server.answers["configmaps"] = lambda exchange: exchange.answer(403, {"kind": "Status"})
         core = ClusterController(bee, server)
         server.apply(configmap(a="1"), pod(**USES))
-        bee.settle()
         assert core.down() == ["insert node/n1/default/pod/web"]
         server.answers.clear()
         bee.run_for(61.0)
@@ -152,8 +148,7 @@ def test_a_bad_object_in_a_list_does_no_harm_to_the_others() -> None:
 
 def test_the_answer_of_a_lost_patch_comes_with_its_retry(core: ClusterController) -> None:
     """A merge patch may be sent twice."""
-    core.server.apply(pod())
-    core.bee.settle()
+    core.applied(pod())
     core.server.answers["pods"] = lambda exchange: exchange.break_off()
     request = core.asks("default/podpatch/web", "patch", RUNNING)
     core.server.answers.clear()
@@ -182,8 +177,7 @@ def test_a_deletion_whose_answer_was_lost_deletes_no_later_object(
 
 
 def test_a_429_is_waited_out(core: ClusterController) -> None:
-    core.server.apply(pod())
-    core.bee.settle()
+    core.applied(pod())
     core.server.answers["pods"] = lambda exchange: exchange.answer(429, b"slow down", ("retry-after", "7"))
     request = core.asks("default/podpatch/web", "patch", RUNNING)
     core.server.answers.clear()
@@ -195,30 +189,25 @@ def test_a_429_is_waited_out(core: ClusterController) -> None:
 
 def test_after_a_restore_nodes_get_the_restored_objects_once(core: ClusterController) -> None:
     """All acknowledged versions are higher than the restored ones."""
-    core.server.apply(pod())
-    core.bee.settle()
+    core.applied(pod())
     backup = core.server.objects()
     uid = core.server.cluster.storage.get(WEB)["metadata"]["uid"]
     for phase in ("Pending", "Running"):
         core.asks("default/podpatch/web", "patch", json.dumps({"status": {"phase": phase}}))
     core.acknowledged(uid, core.server.cluster.storage.version)
-    core.bee.settle()
     core.down()
     core.server.restore(backup)
-    core.bee.run_for(9.0)
-    assert core.down() == ["disconnected node/n1"], "cloudhub would take the restored objects for old ones"
+    assert core.down(after=9.0) == ["disconnected node/n1"], "cloudhub would take the restored objects for old ones"
     core.connected()
     assert core.down() == ["insert node/n1/default/pod/web"]
     core.acknowledged(uid, int(core.server.cluster.storage.get(WEB)["metadata"]["resourceVersion"]))
-    core.bee.run_for(60.0)
-    assert core.down() == []
+    assert core.down(after=60.0) == []
 
 
 def test_after_a_database_failure_the_module_restarts(core: ClusterController) -> None:
     """Answers to the calls of before reach nobody, and the objects are listed again."""
     core.bee.expect_failures()
-    core.server.apply(pod())
-    core.bee.settle()
+    core.applied(pod())
     core.server.hold("pods")
     core.asks("default/podpatch/web", "patch", RUNNING)
     assert len(core.server.held) == 1
@@ -228,36 +217,23 @@ def test_after_a_database_failure_the_module_restarts(core: ClusterController) -
     assert core.server.closed == 1
     core.down()
     core.server.release()
-    core.bee.run_for(4.0)
-    assert core.down() == ["insert node/n1/default/pod/web"], "it is not acknowledged"
+    assert core.down(after=4.0) == ["insert node/n1/default/pod/web"], "it is not acknowledged"
     request = core.asks("default/podpatch/web", "patch", RUNNING)
     assert core.answer_to(request).content["Err"] is None
 
 
 def test_the_answer_to_a_node_that_has_gone_does_no_harm(core: ClusterController) -> None:
     """It is handed to cloudhub, which drops it; nothing is recorded for the node."""
-    core.server.apply(secret(), pod(imagePullSecrets=[{"name": "key"}]))
-    core.bee.settle()
+    core.applied(secret(), pod(imagePullSecrets=[{"name": "key"}]))
     core.server.hold("pods")
     request = core.asks("default/podpatch/web", "patch", RUNNING)
     core.of_link("disconnected", 1)
-    core.bee.settle()
     core.down()
     core.server.release()
     core.bee.settle()
     assert core.answer_to(request).content["Err"] is None
     assert core.unasked() == [], "no change is sent to a node that has gone"
     assert core.handled() == [{"n1": 1}]
-
-
-def test_a_node_that_is_registered_gets_its_node_and_pods(core: ClusterController) -> None:
-    core.server.apply(pod())
-    core.bee.settle()
-    assert core.down() == ["insert node/n1/default/pod/web"]
-    request = core.asks("null/node/n1", "insert", node())
-    assert core.answer_to(request).content["Err"] is None
-    assert core.down() == ["update node/n1/null/node/n1"]
-    assert core.server.cluster.storage.find(ObjectKey("Node", "", "n1")) is not None
 
 
 HOSTILE: list[Any] = [
@@ -286,8 +262,7 @@ def test_a_deeply_nested_patch_is_refused(core: ClusterController, is_known: boo
     """Whether the object is in the mirror or must be read first."""
     if not is_known:
         core.server.stop_watches()
-    core.server.apply({"kind": "Node", "apiVersion": "v1", **node(a="1")})
-    core.bee.settle()
+    core.applied({"kind": "Node", "apiVersion": "v1", **node(a="1")})
     value: dict[str, Any] = {}
     for _ in range(200):
         value = {"a": value}
@@ -314,8 +289,7 @@ def test_a_late_watch_is_no_way_to_take_back_what_others_set(
 ) -> None:
     """The node writes its former state, while the mirror does not have the new taint and label yet."""
     kind = {"kind": "Node", "apiVersion": "v1"}
-    core.server.apply({**kind, **node(a="1")})
-    core.bee.settle()
+    core.applied({**kind, **node(a="1")})
     former = node_in(core)
     core.server.stop_watches()
     core.server.apply({**kind, **node(a="1", **{RESTRICTED: "z"}), "spec": {"taints": TAINTS}})
@@ -328,8 +302,7 @@ def test_a_late_watch_is_no_way_to_take_back_what_others_set(
 def test_a_late_watch_does_not_keep_a_node_from_its_own_labels(core: ClusterController) -> None:
     """The write is made with the state that the API server has."""
     kind = {"kind": "Node", "apiVersion": "v1"}
-    core.server.apply({**kind, **node(a="1")})
-    core.bee.settle()
+    core.applied({**kind, **node(a="1")})
     core.server.stop_watches()
     core.server.apply({**kind, **node(a="1", **{RESTRICTED: "z"})})
     body = {"metadata": {"labels": {"b": "2"}}}
@@ -341,8 +314,7 @@ def test_a_late_watch_does_not_keep_a_node_from_its_own_labels(core: ClusterCont
 def test_an_update_with_a_version_is_of_that_version_and_no_other(core: ClusterController) -> None:
     """Also when the mirror has another one, older or newer."""
     kind = {"kind": "Node", "apiVersion": "v1"}
-    core.server.apply({**kind, **node(a="1")})
-    core.bee.settle()
+    core.applied({**kind, **node(a="1")})
     first = node_in(core)
     core.server.stop_watches()
     core.server.apply({**kind, **node(a="1", b="2")})
@@ -356,8 +328,7 @@ def test_an_update_with_a_version_is_of_that_version_and_no_other(core: ClusterC
 
 def test_a_body_is_no_way_to_delete_the_pod_of_another(core: ClusterController) -> None:
     """The uid in a body that is not sent has no say."""
-    core.server.apply(pod(nodeName="n2"))
-    core.bee.settle()
+    core.applied(pod(nodeName="n2"))
     for fields in ({"body": {"metadata": {"uid": "other"}}}, {"options": {"preconditions": {"uid": "other"}}}, {}):
         assert code(asked(core, "delete", "pods", "web", **fields)) in {403, 409}
     assert core.server.cluster.storage.find(WEB) is not None
@@ -366,8 +337,7 @@ def test_a_body_is_no_way_to_delete_the_pod_of_another(core: ClusterController) 
 
 @pytest.mark.parametrize("verb", ["get", "delete", "update", "updatestatus", "patch"])
 def test_a_call_without_a_name_never_becomes_one_for_all(core: ClusterController, verb: str) -> None:
-    core.server.apply(pod(nodeName="n2"), pod("db", nodeName="n2"))
-    core.bee.settle()
+    core.applied(pod(nodeName="n2"), pod("db", nodeName="n2"))
     body = {"metadata": {"uid": "other"}}
     for namespace in ("", "default"):
         result = asked(core, verb, "pods", namespace=namespace, body=body)
@@ -378,8 +348,7 @@ def test_a_call_without_a_name_never_becomes_one_for_all(core: ClusterController
 
 def test_a_list_of_its_own_pods_names_none_of_another(core: ClusterController) -> None:
     """A name would make the list a read of that pod, whatever the selector says."""
-    core.server.apply(pod(nodeName="n2"))
-    core.bee.settle()
+    core.applied(pod(nodeName="n2"))
     result = asked(core, "list", "pods", "web", options={"fieldSelector": "spec.nodeName=n1"})
     assert result.object is not None
     assert "items" in result.object
@@ -389,8 +358,7 @@ def test_a_list_of_its_own_pods_names_none_of_another(core: ClusterController) -
 def test_a_pod_that_the_mirror_does_not_have_is_not_shown_to_others(core: ClusterController, node_name: str) -> None:
     """A pod without a node is never in the mirror, one just bound not yet."""
     core.server.stop_watches()
-    core.server.apply(pod(nodeName=node_name))
-    core.bee.settle()
+    core.applied(pod(nodeName=node_name))
     assert code(asked(core, "get", "pods", "web")) == 403
     core.server.apply(pod("mine", nodeName="n1"))
     assert asked(core, "get", "pods", "mine").object is not None
@@ -415,8 +383,7 @@ def test_a_pod_that_its_node_has_ended_is_deleted_there_soon(core: ClusterContro
     """Also when the watch is silent, and when the mirror never had the pod: the node waits for the deletion."""
     if not is_mirrored:
         core.server.stop_watches()
-    core.server.apply(pod())
-    core.bee.settle()
+    core.applied(pod())
     core.server.stop_watches()
     core.down()
     uid = core.server.cluster.storage.get(WEB)["metadata"]["uid"]
@@ -430,17 +397,14 @@ def test_a_pod_that_its_node_has_ended_is_deleted_there_soon(core: ClusterContro
 
 def test_a_watch_that_is_behind_does_not_bring_back_a_pod_that_has_ended(core: ClusterController) -> None:
     """What it tells of the pod is old; a new pod of the name is another one."""
-    core.server.apply(pod())
-    core.bee.settle()
+    core.applied(pod())
     watches = core.server.hold_watches()
     uid = core.server.cluster.storage.get(WEB)["metadata"]["uid"]
     core.asks("default/podpatch/web", "patch", RUNNING)
     core.asks("default/pod/web", "delete", {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}})
-    core.server.apply(pod())
-    core.bee.run_for(3.0)
+    core.applied(pod(), seconds=3.0)
     core.down()
     core.server.go_on(watches)
-    core.bee.settle()
     assert core.down() == ["insert node/n1/default/pod/web"]
 
 
@@ -460,8 +424,7 @@ def test_writes_to_a_pod_that_the_mirror_does_not_have_keep_their_order(core: Cl
 
 def test_a_newer_status_takes_the_place_of_one_that_waits(core: ClusterController) -> None:
     """The node is told that the earlier one was not written: it may have more than the newer one."""
-    core.server.apply(pod())
-    core.bee.settle()
+    core.applied(pod())
     core.server.hold("pods")
     patches = [json.dumps({"status": {"phase": phase}}) for phase in ("Pending", "Running", "Succeeded")]
     requests = [core.asks("default/podpatch/web", "patch", patch) for patch in patches]
@@ -478,18 +441,15 @@ def test_objects_that_the_watch_has_not_delivered_yet_are_not_deleted_on_a_node(
     """A node gets a new configmap by its query, and connects again: only a newer state without the object says that it
     is gone.
     """
-    core.server.apply(pod(**USES))
-    core.bee.settle()
+    core.applied(pod(**USES))
     watches = core.server.hold_watches()
     core.server.apply(configmap(a="1"))
     assert core.answer_to(core.asks("default/configmap/settings", "query")).content["kind"] == "ConfigMap"
-    core.connected()
-    core.bee.run_for(30.0)
+    core.connected(seconds=30.0)
     assert [one for one in core.down() if one.startswith("delete")] == []
     core.server.remove("configmap", "settings")
     core.server.go_on(watches)
-    core.bee.run_for(30.0)
-    assert "delete node/n1/default/configmap/settings" in core.down()
+    assert "delete node/n1/default/configmap/settings" in core.down(after=30.0)
 
 
 def _lists(core: ClusterController) -> None:
@@ -525,8 +485,7 @@ def test_the_end_of_a_pod_that_no_watch_has_told_of_is_sent(
     answered(core)
     core.down()
     uid = core.server.cluster.storage.get(WEB)["metadata"]["uid"]
-    core.bee.run_for(30.0)
-    assert core.down() == [], "the watches may be late only"
+    assert core.down(after=30.0) == [], "the watches may be late only"
     core.server.remove("pod", "web")
     core.server.expire(watches)
     core.bee.run_for(30.0)
@@ -536,8 +495,7 @@ def test_the_end_of_a_pod_that_no_watch_has_told_of_is_sent(
     core.acknowledged(uid, 0, is_delete=True)
     core.bee.settle()
     core.bee.forget()
-    core.bee.run_for(30.0)
-    assert core.down() == []
+    assert core.down(after=30.0) == []
 
 
 def test_a_pod_that_a_node_has_listed_is_not_taken_for_deleted_amid_a_list(core: ClusterController) -> None:
@@ -565,8 +523,7 @@ def test_a_pod_that_a_node_has_listed_is_not_taken_for_deleted_amid_a_list(core:
     told = core.down()
     assert "insert node/n1/default/pod/app" in told
     core.server.release()
-    core.bee.run_for(30.0)
-    assert not [one for one in (*told, *core.down()) if one.startswith("delete")]
+    assert not [one for one in (*told, *core.down(after=30.0)) if one.startswith("delete")]
 
 
 def test_the_end_of_a_pod_that_a_node_has_listed_needs_no_watch_if_the_node_ends_it(core: ClusterController) -> None:
@@ -577,8 +534,7 @@ def test_the_end_of_a_pod_that_a_node_has_listed_needs_no_watch_if_the_node_ends
     uid = core.server.cluster.storage.get(WEB)["metadata"]["uid"]
     for _ in range(2):
         core.asks("default/pod/web", "delete", {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}})
-    core.bee.run_for(3.0)
-    assert core.down() == ["delete node/n1/default/pod/web"]
+    assert core.down(after=3.0) == ["delete node/n1/default/pod/web"]
 
 
 @pytest.mark.parametrize("later", ["other", "web"])
@@ -592,16 +548,14 @@ def test_a_pod_of_a_restored_api_server_is_not_deleted_on_a_node_that_has_listed
     backup = core.server.objects()
     uid = core.server.cluster.storage.get(WEB)["metadata"]["uid"]
     core.server.remove("pod", "web")
-    core.server.apply(pod(later))
-    core.bee.settle()
+    core.applied(pod(later))
     core.acknowledged(uid, 0, is_delete=True)
     core.bee.settle()
     core.server.hold_watches()
     core.down()
     core.server.restore(backup)
     _lists(core)
-    core.bee.run_for(30.0)
-    assert [one for one in core.down() if "web" in one] == []
+    assert [one for one in core.down(after=30.0) if "web" in one] == []
 
 
 def test_an_answer_about_a_certificate_records_nothing(core: ClusterController) -> None:
@@ -614,14 +568,12 @@ def test_an_answer_about_a_certificate_records_nothing(core: ClusterController) 
     core.server.answers["certificatesigningrequests"] = lambda exchange: exchange.answer(200, found)
     answer = core.answer_to(core.asks("null/certificatesigningrequest/mine", "query"))
     assert answer.content["metadata"]["uid"] == "u1"
-    core.bee.run_for(30.0)
-    assert core.down() == []
+    assert core.down(after=30.0) == []
 
 
 def test_a_list_tells_of_a_deletion_before_the_watch(core: ClusterController) -> None:
     """A node that has learned of its pod's removal from a list does not get it again."""
-    core.server.apply(pod())
-    core.bee.settle()
+    core.applied(pod())
     core.server.stop_watches()
     uid = core.server.cluster.storage.get(WEB)["metadata"]["uid"]
     core.server.remove("pod", "web")
@@ -647,10 +599,8 @@ def test_a_pod_that_the_watch_has_passed_over_is_not_deleted(core: ClusterContro
     core.server.apply(pod("later"))
     (watch,) = (one for one in watches if one.call.plural == "pods")
     watch.tell("ADDED", core.server.cluster.storage.get(ObjectKey("Pod", "default", "later")))
-    core.bee.run_for(60.0)
-    assert set(core.down()) == {"insert node/n1/default/pod/later", "insert node/n1/default/pod/made"}
-    core.bee.run_for(60.0)
-    assert "delete node/n1/default/pod/made" not in core.down()
+    assert set(core.down(after=60.0)) == {"insert node/n1/default/pod/later", "insert node/n1/default/pod/made"}
+    assert "delete node/n1/default/pod/made" not in core.down(after=60.0)
 
 
 def test_a_pod_that_cannot_be_read_is_neither_deleted_nor_listed_for_ever(core: ClusterController) -> None:
@@ -672,8 +622,7 @@ def test_a_pod_that_cannot_be_read_is_neither_deleted_nor_listed_for_ever(core: 
         core.database.begin()
         core.database.put_object_sync("n1", "g", ObjectSync(ObjectKey("Pod", "default", "ghost"), 1))
         core.database.commit(1)
-        core.connected()
-        core.bee.run_for(30.0)
+        core.connected(seconds=30.0)
     assert "delete node/n1/default/pod/ghost" not in core.down()
     assert [kind for kind, _ in server.lists].count("pods") == 1
 
@@ -689,23 +638,19 @@ def test_what_a_node_has_in_a_version_from_before_a_restore_does_not_stay(core: 
     core.server.lists.clear()
     core.bee.run_for(25.0)
     assert [kind for kind, _ in core.server.lists].count("configmaps") == 1, "a watch may be late"
-    core.bee.run_for(60.0)
-    assert "disconnected node/n1" in core.down()
-    core.connected()
-    core.bee.run_for(600.0)
+    assert "disconnected node/n1" in core.down(after=60.0)
+    core.connected(seconds=600.0)
     assert set(core.down()) == {f"delete node/n1/default/configmap/gone-{uid}" for uid in "uv"}
 
 
 def test_a_node_gets_a_deletion_from_the_watch(core: ClusterController) -> None:
     """With what came before, as from KubeEdge's cloud, and once."""
-    core.server.apply(pod())
-    core.bee.settle()
+    core.applied(pod())
     core.down()
     core.server.call(core.server.call_for("delete", kind_named("Pod"), "web"))
     core.bee.settle()
     uid = core.server.cluster.storage.get(WEB)["metadata"]["uid"]
     core.asks("default/pod/web", "delete", {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}})
-    core.bee.run_for(3.0)
-    *updates, deletion = core.down()
+    *updates, deletion = core.down(after=3.0)
     assert set(updates) == {"update node/n1/default/pod/web"}
     assert deletion == "delete node/n1/default/pod/web"

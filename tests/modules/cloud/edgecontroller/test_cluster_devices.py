@@ -38,9 +38,9 @@ def server_with(bee: Harness, *objects: dict[str, Any]) -> ClusterServer:
     return server
 
 
-def sent(core: ClusterController) -> list[str]:
-    """What nodes were sent of devices since the last look, once each; all of it is acknowledged."""
-    core.bee.settle()
+def sent(core: ClusterController, after: float = 0.0) -> list[str]:
+    """What nodes were sent of devices since the last look, once each, some seconds later; it is all acknowledged."""
+    core.pass_time(after)
     messages = [each for each in core.unasked() if "/device" in each.route.resource]
     assert {each.route.source for each in messages} <= {"devicecontroller"}
     for each in messages:
@@ -96,11 +96,9 @@ def test_nothing_is_deleted_before_the_devices_are_listed(bee: Harness) -> None:
         server.remove("devices", "thermo")
         server.answers["devices"] = lambda exchange: exchange.answer(403, {"kind": "Status", "message": "no"})
         again = ClusterController(other, server, core.database)
-        other.run_for(30)
-        assert sent(again) == []
+        assert sent(again, after=30) == []
         server.answers.clear()
-        other.run_for(61)
-        assert sent(again) == [
+        assert sent(again, after=61) == [
             "delete node/n1/default/device/thermo",
             "delete node/n1/default/devicemodel/thermo-model",
         ]
@@ -136,8 +134,7 @@ def test_a_cluster_without_devices_is_served_and_asked_again(bee: Harness, caplo
     assert refused is not None
     assert refused["code"] == 404
     core.server.apply(*definitions(), new(model()), new(device()))
-    bee.run_for(61)
-    assert sent(core)[:2] == INSERTED, "what follows is sent again, as it was not acknowledged"
+    assert sent(core, after=61)[:2] == INSERTED, "what follows is sent again, as it was not acknowledged"
 
 
 def test_a_new_device_waits_for_its_model_for_a_moment(bee: Harness) -> None:
@@ -179,8 +176,7 @@ def test_a_device_of_the_first_list_waits_for_a_newer_model(bee: Harness) -> Non
         server.apply(new(model("late-model")))
         late = ["insert node/n1/default/devicemodel/late-model", "insert node/n1/default/device/late"]
         assert sent(again) == late
-        other.run_for(3)
-        assert sent(again) == ["insert node/n1/default/device/alone", *GONE]
+        assert sent(again, after=3) == ["insert node/n1/default/device/alone", *GONE]
 
 
 def test_devicecontroller_gets_all_devices_and_their_changes(bee: Harness) -> None:

@@ -22,6 +22,7 @@ from modules.cloud.storage.object_sync import Holder, NodeState, ObjectSync
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer, FakeExchange
 from tests.modules.cloud.edgecontroller.controller import WEB
 from tests.modules.cloud.objects import node, pod
+from tests.support.presence import present
 
 N1 = {"kind": "Node", "apiVersion": "v1", **node()}
 INSERT = "insert node/n1/default/pod/web"
@@ -78,9 +79,7 @@ class NodeStates:
 
     def of(self, name: str = "n1") -> StoredState:
         """What is kept of a node."""
-        found = read(self.objects[name])
-        assert found is not None
-        return found
+        return present(read(self.objects[name]))
 
 
 class Site:
@@ -92,8 +91,8 @@ class Site:
         self.objects: list[JsonObject] = []
         self._made = 0
 
-    def core(self, *nodes: str) -> ClusterController:
-        """Starts a cloudcore, with nodes that connect immediately."""
+    def core(self, *nodes: str, seconds: float = 0.0) -> ClusterController:
+        """Starts a cloudcore, with nodes that connect immediately, and lets time pass."""
         self._made += 1
         bee = self._stack.enter_context(Harness(self._made))
         server = ClusterServer(bee.clock)
@@ -102,7 +101,7 @@ class Site:
         database = Database(IN_MEMORY, f"cloudcore-{self._made}", stores_objects=False)
         self._stack.callback(database.close)
         core = ClusterController(bee, server, database, nodes, keeps_state=True, namespace=self.states.namespace)
-        bee.run_for(1.0)
+        bee.run_for(1.0 + seconds)
         return core
 
     @contextmanager
@@ -120,8 +119,7 @@ def site() -> Iterator[Site]:
     with ExitStack() as stack:
         made = Site(stack)
         with made.first("n1") as core:
-            core.server.apply(N1, pod())
-            core.bee.settle()
+            core.applied(N1, pod())
             acknowledge(core)
         yield made
 
@@ -130,7 +128,6 @@ def acknowledge(core: ClusterController) -> None:
     """n1 acknowledges the pod."""
     live = core.server.cluster.storage.get(WEB)
     core.acknowledged(uid_of(live), int(version_of(live)))
-    core.bee.settle()
     core.down()
 
 
@@ -141,8 +138,7 @@ def pods_in(sent: list[str]) -> list[str]:
 
 def test_after_a_restart_nothing_is_sent_again(site: Site) -> None:
     """Nothing is left of the first cloudcore but the NodeState."""
-    core = site.core("n1")
-    core.bee.run_for(60.0)
+    core = site.core("n1", seconds=60.0)
     assert pods_in(core.down()) == []
 
 
@@ -162,14 +158,12 @@ def test_it_belongs_to_the_node_and_is_collected_with_it(site: Site) -> None:
 
 
 def test_it_is_written_at_most_every_five_seconds_and_only_when_it_has_changed(site: Site) -> None:
-    core = site.core("n1")
-    core.bee.run_for(60.0)
+    core = site.core("n1", seconds=60.0)
     site.states.writes.clear()
     core.bee.run_for(300.0)
     assert site.states.writes == []
     for number in range(20):
-        core.server.apply(pod(f"p{number}"))
-        core.bee.run_for(0.5)
+        core.applied(pod(f"p{number}"), seconds=0.5)
     core.bee.run_for(5.0)
     assert 2 <= len(site.states.writes) <= 3
     assert len(site.states.of().syncs) >= 21
@@ -177,14 +171,11 @@ def test_it_is_written_at_most_every_five_seconds_and_only_when_it_has_changed(s
 
 def test_it_is_written_when_a_node_disconnects(site: Site) -> None:
     """cloudcore may be stopping; what was acknowledged last would be sent again by the next one."""
-    core = site.core("n1")
-    core.bee.run_for(6.0)
-    core.server.apply(pod("new"))
-    core.bee.settle()
+    core = site.core("n1", seconds=6.0)
+    core.applied(pod("new"))
     new = core.server.cluster.storage.get(ObjectKey("Pod", "default", "new"))
     core.acknowledged(uid_of(new), int(version_of(new)))
-    core.of_link("disconnected", core.links)
-    core.bee.run_for(0.3)
+    core.of_link("disconnected", core.links, seconds=0.3)
     assert site.states.of().syncs[uid_of(new)].version == int(version_of(new))
 
 
@@ -192,17 +183,14 @@ def test_a_cloudcore_that_has_lost_a_node_notices_it_with_its_next_write(site: S
     """The node has connected to another one, which had the newest state; the end comes with the next change."""
     one, other = site.core("n1"), site.core()
     one.bee.run_for(10.0)
-    other.connected()
-    other.bee.run_for(1.0)
+    other.connected(seconds=1.0)
     assert pods_in(other.down()) == []
     assert site.states.of().holder.cloudcore == "cloudcore-3"
     one.down()
-    one.server.apply(pod("new"))
-    one.bee.run_for(6.0)
+    one.applied(pod("new"), seconds=6.0)
     assert "disconnected node/n1" in one.down()
     one.server.apply(pod("newer"))
-    one.server.remove("node", "n1")
-    one.bee.run_for(30.0)
+    one.removed("node", "n1", seconds=30.0)
     assert site.states.of().holder.cloudcore == "cloudcore-3"
 
 
@@ -210,27 +198,20 @@ def test_who_has_lost_a_node_and_gets_it_back_knows_what_the_other_has_sent(site
     """The state was read when the loss was noticed; its version is known by then, so that it is not read again."""
     one, other = site.core("n1"), site.core()
     one.bee.run_for(10.0)
-    other.connected()
-    other.bee.run_for(1.0)
-    other.server.apply(pod("theirs"))
-    other.bee.run_for(6.0)
-    one.server.apply(pod("new"))
-    one.bee.run_for(6.0)
+    other.connected(seconds=1.0)
+    other.applied(pod("theirs"), seconds=6.0)
+    one.applied(pod("new"), seconds=6.0)
     assert "disconnected node/n1" in one.down()
-    one.connected()
-    one.bee.run_for(1.0)
+    one.connected(seconds=1.0)
     assert "delete node/n1/default/pod/theirs" in one.down(), "it is not in the objects of this one"
 
 
 def test_who_claims_a_node_reads_what_another_has_written_since(site: Site) -> None:
     one, other = site.core("n1"), site.core()
     one.bee.run_for(6.0)
-    one.server.apply(pod("new"))
-    one.bee.settle()
-    one.bee.run_for(11.0)
+    one.applied(pod("new"), seconds=11.0)
     other.server.apply(*(pod(name, nodeName="n2") for name in ("a", "b", "c")))
-    other.connected()
-    other.bee.run_for(1.0)
+    other.connected(seconds=1.0)
     assert "delete node/n1/default/pod/new" in other.down(), "it is not in the objects of the other, which are newer"
 
 
@@ -241,14 +222,11 @@ def test_a_slow_cloudcore_does_not_claim_a_node_that_has_connected_elsewhere_sin
     """A connection that seems to be an hour newer is one of a cloudcore with a wrong clock."""
     fast, slow = site.core(), site.core()
     now = int(slow.bee.clock.now())
-    fast.of_link("connected", 1, at=now + ahead)
-    fast.bee.run_for(1.0)
-    slow.of_link("connected", 1, at=now)
-    slow.bee.run_for(1.0)
+    fast.of_link("connected", 1, at=now + ahead, seconds=1.0)
+    slow.of_link("connected", 1, at=now, seconds=1.0)
     assert site.states.of().holder.cloudcore == (slow if claims else fast).database.cloudcore
     assert ("disconnected node/n1" in slow.down()) is not claims
-    fast.server.apply(pod("new"))
-    fast.bee.run_for(6.0)
+    fast.applied(pod("new"), seconds=6.0)
     assert ("disconnected node/n1" in fast.down()) is claims
 
 
@@ -266,17 +244,13 @@ def test_a_claim_that_could_not_be_written_is_made_with_the_next_write(site: Sit
     """
     former, newest = site.core(), site.core()
     now = int(newest.bee.clock.now())
-    former.of_link("connected", 1, at=now - before)
-    former.bee.run_for(6.0)
+    former.of_link("connected", 1, at=now - before, seconds=6.0)
     newest.server.answers[PLURAL] = FakeExchange.break_off
-    newest.of_link("connected", 1, at=now)
-    newest.bee.run_for(1.0)
-    former.server.apply(pod("short"))
-    former.bee.run_for(11.0)
+    newest.of_link("connected", 1, at=now, seconds=1.0)
+    former.applied(pod("short"), seconds=11.0)
     newest.server.answers[PLURAL] = site.states.serve
     newest.down()
-    newest.server.apply(pod("new"))
-    newest.bee.run_for(11.0)
+    newest.applied(pod("new"), seconds=11.0)
     down = newest.down()
     assert "disconnected node/n1" not in down
     assert "delete node/n1/default/pod/short" in down
@@ -286,21 +260,17 @@ def test_a_claim_that_could_not_be_written_is_made_with_the_next_write(site: Sit
 def test_a_state_that_somebody_has_deleted_is_made_again(site: Site) -> None:
     core = site.core()
     site.states.objects.clear()
-    core.of_link("connected", 1, at=1005)
-    core.bee.run_for(1.0)
+    core.of_link("connected", 1, at=1005, seconds=1.0)
     assert site.states.of().holder == Holder(core.database.cloudcore, 1005)
 
 
 def test_a_write_whose_answer_was_lost_ends_no_connection(site: Site) -> None:
-    core = site.core("n1")
-    core.bee.run_for(6.0)
+    core = site.core("n1", seconds=6.0)
     core.down()
     site.states.loses_answers = True
-    core.server.apply(pod("new"))
-    core.bee.run_for(6.0)
+    core.applied(pod("new"), seconds=6.0)
     site.states.loses_answers = False
-    core.bee.run_for(30.0)
-    assert "disconnected node/n1" not in core.down()
+    assert "disconnected node/n1" not in core.down(after=30.0)
     assert any(sync.key.name == "new" for sync in site.states.of().syncs.values())
 
 
@@ -308,11 +278,9 @@ def test_a_write_whose_answer_was_lost_ends_no_connection(site: Site) -> None:
 def test_nodes_are_served_without_the_right_or_the_definition(site: Site, status: int) -> None:
     core = site.core()
     core.server.answers[PLURAL] = lambda exchange: exchange.answer(status, {"kind": "Status", "code": status})
-    core.connected()
-    core.bee.run_for(120.0)
+    core.connected(seconds=120.0)
     assert core.server.closed == 0
-    core.server.apply(pod("new"))
-    core.bee.settle()
+    core.applied(pod("new"))
     assert "insert node/n1/default/pod/new" in core.down()
 
 
@@ -327,8 +295,7 @@ def test_a_node_that_registers_while_it_is_claimed_gets_everything(site: Site) -
     core.server.answers[PLURAL] = site.states.serve
     for exchange in held:
         site.states.serve(exchange)
-    core.bee.run_for(1.0)
-    assert {INSERT, "update node/n1/null/node/n1"} <= set(core.down())
+    assert {INSERT, "update node/n1/null/node/n1"} <= set(core.down(after=1.0))
 
 
 def test_a_node_that_is_being_claimed_gets_its_list_of_pods_after_that(site: Site) -> None:
@@ -346,20 +313,16 @@ def test_a_node_that_is_being_claimed_gets_its_list_of_pods_after_that(site: Sit
     core.server.answers[PLURAL] = site.states.serve
     for exchange in held:
         site.states.serve(exchange)
-    listed = answer.get().content_as(ApiResult).object
-    assert listed is not None
-    assert listed["items"] == []
+    assert present(answer.get().content_as(ApiResult).object)["items"] == []
 
 
 def test_a_list_that_has_waited_for_a_claim_is_answered_although_the_claim_is_lost(site: Site) -> None:
     """So is the next one: nothing waits for a claim that nobody makes any more."""
     fast, slow = site.core(), site.core()
-    fast.of_link("connected", 1, at=1005)
-    fast.bee.run_for(1.0)
+    fast.of_link("connected", 1, at=1005, seconds=1.0)
     held: list[FakeExchange] = []
     slow.server.answers[PLURAL] = held.append
-    slow.of_link("connected", 1, at=1000)
-    slow.bee.run_for(1.0)
+    slow.of_link("connected", 1, at=1000, seconds=1.0)
     options = {"fieldSelector": "spec.nodeName=n1"}
     call = ApiCall(verb="list", api_version="v1", plural="pods", options=options, node="n1")
 
@@ -375,19 +338,16 @@ def test_a_list_that_has_waited_for_a_claim_is_answered_although_the_claim_is_lo
     slow.server.answers[PLURAL] = site.states.serve
     for exchange in held:
         site.states.serve(exchange)
-    slow.bee.run_for(1.0)
-    assert "disconnected node/n1" in slow.down(), "the claim is lost"
+    assert "disconnected node/n1" in slow.down(after=1.0), "the claim is lost"
     for answer in (waiting, ask()):
-        listed = answer.get().content_as(ApiResult).object
-        assert listed is not None
+        listed = present(answer.get().content_as(ApiResult).object)
         assert [each["metadata"]["name"] for each in listed["items"]] == ["web"]
 
 
 def test_after_a_restore_while_cloudcore_was_away_no_version_counts(site: Site) -> None:
     for each in site.objects:
         each["metadata"]["resourceVersion"] = "1"
-    core = site.core("n1")
-    core.bee.run_for(1.0)
+    core = site.core("n1", seconds=1.0)
     assert INSERT in core.down()
     core.bee.run_for(10.0)
     assert site.states.of().state.epoch == 1
@@ -396,22 +356,18 @@ def test_after_a_restore_while_cloudcore_was_away_no_version_counts(site: Site) 
 def test_a_cloudcore_that_has_missed_a_restore_lists_all_again_before_it_serves_a_node(site: Site) -> None:
     """By its mirror, what was made since the restore does not exist: the node would be sent the deletion of that."""
     one, other = site.core("n1"), site.core()
-    one.server.apply(pod("lost"))
-    one.bee.settle()
+    one.applied(pod("lost"))
     one.server.restore(site.objects)
     one.bee.run_for(9.0)
     one.server.apply(pod("new"))
-    one.connected()
-    one.bee.run_for(11.0)
+    one.connected(seconds=11.0)
     assert site.states.of().state.epoch == 1
     other.server.cluster = one.server.cluster  # its watches stay silent
-    other.connected()
-    other.bee.run_for(1.0)
+    other.connected(seconds=1.0)
     down = other.down()
     assert pods_in(down) == []
     assert down[-1] == "disconnected node/n1"
-    other.connected()
-    other.bee.run_for(11.0)
+    other.connected(seconds=11.0)
     new, lost = "insert node/n1/default/pod/new", "delete node/n1/default/pod/lost"
     assert sorted(set(pods_in(other.down()))) == [lost, new, INSERT]
     assert site.states.of().state.epoch == 1, "both count the same epoch"
@@ -419,8 +375,7 @@ def test_a_cloudcore_that_has_missed_a_restore_lists_all_again_before_it_serves_
 
 def test_a_claim_that_was_lost_does_not_hide_a_restore(site: Site) -> None:
     newest = site.core()
-    newest.of_link("connected", 1, at=1005)
-    newest.bee.run_for(6.0)
+    newest.of_link("connected", 1, at=1005, seconds=6.0)
     newest.down()
     stored = site.states.objects["n1"]
     site.states.objects["n1"] = {
@@ -428,8 +383,7 @@ def test_a_claim_that_was_lost_does_not_hide_a_restore(site: Site) -> None:
         "metadata": {**stored["metadata"], "resourceVersion": "70"},
         "spec": {**stored["spec"], "cloudcore": "other", "connectedAt": 1000, "epoch": 1},
     }
-    newest.server.apply(pod("new"))
-    newest.bee.run_for(6.0)
+    newest.applied(pod("new"), seconds=6.0)
     assert newest.down()[-1] == "disconnected node/n1"
 
 
@@ -438,10 +392,8 @@ SYNCS = {f"u{number}": ObjectSync(ObjectKey("Pod", "default", f"p{number}"), num
 
 def test_of_a_node_that_has_not_registered_or_was_deleted_nothing_is_written(site: Site) -> None:
     """The cluster has collected its NodeState, and one without an owner would stay."""
-    core = site.core("n1", "n2")
-    core.bee.run_for(6.0)
-    core.server.remove("node", "n1")
-    core.bee.settle()
+    core = site.core("n1", "n2", seconds=6.0)
+    core.removed("node", "n1")
     site.states.objects.clear()
     core.bee.run_for(30.0)
     assert site.states.objects == {}
@@ -454,9 +406,7 @@ def test_a_state_is_read_as_it_was_written() -> None:
     assert stored == StoredState(Holder("c", 7.25), NodeState("u", 2), SYNCS)
     earlier = object_of("n1", "kubeedge", NodeState("u", 2), objects, Holder("c", 7.25))
     del earlier["spec"]["connectedAtMilliseconds"]
-    found = read(earlier)
-    assert found is not None
-    assert found.holder == Holder("c", 7)
+    assert present(read(earlier)).holder == Holder("c", 7)
     assert "ownerReferences" not in object_of("n1", "kubeedge", NodeState(), "", Holder())["metadata"]
 
 
@@ -465,8 +415,7 @@ def test_a_state_fits_into_an_object(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_states, "MAX_BYTES", 1000)
     others = {f"s{number}": ObjectSync(ObjectKey("Secret", "default", f"{hash(number)}" * 9)) for number in range(500)}
     objects, left_out = packed({**others, **dict(list(SYNCS.items())[:20])})
-    stored = read(object_of("n1", "kubeedge", NodeState(), objects, Holder()))
-    assert stored is not None
+    stored = present(read(object_of("n1", "kubeedge", NodeState(), objects, Holder())))
     assert len(objects) <= 1000
     assert left_out == len(others) + 20 - len(stored.syncs) > 0
     assert {f"u{number}" for number in range(20)} <= stored.syncs.keys()
@@ -475,10 +424,8 @@ def test_a_state_fits_into_an_object(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_who_has_a_node_is_read_from_the_cluster(site: Site) -> None:
     """Of all nodes, or of one; a NodeState without a cloudcore, or with another name for it, is no answer."""
     first = site.core("n1", "n2")
-    first.server.apply({**N1, "metadata": {"name": "n2"}})
-    first.bee.run_for(6.0)
-    second = site.core("n1")
-    second.bee.run_for(6.0)
+    first.applied({**N1, "metadata": {"name": "n2"}}, seconds=6.0)
+    second = site.core("n1", seconds=6.0)
     second.server.answers[PLURAL] = site.states.serve
     site.states.objects["n3"] = {"metadata": {"name": "n3"}, "spec": {"cloudcore": None}}
     assert first.cloudcores().nodes == {"n1": second.database.cloudcore, "n2": first.database.cloudcore}
@@ -488,8 +435,7 @@ def test_who_has_a_node_is_read_from_the_cluster(site: Site) -> None:
 
 def test_states_are_read_page_by_page(site: Site) -> None:
     first = site.core("n1", "n2")
-    first.server.apply({**N1, "metadata": {"name": "n2"}})
-    first.bee.run_for(6.0)
+    first.applied({**N1, "metadata": {"name": "n2"}}, seconds=6.0)
     acknowledge(first)
     site.states.objects["n0"], site.states.page = {"metadata": {"name": "n0"}}, 1
     second = site.core("n1")
@@ -504,18 +450,15 @@ def test_who_has_no_right_at_the_start_asks_for_no_state_and_writes_none(site: S
 
     asked: list[str] = []
     site.states.serve = refuse  # type: ignore[method-assign]
-    core = site.core("n1")
-    core.bee.run_for(60.0)
-    core.server.apply(pod("new"))
-    core.bee.run_for(60.0)
+    core = site.core("n1", seconds=60.0)
+    core.applied(pod("new"), seconds=60.0)
     assert core.cloudcores().nodes == {}
     assert asked == ["list"]
     assert "insert node/n1/default/pod/new" in core.down()
 
 
 def test_without_the_right_nobody_is_known_to_have_a_node(site: Site) -> None:
-    core = site.core("n1")
-    core.bee.run_for(6.0)
+    core = site.core("n1", seconds=6.0)
     core.server.answers[PLURAL] = lambda exchange: exchange.answer(403, {"kind": "Status", "code": 403})
     assert core.cloudcores().nodes == {}
 
@@ -523,34 +466,27 @@ def test_without_the_right_nobody_is_known_to_have_a_node(site: Site) -> None:
 def test_what_does_not_fit_is_reported_once_and_counted(
     site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    core = site.core("n1")
-    core.bee.run_for(6.0)
+    core = site.core("n1", seconds=6.0)
     monkeypatch.setattr(node_states, "MAX_BYTES", 20)
     counters = core.remote.node_states
-    core.server.apply(pod("second"))
-    core.bee.settle()
-    core.bee.run_for(11.0)
+    core.applied(pod("second"), seconds=11.0)
     assert counters.left_out == {"n1": 3}, "the Node and both pods"
     assert counters.writes > 0
     assert counters.failures == 0
     (line,) = (each.getMessage() for each in caplog.records if "do not fit" in each.getMessage())
     assert line.startswith("node n1: it has 3 objects, and 3 of them")
     monkeypatch.undo()
-    core.server.apply(pod("third"))
-    core.bee.run_for(11.0)
+    core.applied(pod("third"), seconds=11.0)
     assert counters.left_out == {}
 
 
 def test_a_write_that_fails_is_counted_and_a_conflict_is_not(site: Site) -> None:
-    core = site.core("n1")
-    core.bee.run_for(6.0)
+    core = site.core("n1", seconds=6.0)
     core.server.answers[PLURAL] = lambda exchange: exchange.answer(409, {"kind": "Status", "code": 409})
-    core.server.apply(pod("second"))
-    core.bee.run_for(6.0)
+    core.applied(pod("second"), seconds=6.0)
     assert core.remote.node_states.failures == 0
     core.server.answers[PLURAL] = lambda exchange: exchange.answer(403, {"kind": "Status", "code": 403})
-    core.server.apply(pod("third"))
-    core.bee.run_for(30.0)
+    core.applied(pod("third"), seconds=30.0)
     assert core.remote.node_states.failures > 0
     core.server.answers[PLURAL] = site.states.serve
     core.bee.run_for(11.0)
@@ -563,8 +499,7 @@ def test_node_states_are_in_the_namespace_of_the_leases(site: Site) -> None:
     site.states.namespace = "edge"
     site.states.objects.clear()
     core = site.core("n1")
-    core.server.apply(pod("second"))
-    core.bee.run_for(6.0)
+    core.applied(pod("second"), seconds=6.0)
     assert site.states.objects["n1"]["metadata"]["namespace"] == "edge"
 
 
@@ -589,13 +524,11 @@ def test_a_change_while_a_state_is_being_written_is_written_after_it(site: Site)
     """The API server answers slowly, and a node acknowledges something meanwhile."""
     core, waiting = site.core("n1"), list[FakeExchange]()
     core.bee.run_for(11.0)
-    core.server.apply(pod("first"))
-    core.bee.settle()
+    core.applied(pod("first"))
     core.server.answers[PLURAL] = waiting.append
     core.bee.run_for(6.0)
     assert len(waiting) == 1
-    core.server.apply(pod("second"))
-    core.bee.run_for(6.0)
+    core.applied(pod("second"), seconds=6.0)
     core.server.answers[PLURAL] = site.states.serve
     assert len(waiting) == 1, "one write of a node at a time"
     site.states.serve(waiting.pop())

@@ -117,11 +117,8 @@ RUNNING = {**PLACED, "status": {"phase": "Running"}}
     [
         pytest.param(event(EventType.ADDED, PLACED), ["insert"], id="a new pod"),
         pytest.param(event(EventType.ADDED, UNPLACED), [], id="a new pod without a node"),
-        pytest.param(
-            event(EventType.ADDED, stored(pod(), deletionTimestamp="t")),
-            ["update"],
-            id="a new pod that is being deleted",
-        ),
+        pytest.param(event(EventType.ADDED, stored(pod(), deletionTimestamp="t")), ["update"],
+            id="a new pod that is being deleted"),
         pytest.param(event(EventType.MODIFIED, PLACED, UNPLACED), ["insert"], id="a pod that gets its node"),
         pytest.param(event(EventType.MODIFIED, RUNNING, PLACED), ["update"], id="a changed status is echoed"),
         pytest.param(event(EventType.MODIFIED, stored(pod(), labels={"a": "1"}), PLACED), ["update"], id="a new label"),
@@ -130,12 +127,10 @@ RUNNING = {**PLACED, "status": {"phase": "Running"}}
         pytest.param(event(EventType.ADDED, stored(secret())), ["update", "update"], id="a new secret is an update"),
         pytest.param(event(EventType.DELETED, stored(secret())), ["delete", "delete"], id="a deleted secret"),
         pytest.param(
-            event(EventType.ADDED, {"kind": "Lease", "metadata": {"name": "n1", "namespace": "kube-node-lease"}}),
-            [],
-            id="a lease",
-        ),
+            event(EventType.ADDED, {"kind": "Lease", "metadata": {"name": "n1", "namespace": "kube-node-lease"}}), [],
+            id="a lease"),
     ],
-)
+)  # fmt: skip
 def test_messages_to_nodes_for_a_change(happened: ObjectEvent, operations: list[str]) -> None:
     down = messages_for_event(happened, holders=["n1", "n2"])
     assert [message.operation for message in down] == operations
@@ -189,14 +184,11 @@ def test_a_reported_status_keeps_the_time_of_an_old_transition() -> None:
         ([], [("DisruptionTarget", "EvictionByEvictionAPI")], [("DisruptionTarget", "EvictionByEvictionAPI")]),
         ([("example.com/gate", "Old")], [("example.com/gate", "New")], [("example.com/gate", "New")]),
         ([("example.com/gate", "Old")], [], []),
-        (
-            [("DisruptionTarget", "TerminationByKubelet")],
-            [("DisruptionTarget", "EvictionByEvictionAPI")],
-            [("DisruptionTarget", "TerminationByKubelet")],
-        ),
+        ([("DisruptionTarget", "TerminationByKubelet")], [("DisruptionTarget", "EvictionByEvictionAPI")],
+         [("DisruptionTarget", "TerminationByKubelet")]),
         ([("Initialized", "")], [("Ready", "")], [("Initialized", "")]),
     ],
-)
+)  # fmt: skip
 def test_a_whole_status_leaves_to_others_what_is_theirs(
     reported: list[tuple[str, str]], stored: list[tuple[str, str]], kept: list[tuple[str, str]]
 ) -> None:

@@ -56,8 +56,10 @@ class People:
         assert self.call("delete", kind, name).refusal is None
         return self.sent()
 
-    def sent(self) -> list[str]:
-        """Return what nodes were sent of devices since the last look; all of it is acknowledged."""
+    def sent(self, after: float = 0) -> list[str]:
+        """Return what nodes were sent of devices since the last look, some seconds later; it is all acknowledged."""
+        if after:
+            self.controller.bee.run_for(after)
         messages = [each for each in self.controller.unasked() if "/device" in each.route.resource]
         assert {each.route.source for each in messages} <= {"devicecontroller"}
         for each in messages if self.acknowledges else ():
@@ -101,8 +103,7 @@ def test_a_model_goes_ahead_of_its_first_device_and_after_its_last(people: Peopl
 def test_a_model_that_comes_later_or_changes_goes_to_the_nodes_of_its_devices(people: People) -> None:
     """And to no others; the end of the model, too. A device waits for its model only for a moment."""
     assert people.apply(device(), device("nowhere", node="")) == []
-    people.controller.bee.run_for(3.0)
-    assert people.sent() == ["insert node/n1/default/device/thermo"]
+    assert people.sent(after=3.0) == ["insert node/n1/default/device/thermo"]
     assert people.apply(model()) == ["insert node/n1/default/devicemodel/thermo-model"]
     changed = model()
     changed["spec"]["properties"][0]["unit"] = "K"
@@ -178,10 +179,8 @@ def test_unacknowledged_objects_are_sent_again(people: People) -> None:
     body = {"apiVersion": API_VERSION, **device()}
     people.call("patch", "Device", "thermo", patch_type=APPLY, body=body, options={"fieldManager": "people"})
     people.controller.bee.forget()
-    people.controller.bee.run_for(30)
-    assert set(people.sent()) == {each.replace("insert", "update") for each in INSERTED}
-    people.controller.bee.run_for(60)
-    assert people.sent() == []
+    assert set(people.sent(after=30)) == {each.replace("insert", "update") for each in INSERTED}
+    assert people.sent(after=60) == []
 
 
 def test_a_change_that_was_rolled_back_counts_for_nothing(people: People) -> None:
@@ -209,13 +208,11 @@ def test_a_model_that_is_needed_again_before_its_deletion_is_acknowledged_is_sen
         "node/n1/default/devicemodel/thermo-model", "node/n1/default/device/thermo",
     ]  # fmt: skip
     people.acknowledge_late()
-    people.controller.bee.run_for(30)
-    assert people.sent() == [], "the node has both"
+    assert people.sent(after=30) == [], "the node has both"
     assert people.delete("Device", "thermo") == [
         "delete node/n1/default/device/thermo", "delete node/n1/default/devicemodel/thermo-model",
     ]  # fmt: skip
-    people.controller.bee.run_for(30)
-    assert people.sent() == []
+    assert people.sent(after=30) == []
 
 
 def test_a_device_that_comes_back_before_its_move_is_acknowledged_is_known_there(people: People) -> None:
@@ -224,6 +221,5 @@ def test_a_device_that_comes_back_before_its_move_is_acknowledged_is_known_there
     people.apply(device(node="n2"))
     people.apply(device())
     people.acknowledge_late()
-    people.controller.bee.run_for(30)
-    people.sent()
+    people.sent(after=30)
     assert "delete node/n1/default/device/thermo" in people.delete("Device", "thermo")

@@ -11,23 +11,16 @@ from tests.modules.cloud.edgecontroller.controller import USES, WEB, Controller
 from tests.modules.cloud.objects import configmap, pod, secret
 
 
-def test_references_of_a_pod_go_ahead_of_it(controller: Controller) -> None:
-    controller.apply(configmap(), secret())
+@pytest.mark.parametrize("is_bound_later", [False, True])
+def test_references_of_a_pod_go_ahead_of_it(controller: Controller, is_bound_later: bool) -> None:
+    controller.apply(configmap(), secret(), *([pod(**USES, nodeName="")] if is_bound_later else []))
     assert controller.down() == []
-    controller.apply(pod(**USES))
-    assert controller.down() == [
-        "insert node/n1/default/configmap/settings",
-        "update node/n1/default/secret/key",
-        "insert node/n1/default/pod/web",
-    ]
-
-
-def test_references_of_a_pod_go_ahead_of_it_also_when_it_is_bound_later(controller: Controller) -> None:
-    controller.apply(configmap(), secret(), pod(**USES, nodeName=""))
-    assert controller.down() == []
-    target = {"apiVersion": "v1", "kind": "Node", "name": "n1"}
-    body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "web"}, "target": target}
-    controller.call("create", "pod", "web", subresource="binding", body=body)
+    if is_bound_later:
+        target = {"apiVersion": "v1", "kind": "Node", "name": "n1"}
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "web"}, "target": target}
+        controller.call("create", "pod", "web", subresource="binding", body=body)
+    else:
+        controller.apply(pod(**USES))
     assert controller.down() == [
         "insert node/n1/default/configmap/settings",
         "update node/n1/default/secret/key",
@@ -66,8 +59,7 @@ def test_a_node_gets_no_changes_of_a_configmap_after_its_pod_has_gone(controller
     controller.remove("pod", "web", grace=0)
     controller.down()
     controller.apply(configmap(a="2"))
-    controller.connected()
-    controller.bee.run_for(60)
+    controller.connected(seconds=60)
     assert "update node/n1/default/configmap/settings" not in controller.down()
     controller.apply(pod("next", **USES))
     assert controller.down() == ["insert node/n1/default/configmap/settings", "insert node/n1/default/pod/next"]
@@ -112,13 +104,10 @@ def test_only_objects_that_a_node_has_lacked_for_a_while_are_sent_again(controll
     controller.bee.run_for(9.9)
     controller.remove("po", "web", grace=0)
     assert controller.down() == ["update node/n1/default/pod/web", "delete node/n1/default/pod/web"]
-    controller.bee.run_for(1.0)
-    assert controller.down() == [], "it may be on its way"
-    controller.bee.run_for(10.0)
-    assert controller.down() == ["delete node/n1/default/pod/web"]
+    assert controller.down(after=1.0) == [], "it may be on its way"
+    assert controller.down(after=10.0) == ["delete node/n1/default/pod/web"]
     controller.acknowledged(live["uid"], -1, is_delete=True)
-    controller.bee.run_for(60.0)
-    assert controller.down() == []
+    assert controller.down(after=60.0) == []
 
 
 def test_an_acknowledgement_counts_in_one_transaction_with_a_reconnection(controller: Controller) -> None:
@@ -181,10 +170,8 @@ def test_objects_sent_at_a_reconnection_have_not_been_lacked_for_a_while(control
     controller.down()
     controller.connected()
     assert controller.down() == ["delete node/n1/default/pod/web"]
-    controller.bee.run_for(2.0)
-    assert controller.down() == [], "it may be on its way"
-    controller.bee.run_for(10.0)
-    assert controller.down() == ["delete node/n1/default/pod/web"]
+    assert controller.down(after=2.0) == [], "it may be on its way"
+    assert controller.down(after=10.0) == ["delete node/n1/default/pod/web"]
 
 
 @pytest.mark.parametrize("sync", [ObjectSync(WEB, 7), ObjectSync(WEB, sent=7)])

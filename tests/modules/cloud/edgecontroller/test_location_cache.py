@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.edgecontroller.downstream.location_cache import LocationCache
 
@@ -19,9 +21,13 @@ def key(name: str) -> ObjectKey:
     return ObjectKey("Pod", "default", name)
 
 
-def test_a_node_leaves_with_its_last_pod() -> None:
+@pytest.fixture
+def cache() -> LocationCache:
+    return LocationCache()
+
+
+def test_a_node_leaves_with_its_last_pod(cache: LocationCache) -> None:
     """The others stay."""
-    cache = LocationCache()
     for name in ("a", "b"):
         cache.add_or_update_pod(key(name), pod(**PULL))
     cache.add_or_update_pod(key("c"), pod("n2", **PULL))
@@ -39,15 +45,13 @@ def test_a_node_leaves_with_its_last_pod() -> None:
     assert not any(cache._pods.values())
 
 
-def test_a_node_leaves_when_its_pod_refers_to_the_object_no_more() -> None:
-    cache = LocationCache()
+def test_a_node_leaves_when_its_pod_refers_to_the_object_no_more(cache: LocationCache) -> None:
     cache.add_or_update_pod(key("a"), pod(**PULL))
     cache.add_or_update_pod(key("a"), pod())
     assert cache.nodes_of(KEY) == []
 
 
-def test_a_node_that_has_only_asked_stays_until_it_is_forgotten() -> None:
-    cache = LocationCache()
+def test_a_node_that_has_only_asked_stays_until_it_is_forgotten(cache: LocationCache) -> None:
     cache.add(KEY, "n1")
     cache.remove_pod(key("a"), "n1")
     assert cache.nodes_of(KEY) == ["n1"]
@@ -55,8 +59,7 @@ def test_a_node_that_has_only_asked_stays_until_it_is_forgotten() -> None:
     assert cache.nodes_of(KEY) == []
 
 
-def test_references_of_a_nodes_pods_are_not_forgotten_with_its_queries() -> None:
-    cache = LocationCache()
+def test_references_of_a_nodes_pods_are_not_forgotten_with_its_queries(cache: LocationCache) -> None:
     other = ObjectKey("ConfigMap", "default", "asked-for")
     cache.add_or_update_pod(key("a"), pod(**PULL))
     cache.add(other, "n1")
@@ -64,8 +67,7 @@ def test_references_of_a_nodes_pods_are_not_forgotten_with_its_queries() -> None
     assert (cache.nodes_of(KEY), cache.nodes_of(other)) == (["n1"], [])
 
 
-def test_the_nodes_whose_pods_name_a_deleted_object_wait_for_a_new_one() -> None:
-    cache = LocationCache()
+def test_the_nodes_whose_pods_name_a_deleted_object_wait_for_a_new_one(cache: LocationCache) -> None:
     cache.add_or_update_pod(key("a"), pod(**PULL))
     cache.add(KEY, "n2")
     cache.forget(KEY)

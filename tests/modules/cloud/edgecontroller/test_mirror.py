@@ -17,6 +17,7 @@ from modules.cloud.edgecontroller.mirror.mirrored_bodies import compact
 from modules.cloud.storage.object_storage import Storage
 from modules.cloud.storage.object_store import ObjectStore
 from tests.modules.cloud.objects import configmap
+from tests.support.presence import present
 
 _MAP = kind_named("ConfigMap")
 _POD = kind_named("Pod")
@@ -136,13 +137,16 @@ def test_a_version_is_given_once(made: _Made) -> None:
     assert (store.version, store.next_version()) == (41, 42)
 
 
-def test_fields_that_nobody_knows_survive() -> None:
+@pytest.fixture
+def mirror() -> Mirror:
+    return Mirror()
+
+
+def test_fields_that_nobody_knows_survive(mirror: Mirror) -> None:
     """All but `managedFields`, numbers and order included."""
-    mirror = Mirror()
     odd = {"x": [1, 1.5, None, {"y": "é\u2028"}], "large": 2**63, "data": {"a": ""}}
     mirror.observe(_MAP, _observed("5", **odd))
-    found = mirror.find(_KEY)
-    assert found is not None
+    found = present(mirror.find(_KEY))
     assert {name: found[name] for name in odd} == odd
 
 
@@ -151,8 +155,7 @@ def test_managed_fields_are_not_kept() -> None:
     body = (
         b'{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"c","managedFields":[{"a":1}],"uid":"u"},"data":{}}'
     )
-    read = compact(_MAP, ObservedObject("", "c", "u", "1", body))
-    assert read is not None
+    read = present(compact(_MAP, ObservedObject("", "c", "u", "1", body)))
     obj, kept = read
     assert json.loads(kept) == obj
     assert obj == {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "c", "uid": "u"}, "data": {}}
@@ -162,8 +165,7 @@ def test_an_object_of_the_same_process_stays_as_it_is() -> None:
     """The API server has it, too; the mirror keeps it without `managedFields`."""
     metadata = {"name": "c", "uid": "u", "managedFields": msgspec.Raw(b"[{}]")}
     shared: dict[str, Any] = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata, "data": {"a": "1"}}
-    read = compact(_MAP, ObservedObject("", "c", "u", "1", shared=shared))
-    assert read is not None
+    read = present(compact(_MAP, ObservedObject("", "c", "u", "1", shared=shared)))
     assert read[0] == json.loads(read[1]) == {**shared, "metadata": {"name": "c", "uid": "u"}}
     assert shared["metadata"] is metadata
     assert "managedFields" in metadata
@@ -176,15 +178,13 @@ def test_what_only_looks_like_managed_fields_is_kept() -> None:
     body = (
         b'{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"c"},"data":{"managedFields":"\\"managedFields\\""}}'
     )
-    read = compact(_MAP, ObservedObject("", "c", "u", "1", body))
-    assert read is not None
+    read = present(compact(_MAP, ObservedObject("", "c", "u", "1", body)))
     assert read[0] == json.loads(body) == json.loads(read[1])
 
 
 def test_an_object_gets_the_kind_that_was_asked_for() -> None:
     """Whatever the server calls it: edgecontroller finds it by its kind."""
-    read = compact(_MAP, ObservedObject("", "c", "u", "1", b'{"apiVersion":"v2","metadata":{"name":"c"}}'))
-    assert read is not None
+    read = present(compact(_MAP, ObservedObject("", "c", "u", "1", b'{"apiVersion":"v2","metadata":{"name":"c"}}')))
     assert json.loads(read[1]) == {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}
 
 
@@ -201,9 +201,10 @@ def test_an_object_gets_the_kind_that_was_asked_for() -> None:
         b'{"metadata":{},"a":' + b"[" * 5000,
     ],
 )
-def test_other_values_than_objects_change_nothing(body: bytes, caplog: pytest.LogCaptureFixture) -> None:
+def test_other_values_than_objects_change_nothing(
+    mirror: Mirror, body: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
     """The object that was there stays."""
-    mirror = Mirror()
     mirror.observe(_MAP, _observed("5", data={"value": "a"}))
     mirror.drain_events()
     with caplog.at_level(logging.CRITICAL):
@@ -212,9 +213,8 @@ def test_other_values_than_objects_change_nothing(body: bytes, caplog: pytest.Lo
     assert mirror.revision_of(_KEY) == Revision("u1", "5")
 
 
-def test_another_object_of_the_name_ends_the_one_before() -> None:
+def test_another_object_of_the_name_ends_the_one_before(mirror: Mirror) -> None:
     """A deletion with the last version, and an addition."""
-    mirror = Mirror()
     mirror.observe(_MAP, _observed("5", "u1"))
     mirror.drain_events()
     mirror.observe(_MAP, _observed("9", "u2"))
@@ -224,18 +224,16 @@ def test_another_object_of_the_name_ends_the_one_before() -> None:
     assert mirror.find(_KEY) is None
 
 
-def test_an_equal_state_is_no_change() -> None:
+def test_an_equal_state_is_no_change(mirror: Mirror) -> None:
     """As after a restored etcd, when all objects are reported again."""
-    mirror = Mirror()
     mirror.observe(_MAP, _observed("5", data={"value": "a"}))
     mirror.drain_events()
     mirror.observe(_MAP, _observed("5", data={"value": "a"}))
     assert mirror.drain_events() == []
 
 
-def test_many_objects_are_listed_in_order_and_found_each() -> None:
+def test_many_objects_are_listed_in_order_and_found_each(mirror: Mirror) -> None:
     """More than are kept decoded; of one namespace and of all."""
-    mirror = Mirror()
     names = [f"c{number}" for number in range(200)]
     for number, name in enumerate(names):
         mirror.observe(_MAP, _observed(str(number + 1), f"u{number}", name, data={"value": name}))
@@ -245,9 +243,10 @@ def test_many_objects_are_listed_in_order_and_found_each() -> None:
         assert _value(mirror.find(ObjectKey("ConfigMap", "default", name))) == name
 
 
-def test_objects_in_the_database_of_a_cluster_are_not_taken_over(caplog: pytest.LogCaptureFixture) -> None:
+def test_objects_in_the_database_of_a_cluster_are_not_taken_over(
+    mirror: Mirror, caplog: pytest.LogCaptureFixture
+) -> None:
     """The database may be one of an embedded API server by mistake."""
-    mirror = Mirror()
     mirror.adopt([(_KEY, configmap())], 7, complete=False)
     assert mirror.find(_KEY) is None
     assert mirror.version == 7
@@ -264,9 +263,8 @@ def test_an_event_knows_whether_the_spec_is_another(made: _Made) -> None:
     assert [event.keeps_spec for event in changes.store.drain_events()] == [False, True, False]
 
 
-def test_a_changed_spec_is_not_kept() -> None:
+def test_a_changed_spec_is_not_kept(mirror: Mirror) -> None:
     """A pod is bound: from then on its node needs what it refers to."""
-    mirror = Mirror()
     for version, spec in enumerate(({}, {"nodeName": "n1"}, {"nodeName": "n1"}), start=1):
         mirror.observe(_MAP, _observed(str(version), spec=spec))
     assert [event.keeps_spec for event in mirror.drain_events()] == [False, False, True]

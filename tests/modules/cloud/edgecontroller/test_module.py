@@ -14,6 +14,7 @@ from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.edgecontroller.module import EdgeController
 from tests.modules.cloud.edgecontroller.controller import WEB, Controller
 from tests.modules.cloud.objects import node, pod
+from tests.support.presence import present
 
 
 def test_a_reported_status_is_kept_and_echoed(controller: Controller) -> None:
@@ -126,7 +127,6 @@ def test_a_node_registers_once_and_gets_the_waiting_pods(controller: Controller)
     controller.connected()
     controller.down()
     controller.asks("null/node/n1", "insert", node())
-    controller.bee.settle()
     assert set(controller.down()) <= set(everything)
 
 
@@ -190,8 +190,7 @@ def test_events_are_kept_and_patched_without_an_answer(controller: Controller) -
     for operation, content in [("insert", event), ("patch", {"event": event, "patchData": '{"count":2}'})]:
         request = controller.asks("default/event/web.1", operation, content)
         assert [m for m in controller.bee.sent_to("cloudhub") if m.parent_id == request.id] == []
-    listed = controller.call("list", "events").object
-    assert listed is not None
+    listed = present(controller.call("list", "events").object)
     (item,) = listed["items"]
     assert (item["count"], item["reason"]) == (2, "Started")
 
@@ -284,8 +283,7 @@ def test_an_administrator_is_answered(controller: Controller) -> None:
         "metadata": {}, "status": "Failure", "message": 'pods "nothing" not found', "reason": "NotFound",
         "details": {"name": "nothing", "kind": "pods"}, "code": 404,
     }  # fmt: skip
-    refused = controller.call("delete", "pods", "web", options={"gracePeriodSeconds": "soon"}).refusal
-    assert refused is not None
+    refused = present(controller.call("delete", "pods", "web", options={"gracePeriodSeconds": "soon"}).refusal)
     assert "number of seconds" in refused["message"]
 
 

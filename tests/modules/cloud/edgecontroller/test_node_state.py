@@ -54,7 +54,6 @@ class Site:
     def acknowledge(self, core: ClusterController) -> None:
         """n1 acknowledges the pod."""
         core.acknowledged(uid_of(self.live()), int(version_of(self.live())))
-        core.bee.settle()
         core.down()
 
 
@@ -63,8 +62,7 @@ def site(tmp_path: Path) -> Site:
     """With a Node and a pod, which the node has acknowledged."""
     made = Site(tmp_path)
     with made.core("n1") as core:
-        core.server.apply(N1, pod())
-        core.bee.settle()
+        core.applied(N1, pod())
         made.acknowledge(core)
     return made
 
@@ -91,8 +89,7 @@ def pods_in(sent: list[str]) -> list[str]:
 def test_acknowledged_objects_are_not_sent_again(site: Site) -> None:
     """The Node is the same."""
     with site.core("n1") as core:
-        core.bee.run_for(60.0)
-        assert pods_in(core.down()) == []
+        assert pods_in(core.down(after=60.0)) == []
 
 
 def test_a_node_that_was_made_again_while_cloudcore_was_away_gets_every_pod(site: Site) -> None:
@@ -115,8 +112,7 @@ def test_a_node_that_is_made_again_while_cloudcore_runs_gets_every_pod(site: Sit
     """cloudhub ends its connection with the deletion; over the next one everything comes."""
     with site.core("n1") as core:
         core.server.remove("node", "n1")
-        core.server.apply(N1)
-        core.bee.settle()
+        core.applied(N1)
         assert "delete node/n1/null/node/n1" in core.down()
         core.of_link("disconnected", core.links)
         core.connected()
@@ -156,15 +152,12 @@ def test_nothing_is_deleted_on_a_node_that_comes_from_a_cloudcore_with_a_newer_e
         database.put_node_state("n1", NodeState(state.uid, epoch.number + 1))
         database.put_epoch(Epoch(epoch.number + 1, epoch.newest))
         database.commit(1)
-        core.connected()
-        core.bee.run_for(30.0)
-        core.connected()
-        core.bee.run_for(1.0)
+        core.connected(seconds=30.0)
+        core.connected(seconds=1.0)
         sent = core.down()
         assert "disconnected node/n1" in sent, "it has to wait for the lists"
         assert not [line for line in sent if line.startswith("delete")]
-        core.server.remove("pods", "later")
-        core.bee.run_for(1.0)
+        core.removed("pods", "later", seconds=1.0)
         assert "delete node/n1/default/pod/later" in core.down()
 
 
@@ -173,8 +166,7 @@ def test_a_node_that_was_deleted_while_away_gets_the_deletion_once(site: Site) -
     site.objects = [each for each in site.objects if each["kind"] != "Node"]
     with site.core("n1") as core:
         assert DELETED in core.down()
-        core.connected()
-        core.bee.run_for(30.0)
+        core.connected(seconds=30.0)
         assert DELETED not in core.down()
 
 
@@ -187,8 +179,7 @@ def test_a_node_does_not_get_a_deletion_that_only_the_mirror_has_seen(site: Site
         database.put_node_state("n2", NodeState("u-n2", 0))
         database.commit(1)
         core.server.apply({**N1, "metadata": {"name": "n2"}})
-        core.connected("n2")
-        core.bee.run_for(30.0)
+        core.connected("n2", seconds=30.0)
         assert "delete node/n2/null/node/n2" not in core.down()
         core.server.go_on(watches)
 
@@ -206,8 +197,7 @@ def test_a_node_that_has_just_registered_again_does_not_get_the_deletion_of_its_
         assert asked
         for exchange in asked:
             exchange.answer(404, {"kind": "Status", "code": 404})
-        core.bee.run_for(1.0)
-        assert DELETED not in core.down()
+        assert DELETED not in core.down(after=1.0)
         core.server.go_on(watches)
 
 
@@ -215,8 +205,7 @@ def test_a_recreated_node_does_not_get_the_deletion_of_the_former_one(site: Site
     site.objects = [each for each in site.objects if each["kind"] != "Node"]
     with site.core() as core:
         core.server.apply(N1)
-        core.connected()
-        core.bee.run_for(30.0)
+        core.connected(seconds=30.0)
         assert DELETED not in core.down()
 
 
@@ -264,13 +253,10 @@ def test_a_pod_that_the_watch_has_not_delivered_yet_is_not_deleted(
         core.connected()
         if has_started:
             core.asks("null/node/n1", "insert", node())
-        core.bee.run_for(30.0)
-        assert set(pods_in(core.down())) == ({INSERT} if has_started else set())
+        assert set(pods_in(core.down(after=30.0))) == ({INSERT} if has_started else set())
         core.server.go_on(watches)
-        core.bee.run_for(30.0)
-        assert "delete node/n1/default/pod/later" not in core.down()
-        core.server.remove("pod", "later")
-        core.bee.run_for(30.0)
+        assert "delete node/n1/default/pod/later" not in core.down(after=30.0)
+        core.removed("pod", "later", seconds=30.0)
         assert "delete node/n1/default/pod/later" in core.down()
 
 
@@ -289,8 +275,7 @@ def test_a_pod_that_came_and_went_while_the_watch_was_behind_is_deleted(site: Si
         database.commit(1)
         core.connected()
         core.server.go_on(watches)
-        core.bee.run_for(30.0)
-        assert "delete node/n1/default/pod/later" in core.down()
+        assert "delete node/n1/default/pod/later" in core.down(after=30.0)
 
 
 def sent_elsewhere(core: ClusterController, *objects: Any) -> None:
@@ -308,29 +293,24 @@ def test_an_object_whose_successor_a_node_has_is_neither_sent_nor_deleted(site: 
     """
     key = ObjectKey("ConfigMap", "default", "settings")
     with site.core() as core:
-        core.server.apply(configmap(a="1"), pod("reader", **USES))
-        core.bee.settle()
+        core.applied(configmap(a="1"), pod("reader", **USES))
         watches = core.server.hold_watches()
         core.server.apply(configmap(a="2"))
         former = site.live(key)
         core.server.remove("configmap", "settings")
         core.server.apply(configmap(a="3"))
         sent_elsewhere(core, former, site.live(key))
-        core.connected()
-        core.bee.run_for(30.0)
+        core.connected(seconds=30.0)
         (watch,) = (one for one in watches if one.call.plural == "configmaps")
         watch.tell("MODIFIED", former)
         core.bee.run_for(30.0)
         last = {**former["metadata"], "resourceVersion": str(int(version_of(former)) + 1)}
         watch.tell("DELETED", {**former, "metadata": last})
-        core.bee.run_for(30.0)
-        assert not [each for each in core.down() if "configmap" in each]
+        assert not [each for each in core.down(after=30.0) if "configmap" in each]
         core.server.go_on(watches)
-        core.bee.run_for(30.0)
-        assert not [each for each in core.down() if "configmap" in each], "it has the present one"
+        assert not [each for each in core.down(after=30.0) if "configmap" in each], "it has the present one"
         assert [sync.key for sync in stored(core)[0].values()].count(key) == 1
-        core.server.remove("configmap", "settings")
-        core.bee.settle()
+        core.removed("configmap", "settings")
         assert core.down() == ["delete node/n1/default/configmap/settings"]
 
 
@@ -359,8 +339,7 @@ def test_what_a_node_has_stays_known_while_the_mirror_has_not_been_told_of_its_n
     """
     with site.core() as core:
         if not has_former:
-            core.server.remove("node", "n1")
-            core.bee.settle()
+            core.removed("node", "n1")
         watches = core.server.hold_watches()
         core.server.hold("nodes")
         if has_former:
@@ -376,8 +355,7 @@ def test_what_a_node_has_stays_known_while_the_mirror_has_not_been_told_of_its_n
         assert [each for each in core.down() if INSERT in each or DELETED in each] == []
         core.server.release()
         core.server.go_on(watches)
-        core.bee.run_for(30.0)
-        assert core.down() == []
+        assert core.down(after=30.0) == []
         syncs, states = stored(core)
         assert states == {"n1": NodeState(uid_of(present), 0)}
         assert {uid: sync.version for uid, sync in syncs.items()} == {
@@ -388,8 +366,7 @@ def test_what_a_node_has_stays_known_while_the_mirror_has_not_been_told_of_its_n
 def test_an_equal_version_of_another_epoch_is_not_held(site: Site) -> None:
     """etcd was restored while cloudcore was away: its versions went back, and this one was given a second time."""
     with site.core("n1") as core:
-        core.server.apply(pod("later"))
-        core.bee.settle()
+        core.applied(pod("later"))
         later = site.live(ObjectKey("Pod", "default", "later"))
         core.acknowledged(uid_of(later), int(version_of(later)))
     version = {each["metadata"]["name"]: each["metadata"]["resourceVersion"] for each in site.objects}["web"]
@@ -400,16 +377,14 @@ def test_an_equal_version_of_another_epoch_is_not_held(site: Site) -> None:
         assert INSERT in core.down()
         assert stored(core)[1]["n1"].epoch == 1
         site.acknowledge(core)
-        core.bee.run_for(60.0)
-        assert "default/pod/web" not in str(core.down())
+        assert "default/pod/web" not in str(core.down(after=60.0))
 
 
 def test_messages_during_a_restore_wait_until_all_is_listed_again(site: Site) -> None:
     """A node that connects would get objects of before the restore."""
     with site.core("n1") as core:
         backup = core.server.objects()
-        core.server.apply(configmap(), pod("later"))
-        core.bee.settle()
+        core.applied(configmap(), pod("later"))
         core.server.hold("csidrivers")
         core.server.restore(backup)
         core.bee.run_for(9.0)
@@ -417,8 +392,7 @@ def test_messages_during_a_restore_wait_until_all_is_listed_again(site: Site) ->
         core.connected()
         assert core.down() == []
         core.server.release()
-        core.bee.run_for(1.0)
-        assert INSERT in core.down()
+        assert INSERT in core.down(after=1.0)
 
 
 def test_an_epoch_ends_once_and_never_without_a_cluster() -> None:
@@ -475,21 +449,18 @@ def test_an_object_whose_deletion_a_node_has_acknowledged_elsewhere_is_not_sent_
     """Nor answered, while the watch has not told of the deletion (simulation, state, seed 31151)."""
     key = ObjectKey("ConfigMap", "default", "settings")
     with site.core() as core:
-        core.server.apply(configmap(a="1"), pod("reader", **USES))
-        core.bee.settle()
+        core.applied(configmap(a="1"), pod("reader", **USES))
         watches = core.server.hold_watches()
         former = site.live(key)
         core.server.remove("configmap", "settings")
         deleted_elsewhere(core, former, core.server.cluster.storage.version)
-        core.connected()
-        core.bee.run_for(30.0)
+        core.connected(seconds=30.0)
         assert not [each for each in core.down() if "configmap" in each]
         request = core.asks("default/configmap/settings", "query")
         core.bee.settle()
         assert core.answer_to(request).content["Err"]["ErrStatus"]["code"] == 404
         core.server.go_on(watches)
-        core.bee.run_for(30.0)
-        assert "insert node/n1/default/configmap/settings" not in core.down()
+        assert "insert node/n1/default/configmap/settings" not in core.down(after=30.0)
 
 
 def test_what_is_older_than_an_unknown_deletion_is_sent_when_the_watch_has_told_of_that(site: Site) -> None:
@@ -497,17 +468,14 @@ def test_what_is_older_than_an_unknown_deletion_is_sent_when_the_watch_has_told_
     other = configmap()
     other["metadata"]["name"] = "other"
     with site.core() as core:
-        core.server.apply(configmap(a="1"), other, pod("reader", **USES))
-        core.bee.settle()
+        core.applied(configmap(a="1"), other, pod("reader", **USES))
         watches = core.server.hold_watches()
         gone = site.live(ObjectKey("ConfigMap", "default", "other"))
         core.server.remove("configmap", "other")
         deleted_elsewhere(core, gone, core.server.cluster.storage.version)
-        core.connected()
-        core.bee.run_for(30.0)
+        core.connected(seconds=30.0)
         sent = core.down()
         assert [each for each in sent if each.endswith("/pod/reader")], "of pods nothing is unknown"
         assert not [each for each in sent if "configmap" in each]
         core.server.go_on(watches)
-        core.bee.run_for(20.0)
-        assert "insert node/n1/default/configmap/settings" in core.down()
+        assert "insert node/n1/default/configmap/settings" in core.down(after=20.0)

@@ -25,21 +25,21 @@ class World:
         self.core: Controller = ClusterController(bee, self.server) if self.server else Controller(bee)
         self.cluster = self.server.cluster if self.server else self.core.cluster
 
-    def apply(self, *documents: Any) -> None:
-        """As kubectl does."""
+    def apply(self, *documents: Any) -> list[str]:
+        """As kubectl does; return what nodes were sent since the last look."""
         if self.server:
             self.server.apply(*documents)
         else:
             assert not [result.refusal for result in self.core.apply(*documents) if result.refusal]
-        self.core.bee.settle()
+        return self.core.down()
 
-    def delete(self, key: ObjectKey) -> None:
-        """As kubectl does."""
+    def delete(self, key: ObjectKey) -> list[str]:
+        """As kubectl does; return what nodes were sent since the last look."""
         if self.server:
             self.server.remove(key.kind, key.name)
         else:
             self.core.remove(key.kind, key.name)
-        self.core.bee.settle()
+        return self.core.down()
 
     def asked(self, verb: str, plural: str, node: str = "n1", **fields: Any) -> ApiResult:
         """A call of a node's metaserver."""
@@ -70,8 +70,7 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
 
 def test_a_node_gets_the_objects_that_it_watches_and_their_changes(world: World) -> None:
     """In dynamiccontroller's name, with their versions; a node that does not watch gets nothing."""
-    world.apply(service())
-    assert world.core.down() == []
+    assert world.apply(service()) == []
     world.watches("services")
     (made,) = world.core.unasked()
     assert (made.route.operation, made.route.resource, made.route.source) == (
@@ -81,21 +80,20 @@ def test_a_node_gets_the_objects_that_it_watches_and_their_changes(world: World)
     assert made.header.resourceversion == version_of(world.cluster.storage.get(WEB))
     world.stored()
     world.core.down()
-    world.apply(service(a="1"), service("other"))
-    assert sorted(world.core.down()) == ["insert node/n1/default/service/other", "update node/n1/default/service/web"]
-    world.delete(WEB)
-    assert world.core.down() == ["delete node/n1/default/service/web"]
+    assert sorted(world.apply(service(a="1"), service("other"))) == [
+        "insert node/n1/default/service/other",
+        "update node/n1/default/service/web",
+    ]
+    assert world.delete(WEB) == ["delete node/n1/default/service/web"]
 
 
 def test_an_unacknowledged_object_is_sent_again(world: World) -> None:
     world.apply(service())
     world.watches("services")
     assert world.core.down() == [MADE]
-    world.core.bee.run_for(21)
-    assert world.core.down() == [MADE]
+    assert world.core.down(after=21) == [MADE]
     world.stored()
-    world.core.bee.run_for(21)
-    assert world.core.down() == []
+    assert world.core.down(after=21) == []
 
 
 @pytest.mark.parametrize(
@@ -112,8 +110,7 @@ def test_a_watch_brings_the_selected_objects(world: World, fields: dict[str, Any
     world.watches("services", **fields)
     world.watches("services", namespace="elsewhere")
     assert world.core.down() == [MADE]
-    world.apply(service("other", b="1"))
-    assert world.core.down() == []
+    assert world.apply(service("other", b="1")) == []
 
 
 def test_an_object_that_is_no_longer_selected_is_still_sent(world: World) -> None:
@@ -121,8 +118,7 @@ def test_an_object_that_is_no_longer_selected_is_still_sent(world: World) -> Non
     world.apply(service(a="1"))
     world.watches("services", options={"labelSelector": "a=1"})
     world.core.down()
-    world.apply(service(a="2"))
-    assert world.core.down() == ["update node/n1/default/service/web"]
+    assert world.apply(service(a="2")) == ["update node/n1/default/service/web"]
 
 
 def test_after_a_new_connection_a_node_gets_missing_objects(world: World) -> None:
@@ -136,7 +132,6 @@ def test_after_a_new_connection_a_node_gets_missing_objects(world: World) -> Non
     world.core.bee.settle()
     world.apply(service("new"))
     world.delete(ObjectKey("Service", "default", "old"))
-    world.core.down()
     world.core.connected()
     assert sorted(world.core.down()) == ["delete node/n1/default/service/old", "insert node/n1/default/service/new"]
 
@@ -146,8 +141,7 @@ def test_a_node_that_ends_its_watches_gets_changes_only(world: World) -> None:
     world.watches("services")
     world.core.down()
     assert world.asked("unwatch", "") == ApiResult()
-    world.apply(service("other"), service(a="1"))
-    assert world.core.down() == ["update node/n1/default/service/web"]
+    assert world.apply(service("other"), service(a="1")) == ["update node/n1/default/service/web"]
 
 
 @pytest.mark.parametrize(
@@ -171,14 +165,12 @@ def test_a_watch_that_is_refused_ends_no_other(world: World, plural: str, fields
     is_decided_there = plural == "deployments" and world.server is not None
     assert refusal["code"] == (404 if is_decided_there else code), "a cluster decides, and this one has no reviews"
     world.core.down()
-    world.apply(service(a="1"))
-    assert world.core.down() == ["update node/n1/default/service/web"]
+    assert world.apply(service(a="1")) == ["update node/n1/default/service/web"]
 
 
 def test_a_node_may_watch_objects_that_it_gets_in_any_case(world: World) -> None:
     """Its pods, itself, and by its name what they refer to; nothing is sent twice."""
-    world.apply(configmap(a="1"), pod(volumes=[{"name": "v", "configMap": {"name": "settings"}}]))
-    sent = world.core.down()
+    sent = world.apply(configmap(a="1"), pod(volumes=[{"name": "v", "configMap": {"name": "settings"}}]))
     assert "insert node/n1/default/configmap/settings" in sent
     world.watches("pods", options={"fieldSelector": "spec.nodeName=n1"})
     world.watches("nodes", options={"fieldSelector": "metadata.name=n1"})
@@ -206,14 +198,11 @@ def test_a_watch_outlives_a_restart_of_edgecontroller(world: World) -> None:
     world.core.bee.run_for(30)
     assert world.core.bee.hive.restarts()[EdgeController.name] == 1
     world.core.down()
-    world.apply(service())
-    assert world.core.down() == [MADE]
+    assert world.apply(service()) == [MADE]
     world.core.acknowledged(*_present(world, "old"))
-    world.delete(ObjectKey("Service", "default", "old"))
-    assert world.core.down() == ["delete node/n1/default/service/old"]
+    assert world.delete(ObjectKey("Service", "default", "old")) == ["delete node/n1/default/service/old"]
     world.asked("unwatch", "")
-    world.apply(service("more"))
-    assert world.core.down() == []
+    assert world.apply(service("more")) == []
 
 
 def _present(world: World, name: str) -> tuple[str, int]:

@@ -38,7 +38,6 @@ def acknowledge(core: ClusterController) -> None:
         live = core.server.cluster.storage.find(key)
         if live is not None:
             core.acknowledged(uid_of(live), int(version_of(live)))
-    core.bee.settle()
     core.down()
 
 
@@ -51,8 +50,7 @@ def test_a_process_that_registers_again_and_again_is_sent_each_object_once(core:
     for _ in range(3):
         registers(core)
     assert core.down() == []
-    core.server.remove("pods", "web")
-    core.bee.settle()
+    core.removed("pods", "web")
     assert core.down()[-1] == "delete node/n1/default/pod/web"
     registers(core)
     assert core.down() == [], "the deletion is under way"
@@ -105,8 +103,7 @@ def test_a_registration_that_was_answered_after_the_next_connection_began_counts
 def test_a_node_that_was_made_again_gets_its_pods_although_its_process_had_them(core: ClusterController) -> None:
     registers(core)
     acknowledge(core)
-    core.server.remove("nodes", "n1")
-    core.bee.settle()
+    core.removed("nodes", "n1")
     core.down()
     registers(core)
     assert sorted(core.down()) == [INSERT, NODE]
@@ -120,10 +117,8 @@ def test_so_does_a_node_that_registers_before_the_watch_has_its_deletion(core: C
     registers(core)
     assert core.down() == []
     core.server.go_on(watches)
-    core.bee.settle()
     assert INSERT in core.down()
-    core.server.remove("pods", "web")
-    core.bee.settle()
+    core.removed("pods", "web")
     assert "delete node/n1/default/pod/web" in core.down()
 
 

@@ -35,7 +35,6 @@ def looks(controller: Controller) -> None:
 
 def leaves(controller: Controller) -> None:
     controller.of_link("disconnected", controller.links)
-    controller.bee.settle()
     controller.down()
 
 
@@ -85,8 +84,7 @@ def test_a_connection_whose_turn_was_lost_is_newer_than_the_written_ones(two: Tw
     one.bee.expect_failures()
     other.connected()
     one.database_fails()
-    one.connected()
-    one.bee.run_for(5.0)
+    one.connected(seconds=5.0)
     assert one.bee.hive.restarts()["edgecontroller"] == 1
     assert one.down() == []
     looks(other)

@@ -15,9 +15,13 @@ OWN = NodeIdentity(name="n1", key="a", since=1.0)
 PEER = CertifiedPeer("1F", 0.0, "n1", "system:node:n1", "a")
 
 
-def test_nobody_with_a_certificate_is_accepted_before_all_records_are_known() -> None:
+@pytest.fixture
+def known() -> KnownIdentities:
+    return KnownIdentities(Simulation(0).clock)
+
+
+def test_nobody_with_a_certificate_is_accepted_before_all_records_are_known(known: KnownIdentities) -> None:
     """A client without a certificate proves nothing, and need not wait."""
-    known = KnownIdentities(Simulation(0).clock)
     was_loading = known.is_loading
     assert known.refusal_of(PEER) == known.refusal_of_node("n1", PEER) == NOT_YET
     assert known.refused() == [], "it is refused for a moment only"
@@ -31,8 +35,7 @@ def test_nobody_with_a_certificate_is_accepted_before_all_records_are_known() ->
     assert known.refusal_of(PEER) == ""
 
 
-def test_only_what_may_refuse_somebody_is_reported() -> None:
-    known = KnownIdentities(Simulation(0).clock)
+def test_only_what_may_refuse_somebody_is_reported(known: KnownIdentities) -> None:
     told: list[str] = []
     known.on_change(lambda: told.append("changed"))
     known.put(OWN, 3)
@@ -48,8 +51,7 @@ def test_only_what_may_refuse_somebody_is_reported() -> None:
     assert len(told) == 4, "tokens of pods of the former machine are refused"
 
 
-def test_a_server_that_has_ended_hears_of_no_revocation_and_the_others_do() -> None:
-    known = KnownIdentities(Simulation(0).clock)
+def test_a_server_that_has_ended_hears_of_no_revocation_and_the_others_do(known: KnownIdentities) -> None:
     ended, other = Mock(), Mock()
     end = known.end_connections(ended)
     known.end_connections(other)
@@ -58,9 +60,8 @@ def test_a_server_that_has_ended_hears_of_no_revocation_and_the_others_do() -> N
     assert (ended.end_connections.call_count, other.end_connections.call_count) == (0, 1)
 
 
-def test_late_news_undoes_no_revocation() -> None:
+def test_late_news_undoes_no_revocation(known: KnownIdentities) -> None:
     """The watch may tell of an earlier version after this cloudcore has written a later one."""
-    known = KnownIdentities(Simulation(0).clock)
     known.complete([])
     revoked = NodeIdentity(name="n1", key="a", revoked_at=5.0)
     known.put(revoked, 9)
@@ -89,9 +90,8 @@ def test_a_key_that_is_new_is_noted_and_a_known_one_is_not() -> None:
     assert noted == [PEER, renewed]
 
 
-def test_connections_of_before_are_looked_at_once_all_records_are_known() -> None:
+def test_connections_of_before_are_looked_at_once_all_records_are_known(known: KnownIdentities) -> None:
     """A node without TLS did not wait for them. While records are read, nobody is cut off for that."""
-    known = KnownIdentities(Simulation(0).clock)
     server = Mock()
     known.end_connections(server)
     certificate = {"serialNumber": "1F", "subject": ((("commonName", "admin"),),)}
@@ -104,9 +104,8 @@ def test_connections_of_before_are_looked_at_once_all_records_are_known() -> Non
     assert is_refused({**certificate, "serialNumber": "2F"}, "")
 
 
-def test_a_record_that_was_written_after_the_first_list_was_made_stays_in_force() -> None:
+def test_a_record_that_was_written_after_the_first_list_was_made_stays_in_force(known: KnownIdentities) -> None:
     """The watch tells of it later; until then a revoked node would be accepted again."""
-    known = KnownIdentities(Simulation(0).clock)
     known.put(NodeIdentity(name="n1", key="a", revoked_at=5.0), 9)
     known.put(RevokedCertificate(name="2F", revoked_at=5.0), 7)
     known.complete([], 8)

@@ -130,9 +130,9 @@ def _observed(obj: JsonObject) -> ObservedObject:
     return ObservedObject("kubeedge", metadata["name"], metadata["name"], metadata["resourceVersion"], shared=obj)
 
 
-def started(bee: Harness, server: ApiServer) -> KnownIdentities:
+def started(bee: Harness, server: ApiServer, known: KnownIdentities | None = None) -> KnownIdentities:
     """The module, which knows the server's records."""
-    known = known_identities(bee.hive)
+    known = known or known_identities(bee.hive)
     bee.add(IdentitiesModule, known, lambda _: server)
     bee.start()
     bee.run_for(1.0)
@@ -191,9 +191,7 @@ def test_the_first_list_ends_what_was_known_from_an_earlier_life_of_the_module(b
     known.on_change(lambda: looked.append("at the connections"))
     known.put(RevokedCertificate(name=SERIAL, revoked_at=1.0), 3)
     looked.clear()
-    bee.add(IdentitiesModule, known, lambda _: ApiServer(bee))
-    bee.start()
-    bee.run_for(1.0)
+    started(bee, ApiServer(bee), known)
     assert looked == ["at the connections"]
     assert known.refusal_of(CERTIFIED) == ""
 
@@ -202,9 +200,7 @@ def test_a_revocation_that_was_stored_while_the_first_list_was_on_its_way_stays_
     """The list does not have it, and the watch tells of it later."""
     known, server = known_identities(bee.hive), ApiServer(bee)
     known.put(RevokedCertificate(name=SERIAL, revoked_at=1.0), server.version + 1)
-    bee.add(IdentitiesModule, known, lambda _: server)
-    bee.start()
-    bee.run_for(1.0)
+    started(bee, server, known)
     assert known.refusal_of(CERTIFIED)
 
 

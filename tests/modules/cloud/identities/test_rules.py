@@ -17,6 +17,7 @@ from modules.cloud.identities.records import (
     object_of,
     record_in,
 )
+from tests.support.presence import present
 
 NOW = 1000.5
 OWN = NodeIdentity(name="n1", key="a", since=900.0, pinned_at=900.0)
@@ -72,24 +73,19 @@ def test_a_certificate_is_refused_by_its_serial_number() -> None:
 
 def test_a_name_goes_to_the_first_key_that_is_seen_and_moves_with_its_renewals() -> None:
     """The former key is taken until the next one is used: the answer to a renewal may be lost."""
-    pinned = rules.used(peer("a"), None, NOW)
-    assert pinned is not None
+    pinned = present(rules.used(peer("a"), None, NOW))
     assert rules.used(peer("a"), pinned, NOW) is None
     assert rules.refusal(peer("b", 999.0), pinned)
-    renewed = rules.renewed(pinned, peer("a"), "c", NOW + 10).identity
-    assert renewed is not None
+    renewed = present(rules.renewed(pinned, peer("a"), "c", NOW + 10).identity)
     assert (rules.refusal(peer("a"), renewed), rules.refusal(peer("c"), renewed)) == ("", "")
-    moved = rules.used(peer("c", 1010.0), renewed, NOW + 20)
-    assert moved is not None
+    moved = present(rules.used(peer("c", 1010.0), renewed, NOW + 20))
     assert rules.refusal(peer("a"), moved)
     assert rules.refusal(peer("c", 1010.0), moved) == ""
 
 
 def test_a_cloud_of_an_earlier_backup_knows_its_nodes() -> None:
     """The name moves to a key whose certificate was issued after the backup, and the older key is refused."""
-    moved = rules.used(peer("later", 950.0), OWN, NOW)
-    assert moved is not None
-    assert rules.refusal(peer("a"), moved)
+    assert rules.refusal(peer("a"), present(rules.used(peer("later", 950.0), OWN, NOW)))
 
 
 @pytest.mark.parametrize(
@@ -163,25 +159,19 @@ def test_labels_are_of_the_last_token_that_had_some() -> None:
     labelled = token(labels={"zone": "a"})
     joined = rules.joined(None, labelled, KeyEnrolment(node="n1", key="a"), NOW).identity
     for by in (TOKEN, REPLACING, None):
-        again = rules.joined(joined, by, KeyEnrolment(node="n1", key="a"), NOW).identity
-        assert again is not None
-        assert again.labels == {"zone": "a"}
+        assert present(rules.joined(joined, by, KeyEnrolment(node="n1", key="a"), NOW).identity).labels == {"zone": "a"}
 
 
 def test_a_replaced_machine_is_out_also_when_the_cloud_s_clock_was_put_back() -> None:
-    replaced = rules.joined(OWN, REPLACING, KeyEnrolment(node="n1", key="b"), 100.0).identity
-    assert replaced is not None
+    replaced = present(rules.joined(OWN, REPLACING, KeyEnrolment(node="n1", key="b"), 100.0).identity)
     assert rules.refusal(peer("a", 900.0), replaced)
     assert rules.refusal(peer("b", 100.0), replaced) == ""
-    renewed = rules.used(peer("c", 110.0), msgspec.structs.replace(replaced, next_key="c"), 120.0)
-    assert renewed is not None
+    renewed = present(rules.used(peer("c", 110.0), msgspec.structs.replace(replaced, next_key="c"), 120.0))
     assert rules.refusal(peer("a", 900.0), renewed)
 
 
 def test_a_token_for_one_is_used_up_once() -> None:
-    used = rules.consumed(token(once=True), "n1", "a")
-    assert used is not None
-    assert rules.consumed(used, "n1", "a") is None
+    assert rules.consumed(present(rules.consumed(token(once=True), "n1", "a")), "n1", "a") is None
     assert rules.consumed(TOKEN, "n1", "a") is None
 
 
@@ -230,13 +220,11 @@ def test_a_certificate_without_a_node_is_a_user() -> None:
 def test_tokens_of_pods_are_of_the_machine_that_got_them(before: NodeIdentity, key: str, *, refused: bool) -> None:
     """The tokens that the former machine got are refused; a renewal, and the same key again, end none."""
     replacing = token(node="n1", replace=True, created_at=960.0)
-    found = rules.joined(before, replacing, KeyEnrolment(node="n1", key=key), NOW).identity
-    assert found is not None
+    found = present(rules.joined(before, replacing, KeyEnrolment(node="n1", key=key), NOW).identity)
     assert rules.refuses_token(found, NOW - 5) == refused
     assert rules.refuses_token(found, int(NOW)) == refused, "the former machine got it in the same second"
     assert not rules.refuses_token(found, int(NOW) + 1)
-    renewed = rules.renewed(found, peer(key), "c", NOW + 50).identity
-    assert renewed is not None
+    renewed = present(rules.renewed(found, peer(key), "c", NOW + 50).identity)
     assert [rules.refuses_token(renewed, at) for at in (NOW - 5, NOW + 10)] == [refused, False]
     assert rules.refuses_token(msgspec.structs.replace(found, revoked_at=NOW), NOW + 10)
     assert not rules.refuses_token(None, 0.0)
@@ -245,10 +233,8 @@ def test_tokens_of_pods_are_of_the_machine_that_got_them(before: NodeIdentity, k
 def test_a_renewal_lets_no_certificate_of_before_move_the_name() -> None:
     """The name is the next key's once that is used, and no key is next after it."""
     peer = CertifiedPeer("1", 5.0, "n1", key="a")
-    made = rules.renewed(NodeIdentity(name="n1", key="a", since=1.0), peer, "b", 10.5).identity
-    assert made is not None
+    made = present(rules.renewed(NodeIdentity(name="n1", key="a", since=1.0), peer, "b", 10.5).identity)
     assert (made.key, made.next_key, made.since) == ("a", "b", 10.0)
     assert rules.refusal_of_node(CertifiedPeer("2", 7.0, "n1", key="c"), made)
-    moved = rules.used(CertifiedPeer("3", 10.0, "n1", key="b"), made, 11.0)
-    assert moved is not None
+    moved = present(rules.used(CertifiedPeer("3", 10.0, "n1", key="b"), made, 11.0))
     assert (moved.key, moved.next_key) == ("b", "")

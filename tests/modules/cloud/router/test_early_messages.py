@@ -40,8 +40,21 @@ class SlowServer(RuleServer):
             super().start(*each)
 
 
-def test_messages_before_the_rules_are_bounded_in_bytes(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A node may send 16 MiB in each; in a cluster without the kinds of rules they would wait for ever."""
+@pytest.mark.parametrize(
+    ("sizes", "taken"),
+    [
+        (
+            [("up", MOST_EARLY_BYTES // 2), ("other", MOST_EARLY_BYTES // 2 + 1), ("other", 7)],
+            [7, MOST_EARLY_BYTES // 2],
+        ),
+        ([*[("up", 0)] * 600, *[("other", 0)] * 401], [0] * 1000),
+    ],
+    ids=["in bytes", "in number"],
+)
+def test_messages_before_the_rules_are_bounded(
+    bee: Harness, monkeypatch: pytest.MonkeyPatch, sizes: list[tuple[str, int]], taken: list[int]
+) -> None:
+    """A node may send 16 MiB in each, or empty ones; without the kinds of rules they would wait for ever."""
     posted: list[int] = []
 
     def perform(call: HttpCall, *_: Any, **__: Any) -> HttpReply:
@@ -54,32 +67,11 @@ def test_messages_before_the_rules_are_bounded_in_bytes(bee: Harness, monkeypatc
     bee.answer(ModuleName.CLOUDHUB, lambda message: message.reply(bee.clock, []))
     bee.add(CloudRouter, Refusals(bee.clock), server.connect)
     bee.start()
-    for topic, size in (("up", MOST_EARLY_BYTES // 2), ("other", MOST_EARLY_BYTES // 2 + 1), ("other", 7)):
+    for topic, size in sizes:
         bee.send(ModuleName.ROUTER, _sent(bee, topic, "x" * size))
     server.open()
     bee.run_for(10.0)
-    assert sorted(posted) == [7, MOST_EARLY_BYTES // 2]
-
-
-def test_messages_before_the_rules_are_bounded_in_number(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Empty ones, too."""
-    posted: list[str] = []
-
-    def perform(call: HttpCall, *_: Any, **__: Any) -> HttpReply:
-        posted.append(call.target)
-        return HttpReply(200, (), b"")
-
-    monkeypatch.setattr(deliveries, "perform", perform)
-    server = SlowServer(*endpoints(), from_topic(URL), from_topic(URL, "other", name="r3"))
-    bee.answer(ModuleName.EDGECONTROLLER, lambda message: message.reply(bee.clock, ApiResult({})))
-    bee.answer(ModuleName.CLOUDHUB, lambda message: message.reply(bee.clock, []))
-    bee.add(CloudRouter, Refusals(bee.clock), server.connect)
-    bee.start()
-    for topic in ["up"] * 600 + ["other"] * 401:
-        bee.send(ModuleName.ROUTER, _sent(bee, topic, ""))
-    server.open()
-    bee.run_for(10.0)
-    assert len(posted) == 1000
+    assert sorted(posted) == taken
 
 
 def _sent(bee: Harness, topic: str, text: str) -> Message:

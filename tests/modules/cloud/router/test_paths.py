@@ -4,6 +4,7 @@ import pytest
 
 from modules.cloud.router.paths import CallerPath, read_path, read_pattern
 from modules.cloud.router.topics import is_topic, is_topic_filter, selects
+from tests.support.presence import present
 
 
 @pytest.mark.parametrize(
@@ -54,9 +55,7 @@ def test_tricks_are_no_paths(target: str) -> None:
 )
 def test_a_rule_matches_whole_parts_from_the_beginning(pattern: str, path: str, matches: bool) -> None:
     """KubeEdge's is a regular expression that matches anywhere."""
-    read = read_pattern(pattern)
-    assert read is not None
-    assert read.matches(path.split("/")) is matches
+    assert present(read_pattern(pattern)).matches(path.split("/")) is matches
 
 
 @pytest.mark.parametrize("pattern", ["", "/", "//", "/a//b", "/a/../b", "/a/%2f/" + "x" * 5000])
@@ -66,8 +65,7 @@ def test_what_no_request_can_have_is_no_rules_path(pattern: str) -> None:
 
 def test_the_rest_of_a_path_is_quoted_again() -> None:
     """A colon too, where KubeEdge's edge splits the resource."""
-    path = read_path("/n1/cap/a/b%20c/d:e?x=y z".replace(" ", "%20"))
-    assert path is not None
+    path = present(read_path("/n1/cap/a/b%20c/d:e?x=y z".replace(" ", "%20")))
     assert path.rest(1) == "/b%20c/d%3Ae?x=y%20z"
     assert path.rest(3) == "?x=y%20z"
 

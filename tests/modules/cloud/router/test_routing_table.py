@@ -21,6 +21,7 @@ from tests.modules.cloud.router.rules import (
     to_service,
     to_topic,
 )
+from tests.support.presence import present
 
 URL = "http://server.example/x"
 
@@ -35,8 +36,7 @@ def table_of(*objects: dict[str, Any]) -> RoutingTable:
 
 def called(table: RoutingTable, target: str) -> str:
     """The name of the Rule that a request matches, or ""."""
-    path = read_path(target)
-    assert path is not None
+    path = present(read_path(target))
     found = table.for_caller(path)
     return found.rule.key.name if found is not None else ""
 
@@ -123,8 +123,7 @@ def test_messages_match_on_their_node_only() -> None:
 def test_wrong_rules_are_reported(wrong: dict[str, Any], reason: str, text: str) -> None:
     """With the field; and no word of a password."""
     portless = endpoint("portless", "servicebus", service_port="70000")
-    fault = table_of(*endpoints(), portless, wrong).fault(key_of(wrong))
-    assert fault is not None
+    fault = present(table_of(*endpoints(), portless, wrong).fault(key_of(wrong)))
     assert (fault.reason, text in fault.message, "word" in fault.message) == (reason, True, False)
 
 

@@ -37,6 +37,7 @@ from modules.cloud.storage.watch_history import WatchHistory, WatchQuery
 from tests.modules.cloud.changes import RecordedChanges
 from tests.modules.cloud.objects import configmap, patch_status, pod, secret
 from tests.support.postgresql import PrivatePostgresql, needs_postgresql
+from tests.support.presence import present
 
 WEB = ObjectKey("Pod", "default", "web")
 SETTINGS = ObjectKey("ConfigMap", "default", "settings")
@@ -224,8 +225,7 @@ def test_a_watch_begins_with_changes_from_before_a_restart(url: str) -> None:
         assert [(one.change, one.object["metadata"]["name"]) for one in changes] == [
             ("ADDED", "b"), ("MODIFIED", "b"), ("DELETED", "a"),
         ]  # fmt: skip
-        old = changes[1].old
-        assert old is not None
+        old = present(changes[1].old)
         assert old["metadata"]["labels"] == {"app": "x"}, "a watch with a selector knows that b has left it"
         (gone,) = found.start(WatchQuery("Secret", begin)).changes
         assert (gone.change, "data" in gone.object) == ("DELETED", False), "a deleted secret is nowhere"
@@ -315,9 +315,7 @@ def test_changes_forgotten_later_do_not_hide_the_ones_not_kept(url: str, monkeyp
                 each.database.forget_changes("ConfigMap", first)
     with Cloud(url) as later:
         found = history(later)
-        refusal = found.start(WatchQuery("ConfigMap", begin)).refusal
-        assert refusal is not None
-        assert refusal["code"] == 410
+        assert present(found.start(WatchQuery("ConfigMap", begin)).refusal)["code"] == 410
         assert [one.object["data"] for one in found.start(WatchQuery("ConfigMap", gap)).changes] == [{"a": "2"}]
 
 
@@ -362,9 +360,7 @@ def test_a_change_that_another_did_not_keep_is_no_gap_in_a_history(url: str, mon
         one.delete(SETTINGS)
         last = one.cluster.storage.version
         assert other.transact() == []
-        refusal = watched.start(WatchQuery("ConfigMap", heard)).refusal
-        assert refusal is not None
-        assert refusal["code"] == 410
+        assert present(watched.start(WatchQuery("ConfigMap", heard)).refusal)["code"] == 410
         assert watched.start(WatchQuery("ConfigMap", last)).refusal is None
 
 

@@ -20,8 +20,12 @@ def on(node: str, **metadata: Any) -> dict[str, Any]:
     return {**made, "metadata": {**made["metadata"], **metadata}}
 
 
-def test_undone_changes_are_not_undone_again() -> None:
-    storage = Storage(Simulation(0).clock)
+@pytest.fixture
+def storage() -> Storage:
+    return Storage(Simulation(0).clock)
+
+
+def test_undone_changes_are_not_undone_again(storage: Storage) -> None:
     storage.set_savepoint()
     made = storage.create(on("n1"))
     before = storage.version
@@ -55,9 +59,8 @@ def test_each_change_of_the_pods_of_a_node_is_seen() -> None:
     assert uid_of(again) != uid_of(made)
 
 
-def test_an_event_has_the_json_that_nodes_get_beside_the_stored_one() -> None:
+def test_an_event_has_the_json_that_nodes_get_beside_the_stored_one(storage: Storage) -> None:
     """Without `managedFields`, and the same where an object has none."""
-    storage = Storage(Simulation(0).clock)
     storage.create(on("n1", managedFields=[{"manager": "kubectl"}]))
     storage.replace({**on("n1"), "status": {"phase": "Running"}})
     managed, bare = storage.drain_events()
@@ -67,9 +70,8 @@ def test_an_event_has_the_json_that_nodes_get_beside_the_stored_one() -> None:
     assert bare.bare is bare.body
 
 
-def test_it_is_known_which_objects_are_large() -> None:
+def test_it_is_known_which_objects_are_large(storage: Storage) -> None:
     """Through changes, and back when they are undone."""
-    storage = Storage(Simulation(0).clock)
     key = key_of(storage.create(on("n1")))
     seen = [key in storage.large]
     for annotations in ({"a": "x" * LARGE}, {}):
@@ -83,9 +85,8 @@ def test_it_is_known_which_objects_are_large() -> None:
     assert seen == [False, True, False, True, False]
 
 
-def test_a_pod_that_is_deleted_waits_for_no_room_any_more() -> None:
+def test_a_pod_that_is_deleted_waits_for_no_room_any_more(storage: Storage) -> None:
     """Nor does one that has got its node, or whose nomination is undone."""
-    storage = Storage(Simulation(0).clock)
     nominated = {**on(""), "status": {"nominatedNodeName": "n1"}}
     key = key_of(storage.create(nominated))
     assert [key_of(each) for each in storage.nominated_pods()] == [key]
@@ -103,9 +104,8 @@ def other_cloudcores(obj: dict[str, Any], version: int, uid: str) -> dict[str, A
     return {**obj, "metadata": {**obj["metadata"], "uid": uid, "resourceVersion": str(version)}}
 
 
-def test_an_object_that_others_have_made_again_was_deleted_before() -> None:
+def test_an_object_that_others_have_made_again_was_deleted_before(storage: Storage) -> None:
     """So that watches, and what is kept by uid, do not take the second for the first."""
-    storage = Storage(Simulation(0).clock)
     first = other_cloudcores(on("n1"), 5, "u1")
     storage.adopt([(key_of(first), first)], 5, complete=False)
     storage.drain_events()
@@ -117,11 +117,10 @@ def test_an_object_that_others_have_made_again_was_deleted_before() -> None:
     assert (storage.pods_of("n1"), storage.pods_of("n2")) == (frozenset(), {key_of(first)})
 
 
-def test_what_others_have_changed_is_told_in_the_order_of_its_versions() -> None:
+def test_what_others_have_changed_is_told_in_the_order_of_its_versions(storage: Storage) -> None:
     """Also of objects whose single changes were left out on a full disk: a watch that ended after a deletion went on
     with a version above those of the events behind it, and never got them.
     """
-    storage = Storage(Simulation(0).clock)
     names = ("stays", "goes", "goes-later", "again")
     objects = {
         name: other_cloudcores({**on("n1"), "metadata": {"name": name, "namespace": "default"}}, number + 2, name)
@@ -150,9 +149,8 @@ def test_what_others_have_changed_is_told_in_the_order_of_its_versions() -> None
     ]
 
 
-def test_a_change_that_is_known_already_is_not_taken_back_by_an_earlier_one() -> None:
+def test_a_change_that_is_known_already_is_not_taken_back_by_an_earlier_one(storage: Storage) -> None:
     """The changes of others may be read again from before, after a transaction that was not committed."""
-    storage = Storage(Simulation(0).clock)
     newest = other_cloudcores(on("n2"), 9, "u1")
     storage.adopt([(key_of(newest), newest)], 9, complete=False)
     storage.drain_events()

@@ -2,6 +2,8 @@
 
 from random import Random
 
+import pytest
+
 from beehive.simulation import Simulation
 from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.apiserver.cluster import Cluster
@@ -9,6 +11,7 @@ from modules.cloud.storage.object_storage import Storage, StoredChange
 from modules.cloud.storage.stored_changes import StoredHistory, stored_change
 from modules.cloud.storage.watch_history import BYTES, CHANGES, FORGET_EVERY, WatchHistory, WatchQuery
 from tests.modules.cloud.objects import configmap, pod, secret
+from tests.support.presence import present
 
 
 class Watched:
@@ -34,8 +37,12 @@ class Watched:
         return [(change.change, change.object["metadata"]["name"]) for change in start.changes]
 
 
-def test_a_watch_begins_with_the_present_objects_or_with_the_changes_since() -> None:
-    watched = Watched()
+@pytest.fixture
+def watched() -> Watched:
+    return Watched()
+
+
+def test_a_watch_begins_with_the_present_objects_or_with_the_changes_since(watched: Watched) -> None:
     first = watched.apply(configmap("a"), pod("p"))
     watched.apply(configmap("b"))
     watched.cluster.delete(ObjectKey("ConfigMap", "default", "a"))
@@ -46,14 +53,12 @@ def test_a_watch_begins_with_the_present_objects_or_with_the_changes_since() -> 
     assert watched.history.start(WatchQuery("ConfigMap", first)).version == last
 
 
-def test_a_watch_from_before_the_history_or_from_the_future_lists_again() -> None:
-    watched = Watched()
+def test_a_watch_from_before_the_history_or_from_the_future_lists_again(watched: Watched) -> None:
     first = watched.apply(configmap("a"))
     for number in range(CHANGES + 1):
         watched.apply(configmap("a", a=str(number)))
     for version in (first, watched.cluster.storage.version + 1, 0):
-        refusal = watched.history.start(WatchQuery("ConfigMap", version)).refusal
-        assert refusal is not None
+        refusal = present(watched.history.start(WatchQuery("ConfigMap", version)).refusal)
         assert (refusal["code"], refusal["reason"]) == (410, "Expired")
     assert watched.since(first, "Pod") == [], "the history is each kind's own"
 
@@ -62,30 +67,24 @@ def test_a_watch_from_before_the_first_version_lists_again() -> None:
     """A cloud without a durable database has forgotten what it has sent before; its new database says nothing of it."""
     storage = Storage(Simulation(0).clock, first_version=1000)
     history = WatchHistory(storage, StoredHistory([], {"": 0}))
-    refusal = history.start(WatchQuery("ConfigMap", 999)).refusal
-    assert refusal is not None
-    assert refusal["code"] == 410
+    assert present(history.start(WatchQuery("ConfigMap", 999)).refusal)["code"] == 410
     assert history.start(WatchQuery("ConfigMap", 1000)).refusal is None
 
 
-def test_a_change_that_is_not_noted_yet_comes_after_the_start() -> None:
+def test_a_change_that_is_not_noted_yet_comes_after_the_start(watched: Watched) -> None:
     """It is in the same transaction, and its message follows: the version does not cover it."""
-    watched = Watched()
     first = watched.apply(configmap("a"))
     watched.cluster.apply(configmap("b"))
     assert watched.history.start(WatchQuery("ConfigMap", first)).version == first
 
 
-def test_deleted_objects_count_with_their_size() -> None:
+def test_deleted_objects_count_with_their_size(watched: Watched) -> None:
     """The history holds them; a few hundred large configmaps would stay in memory after their deletion."""
-    watched = Watched()
     first = watched.apply(*(configmap(name, a="x" * (BYTES // 3)) for name in "abcd"))
     for name in "abcd":
         watched.cluster.delete(ObjectKey("ConfigMap", "default", name))
         last = watched.noted()
-    refusal = watched.history.start(WatchQuery("ConfigMap", first)).refusal
-    assert refusal is not None
-    assert refusal["code"] == 410
+    assert present(watched.history.start(WatchQuery("ConfigMap", first)).refusal)["code"] == 410
     assert watched.since(last - 1) == [("DELETED", "d")]
 
 
@@ -105,8 +104,7 @@ def test_the_history_is_the_longest_that_fits() -> None:
             assert refused == (sum(sizes[begin + 1 :]) > BYTES)
 
 
-def test_the_database_forgets_many_changes_together() -> None:
-    watched = Watched()
+def test_the_database_forgets_many_changes_together(watched: Watched) -> None:
     watched.apply(pod("p"))
     for number in range(CHANGES + FORGET_EVERY - 1):
         watched.apply(configmap("a", a=str(number)))
@@ -126,9 +124,8 @@ def test_a_secret_that_another_cloudcore_has_changed_leaves_the_watches_of_other
     watched = Watched()
     first = watched.apply(configmap("a"), secret)
     storage, key = watched.cluster.storage, ObjectKey("Secret", "default", "s")
-    present = storage.find(key)
-    assert present is not None
-    changed = {**present, "metadata": {**present["metadata"], "resourceVersion": str(first + 3)}, "data": {"k": "dg=="}}
+    live = present(storage.find(key))
+    changed = {**live, "metadata": {**live["metadata"], "resourceVersion": str(first + 3)}, "data": {"k": "dg=="}}
     storage.adopt([(key, changed)], first + 3, complete=False)
     watched.noted()
     assert watched.since(first) == []
@@ -139,9 +136,8 @@ def test_a_secret_that_another_cloudcore_has_changed_leaves_the_watches_of_other
     assert watched.history.start(WatchQuery("ConfigMap", first)).refusal is not None
 
 
-def test_after_a_restart_a_watch_has_no_state_of_a_secret_but_the_last() -> None:
+def test_after_a_restart_a_watch_has_no_state_of_a_secret_but_the_last(watched: Watched) -> None:
     """The rows have no values: a watch from before a lost state lists again, one from after it has the last change."""
-    watched = Watched()
     first = watched.apply(configmap("a"))
     rows = list[StoredChange]()
     for value in ("1", "2"):

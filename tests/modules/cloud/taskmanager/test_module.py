@@ -55,27 +55,31 @@ class Cloud:
             )
         self.bee.run_for(3)
 
-    def report(self, node: str, action: str, *, by: str = "", reason: str = "", job: str = JOB) -> None:
-        """A node reports an action, perhaps in the name of another one."""
+    def report(
+        self, node: str, action: str, *, by: str = "", reason: str = "", job: str = JOB, seconds: float = 0
+    ) -> None:
+        """A node reports an action, perhaps in the name of another one, and time passes."""
         resource = f"node/{by or node}/{API_VERSION}/imageprepulljob/{job}/node/{node}"
         content = {"action": action, "succ": not reason, "finishTime": "", "reason": reason, "extend": ""}
         fields = {"source": f"system:node:{by or node}", "group": "hub"}
         message = self.bee.message(resource, Operation.NODE_ACTION_STATUS, content, **fields)
         self.bee.send(ModuleName.TASKMANAGER, message)
-        self.bee.run_for(3)
+        self.bee.run_for(3 + seconds)
 
-    def pull(self, node: str) -> None:
-        """A node carries the job out."""
+    def pull(self, node: str, seconds: float = 0) -> None:
+        """A node carries the job out, and time passes."""
         self.report(node, "Check")
-        self.report(node, "Pull")
+        self.report(node, "Pull", seconds=seconds)
 
-    def sent(self) -> list[str]:
-        """The nodes that have got the job, in order."""
+    def sent(self, after: float = 0) -> list[str]:
+        """The nodes that have got the job, in order, some seconds later."""
+        self.bee.run_for(after)
         found = [each.route.resource for each in self.bee.sent_to(ModuleName.CLOUDHUB)]
         return [each.rpartition("/")[2] for each in found if API_VERSION in each]
 
-    def phases(self) -> dict[str, str]:
-        """The phase of the job, as `job`, and of each node."""
+    def phases(self, after: float = 0) -> dict[str, str]:
+        """The phase of the job, as `job`, and of each node, some seconds later."""
+        self.bee.run_for(after)
         status = self.job.get("status") or {}
         tasks = {each["nodeName"]: each["phase"] for each in status.get("nodeStatus") or ()}
         return {"job": status.get("phase", ""), **tasks}
@@ -127,9 +131,15 @@ class Cloud:
         return ApiResult(deepcopy(self.job))
 
 
+def connected(bee: Harness, *nodes: str, **fields: Any) -> Cloud:
+    """Return a cloud whose nodes have all connected; `fields` as those of `Cloud`."""
+    cloud = Cloud(bee, *nodes, **fields)
+    cloud.connect(*nodes)
+    return cloud
+
+
 def test_a_job_goes_from_node_to_node(bee: Harness) -> None:
-    cloud = Cloud(bee, "a", "b")
-    cloud.connect("a", "b")
+    cloud = connected(bee, "a", "b")
     assert cloud.sent() == ["a"]
     cloud.pull("a")
     assert cloud.sent() == ["a", "b"]
@@ -139,8 +149,7 @@ def test_a_job_goes_from_node_to_node(bee: Harness) -> None:
 
 def test_a_report_of_another_node_changes_nothing(bee: Harness) -> None:
     """KubeEdge's cloud takes any node's for any other's."""
-    cloud = Cloud(bee, "a", "b", concurrency=2)
-    cloud.connect("a", "b")
+    cloud = connected(bee, "a", "b", concurrency=2)
     before = cloud.writes
     cloud.report("a", "Check", by="b")
     cloud.report("c", "Check")
@@ -161,10 +170,8 @@ def test_a_node_that_is_away_has_its_turn_when_it_comes(bee: Harness) -> None:
 
 
 def test_a_node_that_says_nothing_is_given_up_and_another_has_its_turn(bee: Harness) -> None:
-    cloud = Cloud(bee, "a", "b", timeoutSeconds=60, failureTolerate="0.5")
-    cloud.connect("a", "b")
-    bee.run_for(75)
-    assert cloud.phases()["a"] == "Unknown"
+    cloud = connected(bee, "a", "b", timeoutSeconds=60, failureTolerate="0.5")
+    assert cloud.phases(after=75)["a"] == "Unknown"
     assert cloud.job["status"]["nodeStatus"][0]["reason"] == TIMED_OUT
     cloud.pull("b")
     assert cloud.phases() == {"job": "Completed", "a": "Unknown", "b": "Successful"}
@@ -172,14 +179,12 @@ def test_a_node_that_says_nothing_is_given_up_and_another_has_its_turn(bee: Harn
 
 def test_a_job_that_has_failed_still_gives_up_nodes_and_takes_late_reports(bee: Harness) -> None:
     """A node that had its turn when another one failed would be in progress for ever."""
-    cloud = Cloud(bee, "a", "b", concurrency=2, timeoutSeconds=60)
-    cloud.connect("a", "b")
+    cloud = connected(bee, "a", "b", concurrency=2, timeoutSeconds=60)
     cloud.report("a", "Check", reason="no room")
     assert cloud.phases() == {"job": "Failure", "a": "Failure", "b": "InProgress"}
     cloud.connect("b")
     assert cloud.sent() == ["a", "b"], "a failed job is sent to nobody again"
-    bee.run_for(75)
-    assert cloud.phases()["b"] == "Unknown"
+    assert cloud.phases(after=75)["b"] == "Unknown"
     assert "2/2" in cloud.job["status"]["reason"]
     cloud.pull("b")
     assert cloud.phases() == {"job": "Failure", "a": "Failure", "b": "Successful"}
@@ -192,8 +197,7 @@ def test_a_job_that_has_failed_still_gives_up_nodes_and_takes_late_reports(bee: 
 
 def test_a_node_gets_the_job_again_only_if_it_has_said_nothing(bee: Harness) -> None:
     """KubeEdge's edgecore begins anew with each message: after the restart of its upgrade as well."""
-    cloud = Cloud(bee, "a")
-    cloud.connect("a")
+    cloud = connected(bee, "a")
     cloud.connect("a", operation=Operation.DISCONNECTED)
     cloud.connect("a")
     assert cloud.sent() == ["a", "a"]
@@ -222,11 +226,9 @@ def test_a_write_that_somebody_else_was_faster_with_is_made_again(bee: Harness) 
     cloud = Cloud(bee, "a")
     cloud.conflicts = 2
     cloud.connect("a")
-    bee.run_for(60)
-    assert cloud.sent() == ["a"]
+    assert cloud.sent(after=60) == ["a"]
     cloud.conflicts = 1
-    cloud.pull("a")
-    bee.run_for(60)
+    cloud.pull("a", seconds=60)
     assert cloud.phases() == {"job": "Completed", "a": "Successful"}
 
 
@@ -250,8 +252,7 @@ def test_a_job_comes_to_its_end_whichever_call_the_api_server_refuses(codes: lis
 
 def test_faults_that_have_passed_make_no_later_attempt_late(bee: Harness) -> None:
     nodes = [f"n{number}" for number in range(12)]
-    cloud = Cloud(bee, *nodes)
-    cloud.connect(*nodes)
+    cloud = connected(bee, *nodes)
     for node in nodes:
         cloud.faults = {cloud.calls + 1: 503}
         cloud.pull(node)
@@ -259,45 +260,36 @@ def test_faults_that_have_passed_make_no_later_attempt_late(bee: Harness) -> Non
 
 
 def test_a_node_that_has_gone_has_no_turn(bee: Harness) -> None:
-    cloud = Cloud(bee, "a", "b", "c")
-    cloud.connect("a", "b", "c")
+    cloud = connected(bee, "a", "b", "c")
     cloud.connect("b", operation=Operation.DISCONNECTED)
     cloud.pull("a")
     assert cloud.sent() == ["a", "c"]
 
 
 def test_a_deleted_job_begins_nothing_more(bee: Harness) -> None:
-    cloud = Cloud(bee, "a", "b")
-    cloud.connect("a", "b")
+    cloud = connected(bee, "a", "b")
     cloud.server.change("DELETED", cloud.job)
-    cloud.pull("a")
-    bee.run_for(60)
+    cloud.pull("a", seconds=60)
     assert len(cloud.sent()) == 1
 
 
 def test_a_job_that_cannot_be_read_fails_with_the_reason(bee: Harness) -> None:
-    cloud = Cloud(bee, "a", failureTolerate="many")
-    cloud.connect("a")
+    cloud = connected(bee, "a", failureTolerate="many")
     assert cloud.phases() == {"job": "Failure"}
     assert "many" in cloud.job["status"]["reason"]
 
 
 def test_a_job_in_waves_begins_with_one_node_and_goes_on_after_the_pause(bee: Harness) -> None:
-    cloud = Cloud(bee, "a", "b", "c", annotations={WAVES: "1,all", PAUSE: "300"}, concurrency=5)
-    cloud.connect("a", "b", "c")
-    cloud.pull("a")
-    bee.run_for(270)
+    cloud = connected(bee, "a", "b", "c", annotations={WAVES: "1,all", PAUSE: "300"}, concurrency=5)
+    cloud.pull("a", seconds=270)
     assert cloud.sent() == ["a"]
-    bee.run_for(60)
-    assert cloud.sent() == ["a", "b", "c"]
+    assert cloud.sent(after=60) == ["a", "b", "c"]
 
 
 def test_a_failed_first_wave_stops_the_job_whatever_the_fleet_tolerates(bee: Harness) -> None:
     """Of one node all have failed, though of three only a third."""
-    cloud = Cloud(bee, "a", "b", "c", annotations={WAVES: "1,all"}, failureTolerate="0.5")
-    cloud.connect("a", "b", "c")
-    cloud.report("a", "Check", reason="no room")
-    bee.run_for(600)
+    cloud = connected(bee, "a", "b", "c", annotations={WAVES: "1,all"}, failureTolerate="0.5")
+    cloud.report("a", "Check", reason="no room", seconds=600)
     assert cloud.phases() == {"job": "Failure", "a": "Failure", "b": "Pending", "c": "Pending"}
     assert "the waves have stopped: 1 of the 1" in cloud.job["status"]["reason"]
 
@@ -306,8 +298,7 @@ def test_nodes_that_are_away_join_their_wave_when_they_come_back(bee: Harness) -
     """A job in waves waits for them, whatever its timeoutSeconds."""
     cloud = Cloud(bee, "a", "b", annotations={WAVES: "1,all"}, timeoutSeconds=60)
     cloud.connect("b")
-    cloud.pull("b")
-    bee.run_for(10_000)
+    cloud.pull("b", seconds=10_000)
     assert cloud.phases() == {"job": "InProgress", "a": "Pending", "b": "Successful"}
     cloud.connect("a")
     cloud.pull("a")
@@ -316,16 +307,13 @@ def test_nodes_that_are_away_join_their_wave_when_they_come_back(bee: Harness) -
 
 def test_the_next_wave_waits_for_the_health_of_the_one_before(bee: Harness) -> None:
     """A node that was upgraded and is lost later says more than the end of its job; also to another cloudcore."""
-    cloud = Cloud(bee, "a", "b", "c", annotations={WAVES: "1,all", PAUSE: "60"})
-    cloud.connect("a", "b", "c")
+    cloud = connected(bee, "a", "b", "c", annotations={WAVES: "1,all", PAUSE: "60"})
     cloud.pull("a")
     cloud.unready = {"a"}
-    bee.run_for(600)
-    assert cloud.sent() == ["a"]
+    assert cloud.sent(after=600) == ["a"]
     assert "1 are not ready now: a" in cloud.job["status"]["reason"]
     cloud.unready = set()
-    bee.run_for(60)
-    assert cloud.sent() == ["a", "b"]
+    assert cloud.sent(after=60) == ["a", "b"]
     assert "reason" not in cloud.job["status"]
 
 
@@ -333,31 +321,24 @@ def test_a_node_at_another_cloudcore_holds_up_the_next_wave(bee: Harness) -> Non
     """It is not away: it has its turn there."""
     cloud = Cloud(bee, "a", "b", "c", annotations={WAVES: "2,all"})
     cloud.connect("b", "c")
-    cloud.pull("b")
-    bee.run_for(600)
+    cloud.pull("b", seconds=600)
     assert cloud.sent() == ["b"]
     cloud.unready = {"a"}
-    bee.run_for(60)
-    assert cloud.sent() == ["b", "c"]
+    assert cloud.sent(after=60) == ["b", "c"]
 
 
 def test_a_node_that_is_unknown_begins_no_wave(bee: Harness) -> None:
     """It fails at once, in whatever wave it is."""
-    cloud = Cloud(bee, "a", "b", annotations={WAVES: "1,all", PAUSE: "300"}, nodeNames=["a", "gone", "b"])
-    cloud.connect("a", "b")
-    cloud.pull("a")
-    bee.run_for(60)
+    cloud = connected(bee, "a", "b", annotations={WAVES: "1,all", PAUSE: "300"}, nodeNames=["a", "gone", "b"])
+    cloud.pull("a", seconds=60)
     assert cloud.sent() == ["a"]
 
 
 def test_events_tell_how_a_job_goes_on(bee: Harness) -> None:
     """On the job and on each node, once."""
-    cloud = Cloud(bee, "a", "b", annotations={WAVES: "1,all"}, failureTolerate="0.5")
-    cloud.connect("a", "b")
-    cloud.pull("a")
-    bee.run_for(60)
-    cloud.report("b", "Check", reason="no room")
-    bee.run_for(60)
+    cloud = connected(bee, "a", "b", annotations={WAVES: "1,all"}, failureTolerate="0.5")
+    cloud.pull("a", seconds=60)
+    cloud.report("b", "Check", reason="no room", seconds=60)
     assert cloud.told() == [
         ("JobBegun", "for 2 nodes"),
         ("WaveBegun", "wave 1: up to 1 node"),
@@ -371,7 +352,6 @@ def test_events_tell_how_a_job_goes_on(bee: Harness) -> None:
 
 def test_a_fleet_that_fails_at_once_is_told_within_bounds(bee: Harness) -> None:
     """5,000 unknown nodes are no 5,000 Events."""
-    cloud = Cloud(bee, "a", nodeNames=[f"gone-{each}" for each in range(1000)])
-    cloud.connect("a")
+    cloud = connected(bee, "a", nodeNames=[f"gone-{each}" for each in range(1000)])
     assert [reason for reason, _ in cloud.told()] == ["JobBegun", "JobFailed"]
     assert len(cloud.events) == MOST + 1

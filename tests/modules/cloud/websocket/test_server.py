@@ -28,6 +28,7 @@ from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
 from modules.cloud.websocket.server import _LONGEST, _TOO_LONG, WebsocketServer, WebsocketSettings, _read_long
 from modules.edge.servicebus.application_calls import MOST_BODY
 from tests.end_to_end.processes import wait_until
+from tests.support.presence import present
 from tests.support.stopping import stopping
 
 LIMIT = 4 * 1024 * 1024
@@ -71,7 +72,7 @@ class Cloud:
         self._changed = threading.Condition()
         self._node_limit = node_limit
         self._servers = 0
-        self.server: WebsocketServer | None = None
+        self._server: WebsocketServer | None = None
         self.counters = CloudHubCounters()
         self.hive = Hive(Threads(self.clock))
         settings = CloudHubSettings(keepalive_interval=600.0)  # its nodes send none
@@ -80,15 +81,20 @@ class Cloud:
         self.hive.start()
 
     def _make_server(self, deliver: Dispatcher) -> WebsocketServer:
-        port = self.server.address[1] if self.server else 0
+        port = self._server.address[1] if self._server else 0
         settings = WebsocketSettings(
             address="127.0.0.1", port=port, node_limit=self._node_limit, max_frame_bytes=LIMIT, write_timeout=60.0
         )
-        self.server = WebsocketServer(settings, deliver, self.clock, is_full=deliver.is_full, counters=self.counters)
+        self._server = WebsocketServer(settings, deliver, self.clock, is_full=deliver.is_full, counters=self.counters)
         with self._changed:
             self._servers += 1
             self._changed.notify_all()
-        return self.server
+        return self._server
+
+    @property
+    def server(self) -> WebsocketServer:
+        """The newest server."""
+        return present(self._server)
 
     def wait_for_servers(self, count: int) -> None:
         """Until that many servers have been made: one for each start of the module."""
@@ -120,7 +126,6 @@ class Cloud:
         the connection because its own pings are not answered.
         """
         wanted = {"Node_id": name, "Project_id": "e632", "Connectionuse": "msg", **headers}
-        assert self.server is not None
         host, port = self.server.address
         ours = socket.socket()
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 256 * 1024)
@@ -135,6 +140,7 @@ class Cloud:
             open_timeout=DEADLINE,
             close_timeout=1,
         ) as connection:
+            self.wait_for_event("connected")
             yield connection
 
 
@@ -234,7 +240,6 @@ def test_a_client_that_cannot_be_served_gets_an_answer(cloud: Cloud, headers: di
 
 def test_the_node_limit_counts_nodes_and_not_connections() -> None:
     with stopping(Cloud(node_limit=1)) as cloud, cloud.node("n1"):
-        cloud.wait_for_event("connected")
         with pytest.raises(InvalidStatus), cloud.node("n2"):
             pass
         with cloud.node("n1"):
@@ -242,19 +247,16 @@ def test_the_node_limit_counts_nodes_and_not_connections() -> None:
 
 
 def test_a_second_connection_of_a_node_ends_the_first(cloud: Cloud) -> None:
-    with cloud.node() as first:
-        cloud.wait_for_event("connected")
-        with cloud.node() as second:
-            with pytest.raises(ConnectionClosed):
-                first.recv(timeout=DEADLINE)
-            second.send(encode(cloud.message("default/event/e", "insert")))
-            cloud.wait_for(lambda message: message.route.operation == "insert")
+    with cloud.node() as first, cloud.node() as second:
+        with pytest.raises(ConnectionClosed):
+            first.recv(timeout=DEADLINE)
+        second.send(encode(cloud.message("default/event/e", "insert")))
+        cloud.wait_for(lambda message: message.route.operation == "insert")
 
 
 def test_an_aborted_connection_is_noticed(cloud: Cloud) -> None:
     """A Go edge closes TCP without a close frame."""
     with cloud.node() as node:
-        cloud.wait_for_event("connected")
         node.socket.shutdown(socket.SHUT_RDWR)
         cloud.wait_for_event("disconnected")
 
@@ -263,7 +265,6 @@ def test_an_aborted_connection_is_noticed(cloud: Cloud) -> None:
 def test_a_failed_module_listens_again_on_the_same_port(cloud: Cloud) -> None:
     """Its nodes lose their connections and can connect again."""
     with cloud.node() as node:
-        cloud.wait_for_event("connected")
         cloud.hive.send("cloudhub", cloud.message("x", "explode"))
         with pytest.raises(ConnectionClosed):
             node.recv(timeout=DEADLINE)
@@ -276,8 +277,6 @@ def test_a_failed_module_listens_again_on_the_same_port(cloud: Cloud) -> None:
 def test_a_link_is_behind_until_the_node_has_taken_all(cloud: Cloud) -> None:
     """The socket's buffers hold a few megabytes."""
     with cloud.node() as node:
-        cloud.wait_for_event("connected")
-        assert cloud.server is not None
         (link,) = cloud.server._connections
         for _ in range(150):
             resource = "node/n1/default/podpatch/p"
@@ -294,8 +293,6 @@ def test_of_what_waits_for_a_node_no_more_is_taken_than_it_reads(cloud: Cloud) -
     """With TLS all other nodes would wait while it is encrypted; and then it comes, all of it."""
     frame = encode(cloud.message("default/podpatch/p", "response", "x" * 200_000, source="edgecontroller"))
     with cloud.node() as node:
-        cloud.wait_for_event("connected")
-        assert cloud.server is not None
         ((link, connection),) = cloud.server._connections.items()
         link.waiting.extend([frame] * 199)
         link.send(frame)
@@ -328,8 +325,6 @@ def test_what_waits_goes_on_when_a_full_buffer_has_room_immediately(cloud: Cloud
     """The node read between two attempts to write, and what still waited stayed until the next message was sent."""
     frame = encode(cloud.message("default/podpatch/p", "response", "x" * 300_000, source="edgecontroller"))
     with cloud.node() as node:
-        cloud.wait_for_event("connected")
-        assert cloud.server is not None
         ((link, connection),) = cloud.server._connections.items()
         connection.socket = Stuttering(connection.socket)  # type: ignore[assignment]
         link.waiting.extend([frame] * 9)
@@ -341,7 +336,6 @@ def test_what_waits_goes_on_when_a_full_buffer_has_room_immediately(cloud: Cloud
 
 def test_a_node_that_reads_nothing_is_let_go_and_harms_no_other(cloud: Cloud) -> None:
     answer = {"padding": "x" * 100_000}
-    assert cloud.server is not None
     cloud.server._write_timeout = 5.0
     with cloud.node("slow"), cloud.node("other") as other:
         cloud.wait_for(lambda message: message.route.resource == "node/other")
@@ -355,7 +349,6 @@ def test_a_node_that_reads_nothing_is_let_go_and_harms_no_other(cloud: Cloud) ->
 
 def test_a_client_that_connects_and_is_silent_is_dropped(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("modules.cloud.websocket.connection.OPENING_SECONDS", 0.1)
-    assert cloud.server is not None
     with socket.create_connection(cloud.server.address, DEADLINE) as silent:
         assert silent.recv(1) == b""
 
@@ -363,12 +356,10 @@ def test_a_client_that_connects_and_is_silent_is_dropped(cloud: Cloud, monkeypat
 def test_connections_that_say_nothing_keep_no_node_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("modules.cloud.websocket.server.most_opening", lambda: 8)
     with stopping(Cloud()) as cloud:
-        assert cloud.server is not None
         address = cloud.server.address
         with ExitStack() as stack:
             silent = [stack.enter_context(socket.create_connection(address, timeout=DEADLINE)) for _ in range(64)]
             with cloud.node():
-                cloud.wait_for_event("connected")
                 stack.enter_context(socket.create_connection(address, timeout=DEADLINE))
             assert silent[0].recv(1) == b""
 
@@ -376,7 +367,6 @@ def test_connections_that_say_nothing_keep_no_node_out(monkeypatch: pytest.Monke
 def test_silent_clients_give_way_when_descriptors_run_out(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     """A node joins when a connection that says nothing has left its descriptor."""
     real, lacks = socket.socket.accept, [errno.EMFILE]
-    assert cloud.server is not None
     server = cloud.server
 
     def accept(listening: socket.socket) -> tuple[socket.socket, Any]:
@@ -449,11 +439,9 @@ def test_messages_to_nodes_are_sent_immediately_while_nothing_is_read(
     cloud: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     full = threading.Event()
-    assert cloud.server is not None
     for part in (cloud.server, cloud.server._incoming):
         monkeypatch.setattr(part, "_is_full", full.is_set)
     with cloud.node() as node:
-        cloud.wait_for_event("connected")
         full.set()
         node.send(encode(cloud.message("default/event/e", "insert")))
         cloud.hive.send("cloudhub", cloud.message("node/n1/default/podpatch/p", "response", source="edgecontroller"))
@@ -475,7 +463,6 @@ def test_stopping_ends_every_connection_and_thread() -> None:
     before = set(threading.enumerate())
     cloud = Cloud()
     with cloud.node() as node:
-        cloud.wait_for_event("connected")
         cloud.stop()
         with pytest.raises(ConnectionClosed):
             node.recv(timeout=DEADLINE)

@@ -67,24 +67,16 @@ def refusal(cluster: Cluster, obj: dict[str, Any]) -> tuple[int, str]:
             "Never from the given PriorityClass name",
         ),
         ({"runtimeClassName": "none"}, 'pod rejected: RuntimeClass "none" not found'),
-        (
-            {"overhead": {"memory": "1Mi"}},
-            "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead",
-        ),
-        (
-            {"runtimeClassName": "kata", "overhead": {"memory": "1Mi"}},
-            "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead",
-        ),
-        (
-            {"runtimeClassName": "kvm", "nodeSelector": {"kvm": "no"}},
-            "conflict: runtimeClass.scheduling.nodeSelector[kvm] = yes; pod.spec.nodeSelector[kvm] = no",
-        ),
-        (
-            {"serviceAccountName": "robot"},
-            'error looking up service account default/robot: serviceaccount "robot" not found',
-        ),
+        ({"overhead": {"memory": "1Mi"}},
+         "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"),
+        ({"runtimeClassName": "kata", "overhead": {"memory": "1Mi"}},
+         "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"),
+        ({"runtimeClassName": "kvm", "nodeSelector": {"kvm": "no"}},
+         "conflict: runtimeClass.scheduling.nodeSelector[kvm] = yes; pod.spec.nodeSelector[kvm] = no"),
+        ({"serviceAccountName": "robot"},
+         'error looking up service account default/robot: serviceaccount "robot" not found'),
     ],
-)
+)  # fmt: skip
 def test_a_pod_is_refused_in_the_words_of_kubernetes(cluster: Cluster, spec: dict[str, Any], why: str) -> None:
     assert refusal(cluster, pod(**spec)) == (403, _FORBIDDEN + why)
 
@@ -96,16 +88,13 @@ def test_a_pod_is_refused_in_the_words_of_kubernetes(cluster: Cluster, spec: dic
         (pod(priorityClassName="none", containers=[]), 403, "no PriorityClass with name none"),
         (pod(runtimeClassName="kata", overhead={"memory": "1Mi"}, containers=[]), 403, "doesn't match RuntimeClass"),
         (pod(overhead={"memory": "1Mi"}, containers=[]), 422, "spec.containers: Required value"),
-        (
-            {**pod(hostNetwork=True, containers=[]), "metadata": {"name": "web", "namespace": "strict"}},
-            422,
-            "spec.containers: Required value",
-        ),
+        ({**pod(hostNetwork=True, containers=[]), "metadata": {"name": "web", "namespace": "strict"}}, 422,
+         "spec.containers: Required value"),
         (priority_class("usual-2", 2_000_000_000, globalDefault=True), 422, "maximum allowed value"),
         ({**configmap(), "metadata": {"name": "A", "namespace": "ending"}}, 403, "because it is being terminated"),
     ],
     ids=["account", "priority", "overhead of a class", "overhead", "security", "default class", "namespace"],
-)
+)  # fmt: skip
 def test_plugins_that_change_objects_come_before_the_rules_of_a_kind_and_the_others_after_them(
     cluster: Cluster, obj: dict[str, Any], code: int, words: str
 ) -> None:

@@ -111,32 +111,17 @@ def test_a_pod_of_another_namespace_and_a_stored_pod_are_left_alone(cluster: Clu
 @pytest.mark.parametrize(
     ("limit", "resources", "why"),
     [
-        (
-            {"type": CONTAINER, "min": {"cpu": "1"}},
-            {"requests": {"cpu": "0.5"}},
-            "minimum cpu usage per Container is 1, but request is 500m",
-        ),
+        ({"type": CONTAINER, "min": {"cpu": "1"}}, {"requests": {"cpu": "0.5"}},
+         "minimum cpu usage per Container is 1, but request is 500m"),
         ({"type": CONTAINER, "max": {"cpu": "1"}}, {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}}, ""),
-        (
-            {"type": CONTAINER, "max": {"memory": "1024Mi"}},
-            {"limits": {"memory": "2Gi"}},
-            "maximum memory usage per Container is 1Gi, but limit is 2Gi",
-        ),
-        (
-            {"type": CONTAINER, "maxLimitRequestRatio": {"cpu": "2"}},
-            {"requests": {"cpu": "1"}, "limits": {"cpu": "3"}},
-            "cpu max limit to request ratio per Container is 2, but provided ratio is 3.000000",
-        ),
-        (
-            {"type": CONTAINER, "maxLimitRequestRatio": {"cpu": "2"}},
-            {"requests": {"cpu": "1"}},
-            "cpu max limit to request ratio per Container is 2, but no limit is specified or limit is 0",
-        ),
-        (
-            {"type": CONTAINER, "maxLimitRequestRatio": {"cpu": "2"}},
-            {},
-            "cpu max limit to request ratio per Container is 2, but no request is specified or request is 0",
-        ),
+        ({"type": CONTAINER, "max": {"memory": "1024Mi"}}, {"limits": {"memory": "2Gi"}},
+         "maximum memory usage per Container is 1Gi, but limit is 2Gi"),
+        ({"type": CONTAINER, "maxLimitRequestRatio": {"cpu": "2"}}, {"requests": {"cpu": "1"}, "limits": {"cpu": "3"}},
+         "cpu max limit to request ratio per Container is 2, but provided ratio is 3.000000"),
+        ({"type": CONTAINER, "maxLimitRequestRatio": {"cpu": "2"}}, {"requests": {"cpu": "1"}},
+         "cpu max limit to request ratio per Container is 2, but no limit is specified or limit is 0"),
+        ({"type": CONTAINER, "maxLimitRequestRatio": {"cpu": "2"}}, {},
+         "cpu max limit to request ratio per Container is 2, but no request is specified or request is 0"),
         ({"type": "Pod", "min": {"cpu": "1"}}, {}, "minimum cpu usage per Pod is 1.  No request is specified"),
         (
             {"type": "Pod", "max": {"memory": "1Gi", "cpu": "1"}},
@@ -146,7 +131,7 @@ def test_a_pod_of_another_namespace_and_a_stored_pod_are_left_alone(cluster: Clu
         ),
         ({"type": "Pod", "min": {"cpu": "2"}}, {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}}, ""),
     ],
-)
+)  # fmt: skip
 def test_refusals_and_their_reasons(cluster: Cluster, limit: Json, resources: Json, why: str) -> None:
     """The pod has the container twice: what both do is told once."""
     cluster.create(limit_range(limit))

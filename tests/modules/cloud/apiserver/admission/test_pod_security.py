@@ -40,16 +40,12 @@ def pod(context: Json | None = None, of_pod: Json | None = None, annotations: Js
         (pod(hostNetwork=True, hostPID=True), "host namespaces (hostNetwork=true; hostPID=true)"),
         (pod(hostIPC=True), "host namespaces (hostIPC=true)"),
         (pod({"privileged": True}), 'privileged (container "c" must not set securityContext.privileged=true)'),
-        (
-            pod({"capabilities": {"add": ["SYS_ADMIN"], "drop": ["ALL"]}}),
-            'capabilities (container "c" must not include',
-        ),
+        (pod({"capabilities": {"add": ["SYS_ADMIN"], "drop": ["ALL"]}}),
+         'capabilities (container "c" must not include'),
         (pod({"capabilities": {"add": ["ALL"], "drop": ["ALL"]}}), '"ALL" in securityContext.capabilities.add'),
         (pod(volumes=[{"name": "v", "hostPath": {"path": "/"}}]), 'volume "v"'),
-        (
-            pod(container={"ports": [{"containerPort": 80, "hostPort": 80}]}),
-            'hostPort (container "c" uses hostPort 80)',
-        ),
+        (pod(container={"ports": [{"containerPort": 80, "hostPort": 80}]}),
+         'hostPort (container "c" uses hostPort 80)'),
         (pod(annotations={"container.apparmor.security.beta.kubernetes.io/c": "unconfined"}), "forbidden AppArmor"),
         (pod({"appArmorProfile": {"type": "Unconfined"}}), "forbidden AppArmor"),
         (pod(of_pod={"seLinuxOptions": {"type": "spc_t"}}), "seLinuxOptions (pod set forbidden"),
@@ -57,13 +53,11 @@ def pod(context: Json | None = None, of_pod: Json | None = None, annotations: Js
         (pod({"procMount": "Unmasked"}), 'procMount (container "c" must not'),
         (pod({"seccompProfile": {"type": "Unconfined"}}), 'seccompProfile (container "c" must not set'),
         (pod(of_pod={"sysctls": [{"name": "kernel/msgmax", "value": "1"}]}), "forbidden sysctls (kernel/msgmax)"),
-        (
-            pod(initContainers=[{"name": "i", "securityContext": {**GOOD, "privileged": True}}]),
-            'privileged (container "i"',
-        ),
+        (pod(initContainers=[{"name": "i", "securityContext": {**GOOD, "privileged": True}}]),
+         'privileged (container "i"'),
         (pod(ephemeralContainers=[{"name": "e", "securityContext": {**GOOD, "privileged": True}}]), '(container "e"'),
     ],
-)
+)  # fmt: skip
 def test_what_no_standard_allows(broken: Json, words: str) -> None:
     for level in (BASELINE, RESTRICTED, "unknown"):
         (found,) = violations(broken, level)
@@ -74,22 +68,18 @@ def test_what_no_standard_allows(broken: Json, words: str) -> None:
 @pytest.mark.parametrize(
     ("broken", "words"),
     [
-        (
-            pod(volumes=[{"name": "v", "nfs": {}}]),
-            'restricted volume types (volume "v" uses restricted volume type "nfs")',
-        ),
+        (pod(volumes=[{"name": "v", "nfs": {}}]),
+         'restricted volume types (volume "v" uses restricted volume type "nfs")'),
         (pod({"allowPrivilegeEscalation": None}), 'allowPrivilegeEscalation != false (container "c" must set'),
         (pod({"capabilities": {"drop": ["NET_RAW"]}}), 'unrestricted capabilities (container "c" must set'),
-        (
-            pod({"capabilities": {"add": ["CHOWN"], "drop": ["ALL"]}}),
-            'unrestricted capabilities (container "c" must not',
-        ),
+        (pod({"capabilities": {"add": ["CHOWN"], "drop": ["ALL"]}}),
+         'unrestricted capabilities (container "c" must not'),
         (pod({"runAsNonRoot": None}), 'runAsNonRoot != true (pod or container "c" must set'),
         (pod({"runAsNonRoot": False}, {"runAsNonRoot": True}), 'runAsNonRoot != true (container "c" must not set'),
         (pod({"runAsUser": 0}), 'runAsUser=0 (container "c" must not set runAsUser=0)'),
         (pod({"seccompProfile": None}), 'seccompProfile (pod or container "c" must set'),
     ],
-)
+)  # fmt: skip
 def test_what_only_the_strict_standard_forbids(broken: Json, words: str) -> None:
     assert violations(broken, BASELINE) == []
     (found,) = violations(broken, RESTRICTED)
@@ -100,17 +90,15 @@ def test_what_only_the_strict_standard_forbids(broken: Json, words: str) -> None
     "allowed",
     [
         pod(),
-        pod(
-            {"runAsNonRoot": None, "seccompProfile": None},
-            {"runAsNonRoot": True, "seccompProfile": {"type": "Localhost"}},
-        ),
+        pod({"runAsNonRoot": None, "seccompProfile": None},
+            {"runAsNonRoot": True, "seccompProfile": {"type": "Localhost"}}),
         pod(
             of_pod={"sysctls": [{"name": "net.ipv4.tcp_rmem", "value": "1"}], "seLinuxOptions": {"type": "container_t"}}
         ),
         pod(volumes=[{"name": "v", "emptyDir": {}}, {"name": "w", "configMap": {"name": "c"}, "hostPath": None}]),
         pod(annotations={"container.apparmor.security.beta.kubernetes.io/c": "localhost/own"}),
     ],
-)
+)  # fmt: skip
 def test_pods_that_every_standard_allows(allowed: Json) -> None:
     assert violations(allowed, RESTRICTED) == []
 

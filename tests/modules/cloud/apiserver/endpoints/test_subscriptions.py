@@ -17,9 +17,13 @@ def changed(version: int, kind: str = "ConfigMap", size: int = _MEBIBYTE) -> Obj
     return ObjectChanged("MODIFIED", obj, None, b"x" * size)
 
 
-def test_a_client_that_reads_nothing_does_not_keep_every_state_of_an_object() -> None:
+@pytest.fixture
+def subscriptions() -> Subscriptions:
+    return Subscriptions()
+
+
+def test_a_client_that_reads_nothing_does_not_keep_every_state_of_an_object(subscriptions: Subscriptions) -> None:
     """600 updates of a ConfigMap of a megabyte, and one watch that was not read, took a gigabyte."""
-    subscriptions = Subscriptions()
     slow, controller = subscriptions.subscribe("ConfigMap", of_client=True), subscriptions.subscribe("ConfigMap")
     count = WAITING_BYTES // _MEBIBYTE
     for version in range(count + 1):
@@ -33,9 +37,8 @@ def test_a_client_that_reads_nothing_does_not_keep_every_state_of_an_object() ->
     assert len(controller.drain()[0]) == count + 3
 
 
-def test_changes_of_other_kinds_make_a_change_old() -> None:
+def test_changes_of_other_kinds_make_a_change_old(subscriptions: Subscriptions) -> None:
     """Watches of many kinds would keep as many windows."""
-    subscriptions = Subscriptions()
     slow = subscriptions.subscribe("Secret", of_client=True)
     subscriptions.publish(changed(1, "Secret"))
     for version in range(WAITING_BYTES // _MEBIBYTE):
@@ -46,8 +49,7 @@ def test_changes_of_other_kinds_make_a_change_old() -> None:
     assert slow.pop_some() == ([], True)
 
 
-def test_a_watch_takes_some_changes_at_a_time_in_order() -> None:
-    subscriptions = Subscriptions()
+def test_a_watch_takes_some_changes_at_a_time_in_order(subscriptions: Subscriptions) -> None:
     watch = subscriptions.subscribe("ConfigMap", of_client=True)
     for version in range(10):
         subscriptions.publish(changed(version, size=100 * 1024))
@@ -58,8 +60,7 @@ def test_a_watch_takes_some_changes_at_a_time_in_order() -> None:
     assert taken == [*range(10)]
 
 
-def test_what_waits_is_taken_before_the_end() -> None:
-    subscriptions = Subscriptions()
+def test_what_waits_is_taken_before_the_end(subscriptions: Subscriptions) -> None:
     watch = subscriptions.subscribe("ConfigMap", of_client=True)
     for version in range(4):
         subscriptions.publish(changed(version, size=200 * 1024))
@@ -68,9 +69,8 @@ def test_what_waits_is_taken_before_the_end() -> None:
     assert [([each.version for each in found], ended) for found, ended in taken] == [([0, 1], False), ([2, 3], True)]
 
 
-def test_the_watches_of_clients_end_without_those_of_modules() -> None:
+def test_the_watches_of_clients_end_without_those_of_modules(subscriptions: Subscriptions) -> None:
     """When `control` stops; edgecontroller would list all objects again."""
-    subscriptions = Subscriptions()
     of_client, of_module = subscriptions.subscribe("Pod", of_client=True), subscriptions.subscribe("Pod")
     subscriptions.end_clients()
     subscriptions.publish(changed(1, "Pod"))
@@ -79,9 +79,8 @@ def test_the_watches_of_clients_end_without_those_of_modules() -> None:
 
 
 @pytest.mark.parametrize("has_ended", [False, True])
-def test_a_descriptor_that_is_asked_for_late_is_readable(has_ended: bool) -> None:
+def test_a_descriptor_that_is_asked_for_late_is_readable(subscriptions: Subscriptions, has_ended: bool) -> None:
     """The subscription may end between a look at its changes and the wait for more."""
-    subscriptions = Subscriptions()
     watch = subscriptions.subscribe("ConfigMap", of_client=True)
     if has_ended:
         watch.end()
@@ -91,8 +90,7 @@ def test_a_descriptor_that_is_asked_for_late_is_readable(has_ended: bool) -> Non
     watch.close()
 
 
-def test_too_many_changes_end_it() -> None:
-    subscriptions = Subscriptions()
+def test_too_many_changes_end_it(subscriptions: Subscriptions) -> None:
     watch = subscriptions.subscribe("ConfigMap", of_client=True)
     for version in range(WAITING + 1):
         subscriptions.publish(changed(version, size=1))
@@ -120,8 +118,7 @@ class Publishing(dict[str, Any]):
         return found
 
 
-def test_a_watch_that_ends_takes_no_change_from_another_one() -> None:
-    subscriptions = Subscriptions()
+def test_a_watch_that_ends_takes_no_change_from_another_one(subscriptions: Subscriptions) -> None:
     watch, other = subscriptions.subscribe("ConfigMap"), subscriptions.subscribe("ConfigMap")
     subscriptions._by_kind = publishing = Publishing(subscriptions)
     subscriptions.unsubscribe(other)
@@ -129,7 +126,7 @@ def test_a_watch_that_ends_takes_no_change_from_another_one() -> None:
     assert len(watch.drain()[0]) == publishing.version
 
 
-def test_watches_begin_while_changes_are_published() -> None:
+def test_watches_begin_while_changes_are_published(subscriptions: Subscriptions) -> None:
     class Meanwhile(tuple[Any, ...]):
         """Subscribers; another one comes while they are looked at."""
 
@@ -138,7 +135,6 @@ def test_watches_begin_while_changes_are_published() -> None:
                 subscriptions.subscribe("Secret")
             return super().__iter__()
 
-    subscriptions = Subscriptions()
     watch = subscriptions.subscribe("ConfigMap", of_client=True)
     subscriptions._by_kind["ConfigMap"] = Meanwhile([watch])
     subscriptions.publish(changed(1, size=8 * _MEBIBYTE))

@@ -14,6 +14,7 @@ from modules.cloud.apiserver.field_manager.paths import FieldSet, from_fields_v1
 from modules.cloud.apiserver.field_manager.shapes import SchemaShape, shape_of
 from modules.cloud.apiserver.field_manager.tracking import ApplyConflictError, Tracking
 from modules.cloud.apiserver.field_manager.values import compared, fields_of, merged
+from tests.support.presence import present
 
 _TEXT: JsonObject = {"type": "string"}
 _SET: JsonObject = {"type": "array", "x-kubernetes-list-type": "set", "items": _TEXT}
@@ -66,9 +67,7 @@ def content(obj: JsonObject) -> JsonObject:
 
 def sets(obj: JsonObject) -> dict[str, set[str]]:
     """The fields of each manager, as texts."""
-    entries = read_entries(obj)
-    assert entries is not None
-    return {one.manager.name: {path_text(path) for path in one.fields} for one in entries.values()}
+    return {one.manager.name: {path_text(path) for path in one.fields} for one in present(read_entries(obj)).values()}
 
 
 def items(*names: str, **more: str) -> list[JsonObject]:
@@ -228,8 +227,7 @@ def test_other_values_than_sets_are_refused(fields: Any) -> None:
 def test_entries_of_several_versions_are_capped_by_version() -> None:
     made = [{"manager": f"m{n}", "operation": "Update", "apiVersion": f"v{n % 2}", "time": f"2026-01-01T00:00:{n:02}Z",
              "fieldsV1": {f"f:{n}": {}}} for n in range(14)]  # fmt: skip
-    entries = read_entries({"metadata": {"managedFields": made}})
-    assert entries is not None
+    entries = present(read_entries({"metadata": {"managedFields": made}}))
     left = capped(entries)
     assert len(left) == 10
     assert len(frozenset().union(*(one.fields for one in left.values()))) == 14
@@ -239,8 +237,7 @@ def test_of_the_updates_of_one_second_those_of_the_first_names_become_one() -> N
     """As the API server caps them, in whatever order they are stored."""
     made = [{"manager": name, "operation": "Update", "apiVersion": "v1", "time": "2026-01-01T00:00:00Z",
              "fieldsV1": {f"f:{name}": {}}} for name in "lkjihgfedcba"]  # fmt: skip
-    entries = read_entries({"metadata": {"managedFields": made}})
-    assert entries is not None
+    entries = present(read_entries({"metadata": {"managedFields": made}}))
     assert sorted(one.manager.name for one in capped(entries).values()) == [ANCIENT, *"defghijkl"]
 
 
@@ -255,8 +252,7 @@ def test_the_identity_of_an_entry() -> None:
     for subresource in ("", "scale"):
         live = tracking.updated(live, {**live, "name": subresource or "2"}, Manager("a", UPDATE, subresource, "v1"))
     live = tracking.updated(live, {**live, "status": {"x": 1}}, Manager("b", UPDATE, "", "v1"))
-    entries = read_entries(live)
-    assert entries is not None
+    entries = present(read_entries(live))
     assert {name: sorted(map(path_text, one.fields)) for name, one in entries.items()} == {
         ("a", APPLY, "", ""): [".map"],
         ("a", UPDATE, "scale", "v1"): [".name"],
@@ -267,8 +263,7 @@ def test_the_identity_of_an_entry() -> None:
 def test_few_updates_of_the_first_version_leave_the_rest_to_the_next() -> None:
     made: list[JsonObject] = [{"manager": f"m{n}", "operation": "Update", "apiVersion": "v1" if n < 2 else "v2",
              "time": f"2026-01-01T00:00:{n:02}Z", "fieldsV1": {f"f:{n}": {}}} for n in range(14)]  # fmt: skip
-    entries = read_entries({"metadata": {"managedFields": made}})
-    assert entries is not None
+    entries = present(read_entries({"metadata": {"managedFields": made}}))
     left = capped(entries)
     assert len(left) == 10
     assert [len(left[ANCIENT, UPDATE, "", version].fields) for version in ("v1", "v2")] == [2, 4]
@@ -336,8 +331,7 @@ def test_old_updates_are_added_to_a_later_entry_of_old_updates() -> None:
     made = [{"manager": f"m{n}", "operation": "Update", "apiVersion": "v1", "time": f"2026-01-01T00:00:{n:02}Z",
              "fieldsV1": {f"f:{n}": {}}} for n in range(10)]  # fmt: skip
     later = {**made[0], "manager": ANCIENT, "time": "2026-01-01T00:00:30Z", "fieldsV1": {"f:old": {}}}
-    entries = read_entries({"metadata": {"managedFields": [*made, later]}})
-    assert entries is not None
+    entries = present(read_entries({"metadata": {"managedFields": [*made, later]}}))
     left = capped(entries)
     assert len(left) == 9
     assert left[ANCIENT, UPDATE, "", "v1"].fields == {("f:0",), ("f:1",), ("f:old",)}

@@ -29,6 +29,12 @@ def delete(world: World, name: str, policy: str | None = None, **options: Any) -
     return world("delete", "configmaps", name, options={**asked, **options})
 
 
+def patch(world: World, name: str, **metadata: Any) -> None:
+    """Merge fields into the metadata of a ConfigMap."""
+    body = {"metadata": metadata}
+    world("patch", "configmaps", name, body, patch_type="application/merge-patch+json")
+
+
 @pytest.mark.parametrize("options", [{}, {"propagationPolicy": "Background"}, {"orphanDependents": False}])
 def test_dependents_go_after_their_owner(world: World, options: JsonObject) -> None:
     """And theirs; what others own, and what is not owned, stays."""
@@ -63,8 +69,7 @@ def test_an_owner_that_is_deleted_in_the_foreground_stays_until_its_dependents_a
     assert delete(world, "owner", "Foreground")["metadata"]["finalizers"] == ["foregroundDeletion"]
     assert world.get("blocks")["metadata"]["deletionTimestamp"]
     assert world.get("other")["metadata"]["deletionTimestamp"]
-    patch = {"metadata": {"finalizers": None}}
-    world("patch", "configmaps", "blocks", patch, patch_type="application/merge-patch+json")
+    patch(world, "blocks", finalizers=None)
     assert world.names() == ["other"]
 
 
@@ -75,8 +80,8 @@ def test_an_owner_waits_no_longer_for_a_dependent_that_blocks_it_no_more(world: 
     delete(world, "owner", "Foreground")
     assert world.names() == ["child", "owner"]
     references = world.get("child")["metadata"]["ownerReferences"]
-    free = {"metadata": {"ownerReferences": [{**references[0], "blockOwnerDeletion": False}] if is_owned else None}}
-    world("patch", "configmaps", "child", free, patch_type="application/merge-patch+json")
+    free = {**references[0], "blockOwnerDeletion": False}
+    patch(world, "child", ownerReferences=[free] if is_owned else None)
     assert world.names() == ["child"]
 
 
@@ -86,8 +91,7 @@ def test_a_dependent_with_dependents_is_deleted_in_the_foreground_with_its_owner
     world.make("grandchild", child, blocks=True, metadata={"finalizers": [FINALIZER]})
     delete(world, "owner", "Foreground")
     assert world.get("child")["metadata"]["finalizers"] == ["foregroundDeletion"]
-    patch = {"metadata": {"finalizers": None}}
-    world("patch", "configmaps", "grandchild", patch, patch_type="application/merge-patch+json")
+    patch(world, "grandchild", finalizers=None)
     assert world.names() == []
 
 
@@ -95,15 +99,9 @@ def test_a_circle_that_is_deleted_in_the_foreground_goes(world: World) -> None:
     one = world.make("one")
     two = world.make("two", one, blocks=True)
     world.make("leaf", two, blocks=True)
-    reference = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "name": "two",
-        "uid": two["metadata"]["uid"],
-        "blockOwnerDeletion": True,
-    }
-    patch = {"metadata": {"ownerReferences": [reference]}}
-    world("patch", "configmaps", "one", patch, patch_type="application/merge-patch+json")
+    named = {"apiVersion": "v1", "kind": "ConfigMap", "name": "two", "uid": two["metadata"]["uid"]}
+    reference = {**named, "blockOwnerDeletion": True}
+    patch(world, "one", ownerReferences=[reference])
     delete(world, "one", "Foreground")
     assert world.names() == []
 
@@ -257,12 +255,8 @@ def test_dependents_stay_when_the_kind_of_their_owner_is_no_longer_served(*, is_
     versions = [{"name": version, "served": True, "storage": True, "schema": schema}]
     spec = {"group": group, "scope": "Namespaced", "names": names, "versions": versions}
     definitions = {"api_version": "apiextensions.k8s.io/v1", "namespace": ""}
-    world(
-        "create",
-        "customresourcedefinitions",
-        body={"metadata": {"name": f"robots.{group}"}, "spec": spec},
-        **definitions,
-    )
+    definition = {"metadata": {"name": f"robots.{group}"}, "spec": spec}
+    world("create", "customresourcedefinitions", body=definition, **definitions)
     robot = world("create", "robots", body={"metadata": {"name": "r"}}, api_version=f"{group}/{version}")
     world.make("child", robot)
     if not is_known:

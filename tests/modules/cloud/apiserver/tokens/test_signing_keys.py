@@ -1,5 +1,7 @@
 """The keys that sign tokens: made once, replaced after 90 days, and forgotten when no token of them can be valid."""
 
+import pytest
+
 from modules.cloud.apiserver.tokens.issuer import KeysInMemory
 from modules.cloud.apiserver.tokens.signing_keys import (
     LONGEST_LIFE,
@@ -15,8 +17,12 @@ NOW = 1_800_000_000.0
 DAY = 24 * 3600
 
 
-def test_a_key_signs_for_90_days() -> None:
-    store = KeysInMemory()
+@pytest.fixture
+def store() -> KeysInMemory:
+    return KeysInMemory()
+
+
+def test_a_key_signs_for_90_days(store: KeysInMemory) -> None:
     first = current_signer(store, NOW)
     assert current_signer(store, NOW + SIGNS_FOR - 1).key_id == first.key_id
     second = current_signer(store, NOW + SIGNS_FOR)
@@ -24,8 +30,7 @@ def test_a_key_signs_for_90_days() -> None:
     assert sorted(public_keys(store)) == sorted((first.key_id, second.key_id))
 
 
-def test_a_retired_key_has_no_private_part_and_goes_after_its_last_token() -> None:
-    store = KeysInMemory()
+def test_a_retired_key_has_no_private_part_and_goes_after_its_last_token(store: KeysInMemory) -> None:
     first, end = current_signer(store, NOW), NOW + SIGNS_FOR
     current_signer(store, end)
     retired = next(key for key in store.signing_keys() if key.key_id == first.key_id)
@@ -58,24 +63,21 @@ def test_of_two_keys_of_one_moment_all_cloudcores_take_the_same() -> None:
     assert {current_signer(store, NOW).key_id for store in stores} == {max(made)}
 
 
-def test_a_key_is_not_shown() -> None:
-    store = KeysInMemory()
+def test_a_key_is_not_shown(store: KeysInMemory) -> None:
     current_signer(store, NOW)
     (key,) = store.signing_keys()
     assert b"PRIVATE" in key.pem
     assert "PRIVATE" not in repr(key)
 
 
-def test_the_json_web_keys_are_the_public_ones() -> None:
-    store = KeysInMemory()
+def test_the_json_web_keys_are_the_public_ones(store: KeysInMemory) -> None:
     signer = current_signer(store, NOW)
     (key,) = json_web_keys(public_keys(store))["keys"]
     assert set(key) == {"use", "kty", "kid", "crv", "alg", "x", "y"}
     assert (key["kid"], key["kty"], key["alg"], len(key["x"])) == (signer.key_id, "EC", "ES256", 43)
 
 
-def test_the_key_of_tokens_that_do_not_expire_stays_and_signs_nothing_else() -> None:
-    store = KeysInMemory()
+def test_the_key_of_tokens_that_do_not_expire_stays_and_signs_nothing_else(store: KeysInMemory) -> None:
     unending = unending_signer(store).key_id
     for moment in (NOW, NOW + SIGNS_FOR, NOW + LONGEST_LIFE + 2 * SIGNS_FOR):
         assert current_signer(store, moment).key_id != unending

@@ -16,6 +16,7 @@ from modules.cloud.apiserver.tokens.verification import ServiceAccountTokens, re
 from modules.cloud.authentication.settings import ServiceAccountSettings
 from modules.cloud.client.calls import ApiCall
 from tests.modules.cloud.apiserver.tokens.accounts import ISSUER, Accounts, payload_of
+from tests.support.presence import present
 
 DAY = 24 * 3600
 
@@ -26,8 +27,7 @@ def accounts() -> Accounts:
 
 
 def test_a_token_is_its_accounts_user(accounts: Accounts) -> None:
-    found = accounts.user(accounts.token(kind="Pod", of="web"))
-    assert found is not None
+    found = present(accounts.user(accounts.token(kind="Pod", of="web")))
     user = found.user
     assert (user.name, user.uid) == ("system:serviceaccount:default:app", accounts.uid("ServiceAccount", "app"))
     assert user.groups == ("system:serviceaccounts", "system:serviceaccounts:default")
@@ -95,9 +95,7 @@ def test_a_pod_that_is_being_deleted_has_its_token_until_the_end_and_a_minute(ac
 def test_a_token_is_for_its_audiences(accounts: Accounts) -> None:
     token = accounts.token(audiences=["vault", "db"])
     assert accounts.user(token) is None, "the API server is not among them"
-    found = accounts.user(token, "other", "db")
-    assert found is not None
-    assert found.audiences == ("db",)
+    assert present(accounts.user(token, "other", "db")).audiences == ("db",)
     assert accounts.user(accounts.token(), "db") is None
 
 

@@ -17,6 +17,7 @@ from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.client.calls import MERGE, ApiCall, ApiResult
 from tests.modules.cloud.apiserver.updates.samples import sample
 from tests.modules.cloud.objects import CERTIFICATE
+from tests.support.presence import present
 
 Json = dict[str, Any]
 
@@ -123,8 +124,7 @@ def test_a_new_object_has_no_status_of_its_request(cluster: Cluster, kind: str) 
         namespace="default" if served.namespaced else "",
         body=wanted,
     )
-    made = serve(cluster, call).object
-    assert made is not None
+    made = present(serve(cluster, call).object)
     says = _STATUSES[kind].items() <= (made.get("status") or {}).items()
     assert says is (kind == "Node"), "only nodes register with their status"
 
@@ -144,8 +144,7 @@ def test_a_status_has_zeros_from_its_beginning(cluster: Cluster) -> None:
 def test_a_write_of_the_object_does_not_change_its_status(cluster: Cluster, kind: str, verb: str) -> None:
     stored = make(cluster, kind)
     wanted = merge_json(stored, {"metadata": {"labels": {"a": "b"}}, "status": _STATUSES[kind]})
-    changed = put(cluster, wanted, verb=verb).object
-    assert changed is not None
+    changed = present(put(cluster, wanted, verb=verb).object)
     assert changed.get("status") == stored.get("status")
     assert changed["metadata"]["labels"]["a"] == "b"
 
@@ -156,8 +155,7 @@ def test_a_write_of_the_status_changes_nothing_else(cluster: Cluster, kind: str,
     stored = make(cluster, kind)
     spec = _SPECS.get(kind, {"replicas": 2})
     change = {"spec": spec, "metadata": {"labels": {"a": "b"}}, "status": _STATUSES[kind]}
-    changed = put(cluster, merge_json(stored, change), "status", verb).object
-    assert changed is not None
+    changed = present(put(cluster, merge_json(stored, change), "status", verb).object)
     assert _STATUSES[kind].items() <= changed["status"].items()
     assert changed["spec"] == stored["spec"]
     assert changed["metadata"].get("generation") == stored["metadata"].get("generation")
@@ -196,40 +194,29 @@ def test_the_generation_moves_with_the_spec_only(cluster: Cluster, kind: str) ->
 
 _ROWS = [
     ("Deployment", {"replicas": -1}, "status.replicas", "must be greater than or equal to 0"),
-    (
-        "Deployment",
-        {"replicas": 1, "readyReplicas": 2},
-        "status.readyReplicas",
-        "cannot be greater than status.replicas",
-    ),
-    (
-        "ReplicaSet",
-        {"replicas": 2, "readyReplicas": 1, "availableReplicas": 2},
-        "status.availableReplicas",
-        "cannot be greater than readyReplicas",
-    ),
+    ("Deployment", {"replicas": 1, "readyReplicas": 2}, "status.readyReplicas",
+     "cannot be greater than status.replicas"),
+    ("ReplicaSet", {"replicas": 2, "readyReplicas": 1, "availableReplicas": 2}, "status.availableReplicas",
+     "cannot be greater than readyReplicas"),
     ("StatefulSet", {"replicas": 1, "currentReplicas": 2}, "status.currentReplicas", "cannot be greater than"),
     ("DaemonSet", {"numberReady": -1}, "status.numberReady", "must be greater than or equal to 0"),
     ("ReplicationController", {"replicas": 0, "readyReplicas": 1}, "status.readyReplicas", "cannot be greater than"),
     ("PodDisruptionBudget", {"disruptionsAllowed": -1}, "status.disruptionsAllowed", "must be greater than"),
     ("Job", {"failed": -1}, "status.failed", "must be greater than or equal to 0"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("kind", "status", "field", "words"), _ROWS)
 def test_a_status_has_rules(cluster: Cluster, kind: str, status: Json, field: str, words: str) -> None:
     stored = make(cluster, kind)
-    refusal = put(cluster, {**stored, "status": status}, "status").refusal
-    assert refusal is not None
+    refusal = present(put(cluster, {**stored, "status": status}, "status").refusal)
     assert refusal["code"] == 422
     assert any(words in each["message"] for each in refusal["details"]["causes"] if each["field"] == field)
 
 
 def test_counts_of_a_job_stay(cluster: Cluster) -> None:
-    stored = put(cluster, {**make(cluster, "Job"), "status": {"failed": 2}}, "status").object
-    assert stored is not None
-    refusal = put(cluster, {**stored, "status": {"failed": 1}}, "status").refusal
-    assert refusal is not None
+    stored = present(put(cluster, {**make(cluster, "Job"), "status": {"failed": 2}}, "status").object)
+    refusal = present(put(cluster, {**stored, "status": {"failed": 1}}, "status").refusal)
     assert "cannot decrease the failed counter" in refusal["message"]
 
 
@@ -237,11 +224,9 @@ def test_a_certificate_request_is_approved_by_its_own_subresource(cluster: Clust
     stored = make(cluster, "CertificateSigningRequest")
     approved = {"type": "Approved", "status": "True", "reason": "KubectlApprove"}
     wanted = {**stored, "status": {"conditions": [approved], "certificate": CERTIFICATE}}
-    refusal = put(cluster, wanted, "status").refusal
-    assert refusal is not None
+    refusal = present(put(cluster, wanted, "status").refusal)
     assert 'updates may not add a condition of type "Approved"' in refusal["message"]
-    changed = put(cluster, wanted, "approval").object
-    assert changed is not None
+    changed = present(put(cluster, wanted, "approval").object)
     (condition,) = changed["status"]["conditions"]
     assert condition["lastUpdateTime"] == condition["lastTransitionTime"]
     assert "certificate" not in changed["status"]
@@ -249,16 +234,14 @@ def test_a_certificate_request_is_approved_by_its_own_subresource(cluster: Clust
         ([], 'updates may not remove a condition of type "Approved"'),
         ([condition, {"type": "Denied", "status": "True"}], "Approved and Denied conditions are mutually exclusive"),
     ):
-        refusal = put(cluster, {**changed, "status": {"conditions": conditions}}, "approval").refusal
-        assert refusal is not None
+        refusal = present(put(cluster, {**changed, "status": {"conditions": conditions}}, "approval").refusal)
         assert words in refusal["message"]
     issued = put(
         cluster, {**changed, "status": {"conditions": [condition], "certificate": CERTIFICATE}}, "status"
     ).object
     assert issued is not None
     other = {**issued, "status": {**issued["status"], "certificate": b64encode(b64decode(CERTIFICATE) * 2).decode()}}
-    refusal = put(cluster, other, "status").refusal
-    assert refusal is not None
+    refusal = present(put(cluster, other, "status").refusal)
     assert "updates may not modify existing certificate content" in refusal["message"]
 
 
@@ -273,9 +256,7 @@ def test_a_node_approves_no_request(cluster: Cluster) -> None:
         body=stored,
         node="n1",
     )
-    refusal = serve(cluster, call).refusal
-    assert refusal is not None
-    assert refusal["code"] == 404
+    assert present(serve(cluster, call).refusal)["code"] == 404
 
 
 def test_the_status_of_a_definition_is_the_servers(cluster: Cluster) -> None:
@@ -328,8 +309,7 @@ def test_a_stale_status_is_refused(cluster: Cluster) -> None:
 )  # fmt: skip
 def test_a_status_keeps_the_rules_of_its_kind(cluster: Cluster, kind: str, status: Json, why: str) -> None:
     """As a kube-apiserver 1.32.13 answered."""
-    refusal = put(cluster, {**make(cluster, kind), "status": status}, "status").refusal
-    assert refusal is not None
+    refusal = present(put(cluster, {**make(cluster, kind), "status": status}, "status").refusal)
     assert (refusal["code"], why in refusal["message"]) == (422, True)
 
 
@@ -337,7 +317,6 @@ def test_a_namespace_that_is_being_deleted_stays_so(cluster: Cluster) -> None:
     made = make(cluster, "Namespace")
     cluster.delete(key_of(made))
     ending = cluster.storage.get(key_of(made))
-    refusal = put(cluster, {**ending, "status": {"phase": "Active"}}, "status").refusal
-    assert refusal is not None
+    refusal = present(put(cluster, {**ending, "status": {"phase": "Active"}}, "status").refusal)
     assert "may only be 'Terminating' if `deletionTimestamp` is not empty" in refusal["message"]
     assert put(cluster, {**ending, "status": {**ending["status"], **_CONDITION}}, "status").object is not None

@@ -203,9 +203,13 @@ def test_the_directory_keeps_the_authority(tmp_path: Path) -> None:
     assert b"BEGIN EC PRIVATE KEY" in files.authority_key.read_bytes()
 
 
-def test_new_names_make_a_new_server_certificate(tmp_path: Path) -> None:
+@pytest.fixture
+def files(tmp_path: Path) -> AuthorityFiles:
+    return AuthorityFiles(tmp_path)
+
+
+def test_new_names_make_a_new_server_certificate(files: AuthorityFiles) -> None:
     """The authority stays, so nodes that have joined go on."""
-    files = AuthorityFiles(tmp_path)
     first = open_authority(files, NAMES, NOW)
     second = open_authority(files, ["10.0.0.1", "::0001", "cloud.example"], NOW)
     server = x509.load_pem_x509_certificate(files.server.read_bytes())
@@ -214,9 +218,8 @@ def test_new_names_make_a_new_server_certificate(tmp_path: Path) -> None:
     ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(files.server, files.server_key)
 
 
-def test_a_server_certificate_of_a_time_when_the_clock_was_ahead_is_replaced(tmp_path: Path) -> None:
+def test_a_server_certificate_of_a_time_when_the_clock_was_ahead_is_replaced(files: AuthorityFiles) -> None:
     """Nodes with the right time would refuse it for years."""
-    files = AuthorityFiles(tmp_path)
     open_authority(files, NAMES, NOW)
     open_authority(files, ["cloud.example"], NOW + YEAR)
     open_authority(files, ["cloud.example"], NOW + 1)
@@ -224,9 +227,8 @@ def test_a_server_certificate_of_a_time_when_the_clock_was_ahead_is_replaced(tmp
     assert server.not_valid_before_utc.timestamp() <= NOW
 
 
-def test_a_server_certificate_of_another_authority_is_replaced(tmp_path: Path) -> None:
+def test_a_server_certificate_of_another_authority_is_replaced(files: AuthorityFiles) -> None:
     """Who removes ca.crt and ca.key gets a server that fits the new ones."""
-    files = AuthorityFiles(tmp_path)
     open_authority(files, NAMES, NOW)
     files.authority.unlink()
     files.authority_key.unlink()
@@ -234,9 +236,8 @@ def test_a_server_certificate_of_another_authority_is_replaced(tmp_path: Path) -
     assert authority.has_signed(x509.load_pem_x509_certificate(files.server.read_bytes()))
 
 
-def test_a_first_start_that_was_cut_off_is_made_up_for(tmp_path: Path) -> None:
+def test_a_first_start_that_was_cut_off_is_made_up_for(files: AuthorityFiles) -> None:
     """Power was lost between the key and its certificate: no node knows that authority. Later it may be known."""
-    files = AuthorityFiles(tmp_path)
     open_authority(files, NAMES, NOW)
     for path in (files.authority, files.server, files.server_key):
         path.unlink()
@@ -255,18 +256,16 @@ def test_a_first_start_that_was_cut_off_is_made_up_for(tmp_path: Path) -> None:
         (lambda files: files.authority_key.write_bytes(Authority.create(NOW).key_pem), "do not belong together"),
     ],
 )
-def test_an_authority_that_cannot_be_used_is_not_replaced(tmp_path: Path, spoil: Any, reason: str) -> None:
+def test_an_authority_that_cannot_be_used_is_not_replaced(files: AuthorityFiles, spoil: Any, reason: str) -> None:
     """A half or spoilt authority is an error, for a new one would shut out every node."""
-    files = AuthorityFiles(tmp_path)
     open_authority(files, NAMES, NOW)
     spoil(files)
     with pytest.raises(AuthorityError, match=reason):
         open_authority(files, NAMES, NOW)
 
 
-def test_a_making_that_a_loss_of_power_interrupted_is_begun_again(tmp_path: Path) -> None:
+def test_a_making_that_a_loss_of_power_interrupted_is_begun_again(files: AuthorityFiles) -> None:
     """An authority with nothing but its key has issued nothing."""
-    files = AuthorityFiles(tmp_path)
     open_authority(files, ["127.0.0.1"], NOW)
     for path in (files.authority, files.server, files.server_key):
         path.unlink()

@@ -103,16 +103,6 @@ def test_namespaces_that_are_refused_leave_neither_a_pipe_nor_a_process(monkeypa
         os.waitpid(child, 0)
 
 
-def test_a_holder_that_cannot_be_recorded_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each later start would leave one more."""
-    ended = list[int]()
-    monkeypatch.setattr(os, "posix_spawnp", lambda *_, **__: 4321)
-    monkeypatch.setattr(entering, "end_child", ended.append)
-    with pytest.raises(FileNotFoundError):
-        entering.ensure_holder(tmp_path / "missing" / "holder")
-    assert ended == [4321]
-
-
 def test_namespaces_that_cannot_be_entered_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fcntl, "ioctl", lambda *_: os.open(os.devnull, os.O_RDONLY))
     monkeypatch.setattr(kernel, "set_namespace", Failing(0).call(print))

@@ -41,21 +41,12 @@ METRICS = {"name": "metrics", "port": 9153}
 @pytest.mark.parametrize(
     ("case", "expected"),
     [
-        pytest.param(
-            Drawn("Service", of_service(UDP, TCP), of_service(METRICS)),
-            of_service(METRICS, UDP, TCP),
-            id="a Service keeps its other ports, also two with one number",
-        ),
-        pytest.param(
-            Drawn("Service", of_service(UDP, TCP), {"spec": {"ports": [{"port": 53, "$patch": "delete"}]}}),
-            of_service(),
-            id="a directive removes all elements with the key",
-        ),
-        pytest.param(
-            Drawn("Service", of_service(UDP, TCP), {"spec": {"ports": [{"port": 53, "name": "x"}]}}),
-            of_service({**UDP, "name": "x"}, TCP),
-            id="the first element with the key is merged",
-        ),
+        pytest.param(Drawn("Service", of_service(UDP, TCP), of_service(METRICS)), of_service(METRICS, UDP, TCP),
+            id="a Service keeps its other ports, also two with one number"),
+        pytest.param(Drawn("Service", of_service(UDP, TCP), {"spec": {"ports": [{"port": 53, "$patch": "delete"}]}}),
+            of_service(), id="a directive removes all elements with the key"),
+        pytest.param(Drawn("Service", of_service(UDP, TCP), {"spec": {"ports": [{"port": 53, "name": "x"}]}}),
+            of_service({**UDP, "name": "x"}, TCP), id="the first element with the key is merged"),
         pytest.param(
             Drawn("Service", of_service(TCP), {"spec": {"ports": [{"name": "x"}]}}), None, id="no key"
         ),
