@@ -7,7 +7,18 @@ import pytest
 
 from modules.apimachinery.kinds import JsonObject
 from tests.end_to_end.machine import NODE, Machine
-from tests.end_to_end.pods import OTHER_IMAGE, container, is_ready, mount, phase, pod, restarts_of, state_of, status_of
+from tests.end_to_end.pods import (
+    IMAGE,
+    OTHER_IMAGE,
+    container,
+    is_ready,
+    mount,
+    phase,
+    pod,
+    restarts_of,
+    state_of,
+    status_of,
+)
 from tests.end_to_end.processes import wait_until
 
 pytestmark = pytest.mark.gives_its_machine_back
@@ -31,22 +42,13 @@ def test_create(machine: Machine) -> None:
     assert created["spec"]["nodeName"] == NODE
 
 
-def test_environment_arguments_and_log(machine: Machine) -> None:
-    """`$(VAR)` is expanded in arguments and environment, `$$` is not; the log has what is printed, in CRI's form."""
-    script = 'echo "$0 $1 $TWICE $POD"; echo oops >&2; exec sleep 600'
-    environment: list[JsonObject] = [
-        {"name": "ONE", "value": "1"},
-        {"name": "TWICE", "value": "$(ONE)$(ONE)"},
-        {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
-    ]
-    machine.cloud.apply(pod("p", container(script, args=["a$(ONE)", "$$(ONE)$(NONE)"], env=environment)))
-    made = machine.cloud.pods.wait("p", is_ready)
-    wait_until(lambda: len(machine.edge.lines(made)) == 2, "two lines in the log")
-    assert sorted(machine.edge.lines(made)) == ["a1 $(ONE)$(NONE) 11 p", "oops"]
-    for line in machine.edge.log(made).read_text().splitlines():
-        moment, stream, tag, _ = line.split(" ", 3)
-        assert moment.startswith("20")
-        assert (stream, tag) in (("stdout", "F"), ("stderr", "F"))
+@pytest.mark.parametrize("runtime", ["embedded"], indirect=True)
+def test_a_container_without_a_command_on_the_process_runtime(machine: Machine) -> None:
+    """It has no images that could name one, and says so; other pods go on."""
+    machine.cloud.apply(pod("p", {"name": "app", "image": IMAGE}), pod("q"))
+    refused = machine.cloud.pods.wait("p", lambda obj: state_of(obj, "waiting").get("reason") == "CreateContainerError")
+    assert "no command" in state_of(refused, "waiting")["message"]
+    machine.cloud.pods.wait("q", is_ready)
 
 
 def test_a_changed_image_restarts_only_its_container(machine: Machine) -> None:
