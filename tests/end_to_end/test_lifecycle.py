@@ -51,6 +51,24 @@ def test_a_container_without_a_command_on_the_process_runtime(machine: Machine) 
     machine.cloud.pods.wait("q", is_ready)
 
 
+def test_environment_arguments_and_log(machine: Machine) -> None:
+    """`$(VAR)` is expanded in arguments and environment, `$$` is not; the log has what is printed, in CRI's form."""
+    script = 'echo "$0 $1 $TWICE $POD"; echo oops >&2; exec sleep 600'
+    environment: list[JsonObject] = [
+        {"name": "ONE", "value": "1"},
+        {"name": "TWICE", "value": "$(ONE)$(ONE)"},
+        {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+    ]
+    machine.cloud.apply(pod("p", container(script, args=["a$(ONE)", "$$(ONE)$(NONE)"], env=environment)))
+    made = machine.cloud.pods.wait("p", is_ready)
+    wait_until(lambda: len(machine.edge.lines(made)) == 2, "two lines in the log")
+    assert sorted(machine.edge.lines(made)) == ["a1 $(ONE)$(NONE) 11 p", "oops"]
+    for line in machine.edge.log(made).read_text().splitlines():
+        moment, stream, tag, _ = line.split(" ", 3)
+        assert moment.startswith("20")
+        assert (stream, tag) in (("stdout", "F"), ("stderr", "F"))
+
+
 def test_a_changed_image_restarts_only_its_container(machine: Machine) -> None:
     """The other container of the pod is the same one as before, and was never started again."""
     both = pod("p", container(name="a"), container(name="b"))

@@ -80,6 +80,20 @@ def test_on_failure_means_until_it_succeeds(machine: Machine) -> None:
 
 
 @pytest.mark.gives_its_machine_back
+def test_init_containers_run_in_order(machine: Machine) -> None:
+    """Each begins when the one before has ended well, and the pod's containers when all have."""
+    write = "echo {0} begins >> /shared/log; sleep 0.2; echo {0} ends >> /shared/log"
+    first, second = (container(write.format(name), name, volumeMounts=_MOUNT) for name in ("first", "second"))
+    app = container("echo app begins >> /shared/log; exec sleep 600", volumeMounts=_MOUNT)
+    machine.cloud.apply(pod("p", app, initContainers=[first, second], volumes=(_SHARED,)))
+    made = machine.cloud.pods.wait("p", is_ready)
+    log = machine.edge.volume(made, "empty-dir", "shared") / "log"
+    wait_until(lambda: len(log.read_text().splitlines()) == 5, "the last line is written")
+    assert log.read_text().splitlines() == ["first begins", "first ends", "second begins", "second ends", "app begins"]
+    assert [each["state"]["terminated"]["exitCode"] for each in made["status"]["initContainerStatuses"]] == [0, 0]
+
+
+@pytest.mark.gives_its_machine_back
 def test_a_failed_init_container_of_a_pod_that_never_restarts(machine: Machine) -> None:
     """The pod has failed, and its container was never started."""
     init = container("exit 4", "init")

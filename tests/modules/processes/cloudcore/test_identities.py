@@ -13,6 +13,7 @@ from cryptography import x509
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
+from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, load_authority
 from modules.cloud.cloudhub.replaced_connections import MANY
 from modules.cloud.identities.records import JoinToken, NodeIdentity
 from modules.cloud.websocket.link import REPLACED
@@ -21,9 +22,9 @@ from modules.processes.cloudcore.config import CloudStreamConfig, RouterConfig, 
 from modules.processes.cloudcore.errors import ControlError
 from modules.processes.common.exit_codes import ExitCode
 from tests.end_to_end.processes import wait_until
-from tests.modules.cloud.cloudhub.certificates.made import csr, new_key
+from tests.modules.cloud.cloudhub.certificates.made import chain, csr, new_key
 from tests.modules.cloud.objects import node
-from tests.modules.processes.cloudcore.stubs import DEADLINE, Edge, Stub
+from tests.modules.processes.cloudcore.stubs import CLOCK, DEADLINE, Edge, Stub
 from tests.modules.processes.cloudcore.test_tls import Joining
 
 
@@ -150,6 +151,38 @@ def test_a_name_belongs_to_the_machine_that_has_it(stub: Stub, tmp_path: Path) -
         assert "belongs to the key of another machine" in close_of(edge)[1]
     assert "belongs to the key" in refused(stub, first)
     with stub.edge("n1", second):
+        pass
+
+
+def test_the_name_of_a_node_with_another_kubelet_is_taken(tmp_path: Path) -> None:
+    """With it, any token would get the secrets of the pods on a cluster's own nodes. One for this name may."""
+    reported = {**node("worker"), "status": {"nodeInfo": {"kubeletVersion": "v1.32.13"}}}
+    tls = TlsConfig(directory=tmp_path / "tls", https_port=0)
+    with Stub(tmp_path, tls=tls, insecure_port=0) as stub:
+        assert post(stub.core.api_port, "/api/v1/nodes", reported) == 201
+        joining = Joining(stub, tmp_path)
+
+        def status_of(**options: object) -> int:
+            headers = {"NodeName": "worker", "Authorization": bearer(stub, **options)}
+            return joining.get("/edge.crt", joining.context(), headers, csr("worker", new_key()))[0]
+
+        assert status_of() == status_of(once=True) == 403
+        assert status_of(node="worker") == 200
+
+
+def test_a_node_that_joined_before_keys_were_remembered_keeps_its_name(stub: Stub, tmp_path: Path) -> None:
+    """The key that connects first has it; one of a certificate that was issued before then has it not."""
+    authority = load_authority(AuthorityFiles(tmp_path / "tls"), CLOCK.now())
+    contexts = []
+    for number in range(2):
+        path = tmp_path / f"{number}.pem"
+        path.write_bytes(chain(authority, "n1", CLOCK.now() - 60, 3600.0))
+        contexts.append(ssl.create_default_context(cadata=authority.der))
+        contexts[-1].load_cert_chain(path)
+    with stub.edge("n1", contexts[0]):
+        wait_until(lambda: any(isinstance(each, NodeIdentity) for each in stub.client.identities()), "it is remembered")
+    assert "belongs to the key" in refused(stub, contexts[1])
+    with stub.edge("n1", contexts[0]):
         pass
 
 

@@ -60,6 +60,17 @@ def response(request: Message, status: int = 200, body: bytes = b"ok", **header:
     return Message.new(CLOCK, resource="", operation="upload", content=content, **fields)
 
 
+def test_tricks_with_the_path_are_refused(stub: Stub) -> None:
+    """Before a Rule is looked for; a web page is, too."""
+    port = stub.core.callers_port
+    for target in ("/svc/../../other", "/svc/%2e%2e/x", "//svc", "/svc%2fx", ""):
+        assert call(port, f"/n1/cap{target}").status == 400, target
+    assert [call(port, target).status for target in ("//n1/cap/svc", "/n1", "/")] == [400, 400, 400]
+    for of_page in ({"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
+        assert call(port, "/n1/cap/svc", headers=of_page).status == 403
+    assert call(port, "/n1/cap/svc", headers={"Host": "evil.example"}).status == 403
+
+
 def test_no_rule_calls_cloudcore_itself(stub: Stub) -> None:
     """Where it listens for programs of this machine, which need no credentials: a Rule's author may be nobody there."""
     RuleAuthors(stub.client).apply(from_url(f"http://[::ffff:127.0.0.1]:{stub.core.callers_port}/n1/cap/x"))
