@@ -5,7 +5,7 @@ import logging
 import os
 import signal
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -42,39 +42,54 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.fixture(autouse=True)
-def log_as_it_was() -> Iterator[None]:
+_failed: Final[list[tuple[Hive, str]]] = []
+"""The modules of hives of this process that have failed since the last test, with their errors."""
+
+
+def _watch_modules() -> None:
+    note = Hive.module_failed
+
+    def module_failed(self: Hive, name: str, error: BaseException) -> None:
+        _failed.append((self, f"{name}: {type(error).__name__}: {error}"))
+        note(self, name, error)
+
+    Hive.module_failed = module_failed  # type: ignore[method-assign]
+
+
+# Hooks and no fixtures, which would cost each of 20,000 tests their look-up, setup and end
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol() -> Generator[None, object, object]:
     """Restore loggers: a remaining handler would write to a closed stream, and pytest's own would be missing."""
     loggers = [logging.getLogger(), *(logging.getLogger(name) for name in COSTLY)]
     levels, handlers = [logger.level for logger in loggers], loggers[0].handlers[:]
-    yield
-    loggers[0].handlers[:] = handlers
-    for logger, level in zip(loggers, levels, strict=True):
-        logger.setLevel(level)
+    try:
+        return (yield)
+    finally:
+        loggers[0].handlers[:] = handlers
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
-@pytest.fixture(autouse=True)
-def no_module_fails(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
     """Demand that no module has failed, of any hive and of the processes that tests start: it is started again, so a
     test may pass in spite of it.
     """
-    failed: list[tuple[Hive, str]] = []
-    note = Hive.module_failed
-
-    def module_failed(hive: Hive, name: str, error: BaseException) -> None:
-        failed.append((hive, f"{name}: {type(error).__name__}: {error}"))
-        note(hive, name, error)
-
-    monkeypatch.setattr(Hive, "module_failed", module_failed)
-    yield
-    told = failed_modules()
-    for hive, text in failed:
-        if isinstance(hive, HarnessHive):
-            hive.check_failures()
-        else:
-            told.append(text)
-    if told and request.node.get_closest_marker("modules_fail") is None:
-        raise AssertionError(f"a module has failed; a test that wants it has the mark modules_fail: {'; '.join(told)}")
+    try:
+        yield
+    finally:
+        told, failed = failed_modules(), _failed[:]
+        _failed.clear()
+        for hive, text in failed:
+            if isinstance(hive, HarnessHive):
+                hive.check_failures()
+            else:
+                told.append(text)
+        if told and item.get_closest_marker("modules_fail") is None:
+            wanted = "a module has failed; a test that wants it has the mark modules_fail"
+            raise AssertionError(f"{wanted}: {'; '.join(told)}")
 
 
 @pytest.fixture
@@ -195,6 +210,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(WholeRun(config), "whole-run")
     reporting.register(config)
+    _watch_modules()
     gc.disable()  # all that is imported and collected stays: looking through it again and again finds nothing
 
 

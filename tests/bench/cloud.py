@@ -6,7 +6,6 @@ kube-apiserver (docs/performance.md).
 """
 
 import json
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from typing import Any, Final
 
 from beehive.message import Message
 from tests.bench.rows import Goal, Row, Unit
+from tests.bench.subject import processor_seconds
 from tests.end_to_end.test_cluster import CloudOfCluster
 from tests.modules.cloud.objects import node, pod
 from tests.modules.processes.cloudcore.stubs import CLOCK, Edge, edge_at
@@ -124,10 +124,10 @@ def _missing(cloud: CloudOfCluster) -> float:
 def _statuses(cloud: CloudOfCluster, edge: Edge, pods: dict[str, str]) -> float:
     """Return cloudcore's processor time for a status in milliseconds, when a node reports those of all its pods."""
     _report(edge, pods, 0)
-    before = _processor_seconds(cloud.core_pid)
+    before = processor_seconds(cloud.core_pid)
     for number in range(1, _ROUNDS + 1):
         _report(edge, pods, number)
-    return (_processor_seconds(cloud.core_pid) - before) / (_ROUNDS * len(pods)) * 1000
+    return (processor_seconds(cloud.core_pid) - before) / (_ROUNDS * len(pods)) * 1000
 
 
 def _report(edge: Edge, pods: dict[str, str], number: int) -> None:
@@ -151,14 +151,9 @@ def _report(edge: Edge, pods: dict[str, str], number: int) -> None:
 def _idle(cloud: CloudOfCluster) -> float:
     """Return cloudcore's share of a core, in percent, while nothing happens."""
     time.sleep(_SETTLED_SECONDS)
-    before = _processor_seconds(cloud.core_pid)
+    before = processor_seconds(cloud.core_pid)
     time.sleep(_IDLE_SECONDS)
-    return (_processor_seconds(cloud.core_pid) - before) / _IDLE_SECONDS * 100
-
-
-def _processor_seconds(process: int) -> float:
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return (processor_seconds(cloud.core_pid) - before) / _IDLE_SECONDS * 100
 
 
 def _edge_node(number: int) -> dict[str, Any]:

@@ -19,7 +19,6 @@ The cost of the nodes is not measured; their process shares the machine with the
 
 import argparse
 import asyncio
-import os
 import random
 import ssl
 import time
@@ -32,10 +31,13 @@ from statistics import median, quantiles
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+import psutil
+
 from beehive.message import Message
 from modules.lab.load.joining import contexts_of
 from modules.lab.load.stand_in import Address, StandIn
 from tests.bench.rows import Goal, Row, Unit
+from tests.bench.subject import processor_seconds, resident_megabytes
 from tests.end_to_end.processes import Process, wait_until
 from tests.end_to_end.test_cluster import CloudOfCluster
 from tests.support.control_client import Apply, ControlClient
@@ -172,37 +174,24 @@ class CloudsOnPostgresql:
         """Processor time in seconds of PostgreSQL's processes that run; the cloudcores keep theirs."""
         seconds = 0.0
         for pid in self._server.processes():
-            with suppress(FileNotFoundError):  # such as one that has cleaned up
-                seconds += _seconds(pid)
+            with suppress(psutil.NoSuchProcess):  # such as one that has cleaned up
+                seconds += processor_seconds(pid)
         return seconds
-
-
-def memory_of(pid: int) -> float:
-    """Return the resident memory of a process in MB."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    (line,) = [line for line in status.splitlines() if line.startswith("VmRSS")]
-    return int(line.split()[1]) * 1024 / 1e6
 
 
 def _threads(pid: int) -> int:
     return len(list(Path(f"/proc/{pid}/task").iterdir()))
 
 
-def _seconds(pid: int) -> float:
-    """Return the processor time of a process in seconds."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 _Clouds = Cloud | CloudAtCluster | CloudsOnPostgresql
 
 
 def _memory(cloud: _Clouds) -> float:
-    return sum(map(memory_of, cloud.pids))
+    return sum(map(resident_megabytes, cloud.pids))
 
 
 def _seconds_of(cloud: _Clouds) -> float:
-    return sum(map(_seconds, cloud.pids))
+    return sum(map(processor_seconds, cloud.pids))
 
 
 def _seconds_of_postgresql(cloud: _Clouds) -> float:

@@ -23,8 +23,9 @@ from typing import Any, Final
 from websockets.exceptions import ConnectionClosed
 
 from modules.apimachinery.pods.static import CONFIG_MIRROR
-from tests.bench.crowd import Cloud, Node, memory_of
+from tests.bench.crowd import Cloud, Node
 from tests.bench.rows import Row, Unit
+from tests.bench.subject import resident_megabytes
 from tests.support.control_client import ControlClient, Get
 
 HOSTILE: Final = 200
@@ -136,7 +137,7 @@ def measure(hostile: int = HOSTILE, others: int = OTHERS) -> list[Row]:
         group.add(again.pid)
         try:
             rows.append(Row("cloudcore starts again", time.monotonic() - begin, Unit.SECONDS))
-            rows.append(Row("… its memory", memory_of(again.pid), Unit.MEGABYTES))
+            rows.append(Row("… its memory", resident_megabytes(again.pid), Unit.MEGABYTES))
         finally:
             again.kill()
         rows.append(Row("most memory of the group, caches of files included", group.peak(), Unit.MEGABYTES))
@@ -146,7 +147,7 @@ def measure(hostile: int = HOSTILE, others: int = OTHERS) -> list[Row]:
 async def _measure(cloud: Cloud, path: Path, hostile: int, others: int) -> list[Row]:
     dialling = asyncio.Semaphore(_AT_ONCE)
     evil = [HostileNode(f"evil{number}", cloud.port, 0, dialling) for number in range(hostile)]
-    before = memory_of(cloud.pid)
+    before = resident_megabytes(cloud.pid)
     filling = asyncio.Semaphore(_AT_ONCE)
 
     async def attack(number: int, node: HostileNode) -> int:
@@ -160,12 +161,12 @@ async def _measure(cloud: Cloud, path: Path, hostile: int, others: int) -> list[
         Row("memory of the cloud without nodes", before, Unit.MEGABYTES),
         Row(f"{hostile} hostile nodes have written all they may", time.monotonic() - begin, Unit.SECONDS),
         Row("… mirror pods of one of them", median(created), Unit.COUNT),
-        Row("… memory of the cloud", memory_of(cloud.pid), Unit.MEGABYTES),
+        Row("… memory of the cloud", resident_megabytes(cloud.pid), Unit.MEGABYTES),
     ]
     holding = [UnfinishedNode(f"unfinished{number}", cloud.port, 0, dialling) for number in range(hostile)]
     held = [asyncio.create_task(node.hold()) for node in holding]
     await asyncio.sleep(_HOLDING)
-    rows.append(Row(f"… with {hostile} unfinished messages of 16 MB", memory_of(cloud.pid), Unit.MEGABYTES))
+    rows.append(Row(f"… with {hostile} unfinished messages of 16 MB", resident_megabytes(cloud.pid), Unit.MEGABYTES))
     crowd = [Node(f"n{number}", cloud.port, 0, dialling) for number in range(others)]
     begin = time.monotonic()
     await asyncio.gather(*(node.join() for node in crowd))
@@ -188,7 +189,7 @@ async def _measure(cloud: Cloud, path: Path, hostile: int, others: int) -> list[
         Row("answers to other nodes while people list all pods: median", median(waits), Unit.SECONDS),
         Row("… longest", max(waits), Unit.SECONDS),
         Row("pods listed", len(listed), Unit.COUNT),
-        Row("memory of the cloud after that", memory_of(cloud.pid), Unit.MEGABYTES),
+        Row("memory of the cloud after that", resident_megabytes(cloud.pid), Unit.MEGABYTES),
     ]
     for task in held:
         task.cancel()

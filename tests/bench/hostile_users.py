@@ -22,8 +22,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles
-from tests.bench.crowd import memory_of
 from tests.bench.rows import Goal, Row, Unit, heads, written
+from tests.bench.subject import resident_megabytes
 from tests.end_to_end.processes import Process, wait_until
 from tests.support.control_client import Apply, ControlClient
 from tests.support.ports import free_port
@@ -126,7 +126,7 @@ def measure(seconds: float = SECONDS) -> Iterator[Row]:
             median = Row.of(name, waits, Unit.MILLISECONDS, goals=(Goal(MEDIAN),))
             yield median
             yield Row(f"  … longest ({told or 'none'})", max(waits), Unit.MILLISECONDS, goals=(Goal(WORST),))
-        yield Row("memory of the cloud", memory_of(process.pid), Unit.MEGABYTES)
+        yield Row("memory of the cloud", resident_megabytes(process.pid), Unit.MEGABYTES)
 
 
 @contextmanager

@@ -4,7 +4,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from statistics import median
 from typing import Final
 
@@ -96,8 +95,13 @@ def sleeper(name: str) -> JsonObject:
 
 def resident_megabytes(pid: int) -> float:
     """Resident memory of a process in megabytes of 10⁶ bytes."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith("VmRSS:"))
+    return float(psutil.Process(pid).memory_info().rss / 1e6)
+
+
+def processor_seconds(pid: int) -> float:
+    """Processor time of a process in seconds, without that of its children."""
+    times = psutil.Process(pid).cpu_times()
+    return float(times.user + times.system)
 
 
 def breathe() -> None:

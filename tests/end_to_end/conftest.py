@@ -34,10 +34,10 @@ _ON: Final = {
     "oci": (
         "test_a_changed_image_restarts_only_its_container", "test_a_container_that_will_not_end_is_killed",
         "test_inspect", "test_kinds_of_runtimes", "test_mounted_volumes", "test_oci", "test_shell_of_the_page",
-        "test_streams", "test_uninstall",
+        "test_exec_and_attach", "test_uninstall",
     ),
     "docker": (),
-    "containerd": ("test_deletion_asks_the_container_to_end", "test_refusals", "test_statistics"),
+    "containerd": ("test_deletion_asks_the_container_to_end", "test_statistics"),
 }  # fmt: skip
 """By runtime, the files and the tests that run on it without `make slow`."""
 

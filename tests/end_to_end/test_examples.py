@@ -1,5 +1,6 @@
 """Every example does what it says of itself, on each runtime."""
 
+import json
 import shutil
 from functools import partial
 from pathlib import Path
@@ -11,7 +12,7 @@ from modules.apimachinery.kinds import JsonObject
 from modules.processes.demo.examples import Example, Expectation, read_example
 from modules.processes.demo.goals import unmet
 from tests.end_to_end.machine import NODE, Machine
-from tests.end_to_end.pods import is_ready, restarts_of, status_of
+from tests.end_to_end.pods import is_ready, pod, restarts_of, status_of
 from tests.end_to_end.processes import REPOSITORY, wait_until
 from tests.support.ports import free_port
 
@@ -85,27 +86,22 @@ def test_a_pod_with_limits_is_burstable(machine: Machine) -> None:
 
 
 @pytest.mark.gives_its_machine_back
-def test_a_static_pod_from_the_example_runs(machine: Machine) -> None:
-    """The same file, in the node's directory: the cloud sees it under the node's name."""
-    files = machine.edge.root / "manifests"
+def test_a_static_pod_runs_is_seen_in_the_cloud_and_goes(machine: Machine) -> None:
+    """The same file, in the node's directory, under the node's name; after a restart of edgecore it is the same
+    container.
+    """
+    files, pods = machine.edge.root / "manifests", machine.cloud.pods
     files.mkdir(parents=True, exist_ok=True)
     shutil.copy(_MORE / "static.yaml", files)
-    machine.cloud.pods.wait(f"static-{NODE}", is_ready)
-    (files / "static.yaml").unlink()
-    machine.cloud.pods.wait_gone(f"static-{NODE}")
-
-
-@pytest.mark.gives_its_machine_back
-def test_the_greeting_changes_without_a_restart(machine: Machine) -> None:
-    """What `make run` suggests to try next: another greeting in the configmap, and the log shows it."""
-    objects = read_example(REPOSITORY / "examples" / "greeter.yaml").objects
-    machine.cloud.apply(*objects)
-    made = machine.cloud.pods.wait("greeter", lambda obj: bool(status_of(obj, "greeter").get("ready")))
-    said = ["started after: first second ", "the greeting is: good morning"]
-    wait_until(lambda: machine.edge.lines(made, "greeter") == said, "the first greeting is said")
-    config = next(obj for obj in objects if obj["kind"] == "ConfigMap")
-    machine.cloud.apply({**config, "data": {"greeting.txt": "good night"}})
-    wait_until(lambda: machine.edge.lines(made, "greeter")[2:] == ["the greeting is: good night"], "it has changed")
+    before = status_of(pods.wait(f"static-{NODE}", is_ready))["containerID"]
+    machine.edge.kill()
+    machine.start_edge()
+    (files / "other.json").write_text(json.dumps(pod("other")))
+    pods.wait(f"other-{NODE}", is_ready)
+    assert status_of(pods.wait(f"static-{NODE}", is_ready))["containerID"] == before
+    for file, name in (("static.yaml", "static"), ("other.json", "other")):
+        (files / file).unlink()
+        pods.wait_gone(f"{name}-{NODE}")
 
 
 def _read(machine: Machine, file: Path) -> Example:

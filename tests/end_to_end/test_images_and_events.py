@@ -100,15 +100,6 @@ def test_the_cloud_gets_a_pods_life_without_any_setting(stopped_machine: Machine
 
 
 @EMBEDDED
-def test_a_crash_loop_is_seen_in_the_events_of_the_cloud(stopped_machine: Machine) -> None:
-    machine = stopped_machine
-    machine.start()
-    machine.cloud.apply(pod("crasher", container("exit 1")))
-    event = told(machine, "crasher", "BackOff", "Back-off restarting failed container app in pod crasher_default")
-    assert event["type"] == "Warning"
-
-
-@EMBEDDED
 def test_a_file_with_false_is_obeyed(stopped_machine: Machine) -> None:
     """KubeEdge's own default file does."""
     machine = stopped_machine

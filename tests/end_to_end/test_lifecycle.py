@@ -7,7 +7,18 @@ import pytest
 
 from modules.apimachinery.kinds import JsonObject
 from tests.end_to_end.machine import NODE, Machine
-from tests.end_to_end.pods import OTHER_IMAGE, container, is_ready, mount, phase, pod, restarts_of, state_of, status_of
+from tests.end_to_end.pods import (
+    IMAGE,
+    OTHER_IMAGE,
+    container,
+    is_ready,
+    mount,
+    phase,
+    pod,
+    restarts_of,
+    state_of,
+    status_of,
+)
 from tests.end_to_end.processes import wait_until
 
 pytestmark = pytest.mark.gives_its_machine_back
@@ -29,6 +40,15 @@ def test_create(machine: Machine) -> None:
     assert app["started"] is True
     assert restarts_of(created) == 0
     assert created["spec"]["nodeName"] == NODE
+
+
+@pytest.mark.parametrize("runtime", ["embedded"], indirect=True)
+def test_a_container_without_a_command_on_the_process_runtime(machine: Machine) -> None:
+    """It has no images that could name one, and says so; other pods go on."""
+    machine.cloud.apply(pod("p", {"name": "app", "image": IMAGE}), pod("q"))
+    refused = machine.cloud.pods.wait("p", lambda obj: state_of(obj, "waiting").get("reason") == "CreateContainerError")
+    assert "no command" in state_of(refused, "waiting")["message"]
+    machine.cloud.pods.wait("q", is_ready)
 
 
 def test_environment_arguments_and_log(machine: Machine) -> None:

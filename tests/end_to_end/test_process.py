@@ -1,6 +1,5 @@
 """edgecore as a process: its end, its own HTTP server, and what it says of itself to the cloud."""
 
-import json
 import signal
 
 import pytest
@@ -50,20 +49,6 @@ def test_a_termination_in_the_middle_of_work(machine: Machine) -> None:
     machine.start_edge()
     for name in names:
         assert restarts_of(machine.cloud.pods.wait(name, is_ready)) == 0
-
-
-@pytest.mark.gives_its_machine_back
-def test_its_http_server(machine: Machine) -> None:
-    """/healthz says ok, /pods lists the pods as Kubernetes does, /metrics counts messages; elsewhere is nothing."""
-    machine.cloud.apply(pod("p"))
-    machine.cloud.pods.wait("p", is_ready)
-    assert machine.edge.get("/healthz") == (200, "ok")
-    status, body = machine.edge.get("/pods")
-    listed = json.loads(body)
-    assert (status, listed["kind"], listed["apiVersion"]) == (200, "PodList", "v1")
-    assert [each["metadata"]["name"] for each in listed["items"]] == ["p"]
-    assert machine.edge.get("/metrics")[0] == 200
-    assert machine.edge.get("/nothing")[0] == 404
 
 
 @pytest.mark.gives_its_machine_back

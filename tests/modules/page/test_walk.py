@@ -60,6 +60,10 @@ def test_each_question_is_one_click_from_the_first_page(tmp_path: Path) -> None:
         window.keys("is:away version:0.2", "#q")
         window.wait("document.querySelectorAll('.rows .row').length < 10")
         assert window.run("return location.search") == "?q=is%3Aaway%20version%3A0.2"
+        for query, rows in (("label:site=s7", 4), ("-label:Site=s7", 196), ("label:site", 200), ("group:north", 0)):
+            window.keys("\ue00c", "#q")  # Escape
+            window.keys(query, "#q")
+            window.wait(f"document.querySelectorAll('.rows .row').length === {rows}")
 
         window.run("[...document.querySelectorAll('nav a')].find((each) => each.textContent === 'Rollouts').click()")
         window.wait(
@@ -99,15 +103,3 @@ def test_each_question_is_one_click_from_the_first_page(tmp_path: Path) -> None:
         text = str(window.run("return document.querySelector('main').innerText"))
         assert "hamburg-03 is away, and nothing had been reported; 1 desired value waits for it" in text
         assert "nothing has ever been reported" in text
-
-
-@pytest.mark.skipif(bool(why_none()), reason=why_none() or "-")
-def test_nodes_are_found_by_their_labels(tmp_path: Path) -> None:
-    """By key and by value, and all others; case does not count."""
-    with fleet_page(tmp_path) as page, browser(1280, 900) as window:
-        window.open(page.address())
-        window.wait("document.querySelectorAll('.rows .row').length === 200")
-        for query, rows in (("label:site=s7", 4), ("-label:Site=s7", 196), ("label:site", 200), ("group:north", 0)):
-            window.keys("\ue00c", "#q")  # Escape
-            window.keys(query, "#q")
-            window.wait(f"document.querySelectorAll('.rows .row').length === {rows}")

@@ -222,9 +222,7 @@ def _switch(
     if before is None or problems is None:
         raise UpgradeError("the node does not answer", handle.socket, "it has to be compared with what it will be")
     schema = 0 if database is None else trial.check_database(database, scratch, manifest.schema)
-    limits = ProbationLimits(
-        within=chosen.within or config.upgrade.within, steady=chosen.steady or config.upgrade.steady
-    )
+    limits = ProbationLimits.of(chosen.within or config.upgrade.within, chosen.steady or config.upgrade.steady)
     file, inode = (str(database), inode_of(database)) if database is not None else ("", 0)
     journal = UpgradeJournal(current, version, handle, before, problems, file, schema, inode, limits)
     journal.report += report

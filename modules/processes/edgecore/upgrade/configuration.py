@@ -174,7 +174,7 @@ def _stage(
     for path, text in zip((installation.former, installation.following), change.texts, strict=True):
         replace_file(path, text.encode())
     given = change.loaded[0].config.upgrade
-    limits = ProbationLimits(within=chosen.within or given.within, steady=chosen.steady or given.steady)
+    limits = ProbationLimits.of(chosen.within or given.within, chosen.steady or given.steady)
     journal = UpgradeJournal(
         before.version, before.version, handle, before, problems, "", 0, 0, limits,
         configuration=str(location.file.absolute()) if location.file is not None else "",

@@ -154,6 +154,11 @@ class ProbationLimits:
     exits: int = 3
     """How often the new version may end by itself."""
 
+    @classmethod
+    def of(cls, within: float, steady: float) -> ProbationLimits:
+        """Return limits with several looks, also at a node that has to be well for a few seconds only."""
+        return cls(within, steady, min(cls.every, steady / 8))
+
 
 def boot_id() -> str:
     """Return the run of the kernel; empty if it is not known."""

@@ -280,10 +280,3 @@ def test_an_authority_that_is_broken_is_a_failed_start(tmp_path: Path) -> None:
     assert done.returncode == 4
     assert "only ca.crt is there" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_cloudcore_without_tls_does_not_load_cryptography() -> None:
-    """Its 17 MB are only for certificates."""
-    code = "import modules.processes.cloudcore.process, sys; print('cryptography' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=DEADLINE, check=True)
-    assert done.stdout == "False\n"

@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from beehive.message import Message
-from modules.apimachinery.application import Target, Verb, application, message_of
 from modules.processes.cloudcore.cli import main
 from modules.processes.common.exit_codes import ExitCode
 from tests.end_to_end.processes import wait_until
-from tests.modules.cloud.objects import configmap, node, pod, secret, service
+from tests.modules.cloud.objects import configmap, node, pod, secret
 from tests.modules.processes.cloudcore.clusters import Cluster
-from tests.modules.processes.cloudcore.stubs import CLOCK, Edge, acknowledged
+from tests.modules.processes.cloudcore.stubs import CLOCK, Edge
 from tests.support.control_client import Apply, Delete, Get
 
 USES: dict[str, Any] = {"volumes": [{"name": "v", "configMap": {"name": "settings"}}]}
@@ -69,28 +68,6 @@ def test_the_life_of_a_pod(both: Cluster) -> None:
     assert both.objects("pods") == []
 
 
-def test_queries_of_a_node(both: Cluster) -> None:
-    """Queries, leases, tokens, events: by the cluster's answers."""
-    both.apply(secret(), pod(imagePullSecrets=[{"name": "key"}]))
-    with both.core.edge() as edge:
-        edge.ask("null/node/n1", "insert", node())
-        next_of(edge, "default/pod/web")
-        assert edge.ask("default/secret/key", "query").content_as(dict)["kind"] == "Secret"
-        missing = edge.ask("kube-node-lease/lease/n1", "query").content_as(dict)
-        assert missing["Err"]["ErrStatus"]["code"] == 404
-        lease = {"metadata": {"name": "n1", "namespace": "kube-node-lease"}, "spec": {"holderIdentity": "n1"}}
-        made = edge.ask("kube-node-lease/lease/n1", "insert", lease).content_as(dict)["Object"]
-        renewed = edge.ask("kube-node-lease/lease/n1", "update", made).content_as(dict)["Object"]
-        assert renewed["metadata"]["uid"] == made["metadata"]["uid"]
-        (stored,) = both.objects("pods")
-        bound = {"kind": "Pod", "name": "web", "uid": stored["metadata"]["uid"]}
-        token = {"spec": {"expirationSeconds": 3607, "boundObjectRef": bound}}
-        assert edge.ask("default/serviceaccounttoken/default", "query", token).content_as(dict)["status"]["token"]
-    (item,) = both.cluster.client.run(Get("leases", namespace="kube-node-lease"))
-    assert item.object is not None
-    assert item.object["metadata"]["name"] == "n1"
-
-
 def test_a_node_gets_and_writes_nothing_of_others(both: Cluster) -> None:
     """The cluster lets cloudcore do everything, so cloudcore checks each node itself."""
     both.apply(secret(), pod(nodeName="n2", imagePullSecrets=[{"name": "key"}]))
@@ -109,45 +86,6 @@ def test_a_node_gets_and_writes_nothing_of_others(both: Cluster) -> None:
     assert both.objects("pods")[0].get("status", {}).get("phase") != "Failed"
 
 
-def test_after_a_restart_a_node_gets_missing_objects(both: Cluster) -> None:
-    """The acknowledgements are cloudcore's own; what changed meanwhile is found by the list."""
-    both.apply(pod(), pod("db"))
-    with both.core.edge() as edge:
-        edge.ask("null/node/n1", "insert", node())
-        until(edge, "default/pod/db", "default/pod/web", "null/node/n1")
-        wait_until(lambda: acknowledged(both.core_database, "n1") == 3, "all are acknowledged")
-    both.core.__exit__()
-    both.cluster.client.run(Delete("pod", "db", grace=0))
-    both.apply(pod("new"))
-    both.start_core()
-    with both.core.edge() as edge:
-        came = until(edge, "default/pod/db", "default/pod/new")
-    assert (came["default/pod/db"].route.operation, came["default/pod/new"].route.operation) == ("delete", "insert")
-    assert "default/pod/web" not in came
-
-
-def test_a_metaserver_watches_services_of_the_cluster(both: Cluster) -> None:
-    """Present ones, then each change, acknowledged; after a restart of cloudcore, what was deleted meanwhile."""
-    both.apply(service("web"), service("old"))
-    watch = application(Target("", "v1", "services", "", ""), Verb.WATCH, "n1", b'{"watch":true}', None)
-    with both.core.edge() as edge:
-        edge.ask("null/node/n1", "insert", node())
-        assert edge.answer_to(message_of(watch, CLOCK)).content_as(dict)["Status"] == "Approved"
-        came = until(edge, "default/service/web", "default/service/old")
-        route = came["default/service/web"].route
-        assert (route.source, route.operation) == ("dynamiccontroller", "insert")
-        both.apply(service("new"))
-        assert next_of(edge, "default/service/new").content_as(dict)["spec"]["ports"] == [
-            {"protocol": "TCP", "port": 80, "targetPort": 80}
-        ]
-        wait_until(lambda: acknowledged(both.core_database, "n1") == 4, "the node and all services are acknowledged")
-    both.core.__exit__()
-    both.cluster.client.run(Delete("service", "old"))
-    both.start_core()
-    with both.core.edge() as edge:
-        assert until(edge, "default/service/old")["default/service/old"].route.operation == "delete"
-
-
 def test_until_the_cluster_has_answered_cloudcore_is_not_ready(both: Cluster) -> None:
     """And says so; what nodes send meanwhile is answered then."""
     both.core.__exit__()
@@ -160,15 +98,6 @@ def test_until_the_cluster_has_answered_cloudcore_is_not_ready(both: Cluster) ->
         both.start_cluster()
         assert edge.receive().content_as(dict)["Err"]["ErrStatus"]["code"] == 404
     wait_until(lambda: both.core.client.request("GET", "/readyz")[0] == 200, "all kinds are listed")
-
-
-def test_while_the_cluster_is_away_nodes_stay_and_then_get_the_changes(both: Cluster) -> None:
-    with both.core.edge() as edge:
-        edge.ask("null/node/n1", "insert", node())
-        both.cluster.__exit__()
-        both.start_cluster()
-        both.apply(pod())
-        assert next_of(edge, "default/pod/web").route.operation == "insert"
 
 
 @pytest.mark.parametrize(

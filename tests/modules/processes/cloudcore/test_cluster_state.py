@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from modules.cloud.client.transport import ApiRequest
+from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.edgecontroller.state.node_states import read
 from modules.processes.cloudcore.cli import main
 from modules.processes.common.exit_codes import ExitCode
@@ -35,7 +36,7 @@ def cluster(tmp_path: Path, requests: list[ApiRequest]) -> Iterator[Cluster]:
 def core_of(cluster: Cluster, directory: Path) -> Stub:
     """A cloudcore; it has no files but its socket."""
     directory.mkdir()
-    return Stub(directory, kubeconfig=cluster.kubeconfig(), state="cluster")
+    return Stub(directory, kubeconfig=cluster.kubeconfig(), state="cluster", lease=LeaseSettings(period=1.0))
 
 
 def receive_all(edge: Edge) -> None:

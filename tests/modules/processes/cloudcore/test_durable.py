@@ -13,7 +13,7 @@ from beehive.errors import BeehiveError
 from tests.end_to_end.processes import Process, wait_until
 from tests.modules.cloud.objects import configmap, node, pod
 from tests.modules.processes.cloudcore.stubs import Edge, Stub, edge_at
-from tests.support.control_client import Apply, ControlClient, Delete, Get
+from tests.support.control_client import Apply, ControlClient, Get
 from tests.support.ports import free_port
 
 USES: dict[str, Any] = {"volumes": [{"name": "v", "configMap": {"name": "settings"}}]}
@@ -28,40 +28,6 @@ def take(edge: Edge, count: int) -> list[str]:
     return [f"{message.route.operation} {message.route.resource}" for message in messages]
 
 
-def test_a_restarted_cloud_does_not_send_acknowledged_objects_again(tmp_path: Path) -> None:
-    with Stub(tmp_path, database="") as stub:
-        stub.client.run(Apply([configmap(a="1"), pod(**USES)]))
-        with stub.edge() as edge:
-            assert take(edge, 2) == ["insert default/configmap/settings", "insert default/pod/web"]
-    with Stub(tmp_path, database="") as stub:
-        stub.client.run(Apply([configmap(a="2")]))
-        with stub.edge() as edge:
-            assert take(edge, 1) == ["update default/configmap/settings"]
-            assert edge.unasked == []
-
-
-def test_a_deletion_that_was_not_delivered_is_so_after_a_restart(tmp_path: Path) -> None:
-    """The node was away when the objects went; their cloud ended before it came back."""
-    with Stub(tmp_path, database="") as stub:
-        stub.client.run(Apply([configmap(), pod(**USES)]))
-        with stub.edge() as edge:
-            take(edge, 2)
-        stub.client.run(Delete("pod", "web", grace=0))
-        stub.client.run(Delete("configmap", "settings"))
-    for _ in range(2):
-        with Stub(tmp_path, database="") as stub, stub.edge() as edge:
-            deletions = [edge.next() for _ in range(2)]
-            assert sorted(f"{m.route.operation} {m.route.resource}" for m in deletions) == [
-                "delete default/configmap/settings",
-                "delete default/pod/web",
-            ]
-    with Stub(tmp_path, database="") as stub, stub.edge() as edge:
-        take(edge, 2)
-    with Stub(tmp_path, database="") as stub, stub.edge() as edge:
-        edge.ask("default/lease/none", "query")
-        assert edge.unasked == [], "it is over when it was acknowledged"
-
-
 def test_a_manifest_that_went_while_the_cloud_was_down_takes_its_pod_along(tmp_path: Path) -> None:
     manifests = tmp_path / "manifests"
     manifests.mkdir()
@@ -72,29 +38,6 @@ def test_a_manifest_that_went_while_the_cloud_was_down_takes_its_pod_along(tmp_p
     with Stub(tmp_path, manifests_dir=manifests, database="") as stub, stub.edge() as edge:
         assert take(edge, 1) == ["delete default/pod/web"]
         assert stub.client.run(Get("pods")) == []
-
-
-def test_a_successor_of_the_same_name_is_not_deleted(tmp_path: Path) -> None:
-    with Stub(tmp_path, database="") as stub:
-        stub.client.run(Apply([configmap(a="1"), pod(**USES)]))
-        with stub.edge() as edge:
-            take(edge, 2)
-        stub.client.run(Delete("configmap", "settings"))
-        stub.client.run(Apply([configmap(a="2")]))
-    with Stub(tmp_path, database="") as stub, stub.edge() as edge:
-        assert take(edge, 1) == ["insert default/configmap/settings"]
-
-
-def test_a_new_database_ends_no_pods_of_nodes(tmp_path: Path) -> None:
-    """Perhaps the old one was lost; from its second life on, what the cloud does not know is not wanted."""
-    unknown = json.dumps({"metadata": {"uid": "unheard-of"}, "status": {"phase": "Running"}})
-    with Stub(tmp_path, database="") as stub, stub.edge() as edge:
-        edge.ask("default/podpatch/web", "patch", unknown)
-        edge.ask("default/lease/none", "query")
-        assert edge.unasked == []
-    with Stub(tmp_path, database="") as stub, stub.edge() as edge:
-        edge.ask("default/podpatch/web", "patch", unknown)
-        assert edge.next().route.operation == "delete"
 
 
 class Killed:

@@ -170,15 +170,6 @@ def test_the_name_of_a_node_with_another_kubelet_is_taken(tmp_path: Path) -> Non
         assert status_of(node="worker") == 200
 
 
-def test_the_same_key_may_join_again(stub: Stub, tmp_path: Path) -> None:
-    """After an answer that was lost, and when its certificate has expired; with a token for one node, too."""
-    joining, request = Joining(stub, tmp_path), csr("n1", new_key())
-    headers = {"NodeName": "n1", "Authorization": bearer(stub, once=True)}
-    assert [joining.get("/edge.crt", joining.context(), headers, request)[0] for _ in range(2)] == [200, 200]
-    other = joining.get("/edge.crt", joining.context(), {**headers, "NodeName": "n2"}, csr("n2", new_key()))
-    assert (other[0], b"n1 has joined with it" in other[1]) == (403, True)
-
-
 def test_a_node_that_joined_before_keys_were_remembered_keeps_its_name(stub: Stub, tmp_path: Path) -> None:
     """The key that connects first has it; one of a certificate that was issued before then has it not."""
     authority = load_authority(AuthorityFiles(tmp_path / "tls"), CLOCK.now())

@@ -7,6 +7,8 @@ import pytest
 
 FOREIGN = ("edged.cri", "modules.runtimes", "google", "grpc", "modules.edge", "protos")
 """Above all the client of container runtimes, with gRPC and protobuf: fourteen megabytes."""
+OF_TLS = ("cryptography",)
+"""Its 17 MB are only for certificates."""
 OF_CLUSTERS = ("modules.processes.common.pod_commands", "modules.cloud.client.http", "modules.insight.why")
 """The way to containers and to a cluster, and what explains a pod: somebody who looks at a fleet may never ask."""
 OF_NODES = ("yaml", "modules.processes.edgecore.config")
@@ -16,7 +18,7 @@ OF_NODES = ("yaml", "modules.processes.edgecore.config")
 @pytest.mark.parametrize(
     ("code", "loaded", "left_out"),
     [
-        ("import {0}.process", "modules.cloud.apiserver.scheduler", FOREIGN),
+        ("import {0}.process", "modules.cloud.apiserver.scheduler", (*FOREIGN, *OF_TLS)),
         ("import {0}.process, {0}.page_port", "modules.processes.cloudcore.page_port", (*FOREIGN, *OF_CLUSTERS)),
         (
             "import {0}.page_doors",

@@ -1,9 +1,6 @@
 """The Kubernetes API over plain HTTP on the loopback interface: real sockets, and the real kubectl."""
 
 import json
-import os
-import shutil
-import subprocess
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
@@ -14,7 +11,6 @@ from modules.cloud.apiserver.access.loopback_service import is_local
 from modules.processes.cloudcore.cli import main
 from tests.modules.processes.cloudcore.stubs import DEADLINE, Stub
 
-_KUBECTL = shutil.which("kubectl")
 _POD = """\
 apiVersion: v1
 kind: Pod
@@ -119,28 +115,3 @@ def test_a_cluster_has_its_own_port(tmp_path: Path, capsys: pytest.CaptureFixtur
     """`--insecure-port` of a cloudcore without an API server of its own is a usage error."""
     assert main(["run", "--root", str(tmp_path), "--insecure-port", "0", "--in-cluster"]) == 2
     assert "--insecure-port is for the embedded API server" in capsys.readouterr().err
-
-
-@pytest.mark.timeout(600)
-@pytest.mark.skipif(_KUBECTL is None, reason="kubectl is not installed")
-def test_kubectl_needs_a_server_only(port: int, tmp_path: Path) -> None:
-    """kubectl applies, gets and deletes a pod with `--server` and no kubeconfig."""
-    command = [str(_KUBECTL), "--server", f"http://127.0.0.1:{port}"]
-    environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
-
-    def kubectl(*arguments: str, text: str = "") -> str:
-        done = subprocess.run(
-            [*command, *arguments],
-            input=text,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    assert kubectl("apply", "-f", "-", text=_POD) == "pod/web created\n"
-    assert kubectl("get", "pod", "web", "-o", "name") == "pod/web\n"
-    assert kubectl("delete", "pod", "web", "--wait=false", "--force", "--grace-period=0").startswith('pod "web"')

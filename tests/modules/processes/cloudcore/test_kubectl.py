@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -133,26 +133,6 @@ def test_its_own_apply_removes_what_a_server_side_apply_has_added(kubectl: Kubec
     apply('{a: "1", z: "9"}', "--server-side")
     apply('{a: "1"}')
     assert json.loads(kubectl("get", "cm", "c", "-o", "jsonpath={.data}")) == {"a": "1"}
-
-
-@pytest.mark.parametrize(
-    ("change", "ports"),
-    [
-        ("targetPort: 9443", ["http 8080", "https 9443"]),
-        ("targetPort: 8443}, {name: metrics, port: 9153", ["http 8080", "https 8443", "metrics 9153"]),
-    ],
-)
-def test_an_applied_change_of_a_port_keeps_the_other_ports(kubectl: Kubectl, change: str, ports: list[str]) -> None:
-    text = """\
-apiVersion: v1
-kind: Service
-metadata: {name: web}
-spec: {ports: [{name: http, port: 80, targetPort: 8080}, {name: https, port: 443, targetPort: 8443}]}
-"""
-    kubectl("apply", "-f", "-", text=text)
-    kubectl("apply", "-f", "-", text=text.replace("targetPort: 8443", change))
-    path = 'jsonpath={range .spec.ports[*]}{.name} {.targetPort}{"\\n"}{end}'
-    assert kubectl("get", "service", "web", "-o", path).splitlines() == ports
 
 
 def test_it_creates_without_manifests(kubectl: Kubectl) -> None:
@@ -286,21 +266,3 @@ def test_it_tells_versions_and_where_the_control_plane_is_and_runs_a_pod(kubectl
     kubectl("run", "once", "--image=busybox:1.35", "--restart=Never")
     told = kubectl("get", "pod", "once", "-o", "jsonpath={.spec.restartPolicy} {.spec.containers[0].image}")
     assert told == "Never busybox:1.35"
-
-
-def test_it_watches(kubectl: Kubectl, tmp_path: Path) -> None:
-    seen = tmp_path / "seen"
-    watch = kubectl.begin("get", "cm", "-w", "-o", "name", output=seen)
-    try:
-        shows = _shows(seen)
-        kubectl("apply", "-f", str(kubectl.manifest))
-        wait_until(lambda: shows("configmap/settings"), "the watch shows the configmap")
-        kubectl("delete", "-f", str(kubectl.manifest), "--force", "--grace-period=0")
-        assert watch.poll() is None
-    finally:
-        watch.kill()
-        watch.wait()
-
-
-def _shows(path: Path) -> Callable[[str], bool]:
-    return lambda line: line in path.read_text().splitlines()

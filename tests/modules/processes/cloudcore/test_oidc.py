@@ -1,7 +1,6 @@
 """Users of an identity provider at the secure port: a provider over TLS, cloudcore, RBAC and the real kubectl."""
 
 import json
-import logging
 import os
 import shutil
 import ssl
@@ -22,8 +21,6 @@ from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.authentication.oidc.provider import (
     Provider,
     claims,
-    jwk,
-    key_set,
     rsa_key,
     running_provider,
     signed,
@@ -126,22 +123,6 @@ def test_tokens_of_both_issuers_are_accepted(cloud: Cloud) -> None:
     for audiences, is_known in (((), True), (("vault",), False)):
         spec = {"token": cloud.token(), "audiences": audiences}
         assert cloud.made(_TOKENS, {"spec": spec})["status"].get("authenticated", False) is is_known
-
-
-def test_new_keys_are_accepted_immediately_and_an_outage_changes_nothing(
-    cloud: Cloud, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The keys are kept while the provider is away; no token is logged."""
-    caplog.set_level(logging.DEBUG)
-    old, new = cloud.token(), cloud.token("k2", 1)
-    assert cloud.ask(old, _WHOAMI, {})[0] == 201
-    assert cloud.ask(new, _WHOAMI, {})[0] == 401
-    cloud.provider.keys = key_set(jwk(rsa_key(), "k1"), jwk(rsa_key(1), "k2"))
-    assert cloud.ask(new, _WHOAMI, {})[0] == 201
-    cloud.provider.documents[_DISCOVERY] = (503, b"")
-    assert cloud.ask(cloud.token("k3", 2), _WHOAMI, {})[0] == 401
-    assert cloud.ask(old, _WHOAMI, {})[0] == 201
-    assert not any(part[10:40] in caplog.text for token in (old, new) for part in token.split(".")[1:])
 
 
 def test_a_start_without_the_provider(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

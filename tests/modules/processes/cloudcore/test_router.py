@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from beehive import Message
-from beehive.http.forwarding import ForwardedRequest, ForwardedResponse
+from beehive.http.forwarding import ForwardedResponse
 from modules.cloud.router import status_writer
 from modules.cloud.router.paths import CallerPath
 from modules.cloud.router.records import RuleRoute
@@ -20,10 +20,9 @@ from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.config import RouterConfig, TlsConfig
 from modules.processes.common.exit_codes import ExitCode
 from tests.end_to_end.processes import wait_until
-from tests.modules.cloud.router.rules import from_topic, from_url, to_service, to_topic
+from tests.modules.cloud.router.rules import from_url, to_topic
 from tests.modules.processes.cloudcore.routes import TIMEOUT, RuleAuthors, call
 from tests.modules.processes.cloudcore.stubs import CLOCK, Edge, Stub
-from tests.support.http_application import HttpApplication
 
 TOKENS = 'admins-token,alice,1,"system:masters"\ncallers-token,carol,2,"kubeedge:router"\nplain-token,bob,3\n'
 
@@ -61,35 +60,6 @@ def response(request: Message, status: int = 200, body: bytes = b"ok", **header:
     return Message.new(CLOCK, resource="", operation="upload", content=content, **fields)
 
 
-def test_a_caller_gets_the_response_of_an_application(stub: Stub) -> None:
-    """Status, headers and body; the caller's credentials stay in the cloud, and malformed headers are left out."""
-    authors, seen = RuleAuthors(stub.client), list[ForwardedRequest]()
-    authors.apply(to_topic(), to_service())
-
-    def answer(message: Message) -> Message:
-        seen.append(message.content_as(ForwardedRequest))
-        header = {
-            "Content-Type": "text/x",
-            "X-Target": "cap",
-            "Content-Length": "99",
-            "Bad Name": "x",
-            "X-B": "a\r\nb: c",
-        }
-        return response(message, 418, b"tea", **header)
-
-    with stub.edge() as edge, answering(edge, answer):
-        wait_until(lambda: call(stub.core.callers_port, "/n1/cap/a").status == 200, "the node is connected")
-        headers = {"Authorization": "Bearer t", "X-Mine": "1"}
-        got = call(stub.core.callers_port, "/n1/cap/svc/x?y=1", "POST", b"in", headers=headers)
-    assert (got.status, got.body) == (418, b"tea")
-    assert (got.headers["content-type"], got.headers["x-target"]) == ("text/x", "cap")
-    assert not {"bad name", "x-b"} & set(got.headers)
-    assert (seen[0].method, seen[0].body) == ("POST", b"in")
-    assert seen[0].header is not None
-    assert seen[0].header["X-Mine"] == ["1"]
-    assert "Authorization" not in seen[0].header
-
-
 def test_tricks_with_the_path_are_refused(stub: Stub) -> None:
     """Before a Rule is looked for; a web page is, too."""
     port = stub.core.callers_port
@@ -99,34 +69,6 @@ def test_tricks_with_the_path_are_refused(stub: Stub) -> None:
     for of_page in ({"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
         assert call(port, "/n1/cap/svc", headers=of_page).status == 403
     assert call(port, "/n1/cap/svc", headers={"Host": "evil.example"}).status == 403
-
-
-def test_messages_of_a_node_reach_a_server(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both kinds; the counts are in the statuses."""
-    monkeypatch.setattr(status_writer, "INTERVAL", 0.1)
-    with HttpApplication() as server:
-        authors, url = RuleAuthors(stub.client), f"http://127.0.0.1:{server.port}/in?k=1"
-        authors.apply(from_topic(url, "up/+"), from_url(url))
-        with stub.edge() as edge:
-            told = sorted((each.route.operation, each.route.resource) for each in (edge.next(), edge.next()))
-            assert told == [("start", "http://cap.example/call"), ("subscribe", "cap/up/+")]
-            said = {"source": "bus", "group": "user", "operation": "upload", "content": "hello ü"}
-            edge.send(Message.new(CLOCK, resource="cap/up/x", **said))
-            asked = Message.new(
-                CLOCK, source="servicebus", group="user", operation="upload", resource="http://cap.example/call",
-                content=b'{"method":"PUT","targetURL":"http://cap.example/call","payload":{"a":1}}',
-            )  # fmt: skip
-            answer = edge.answer_to(asked)
-            assert (answer.route.operation, answer.route.group) == ("response", "user")
-            assert answer.content_as(str) == 'PUT /in?k=1 {"a":1}'
-            wait_until(lambda: len(server.heard) == 2, "both have arrived")
-        posted = next(each for each in server.heard if each.method == "POST")
-        assert (posted.body.decode(), posted.headers["x-node-name"], posted.headers["x-mqtt-topic"]) == (
-            "hello ü",
-            "n1",
-            "cap/up/x",
-        )
-        wait_until(lambda: authors.status("r2").get("successMessages") == 1, "the status is written")
 
 
 def test_no_rule_calls_cloudcore_itself(stub: Stub) -> None:

@@ -39,7 +39,6 @@ from tests.modules.cloud.objects import SIGNING_REQUEST, pod, secret
 from tests.modules.processes.cloudcore.stubs import CLOCK, DEADLINE, Stub
 from tests.support.control_client import Apply, Get
 
-_CURL = shutil.which("curl")
 _KUBECTL = shutil.which("kubectl")
 _TOKENS = 'admins-token,alice,1,"system:masters"\nplain-token,bob,2\n'
 _POD = """\
@@ -405,23 +404,6 @@ def test_a_kubeconfig_needs_an_authority(tmp_path: Path, capsys: pytest.CaptureF
     assert main(["kubeconfig", "--root", str(tmp_path)]) != 0
     assert "cloudcore run --tls" in capsys.readouterr().err
     assert not (tmp_path / "tls").exists()
-
-
-@pytest.mark.skipif(_CURL is None, reason="curl is not installed")
-def test_curl_keeps_its_connection(secure: Secure) -> None:
-    """Several requests of one curl, refusals among them, are made on one connection."""
-    urls = [f"{secure.url}{path}" for path in ("/livez", "/api/v1/nodes", "/api/v1/nodes/none", "/version")]
-    options = ["--silent", "--output", "/dev/null", "--cacert", str(secure.files.authority)]
-    request = [
-        *options,
-        "--header",
-        "Authorization: Bearer admins-token",
-        "--write-out",
-        "%{http_code} %{num_connects}\n",
-    ]
-    arguments = [word for number, url in enumerate(urls) for word in (*(["--next"] if number else []), *request, url)]
-    made = subprocess.run([str(_CURL), *arguments], capture_output=True, text=True, timeout=DEADLINE, check=True)
-    assert made.stdout.splitlines() == ["200 1", "200 0", "404 0", "200 0"]
 
 
 def test_a_client_without_a_handshake_holds_up_nobody(secure: Secure) -> None:

@@ -2,20 +2,16 @@
 
 import json
 import stat
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from beehive.decoding import convert
 from beehive.message import Message
-from modules.cli.rest import RestClient
 from modules.processes.cloudcore.errors import ControlError
-from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.objects import configmap, node, pod
-from tests.modules.processes.cloudcore.stubs import DEADLINE, Stub, acknowledged
+from tests.modules.processes.cloudcore.stubs import Stub
 from tests.modules.traces import recordings, steps_of
 from tests.support.control_client import Apply, ControlClient, Delete, Get
 
@@ -52,34 +48,6 @@ def test_the_life_of_a_pod(stub: Stub) -> None:
     assert stub.client.run(Get("pods")) == []
 
 
-def test_objects_applied_before_a_node_came_wait_for_it(stub: Stub) -> None:
-    uses: dict[str, Any] = {"volumes": [{"name": "v", "configMap": {"name": "settings"}}]}
-    stub.client.run(Apply([configmap(a="1"), pod(**uses)]))
-    with stub.edge() as edge:
-        assert [edge.next().route.resource for _ in range(2)] == ["default/configmap/settings", "default/pod/web"]
-
-
-def test_a_node_that_lost_its_store_gets_everything_again(stub: Stub) -> None:
-    """Its process restarts and registers; a mere new connection changes nothing."""
-    uses: dict[str, Any] = {"volumes": [{"name": "v", "configMap": {"name": "settings"}}]}
-    stub.client.run(Apply([configmap(a="1"), pod(**uses)]))
-    with stub.edge() as edge:
-        for _ in range(2):
-            edge.acknowledge(edge.next())
-        assert edge.ask("null/node/n1", "insert", node()).content_as(dict)["Err"] is None
-        update = edge.next()
-        assert update.route.resource == "null/node/n1", "what was acknowledged over this link is not sent again"
-        edge.acknowledge(update)
-        wait_until(lambda: acknowledged(stub.config.database_url, "n1") == 3, "it is written down")
-    with stub.edge() as edge:
-        edge.ask("default/configmap/settings", "query")
-        assert edge.unasked == []
-        edge.ask("null/node/n1", "insert", node())
-        sent = [edge.next() for _ in range(3)]
-        resources = ["default/configmap/settings", "null/node/n1", "default/pod/web"]
-        assert [message.route.resource for message in sent] == resources
-
-
 def test_a_big_object_passes(stub: Stub) -> None:
     with stub.edge() as edge:
         volume = {"name": "v", "configMap": {"name": "settings"}}
@@ -105,18 +73,6 @@ def test_a_real_edge_gets_as_far_as_it_got_with_the_real_cloud(stub: Stub, path:
                 edge.send(message)
 
 
-def test_a_restarted_stub_has_the_same_objects(tmp_path: Path) -> None:
-    """An edge notices nothing of the restart: the uid of its pod is the same."""
-    with Stub(tmp_path, database="") as first:
-        (before,) = first.client.run(Apply([pod()]))
-    with Stub(tmp_path, database="") as second:
-        assert second.client.run(Get("pod", "web"))[0].object == before.object
-        assert before.object is not None
-        del before.object["metadata"]["managedFields"]  # a node is not sent them
-        with second.edge() as edge:
-            assert edge.next().content_as(dict) == before.object
-
-
 def test_versions_go_on_after_a_restart_without_a_database(tmp_path: Path) -> None:
     versions = []
     for _ in range(2):
@@ -126,39 +82,6 @@ def test_versions_go_on_after_a_restart_without_a_database(tmp_path: Path) -> No
             versions.append(int(item.object["metadata"]["resourceVersion"]))
             running.client.run(Delete("pod", "web", grace=0))
     assert versions[0] <= versions[1]
-
-
-def test_a_watch_tells_what_there_is_and_then_what_happens(stub: Stub) -> None:
-    stub.client.run(Apply([pod("first")]))
-    seen: list[tuple[str, str]] = []
-    changed = threading.Condition()
-
-    def watch() -> None:
-        for line in RestClient(stub.config.control_socket).lines("/api/v1/pods", (("watch", "true"),)):
-            event = json.loads(line)
-            with changed:
-                seen.append((event["type"], event["object"]["metadata"]["name"]))
-                changed.notify_all()
-
-    watching = threading.Thread(target=watch)
-    watching.start()
-    until = _waiter(changed, seen)
-    until(1)
-    stub.client.run(Apply([configmap(), pod("second")]))
-    stub.client.run(Delete("pod", "first", grace=0))
-    until(4)
-    assert seen == [("ADDED", "first"), ("ADDED", "second"), ("MODIFIED", "first"), ("DELETED", "first")]
-    stub.core.stop()
-    watching.join(timeout=DEADLINE)
-    assert not watching.is_alive(), "the end of the stub ends the watch"
-
-
-def _waiter(changed: threading.Condition, seen: list[tuple[str, str]]) -> Callable[[int], None]:
-    def until(count: int) -> None:
-        with changed:
-            assert changed.wait_for(lambda: len(seen) >= count, DEADLINE)
-
-    return until
 
 
 def test_only_its_user_can_reach_the_control_socket(stub: Stub) -> None:

@@ -73,21 +73,6 @@ def test_a_token_is_all_that_a_node_needs(stub: Stub, tmp_path: Path) -> None:
         assert edge.ask("null/node/n1", "query").content_as(dict)["metadata"]["name"] == "n1"
 
 
-def test_a_restarted_cloudcore_knows_its_nodes(tmp_path: Path) -> None:
-    """The authority and with it certificates and tokens outlive the process."""
-    tls = TlsConfig(directory=tmp_path / "tls", https_port=0)
-    with Stub(tmp_path, tls=tls, database="") as first:
-        jwt = first.client.token(3600.0).partition(".")[2]
-        having = Joining(first, tmp_path).certificate(
-            "n1", Joining(first, tmp_path).context(), Authorization=f"Bearer {jwt}"
-        )
-    with Stub(tmp_path, tls=tls, database="") as second:
-        with second.edge("n1", having) as edge:
-            assert edge.ask("null/node/n1", "insert", node()).content_as(dict)["Err"] is None
-        joining = Joining(second, tmp_path)
-        joining.certificate("n2", joining.context(), Authorization=f"Bearer {jwt}")
-
-
 @pytest.mark.parametrize("seconds", [-1.0, float("nan"), float("inf"), 1e12])
 def test_a_token_without_a_sensible_life_is_refused(stub: Stub, seconds: float) -> None:
     """And the registrar goes on."""

@@ -1,5 +1,6 @@
 """What CRI says of a container, tried in a real one of Docker's."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import grpc
@@ -7,6 +8,7 @@ import pytest
 
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.docker.node import DockerNode
+from tests.modules.runtimes.oci import test_streams as of_oci
 from tests.modules.runtimes.process.node import alive, eventually
 from tests.support.leftovers import cgroups_named
 
@@ -146,3 +148,9 @@ def test_names_are_given_once(node: DockerNode) -> None:
         node.create(["true"], pod=pod)
     assert {pod_refused.value.code(), container_refused.value.code()} == {grpc.StatusCode.ALREADY_EXISTS}
     assert len(node.in_docker()) == 2
+
+
+@pytest.mark.parametrize("behaviour", [of_oci.test_a_client_that_goes_ends_its_command])
+def test_like_the_oci_runtime(node: DockerNode, behaviour: Callable[[DockerNode], None]) -> None:
+    """What the contract leaves to each runtime."""
+    behaviour(node)

@@ -1,12 +1,8 @@
 """The life of a pod on Docker Engine over the CRI socket, with a real dockerd."""
 
-import grpc
-import pytest
-
 from modules.runtimes.docker.labels import OWNER
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.docker.node import DockerNode
-from tests.modules.runtimes.process.node import eventually
 
 
 def test_it_reports_its_name_and_version(node: DockerNode) -> None:
@@ -43,35 +39,10 @@ def test_the_life_of_a_pod(node: DockerNode) -> None:
     assert node.in_docker() == []
 
 
-def test_a_program_that_is_not_there(node: DockerNode) -> None:
-    """The start fails with Docker's words, and the container has ended with 128."""
-    container = node.create(["/bin/nosuch"])
-    with pytest.raises(grpc.RpcError, match="nosuch") as refusal:
-        node.start(container)
-    assert refusal.value.code() is grpc.StatusCode.UNKNOWN
-    status = node.status(container)
-    assert (status.state, status.exit_code, status.reason) == (cri.CONTAINER_EXITED, 128, "StartError")
-    node.restart()
-    assert (node.status(container).exit_code, node.status(container).reason) == (128, "StartError")
-
-
-def test_commands(node: DockerNode) -> None:
-    """Output and errors are separate, the exit code is the command's, a command that hangs is killed, and a missing one
-    is an error.
-    """
+def test_what_a_command_leaves_behind_does_not_hold_it_up(node: DockerNode) -> None:
     container = node.shell("exec sleep 1000")
-    answer = node.execute(container, "sh", "-c", "echo out; echo err >&2; exit 7")
-    assert (answer.stdout, answer.stderr, answer.exit_code) == (b"out\n", b"err\n", 7)
-    with pytest.raises(grpc.RpcError, match="was killed") as late:
-        node.execute(container, "sleep", "1001", timeout=1)
-    assert late.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-    seen = eventually(lambda: str(node.execute(container, "ps").stdout), lambda said: "sleep 1001" not in said)
-    assert "sleep 1000" in seen
-    with pytest.raises(grpc.RpcError, match="nosuch") as missing:
-        node.execute(container, "/bin/nosuch")
-    assert missing.value.code() is grpc.StatusCode.UNKNOWN
-    left_behind = node.execute(container, "sh", "-c", "sleep 1000 & echo done", timeout=300)
-    assert (left_behind.stdout, left_behind.exit_code) == (b"done\n", 0)
+    answer = node.execute(container, "sh", "-c", "sleep 1000 & echo done", timeout=300)
+    assert (answer.stdout, answer.exit_code) == (b"done\n", 0)
 
 
 def test_containers_of_others_are_not_touched(node: DockerNode) -> None:

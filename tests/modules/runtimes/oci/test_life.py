@@ -222,19 +222,6 @@ def _memory_limits(node: OciNode, container: str) -> list[str]:
     ]
 
 
-def test_limits_change_in_place(node: OciNode) -> None:
-    """The kernel has the new limit immediately, and the status reports it; other limits stay."""
-    config = cri.ContainerConfig()
-    config.linux.resources.memory_limit_in_bytes = 64 * _MIB
-    config.linux.resources.cpu_shares = 512
-    container = node.shell(_LOOP, config)
-    wanted = cri.LinuxContainerResources(memory_limit_in_bytes=96 * _MIB)
-    node.cri.UpdateContainerResources(cri.UpdateContainerResourcesRequest(container_id=container, linux=wanted))
-    assert _memory_limits(node, container) == [str(96 * _MIB)]
-    resources = node.status(container).resources.linux
-    assert (resources.memory_limit_in_bytes, resources.cpu_shares) == (96 * _MIB, 512)
-
-
 def _change(node: OciNode, container: str, **limits: Any) -> None:
     wanted = cri.LinuxContainerResources(**limits)
     node.cri.UpdateContainerResources(cri.UpdateContainerResourcesRequest(container_id=container, linux=wanted))
@@ -277,17 +264,6 @@ def test_usage_of_a_container(node: OciNode) -> None:
     (pod,) = node.cri.ListPodSandboxStats(cri.ListPodSandboxStatsRequest()).stats
     assert pod.linux.cpu.usage_core_nano_seconds.value >= stats.cpu.usage_core_nano_seconds.value
     assert [each.attributes.id for each in pod.linux.containers] == [container]
-
-
-def test_a_volume_and_the_sandboxs_files(node: OciNode) -> None:
-    """A directory of the machine is mounted; hostname, hosts and resolv.conf are the sandbox's."""
-    volume = node.directory / "volume"
-    volume.mkdir()
-    (volume / "file").write_text("inside\n")
-    config = cri.ContainerConfig(mounts=[cri.Mount(container_path="/data", host_path=str(volume))])
-    said = node.run("cat /data/file; cat /etc/hosts; ls -l /etc/resolv.conf; echo made >/data/new", config)
-    assert said.startswith("inside\n127.0.0.1\tlocalhost\n")
-    assert (volume / "new").read_text() == "made\n"
 
 
 def test_a_sandbox_of_its_own(node: OciNode) -> None:

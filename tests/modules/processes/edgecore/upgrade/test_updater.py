@@ -300,6 +300,11 @@ def test_the_log_of_a_probation_is_bounded(
     assert len(capsys.readouterr().err.splitlines()) == program._MOST_LOGGED
 
 
+@pytest.mark.parametrize(("steady", "every"), [(120.0, 2.0), (1.0, 0.125)])
+def test_a_short_probation_has_several_looks_as_well(steady: float, every: float) -> None:
+    assert ProbationLimits.of(600.0, steady).every == every
+
+
 def test_a_version_that_lets_the_machine_crash(steps: Steps, tmp_path: Path) -> None:
     """Power that fails again and again while a version is on probation takes it back: it may be the reason."""
     installation, database = make(tmp_path / "n")
