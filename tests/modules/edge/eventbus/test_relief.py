@@ -1,0 +1,69 @@
+"""When mosquitto's memory gets full, and how a session tells the broker of its end."""
+
+import os
+import signal
+import socket
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from beehive import RealClock
+from modules.edge.eventbus import mosquitto_process
+from modules.edge.eventbus.internal_broker import InternalBroker
+from modules.edge.eventbus.mosquitto_process import MosquittoProcess
+from modules.edge.eventbus.session import BrokerSettings, MqttSession, SessionEvents
+from tests.support.patience import PATIENCE
+
+
+def test_sessions_are_stored_when_the_broker_has_grown_and_looked_at_once_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or when it takes no message. A store takes it seconds, and what was stored is not looked at twice."""
+    broker = InternalBroker(directory=tmp_path, program=Path("m"), host="127.0.0.1", port=1, client_id="secret")
+    process, changes, ended = MosquittoProcess(broker, RealClock()), [1], list[bytes]()
+    monkeypatch.setattr(mosquitto_process, "_changed", lambda _: changes[-1])
+    monkeypatch.setattr(mosquitto_process, "read_file", lambda *_: b"")
+    monkeypatch.setattr(mosquitto_process, "read_held", lambda _: SimpleNamespace(to_end=lambda *_: [b"large"]))
+    monkeypatch.setattr(mosquitto_process, "end_session", lambda _path, _clock, client, *_: ended.append(client))
+
+    def store(number: int) -> None:
+        assert number == signal.SIGUSR1
+        changes.append(changes[-1] + 1)
+
+    running: Any = SimpleNamespace(send_signal=store)
+    process._relieve(running, 50, is_urgent=False)
+    assert (len(changes), ended) == (1, []), "it has not passed on a message yet"
+    process.is_up = True
+    seen = []
+    for memory, is_urgent in ((50, False), (50, False), (60, False), (40, True), (60, False), (61, False)):
+        stores, looks = len(changes), len(ended)
+        process._relieve(running, memory, is_urgent=is_urgent)
+        seen.append((len(changes) - stores, len(ended) - looks))
+    assert seen == [(1, 1), (0, 0), (1, 1), (1, 1), (0, 0), (1, 1)]
+    os.close(process._bell)
+
+
+def test_a_session_that_is_closed_takes_leave_of_the_broker(tmp_path: Path) -> None:
+    """A connection that ends without that is one that broke (MQTT 3.1.1, §3.14): brokers publish wills, and complain."""
+    path = tmp_path / "broker"
+    session, heard = MqttSession(BrokerSettings(str(path), 0, "n1"), ("a/b",), RealClock()), b""
+    events = cast("SessionEvents", SimpleNamespace(connected=session.close))
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen()
+        thread = threading.Thread(target=session.run, args=(events,))
+        thread.start()
+        broker, _ = listening.accept()
+    with broker:
+        broker.settimeout(PATIENCE)
+        assert broker.recv(4096)[:1] == b"\x10"
+        broker.sendall(b"\x20\x02\x00\x00")
+        subscription = broker.recv(4096)
+        broker.sendall(b"\x90\x03" + subscription[2:4] + b"\x01")
+        while part := broker.recv(4096):
+            heard += part
+    thread.join()
+    assert heard == b"\xe0\x00"
