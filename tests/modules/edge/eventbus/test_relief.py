@@ -11,19 +11,38 @@ from typing import Any, cast
 import pytest
 
 from beehive import RealClock
-from modules.edge.eventbus import mosquitto_process
-from modules.edge.eventbus.internal_broker import InternalBroker
+from modules.edge.eventbus import mosquitto_files, mosquitto_process
+from modules.edge.eventbus.internal_broker import DATA, InternalBroker
+from modules.edge.eventbus.mosquitto_files import STORED, Owner
 from modules.edge.eventbus.mosquitto_process import MosquittoProcess
 from modules.edge.eventbus.session import BrokerSettings, MqttSession, SessionEvents
 from tests.support.patience import PATIENCE
+
+
+def _broker(directory: Path) -> InternalBroker:
+    return InternalBroker(directory=directory, program=Path("m"), host="127.0.0.1", port=1, client_id="secret")
+
+
+def test_a_shortened_store_is_mosquittos_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a crash in between mosquitto could not read it, and all that waits for clients would be set aside."""
+    stored, given = tmp_path / DATA / STORED, list[tuple[str, bytes]]()
+    stored.parent.mkdir()
+    stored.write_bytes(b"long")
+    monkeypatch.setattr(mosquitto_files, "_SMALL", 0)
+    monkeypatch.setattr(mosquitto_files, "read_held", lambda _: SimpleNamespace(to_end=lambda *_: []))
+    monkeypatch.setattr(mosquitto_files, "without", lambda data, _: data[:1])
+    monkeypatch.setattr(os, "chown", lambda path, *_, **__: given.append((path.name, stored.read_bytes())))
+    mosquitto_files.shorten_messages(_broker(tmp_path), Owner(1, 1))
+    assert (given, stored.read_bytes()) == ([(f".{STORED}.new", b"long")], b"l")
 
 
 def test_sessions_are_stored_when_the_broker_has_grown_and_looked_at_once_each_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Or when it takes no message. A store takes it seconds, and what was stored is not looked at twice."""
-    broker = InternalBroker(directory=tmp_path, program=Path("m"), host="127.0.0.1", port=1, client_id="secret")
-    process, changes, ended = MosquittoProcess(broker, RealClock()), [1], list[bytes]()
+    process, changes, ended = MosquittoProcess(_broker(tmp_path), RealClock()), [1], list[bytes]()
     monkeypatch.setattr(mosquitto_process, "_changed", lambda _: changes[-1])
     monkeypatch.setattr(mosquitto_process, "read_file", lambda *_: b"")
     monkeypatch.setattr(mosquitto_process, "read_held", lambda _: SimpleNamespace(to_end=lambda *_: [b"large"]))

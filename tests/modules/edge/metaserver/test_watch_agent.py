@@ -210,10 +210,11 @@ def test_the_attempts_end_with_the_connection(bee: Harness) -> None:
 
 
 def test_a_new_connection_is_asked_again_as_early_as_the_first(bee: Harness) -> None:
-    """However long the cloud before it was silent: this one may have been made in between."""
+    """However long the cloud before it was silent, which is asked ever later: this one may be another."""
     link_is(bee, CLOUD_CONNECTED)
     follow(bee, SERVICES)
     bee.run_for(3600.0)
+    assert len(asked(bee)) == 7
     for state in (CLOUD_DISCONNECTED, CLOUD_CONNECTED):
         link_is(bee, state)
     asked(bee)
