@@ -66,7 +66,7 @@ def test_sessions_are_stored_when_the_broker_has_grown_and_looked_at_once_each_t
 
 
 def test_a_session_that_is_closed_takes_leave_of_the_broker(tmp_path: Path) -> None:
-    """A connection that ends without that is one that broke (MQTT 3.1.1, §3.14): brokers publish wills, and complain."""
+    """A connection that ends without that is one that broke (MQTT 3.1.1, §3.14)."""
     path = tmp_path / "broker"
     session, heard = MqttSession(BrokerSettings(str(path), 0, "n1"), ("a/b",), RealClock()), b""
     events = cast("SessionEvents", SimpleNamespace(connected=session.close))
