@@ -32,8 +32,10 @@ class ThreadRequests:
                 raise RequestError("ask", self._why)
             self._waiting.add(message.id)
         try:
-            answer: Message = self._module.hive.request(destination, message, seconds).get()
-            return answer
+            future = self._module.hive.request(destination, message, seconds)
+            if self._why:  # since: `end_all` came before the request was there to be ended
+                self._end(message.id)
+            return future.get()
         finally:
             with self._lock:
                 self._waiting.discard(message.id)
@@ -44,4 +46,7 @@ class ThreadRequests:
             self._why = why
             waiting = list(self._waiting)
         for each in waiting:
-            self._module.hive.pending_requests.cancel(each, RequestError("ask", why))
+            self._end(each)
+
+    def _end(self, message_id: str) -> None:
+        self._module.hive.pending_requests.cancel(message_id, RequestError("ask", self._why))
