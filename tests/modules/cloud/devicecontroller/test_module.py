@@ -655,6 +655,11 @@ def test_reports_that_wait_are_answered_when_there_turn_out_to_be_no_devices(bee
     bee.run_for(1.0)
     assert answers(bee)[told.id]["code"] == 429
     assert handled(bee) == {NODE: 1}
+    server.absent = 503
+    bee.run_for(6.0)
+    told = report(bee, "6")
+    bee.run_for(1.0)
+    assert told.id not in answers(bee), "somebody has defined them meanwhile"
 
 
 def test_reports_before_the_devices_are_known_are_bounded(bee: Harness) -> None:
