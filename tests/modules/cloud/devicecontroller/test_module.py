@@ -398,6 +398,20 @@ def test_a_status_that_was_refused_takes_no_room(bee: Harness, monkeypatch: pyte
     assert answers(bee)[taken.id] == "OK"
 
 
+def test_a_status_that_a_person_has_made_larger_may_become_smaller(
+    bee: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(status_sizes, "BYTES", 10_000)
+    monkeypatch.setattr(status_sizes, "BYTES_OF_PROPERTY", 0)
+    server = started(bee, device())
+    report(bee, "x" * 8000)
+    bee.run_for(2 * INTERVAL)
+    server.statuses["d"]["status"]["twins"][0]["reported"]["value"] = "x" * 12_000
+    taken = report(bee, "y" * 11_000)
+    bee.run_for(2 * INTERVAL)
+    assert answers(bee)[taken.id] == "OK"
+
+
 def test_a_status_that_was_there_before_counts(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a restart, and until its Device goes, or to another node."""
     monkeypatch.setattr(status_sizes, "BYTES", 10_000)
