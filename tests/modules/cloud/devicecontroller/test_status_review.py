@@ -36,10 +36,10 @@ class Bed:
         self.tokens.append(str(call.options.get("continue", "")))
         self._answers.append(answered)
 
-    def answer(self, names: str = "", token: str = "", refusal: JsonObject | None = None, at: int = -1) -> None:
+    def answer(self, names: str = "", following: str = "", refusal: JsonObject | None = None, at: int = -1) -> None:
         """Answer one of the calls: with the statuses of these Devices, or a refusal."""
         items = [{"metadata": {"namespace": "default", "name": name}} for name in names]
-        listed = {"items": items, "metadata": {"continue": token}}
+        listed = {"items": items, "metadata": {"continue": following}}
         self._answers[at](ApiResult(refusal=refusal) if refusal else ApiResult(listed))
 
 
@@ -51,7 +51,7 @@ def bed(monkeypatch: pytest.MonkeyPatch) -> Bed:
 
 
 def test_what_no_part_of_a_long_list_has_is_written(bed: Bed) -> None:
-    bed.answer("a", token="second")
+    bed.answer("a", following="second")
     assert bed.refreshed == [], "the rest may have the others"
     bed.answer("b")
     assert (bed.tokens, bed.sized, bed.refreshed) == (["", "second"], ["a", "b"], ["c"])
