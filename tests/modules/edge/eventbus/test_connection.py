@@ -277,14 +277,17 @@ def test_subscriptions_of_the_cloud_are_stored_at_each_change(monkeypatch: pytes
         assert _kept(bee) == [["a"], ["a", "b"], ["b"]]
 
 
-def test_what_the_cloud_subscribes_to_before_the_stored_topics_are_read_joins_them() -> None:
-    """metamanager may answer late: neither list may take the place of the other."""
+def test_what_the_cloud_subscribes_to_before_the_stored_topics_are_read_joins_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """metamanager may answer late: neither list may take the place of the other. What waits for it is bounded."""
+    monkeypatch.setattr("modules.edge.eventbus.module.MOST_TOPICS", 3)
     asked: list[Message] = []
     with Harness() as bee:
         bee.answer("metamanager", asked.append)
         bee.add(_Subscribing, [])
         bee.start()
-        for topic, operation in (("b", "subscribe"), ("a", "unsubscribe")):
+        for topic, operation in (("b", "subscribe"), ("a", "unsubscribe"), ("d", "unsubscribe"), ("c", "unsubscribe")):
             bee.send("eventbus", bee.message(topic, operation))
         assert _kept(bee) == []
         stored = json.dumps({"topics": ["a", "c"]})
