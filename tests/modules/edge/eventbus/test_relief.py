@@ -65,6 +65,30 @@ def test_sessions_are_stored_when_the_broker_has_grown_and_looked_at_once_each_t
     os.close(process._bell)
 
 
+@pytest.mark.parametrize(("checks", "fails"), [(["", "late", "", "late", ""], False), (["", "late", "late", ""], True)])
+def test_only_failures_in_a_row_end_the_broker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checks: list[str], fails: bool
+) -> None:
+    """A machine that is busy now and then must not cost all devices their connections."""
+    process, begun = MosquittoProcess(_broker(tmp_path), RealClock()), list[bool]()
+    monkeypatch.setattr(mosquitto_process, "CHECK_SECONDS", 0.0)
+    monkeypatch.setattr(mosquitto_process, "_memory", lambda _: 0)
+    monkeypatch.setattr(process, "_answers", lambda: True)
+
+    def check(_size: int) -> str:
+        why = checks.pop(0)
+        process._stopping = not checks
+        return why
+
+    monkeypatch.setattr(process, "_check", check)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        running: Any = SimpleNamespace(stderr=ours, pid=0)
+        process._follow(running, lambda: begun.append(True))
+    assert (begun, bool(process._problem), bool(checks)) == ([True], fails, fails)
+    os.close(process._bell)
+
+
 def test_a_session_that_is_closed_takes_leave_of_the_broker(tmp_path: Path) -> None:
     """A connection that ends without that is one that broke (MQTT 3.1.1, §3.14)."""
     path = tmp_path / "broker"
