@@ -33,9 +33,9 @@ class ThreadRequests:
             self._waiting.add(message.id)
         try:
             future = self._module.hive.request(destination, message, seconds)
-            if self._why:  # since: `end_all` came before the request was there to be ended
-                self._end(message.id)
-            return future.get()
+            self._end_if_over(message.id)
+            answer: Message = future.get()
+            return answer
         finally:
             with self._lock:
                 self._waiting.discard(message.id)
@@ -46,7 +46,9 @@ class ThreadRequests:
             self._why = why
             waiting = list(self._waiting)
         for each in waiting:
-            self._end(each)
+            self._end_if_over(each)
 
-    def _end(self, message_id: str) -> None:
-        self._module.hive.pending_requests.cancel(message_id, RequestError("ask", self._why))
+    def _end_if_over(self, message_id: str) -> None:
+        """End a request after `end_all`, which may have come before it was there to be ended."""
+        if self._why:
+            self._module.hive.pending_requests.cancel(message_id, RequestError("ask", self._why))
