@@ -32,7 +32,9 @@ class ThreadRequests:
                 raise RequestError("ask", self._why)
             self._waiting.add(message.id)
         try:
-            answer: Message = self._module.hive.request(destination, message, seconds).get()
+            future = self._module.hive.request(destination, message, seconds)
+            self._end_if_over(message.id)
+            answer: Message = future.get()
             return answer
         finally:
             with self._lock:
@@ -44,4 +46,9 @@ class ThreadRequests:
             self._why = why
             waiting = list(self._waiting)
         for each in waiting:
-            self._module.hive.pending_requests.cancel(each, RequestError("ask", why))
+            self._end_if_over(each)
+
+    def _end_if_over(self, message_id: str) -> None:
+        """End a request after `end_all`, which may have come before it was there to be ended."""
+        if self._why:
+            self._module.hive.pending_requests.cancel(message_id, RequestError("ask", self._why))

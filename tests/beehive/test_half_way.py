@@ -3,15 +3,19 @@
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import cast
+from contextlib import closing
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from beehive.actor import Actor
 from beehive.bounded_calls import BoundedCalls
 from beehive.errors import RequestError
+from beehive.hive import Hive
 from beehive.message import Message
 from beehive.module import Module
+from beehive.runtime import Threads
 from beehive.thread_requests import ThreadRequests
 from beehive.trace_context import Cause, acting_as, current_cause, current_context, resumed
 from tests.beehive.beds import Bed, Log
@@ -77,6 +81,24 @@ def test_a_request_that_fails_is_waited_for_no_longer() -> None:
     with pytest.raises(RequestError):
         requests.ask("nobody", Message(), 1.0)
     assert not census((requests,)).more_than(before)
+
+
+def test_a_request_that_begins_while_its_module_ends_is_ended_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The module waits for its thread, which would wait for an answer that nobody takes any more."""
+    with closing(Threads()) as threads:
+        hive = Hive(threads)
+        hive.add(Noting, Log())  # not started: it answers nothing
+        requests = ThreadRequests(cast("Module", SimpleNamespace(hive=hive)))
+        register = hive.pending_requests.register
+
+        def late(*given: Any, **named: Any) -> bool:
+            requests.end_all("the module ends")
+            return register(*given, **named)
+
+        monkeypatch.setattr(hive.pending_requests, "register", late)
+        message = Message.new(threads.clock, source="test", resource="a/pod/c", operation="query")
+        with pytest.raises(RequestError, match="the module ends"):
+            requests.ask("noting", message, 5.0)
 
 
 def test_what_fails_in_the_course_of_another_cause_leaves_the_thread_with_its_own() -> None:

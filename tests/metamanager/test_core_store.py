@@ -59,10 +59,11 @@ def test_what_was_changed_before_a_failed_read_is_not_committed(store: CoreStore
     assert store.get_all("pod") == ["a", "b"]
 
 
-def test_a_failed_read_without_changes_fails_no_later_change(store: CoreStore) -> None:
-    """Changes that were rolled back before it are known to be lost."""
+@pytest.mark.parametrize("end", ["rollback", "commit"])
+def test_a_failed_read_without_changes_fails_no_later_change(store: CoreStore, end: str) -> None:
+    """Changes that were rolled back before it are known to be lost, and committed ones are safe."""
     store.put(B)
-    store.rollback()
+    getattr(store, end)()
     execute(store, "ALTER TABLE meta RENAME TO elsewhere")
     with pytest.raises(StoreError):
         next(store.rows())

@@ -1,5 +1,6 @@
 """The module on a store that refuses single calls: what is acknowledged, what is lost with it, what is tried again."""
 
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -10,6 +11,7 @@ from beehive.names import DISK_RESOURCE
 from beehive.testing import Harness
 from metamanager.answers import DELETION_NOT_STORED
 from metamanager.errors import StoreDamagedError, StoreError, StoreWriteError
+from metamanager.module import MetaManager, MetaSettings
 from metamanager.pod_list import RETRY_SECONDS
 from metamanager.sqlite_store import SqliteStore
 from metamanager.store_health import PROBE_AFTER
@@ -277,3 +279,22 @@ def test_the_deletion_of_an_ended_pod_is_refused_while_the_store_cannot_be_read(
         assert answer.route.operation == Operation.ERROR
         assert answer.content != DELETION_NOT_STORED
         assert bee.sent_to(HUB) == []
+
+
+def test_a_database_that_turns_out_to_be_damaged_is_closed_before_it_is_opened_again(tmp_path: Path) -> None:
+    """An open one keeps its locks, and the room of its log, as long as the process lives."""
+    steps: list[str] = []
+
+    class Noted(SqliteStore):
+        def __init__(self, path: str) -> None:
+            super().__init__(Path(path))
+            steps.append("open")
+
+        def close(self) -> None:
+            steps.append("close")
+            super().close()
+
+    with Harness() as bee, failing("get_all", DAMAGED):
+        bee.add(MetaManager, MetaSettings(str(tmp_path / "x.db")), Noted)
+        bee.start()
+        assert steps == ["open", "close", "open"]

@@ -89,6 +89,19 @@ def test_the_newest_changes_of_each_object_stay(store: SqliteStore) -> None:
     assert versions[-KEPT:] == list(range(3 * TRIM_EVERY - KEPT + 1, 3 * TRIM_EVERY + 1))
 
 
+def test_only_what_has_changed_since_the_last_trim_is_trimmed(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each trim looks at each object's changes: a node that runs for a year must not look at all it has ever had."""
+    trimmed: list[int] = []
+    monkeypatch.setattr(history, "TRIM_EVERY", 3)
+    monkeypatch.setattr(store._history, "_executemany", lambda _statement, keys: trimmed.append(len(keys)))
+    for number in range(9):
+        store.put(row(f"n{number}"))
+        store.commit()
+    assert trimmed == [3, 3, 3]
+
+
 @settings(max_examples=20, deadline=None)
 @given(sizes=st.lists(st.integers(0, 5000), min_size=1, max_size=150))
 def test_all_together_stay_within_the_budget(tmp_path_factory: pytest.TempPathFactory, sizes: list[int]) -> None:

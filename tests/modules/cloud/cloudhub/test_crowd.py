@@ -141,7 +141,7 @@ def test_sockets_are_read_no_further_while_many_messages_wait_in_an_inbox(full: 
 
 @pytest.mark.parametrize("error", [pykka.ActorDeadError("ended"), InboxFullError("full"), None])
 def test_an_event_that_cloudhub_does_not_take_ends_its_connection(error: Exception | None) -> None:
-    """Its node connects again, and asks again."""
+    """Its node connects again, and asks again. Later events are taken as soon as there is room."""
     link, tell = ListLink(), Mock(side_effect=error)
     cloudhub = SimpleNamespace(actor_class=CloudHub, tell=tell)
     hive = SimpleNamespace(members=lambda _: [], slot=lambda _: SimpleNamespace(inbox=None))
@@ -150,6 +150,9 @@ def test_an_event_that_cloudhub_does_not_take_ends_its_connection(error: Excepti
     assert link.closed is (error is not None)
     tell.assert_called_once_with(dispatcher)
     assert dispatcher.next_events() == ([] if error else [LinkOpened("n1", link)])
+    tell.side_effect = None
+    dispatcher(later := LinkOpened("n2", ListLink()))
+    assert (tell.call_count, dispatcher.next_events()) == (2, [later])
 
 
 def test_events_that_wait_share_an_item_in_order() -> None:

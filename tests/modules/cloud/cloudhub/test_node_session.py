@@ -125,6 +125,17 @@ def test_unacknowledged_messages_are_not_kept_without_end(session: NodeSession) 
     assert not session._superseded
 
 
+def test_the_end_of_one_object_forgets_nothing_of_another(session: NodeSession) -> None:
+    """A late acknowledgement of an earlier version counts: it may be the last that the node can send."""
+    others = [about("b", version) for version in (1, 2)]
+    for message in (*others, about("a", 5), about("a", 6), about("a", 7, "delete")):
+        session.offer(message)
+        sent(session)
+    late = session.acknowledge(others[0].id)
+    assert late is not None
+    assert (late.key, late.version) == ("uid-b", 1)
+
+
 def test_answers_to_who_acknowledges_nothing_are_bounded(session: NodeSession) -> None:
     offers = [session.offer(about(f"c{number}", 1, "response", kind="configmap")) for number in range(WAITING + 10)]
     assert offers.count(OfferResult.NO_ROOM) == 10

@@ -3,6 +3,8 @@
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from beehive.testing import Harness
 from modules.cloud.devicecontroller.later_values import later_values
@@ -40,3 +42,12 @@ def test_an_earlier_report_behind_a_later_one_is_refused(bee: Harness) -> None:
 @pytest.mark.parametrize("status", [{}, {"status": None}, {"status": {"twins": [None, 7, {"reported": "x"}]}}])
 def test_a_status_that_somebody_else_has_written_is_no_trouble(status: dict[str, Any]) -> None:
     assert later_values(status, [Report({"t": ReportedValue("1", 5, "int")})]) == [{}]
+
+
+@given(times=st.lists(st.integers(1, 9), max_size=6), stored=st.integers(0, 9))
+def test_a_value_is_missed_unless_one_that_came_after_it_is_as_new(times: list[int], stored: int) -> None:
+    """A value older than the stored one, that is; which of several is the newest does not depend on their order."""
+    twin = {"propertyName": "t", "reported": {"metadata": {"timestamp": str(stored)}}}
+    found = later_values({"status": {"twins": [twin]}}, [Report({"t": ReportedValue("1", at, "int")}) for at in times])
+    missed = [at < stored and at > max(times[place + 1 :], default=0) for place, at in enumerate(times)]
+    assert found == [{"t": {"actual": stored}} if each else {} for each in missed]

@@ -388,6 +388,20 @@ def test_a_status_that_was_refused_takes_no_room(bee: Harness, monkeypatch: pyte
     assert answers(bee)[taken.id] == "OK"
 
 
+def test_a_status_that_a_person_has_made_larger_may_become_smaller(
+    bee: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(status_sizes, "BYTES", 10_000)
+    monkeypatch.setattr(status_sizes, "BYTES_OF_PROPERTY", 0)
+    server = started(bee, device())
+    report(bee, "x" * 8000)
+    bee.run_for(2 * INTERVAL)
+    server.statuses["d"]["status"]["twins"][0]["reported"]["value"] = "x" * 12_000
+    taken = report(bee, "y" * 11_000)
+    bee.run_for(2 * INTERVAL)
+    assert answers(bee)[taken.id] == "OK"
+
+
 def test_a_status_that_was_there_before_counts(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a restart, and until its Device goes, or to another node."""
     monkeypatch.setattr(status_sizes, "BYTES", 10_000)
@@ -624,6 +638,11 @@ def test_reports_that_wait_are_answered_when_there_turn_out_to_be_no_devices(bee
     bee.run_for(1.0)
     assert answers(bee)[told.id]["code"] == 429
     assert handled(bee) == {NODE: 1}
+    server.absent = 503
+    bee.run_for(6.0)
+    told = report(bee, "6")
+    bee.run_for(1.0)
+    assert told.id not in answers(bee), "somebody has defined them meanwhile"
 
 
 def test_reports_before_the_devices_are_known_are_bounded(bee: Harness) -> None:

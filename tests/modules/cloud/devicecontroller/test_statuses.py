@@ -142,6 +142,20 @@ def test_what_cannot_be_taken_is_refused_for_good(content: Any, code: int) -> No
     assert caught.value.code == code
 
 
+def test_as_much_as_is_allowed_is_taken() -> None:
+    twins: dict[str, Any] = {str(at): {} for at in range(999)}
+    twins["n" * 256] = {"actual": {"value": "x" * VALUE_CHARACTERS, "metadata": {"timestamp": 2**63 - 1}}}
+    assert read_twins(said({"twin": twins})).reported == {
+        "n" * 256: ReportedValue("x" * VALUE_CHARACTERS, 2**63 - 1, "")
+    }
+
+
+@pytest.mark.parametrize("given", [0, -1, 2**63, True, 1.5, None, "", "x", str(2**63)])
+def test_what_is_no_time_is_none(given: Any) -> None:
+    twin = {"actual": {"value": "1", "metadata": {"timestamp": given}}}
+    assert read_twins(said({"twin": {"t": twin}})).reported["t"].timestamp == 0
+
+
 @pytest.mark.parametrize("twin", [1, "x", [], {"actual": 1}, {"actual": {"value": "1", "metadata": 3}, "metadata": []},
                                   {"actual": {"value": "1", "metadata": {"timestamp": "9" * 40}}}])  # fmt: skip
 def test_a_twin_of_any_shape_raises_nothing(twin: Any) -> None:

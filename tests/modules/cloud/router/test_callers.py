@@ -1,5 +1,6 @@
 """Callers with tokens of a cluster."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from beehive.http.request import Request
 from beehive.simulation import Simulation
 from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.router import reviewed_callers
 from modules.cloud.router.reviewed_callers import REMEMBERED_SECONDS, ReviewedCallers
 
 
@@ -91,3 +93,21 @@ def test_a_decision_counts_for_a_moment() -> None:
     simulation.run_for(REMEMBERED_SECONDS + 1)
     assert code(callers, request("Bearer good"), reviews) == 0
     assert len(reviews.asked) == 6
+
+
+def test_of_many_decisions_the_newest_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that tries token after token fills no memory, and pushes out no decision that was just made."""
+    monkeypatch.setattr(reviewed_callers, "_MOST", 2)
+    simulation, reviews = Simulation(), Reviews("get")
+    callers = ReviewedCallers(simulation.clock)
+
+    def reviewed(*tokens: str) -> list[int]:
+        counts = [len(reviews.asked)]
+        for each in tokens:
+            code(callers, request(f"Bearer {each}"), reviews)
+            counts.append(len(reviews.asked))
+        return [after - before for before, after in pairwise(counts)]
+
+    assert reviewed("a", "b", "a") == [1, 1, 0]
+    simulation.run_for(REMEMBERED_SECONDS + 1)
+    assert reviewed("a", "c", "a", "c", "b") == [1, 1, 0, 0, 1]

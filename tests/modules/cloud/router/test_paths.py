@@ -93,3 +93,10 @@ def test_which_texts_are_topics() -> None:
     assert not any(map(is_topic, ("", "a/#", "+", "a\0", "é" * 600, "a\nb")))
     assert all(map(is_topic_filter, ("a/+/#", "#", "a")))
     assert not any(map(is_topic_filter, ("", "a#", "#/a", "a+/b", "a\0")))
+
+
+def test_a_rule_has_as_many_parts_as_a_path_with_its_node_and_namespace_may_have() -> None:
+    """One with more would be in force, and never be called."""
+    for parts, is_path in ((62, True), (63, False)):
+        path = "/a" * parts
+        assert (read_pattern(path) is not None, read_path(f"/n1/cap{path}") is not None) == (is_path, is_path)

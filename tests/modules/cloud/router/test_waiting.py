@@ -157,6 +157,11 @@ def test_all_deliveries_are_counted_once_however_writes_are_refused(steps: list[
         _count_all(steps)
 
 
+def test_only_refusals_in_a_row_end_the_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status_writer, "_TRIES", 3)
+    _count_all([("refuse", 2), ("ok", 0), *[("wait", 5)] * 4, ("refuse", 2), ("ok", 0)])
+
+
 def _count_all(steps: list[tuple[str, int]]) -> None:
     context = FakeContext()
     rules: dict[ObjectKey, RuleRecord | None]
@@ -179,8 +184,8 @@ def _count_all(steps: list[tuple[str, int]]) -> None:
             return
         if asked.verb == "update":
             stored[key] = asked.body
-        found = ApiResult(stored[key])
-        context.after(0.1, lambda: answered(found))
+        found, is_late = stored[key], asked.verb == "get" and made % 2
+        context.after(0.1, lambda: answered(ApiResult(stored[key] if is_late else found)))
 
     writer._call = call  # type: ignore[method-assign, assignment]
     for number, (step, which) in enumerate(steps):

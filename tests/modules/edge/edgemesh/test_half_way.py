@@ -2,6 +2,8 @@
 
 import select
 import socket
+import threading
+from contextlib import closing
 from unittest.mock import Mock
 
 import pytest
@@ -12,7 +14,7 @@ from modules.edge.edgemesh.nft.addresses import HostAddresses
 from modules.edge.edgemesh.proxy.plane import ProxyPlane
 from modules.edge.edgemesh.proxy.relay import Relay
 from tests.modules.edge.edgemesh.objects import port_table
-from tests.support.failing import Attempt, Failing, PlannedError, fail_at_each_call
+from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call
 
 
 def _plane(clock: RealClock) -> ProxyPlane:
@@ -29,6 +31,37 @@ def test_a_proxy_that_cannot_begin_leaves_nothing_open() -> None:
         return Attempt(failing.in_kernel(plane.prepare), (plane,), undo=plane.close)
 
     assert fail_at_each_call(make) >= 2
+    clock.close()
+
+
+def test_a_proxy_without_a_thread_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, failing = RealClock(), Failing(0, RuntimeError("of this test"))
+    plane = _plane(clock)
+    before = census((plane,))
+    monkeypatch.setattr(threading.Thread, "start", failing.call(threading.Thread.start))
+    with pytest.raises(RuntimeError, match="of this test"):
+        plane.prepare()
+    failing.forget()
+    assert not census((plane,)).more_than(before)
+    clock.close()
+
+
+def test_a_port_that_ends_while_it_rests_is_looked_at_no_more() -> None:
+    """The look would fail each time, and no other port be looked at again."""
+    clock = RealClock()
+    plane, given = _plane(clock), port_table(("127.0.0.1", 9))
+    with closing(select.epoll()) as plane._epoll:
+        plane._most = 9
+        plane._listen(given.key, given)
+        listening = plane._listeners[given.key]
+        assert isinstance(listening, socket.socket)
+        for ends in (False, True):
+            plane._next_look = 0.0
+            plane._resting.append(listening)
+            if ends:
+                plane._end_listening(given.key)
+            plane._expire()
+            assert plane._resting == [], "nothing needs a look"
     clock.close()
 
 

@@ -242,6 +242,26 @@ def test_a_change_that_comes_while_the_store_is_read_is_newer(bee: Harness) -> N
         assert mesh.last == {"web": ["192.0.2.3"], "db": [], "pods": []}
 
 
+def test_what_came_during_a_read_is_not_kept_for_a_later_one(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would take the place of newer objects then. Also where the read has failed."""
+    modules, held = list[EdgeMesh](), list[Message]()
+
+    def follow(self: EdgeMesh) -> None:
+        modules.append(self)
+
+    monkeypatch.setattr(EdgeMesh, "_follow", follow)
+    mesh = Mesh(bee)
+    bee.answer(ModuleName.METAMANAGER, held.append)
+    mesh.start()
+    mesh.tell("service", "insert", service())
+    assert len(modules[0]._meanwhile) == 1
+    mesh.stored["service"] = [service()]
+    bee.answer(ModuleName.METAMANAGER, mesh.answer)
+    bee.hive.respond(held[0].error(bee.clock, "database or disk is full"))
+    bee.run_for(AGAIN_SECONDS + 1)
+    assert (mesh.last, modules[0]._meanwhile) == ({"web": [], "pods": []}, {})
+
+
 @pytest.mark.parametrize("is_read", [False, True])
 def test_a_store_that_cannot_be_read_is_asked_again_until_it_can(bee: Harness, *, is_read: bool) -> None:
     """At the start, and after a connection to the cloud."""

@@ -337,6 +337,16 @@ def test_a_port_where_nothing_listens_is_not_the_proxy_itself(
         client.recv(1)
 
 
+def test_a_proxy_that_has_ended_begins_again(plane: ProxyPlane, server: socket.socket) -> None:
+    """As after a failure of the module, which closes it."""
+    given = table(server.getsockname())
+    for _ in range(2):
+        apply(plane, given)
+        with socket.create_connection(listen_address(given), SECONDS), server.accept()[0]:
+            plane.close()
+        plane.prepare()
+
+
 def test_nothing_is_kept_of_connections_and_ports_that_are_over(plane: ProxyPlane, echo: Address) -> None:
     """A number of a descriptor that is kept may be another's, who would get its events."""
     given, dead = table(echo, ("127.0.0.1", free_port())), table(("127.0.0.1", free_port()))

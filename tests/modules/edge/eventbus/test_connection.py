@@ -217,11 +217,11 @@ def test_a_subscription_that_ended_without_a_broker_ends_in_its_next_sessions(mo
     monkeypatch.setattr("modules.edge.eventbus.connection.MOST_ENDED", 2)
     broker = Broker(monkeypatch)
     broker.end()
-    for topic in ("a", "b", "c"):
+    for topic in ("a", "b", "c", "c"):
         broker.connection.unsubscribe(topic)
-    broker.connection.subscribe("b")
+    broker.connection.subscribe("c")
     broker.connection.dial()
-    assert broker.ended == [[], ["c"]]
+    assert broker.ended == [[], ["b"]], "the oldest makes room, once"
 
 
 def test_a_session_tells_the_broker_of_ended_subscriptions_before_the_others() -> None:
@@ -276,13 +276,16 @@ def test_subscriptions_of_the_cloud_are_stored_at_each_change(monkeypatch: pytes
         assert _kept(bee) == [["a"], ["a", "b"], ["b"]]
 
 
-def test_what_the_cloud_subscribes_to_before_the_stored_topics_are_read_joins_them() -> None:
-    """metamanager may answer late: neither list may take the place of the other."""
+def test_what_the_cloud_subscribes_to_before_the_stored_topics_are_read_joins_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """metamanager may answer late: neither list may take the place of the other. What waits for it is bounded."""
+    monkeypatch.setattr("modules.edge.eventbus.module.MOST_TOPICS", 3)
     asked: list[Message] = []
     with Harness() as bee:
         bee.answer("metamanager", asked.append)
         bee.start(_Subscribing, [])
-        for topic, operation in (("b", "subscribe"), ("a", "unsubscribe")):
+        for topic, operation in (("b", "subscribe"), ("a", "unsubscribe"), ("d", "unsubscribe"), ("c", "unsubscribe")):
             bee.send("eventbus", bee.message(topic, operation))
         assert _kept(bee) == []
         stored = json.dumps({"topics": ["a", "c"]})

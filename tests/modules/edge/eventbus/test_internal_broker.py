@@ -100,6 +100,7 @@ def test_applications_report_and_nobody_speaks_for_the_cloud(node: Node, broker:
 def test_a_broker_that_dies_is_started_again(node: Node, broker: InternalBroker) -> None:
     """After SIGKILL the node connects to the next one, and publishes what it was to publish meanwhile."""
     first = _pid(broker)
+    assert os.getsid(first) != os.getsid(0), "Ctrl-C at edgecore's terminal is not for it"
     os.kill(first, signal.SIGKILL)
     wait_until(lambda: node.counters.broker_starts == 2, "it is started again", TIMEOUT)
     node.send("eventbus", "out/x", "publish", "while it was away", source="router_eventbus", group="user")

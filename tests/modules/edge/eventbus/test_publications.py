@@ -29,6 +29,7 @@ def test_the_newest_stay_in_order_within_the_limits(payloads: list[bytes], most:
     for payload in payloads:
         queue.put(QueuedMessage("t", payload))
         assert len(queue) <= most
+        assert queue.size <= most_bytes or len(queue) == 1
     out = _all(queue)
     assert out == payloads[len(payloads) - len(out) :]
     assert dropped[Drop.NO_ROOM] == len(payloads) - len(out)

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from edged.server.snapshots import Snapshots
 from modules.apimachinery.pods.static import is_static
 from modules.apimachinery.types import Nanoseconds, ObjectMeta, Pod, PodStatus
@@ -56,3 +58,15 @@ def test_of_two_pods_of_a_name_the_stored_one_counts() -> None:
     LiveStatusUpdater(snapshots, cache, "n1").start()
     snapshots.pods = (pod("a", "old", "Running"), pod("a", "new", "Pending"))
     assert phase(cache, "a") == "Pending"
+
+
+def test_what_has_not_changed_is_neither_encoded_nor_compared_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """edged publishes often: each pod that changes would cost the encoding of all others and of the node."""
+    cache, snapshots, kinds = WatchCache(FIRST), Snapshots(), list[str]()
+    LiveStatusUpdater(snapshots, cache, "n1").start()
+    monkeypatch.setattr(cache, "set_live_statuses", lambda kind, _statuses: kinds.append(kind))
+    first, second = pod("a", "1", "Pending"), pod("b", "2", "Pending")
+    snapshots.node_reported(REPORT, Nanoseconds(0))
+    for pods in ((first,), (first,), (first, second), (second,), (second,)):
+        snapshots.pods = pods
+    assert kinds == ["node", "pod", "pod", "pod"]

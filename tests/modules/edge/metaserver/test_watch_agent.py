@@ -126,9 +126,11 @@ def test_a_restart_costs_no_watch(bee: Harness) -> None:
     assert target_of(listed.content_as(Application)) == target_of(listing.content_as(Application)) == RULES
 
 
-def test_a_node_watches_so_many_collections(bee: Harness, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("target", [SERVICES, RULES])
+def test_a_node_watches_so_many_collections(bee: Harness, caplog: pytest.LogCaptureFixture, target: Target) -> None:
+    """Those that the cloud need not have count, too."""
     for number in range(MOST):
-        follow(bee, Target("", "v1", "services", f"n{number}"))
+        follow(bee, msgspec.structs.replace(target, namespace=f"n{number}"))
     assert len(asked(bee)) == MOST_NAMESPACED
     assert "watch all namespaces" in caplog.text
     for number in range(MOST):
@@ -205,6 +207,19 @@ def test_the_attempts_end_with_the_connection(bee: Harness) -> None:
     bee.forget()
     bee.run_for(3600.0)
     assert asked(bee) == []
+
+
+def test_a_new_connection_is_asked_again_as_early_as_the_first(bee: Harness) -> None:
+    """However long the cloud before it was silent, which is asked ever later: this one may be another."""
+    link_is(bee, CLOUD_CONNECTED)
+    follow(bee, SERVICES)
+    bee.run_for(3600.0)
+    assert len(asked(bee)) == 7
+    for state in (CLOUD_DISCONNECTED, CLOUD_CONNECTED):
+        link_is(bee, state)
+    asked(bee)
+    bee.run_for(41.0)  # 10 s for the answer, and 30
+    assert len(asked(bee)) == 1
 
 
 class _Mesh(Module):

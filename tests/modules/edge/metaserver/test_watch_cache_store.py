@@ -78,6 +78,7 @@ def test_old_states_and_other_values_than_objects_change_nothing(tmp_path: Path)
     put(store, "default/pod/b", b"no object")
     put(store, "default/pod", obj("c"))
     store.delete_owned("serviceaccounttoken", "u")
+    assert not store.delete(POD, "of an earlier pod")
     store.commit()
     (_, entries) = cache.objects("pod")
     assert [json.loads(value)["metadata"]["resourceVersion"] for _, value in entries] == ["2"]

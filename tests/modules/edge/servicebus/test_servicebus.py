@@ -347,6 +347,7 @@ def test_what_has_ended_gives_its_room_back(node: Node, monkeypatch: pytest.Monk
         assert node.ask(f"{free_port()}:/", "POST", b"sixes!").status_code == 503
     for _ in range(3):
         assert node.ask(f"{free_port()}:/", "POST", b"sixes!").status_code == 404
+    assert node.ask(f"{free_port()}:/", "POST", b"these ten!").status_code == 404
     assert node.ask(f"{free_port()}:/", "POST", b"more than ten").status_code == 503
 
 
@@ -367,15 +368,18 @@ def test_a_busy_port_is_tried_again(node: Node, monkeypatch: pytest.MonkeyPatch)
     wait_until(lambda: _answers(node), "the local server listens")
 
 
-def test_urls_that_come_while_the_port_is_taken_add_no_tries(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("missing", ["port", "certificate"])
+def test_urls_that_come_while_nothing_can_listen_add_no_tries(
+    bee: Harness, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
     tries = []
 
     def taken(*_: Any) -> socket.socket:
         tries.append(bee.clock.monotonic())
-        raise ListenError("cannot serve on", "127.0.0.1:9060", "taken")
+        raise ListenError("cannot serve on", "127.0.0.1:9060", "taken") if missing == "port" else FileNotFoundError
 
     stored = Stored(bee, monkeypatch, listens=True)
-    monkeypatch.setattr(servicebus, "listen_tcp", taken)
+    monkeypatch.setattr(servicebus, "listen_tcp" if missing == "port" else "_context", taken)
     bee.start()
     bee.run_for(1)
     for name in "abc":
@@ -423,6 +427,22 @@ def test_a_store_that_cannot_be_read_loses_no_url(bee: Harness, monkeypatch: pyt
     stored.is_broken = False
     bee.run_for(10)
     assert stored.kept() == ["http://old.example/", URL]
+
+
+def test_what_the_cloud_says_before_the_store_is_read_is_bounded(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(servicebus, "MOST_URLS", 2)
+    stored = Stored(bee, monkeypatch)
+    stored.is_broken = True
+    bee.start()
+    for url, operation in (
+        ("http://a.example/", "start"),
+        ("http://b.example/", "start"),
+        ("http://a.example/", "stop"),
+    ):
+        stored.tell(url, operation)
+    stored.is_broken = False
+    bee.run_for(10)
+    assert stored.kept() == ["http://a.example/", "http://b.example/"]
 
 
 def test_urls_are_bounded(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,8 +47,8 @@ class FakeUpgrades:
         self.now: UpgradeState | None = UpgradeState("1.0.0", is_under_way=False)
         self.begun: list[tuple[str, bool]] = []
         """Each version, and whether it was only checked."""
-        self.ends = {True: ProgramEnd(0, ""), False: ProgramEnd(0, "")}
-        """The end of a check, and of an upgrade."""
+        self.ends: dict[bool, ProgramEnd | None] = {True: ProgramEnd(0, ""), False: ProgramEnd(0, "")}
+        """The end of a check, and of an upgrade; None while it runs."""
         self.cannot_start = False
 
     def state(self) -> UpgradeState | None:

@@ -151,6 +151,25 @@ def test_a_machine_without_room_fails_the_check(bee: Harness, item: str, used: M
     assert node.runtime.list_images() == []
 
 
+def test_a_machine_that_is_as_full_as_it_may_be_passes_the_check(bee: Harness) -> None:
+    node = Node(bee)
+    node.machine.used, node.machine.busy = MachineReading(0, 0, 1, 0.8, {"/": 0.8}), 0.8
+    node.job("imageprepulljob/p", pull(IMAGE, checkItems=["mem", "disk"]))
+    bee.run_for(1)
+    assert node.ends()[0] == ("Check", True, "")
+
+
+def test_few_jobs_wait_until_the_store_tells_of_the_one_under_way(bee: Harness) -> None:
+    """The others are told to come again later."""
+    node = Node(bee, is_silent=True)
+    for number in range(18):
+        node.job(f"imageprepulljob/{number}", pull(IMAGE))
+    bee.run_for(1)
+    assert [(each["job"], each["reason"]) for each in node.reports()] == [
+        (number, "the node cannot take jobs now") for number in ("16", "17")
+    ]
+
+
 def test_an_unknown_check_item_fails_the_check(bee: Harness) -> None:
     node = Node(bee)
     node.job("imageprepulljob/p", pull(IMAGE, checkItems=["moon"]), wait=1)

@@ -35,6 +35,20 @@ def test_an_upgrade_checks_first_and_then_runs_the_owners_command(bee: Harness) 
     assert ROW not in node.rows
 
 
+def test_the_job_that_is_under_way_is_told_all_that_was_reported(bee: Harness) -> None:
+    """A cloud that sends it again may have none of the reports."""
+    upgrades = FakeUpgrades()
+    upgrades.ends[False] = None
+    node = Node(bee, upgrades=upgrades)
+    node.job(JOB, SPEC)
+    bee.run_for(60)
+    told = node.reports()
+    assert [each["action"] for each in told] == FLOW[:-1]
+    node.job(JOB, SPEC)
+    bee.run_for(1)
+    assert node.reports() == [*told, *told]
+
+
 def test_a_bundle_that_is_refused_ends_the_job_with_the_commands_words(bee: Harness) -> None:
     upgrades = FakeUpgrades()
     upgrades.ends[True] = ProgramEnd(11, "the bundle is signed by none of the keys in upgrade.trustedKeys")
