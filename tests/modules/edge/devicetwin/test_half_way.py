@@ -204,3 +204,29 @@ def test_a_listener_that_reads_loses_nothing() -> None:
         for _ in range(3):
             listener.put(TwinChange("reported", value="x" * (MOST_HELD_CHARACTERS // 2 + 1)))
             assert [each.what for each in listener.drain()] == ["reported"]
+
+
+def test_a_device_made_again_is_repeated_in_its_own_time(node: Node) -> None:
+    """And not when what the cloud could not take of the one before was to be."""
+    node.link(up=True)
+    for operation in ("update", "delete", "update"):
+        put(node, "thermo", operation)
+        if operation == "delete":
+            node.bee.run_for(PATIENCE / 2)
+        else:
+            report(node, "thermo", 1)
+            node.answer({"code": 500}, "error")
+    sent = len(node.uploads)
+    for seconds, more in ((PATIENCE - 1.0, 0), (2.0, 2)):
+        node.bee.run_for(seconds)
+        assert len(node.uploads) == sent + more
+
+
+def test_what_was_sent_is_sent_again_on_a_connection_whose_predecessor_ended_unseen(node: Node) -> None:
+    """edgehub may tell of a connection twice, as when this module was started again; no answer comes on the first."""
+    put(node, "thermo")
+    report(node, "thermo", 1)
+    node.link(up=True)
+    told = sorted(one.route.resource for one in node.uploads)
+    node.link(up=True)
+    assert sorted(one.route.resource for one in node.uploads) == sorted(2 * told)

@@ -215,3 +215,18 @@ def test_each_change_is_answered_once_when_what_is_stored_is_known(steps: list[s
     slots.flush()
     store.end()
     assert slots.saved("ns/thermo") == slots.get("ns/thermo") == store.device
+
+
+def test_a_commit_is_published_then_answered_and_then_told() -> None:
+    """An application has its answer when the cloud and the watchers have the value, and none before the commit."""
+    store, order = SlowStore(), list[str]()
+    owner = Owner()
+    owner.publish = lambda said: order.append(said.topic)  # type: ignore[method-assign]
+    owner.committed = lambda _before, _after: order.append("told")  # type: ignore[method-assign]
+    slots = Slots(store, owner)
+    for number in (1, 2):
+        slots.change(_device(number), (Publication(f"p{number}", b""),), done=lambda _stored: order.append("answered"))
+    assert order == []
+    while store.end():
+        pass
+    assert order == ["p1", "answered", "told", "p2", "answered", "told"]

@@ -1,0 +1,150 @@
+"""The loops of sessions, each look of which at the clock takes a moment."""
+
+import itertools
+import socket
+from collections.abc import Callable
+from threading import Semaphore
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from beehive import Clock
+from modules.runtimes.streaming import command_session, port_session
+from modules.runtimes.streaming.channels import ChannelData, StreamChannel
+from modules.runtimes.streaming.command_session import (
+    _LONGEST_SIZE,
+    _MOST_INPUT,
+    MOST_BEHIND,
+    STALL_SECONDS,
+    CommandSession,
+    _ProcessStreams,
+)
+from modules.runtimes.streaming.port_session import MOST_HELD, PortForwardSession
+from modules.runtimes.streaming.port_streams import PortData, PortOpened
+from tests.support.failing import Failing, PlannedError
+
+_STEP = 0.001
+"""Seconds that pass with each look at the clock."""
+_LOOKS = 100
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of sessions that end when two looks at it have passed without data, and send nothing more then."""
+    for each in (command_session, port_session):
+        monkeypatch.setattr(each, "IDLE_SECONDS", 1.5 * _STEP)
+        monkeypatch.setattr(each, "linger", lambda *_, **__: None)
+    looks = itertools.count()
+
+    def monotonic() -> float:
+        look = next(looks)
+        assert look < _LOOKS, "it goes on"
+        return look * _STEP
+
+    clock: Any = SimpleNamespace(monotonic=monotonic)
+    return clock
+
+
+def _streams(ours: socket.socket, receive: Callable[[], object]) -> Any:
+    link = SimpleNamespace(send=list, unsent=0, has_received=False, fileno=ours.fileno)
+    return SimpleNamespace(link=link, over=False, complete=True, can_end=True, receive=receive, end=list, close=list)
+
+
+class _Process(SimpleNamespace):
+    """A command, and what became of it."""
+
+    def __init__(self, stdin: int | None = None, stdout: int | None = None) -> None:
+        self.ended_by = list[str]()
+        super().__init__(stdin=stdin, stdout=stdout, stderr=None, ended=None, packets=False, ends_with_stdin=False)
+
+    def __getattr__(self, name: str) -> Callable[[], int]:
+        return lambda: self.ended_by.append(name) or 0
+
+
+def _command(streams: Any, process: _Process, clock: Clock) -> None:
+    request: Any = SimpleNamespace(kind="exec", target="c", command=("cat",), tty=False, stdin=True)
+    backend: Any = SimpleNamespace(exec=lambda *_, **__: process)
+    CommandSession(streams, request, backend, clock).run()
+
+
+@pytest.mark.parametrize("kind", ["portforward", "exec"])
+def test_a_session_without_data_ends(clock: Clock, kind: str) -> None:
+    """A client that has gone without a word would have its connection, its place and its command for ever."""
+    ours, client = socket.socketpair()
+    with ours, client:
+        streams, process = _streams(ours, list), _Process(stdout=client.fileno())
+        if kind == "exec":
+            _command(streams, process, clock)
+            assert process.ended_by == ["kill", "wait", "close"]
+        else:
+            PortForwardSession(streams, "s", SimpleNamespace(), clock, Semaphore(1)).run()  # type: ignore[arg-type]
+
+
+def test_a_command_whose_session_fails_is_killed(clock: Clock) -> None:
+    """Nobody would read its output, and nobody end it."""
+    ours, client = socket.socketpair()
+    with ours, client:
+        streams, process = _streams(ours, list), _Process(stdout=client.fileno())
+        streams.link.send = Failing(0).call(list)
+        with pytest.raises(PlannedError):
+            _command(streams, process, clock)
+    assert process.ended_by == ["kill", "wait", "close"]
+
+
+def test_input_before_all_streams_are_open_is_bounded(clock: Clock) -> None:
+    """Not each message by itself."""
+    ours, client = socket.socketpair()
+    with ours, client:
+        streams = _streams(ours, lambda: [ChannelData(StreamChannel.STDIN, bytes(_MOST_INPUT // 4))])
+        streams.complete, streams.link.has_received = False, True
+        _command(streams, _Process(), clock)
+
+
+def test_the_rest_of_a_terminals_size_is_bounded(clock: Clock) -> None:
+    """A client may never send its end."""
+    ours, client = socket.socketpair()
+    with ours, client:
+        request: Any = SimpleNamespace(kind="exec", stdin=False)
+        session = _ProcessStreams(_Process(), _streams(ours, list), request, clock)  # type: ignore[arg-type]
+        for _ in range(4):
+            session._handle([ChannelData(StreamChannel.RESIZE, bytes(_LONGEST_SIZE))])
+        assert len(session._sizes) == _LONGEST_SIZE
+
+
+def test_a_client_of_an_attached_container_that_has_caught_up_is_not_left(clock: Clock) -> None:
+    """However long before it was behind, and whether it will be again."""
+    ours, client = socket.socketpair()
+    with ours, client:
+        streams, request = _streams(ours, list), SimpleNamespace(kind="attach", stdin=False)
+        session = _ProcessStreams(_Process(), streams, request, clock)  # type: ignore[arg-type]
+        session._last = 1e6
+        for unsent, is_stalled in ((MOST_BEHIND, True), (MOST_BEHIND // 2, True), (0, False), (MOST_BEHIND - 1, False)):
+            streams.link.unsent = unsent
+            assert (session._seconds_left() <= STALL_SECONDS) == is_stalled, unsent
+
+
+def test_bytes_that_a_command_takes_no_more_do_not_hold_up_its_client(clock: Clock) -> None:
+    """It would be read no more, and not even its end be seen."""
+    ours, client = socket.socketpair()
+    command, stdin = socket.socketpair()
+    with ours, client, command, stdin:
+        command.shutdown(socket.SHUT_RD)
+        client.send(b"more")
+        said = iter([[ChannelData(StreamChannel.STDIN, bytes(_MOST_INPUT))], [], None])
+        process = _Process(stdin.fileno(), client.fileno())
+        _command(_streams(ours, said.__next__), process, clock)
+    assert next(said, "all is read") == "all is read"
+
+
+def test_bytes_that_a_pod_takes_no_more_do_not_hold_up_the_clients_other_connections(clock: Clock) -> None:
+    """They would count for it until it goes, and it would be read no more."""
+    ours, client = socket.socketpair()
+    connection, pod = socket.socketpair()
+    with ours, client, connection, pod:
+        pod.shutdown(socket.SHUT_RD)
+        client.send(b"more")
+        said = iter([[PortOpened(1, 80)], [PortData(1, bytes(MOST_HELD))], [], None])
+        backend: Any = SimpleNamespace(port_forward=lambda *_: connection)
+        PortForwardSession(_streams(ours, said.__next__), "s", backend, clock, Semaphore(1)).run()
+    assert next(said, "all is read") == "all is read"
