@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from beehive import Clock
+from beehive.http.spdy import SpdyConnection, StreamEnd
 from modules.runtimes.streaming import command_session, port_session
 from modules.runtimes.streaming.channels import ChannelData, StreamChannel
 from modules.runtimes.streaming.command_session import (
@@ -21,7 +22,7 @@ from modules.runtimes.streaming.command_session import (
     _ProcessStreams,
 )
 from modules.runtimes.streaming.port_session import MOST_HELD, PortForwardSession
-from modules.runtimes.streaming.port_streams import PortData, PortOpened
+from modules.runtimes.streaming.port_streams import MOST_CONNECTIONS, PortData, PortOpened, SpdyPorts
 from tests.support.failing import Failing, PlannedError
 
 _STEP = 0.001
@@ -148,3 +149,14 @@ def test_bytes_that_a_pod_takes_no_more_do_not_hold_up_the_clients_other_connect
         backend: Any = SimpleNamespace(port_forward=lambda *_: connection)
         PortForwardSession(_streams(ours, said.__next__), "s", backend, clock, Semaphore(1)).run()
     assert next(said, "all is read") == "all is read"
+
+
+def test_connections_without_a_stream_of_errors_are_bounded() -> None:
+    """A client that opens one stream of each takes as much memory as by both."""
+    client, answers = SpdyConnection(), bytearray()
+    numbers = range(MOST_CONNECTIONS + 2)
+    streams = [client.open_stream({"streamtype": "data", "port": "80", "requestid": str(each)}) for each in numbers]
+    link: Any = SimpleNamespace(receive=lambda: bytes(client.unsent), queue=answers.extend)
+    assert SpdyPorts(link).receive() == []
+    ends = [each.stream for each in client.receive(bytes(answers)) if isinstance(each, StreamEnd) and each.reset]
+    assert ends == streams[MOST_CONNECTIONS:]
