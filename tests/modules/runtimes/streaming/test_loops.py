@@ -11,7 +11,7 @@ import pytest
 
 from beehive import Clock
 from beehive.http.spdy import SpdyConnection, StreamEnd
-from modules.runtimes.streaming import command_session, port_session
+from modules.runtimes.streaming import command_session, ending, port_session
 from modules.runtimes.streaming.channels import ChannelData, StreamChannel
 from modules.runtimes.streaming.command_session import (
     _LONGEST_SIZE,
@@ -160,3 +160,33 @@ def test_connections_without_a_stream_of_errors_are_bounded() -> None:
     assert SpdyPorts(link).receive() == []
     ends = [each.stream for each in client.receive(bytes(answers)) if isinstance(each, StreamEnd) and each.reset]
     assert ends == streams[MOST_CONNECTIONS:]
+
+
+def test_connections_that_have_ended_give_their_places_back() -> None:
+    """A browser behind `kubectl port-forward` opens thousands in turn."""
+    client, ports = SpdyConnection(), SpdyPorts(link := SimpleNamespace(queue=len))  # type: ignore[arg-type]
+    link.receive = lambda: bytes(client.unsent)
+    for number in range(MOST_CONNECTIONS + 1):
+        client.unsent.clear()
+        streams = [
+            client.open_stream({"streamtype": kind, "port": "80", "requestid": str(number)}) for kind in ("error", "data")
+        ]
+        for each in streams:
+            client.send(each, b"", last=True)
+        opened = (ports.receive() or [])[0]
+        assert opened == PortOpened(streams[1], 80)
+        ports.close(opened.number)
+
+
+@pytest.mark.parametrize(("whole", "said"), [(False, b"a ping"), (True, None)])
+def test_a_client_that_takes_nothing_is_given_up(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, *, whole: bool, said: bytes | None
+) -> None:
+    """Soon after it has ended its own side, or was given up before, although it says something."""
+    monkeypatch.setattr(ending, "FLUSH_SECONDS", _LOOKS / 2 * _STEP)
+    reset = list[bool]()
+    with socket.socket() as ours:
+        link: Any = SimpleNamespace(send=list, unsent=1, receive=lambda: said, fileno=ours.fileno)
+        link.reset = lambda: reset.append(True)
+        ending.linger(link, clock, whole=whole)
+    assert reset == [True]
