@@ -169,7 +169,8 @@ def test_connections_that_have_ended_give_their_places_back() -> None:
     for number in range(MOST_CONNECTIONS + 1):
         client.unsent.clear()
         streams = [
-            client.open_stream({"streamtype": kind, "port": "80", "requestid": str(number)}) for kind in ("error", "data")
+            client.open_stream({"streamtype": kind, "port": "80", "requestid": str(number)})
+            for kind in ("error", "data")
         ]
         for each in streams:
             client.send(each, b"", last=True)
