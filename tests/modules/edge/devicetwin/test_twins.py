@@ -380,9 +380,9 @@ def test_a_value_is_newer_than_the_one_before_although_the_clock_was_set_back() 
 
 def test_a_device_that_is_too_large_may_shrink() -> None:
     """As one whose bound was another one in an earlier version: it could report nothing else."""
-    value = "x" * (MAX_DEVICE + 9)
-    device = Device("ns/d", number=1, twins={"t": Twin(actual=Side(value)), "u": Twin(actual=Side("ab"))})
-    for given, is_taken in (("a", True), ("ab", True), ("abc", False)):
-        request = TwinsRequest("e", {"u": TwinRequest(actual=given)})
+    large = "x" * (MAX_DEVICE + 9)
+    device = Device("ns/d", number=1, twins={"t": Twin(actual=Side(large)), "u": Twin(actual=Side("ab"))})
+    for value, is_taken in (("a", True), ("ab", True), ("abc", False)):
+        request = TwinsRequest("e", {"u": TwinRequest(actual=value)})
         with nullcontext() if is_taken else pytest.raises(TwinRefused, match="characters together"):
             changes.update_twins(device, request, {}, MessageStamp(1, str), Rules(heartbeat=0))
