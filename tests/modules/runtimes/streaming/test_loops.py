@@ -5,7 +5,7 @@ import socket
 from collections.abc import Callable
 from threading import Semaphore
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -43,8 +43,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
         assert look < _LOOKS, "it goes on"
         return look * _STEP
 
-    clock: Any = SimpleNamespace(monotonic=monotonic)
-    return clock
+    return cast("Clock", SimpleNamespace(monotonic=monotonic))
 
 
 def _streams(ours: socket.socket, receive: Callable[[], object]) -> Any:
@@ -60,7 +59,11 @@ class _Process(SimpleNamespace):
         super().__init__(stdin=stdin, stdout=stdout, stderr=None, ended=None, packets=False, ends_with_stdin=False)
 
     def __getattr__(self, name: str) -> Callable[[], int]:
-        return lambda: self.ended_by.append(name) or 0
+        def called() -> int:
+            self.ended_by.append(name)
+            return 0
+
+        return called
 
 
 def _command(streams: Any, process: _Process, clock: Clock) -> None:
@@ -79,7 +82,7 @@ def test_a_session_without_data_ends(clock: Clock, kind: str) -> None:
             _command(streams, process, clock)
             assert process.ended_by == ["kill", "wait", "close"]
         else:
-            PortForwardSession(streams, "s", SimpleNamespace(), clock, Semaphore(1)).run()  # type: ignore[arg-type]
+            PortForwardSession(streams, "s", SimpleNamespace(), clock, Semaphore(1)).run()
 
 
 def test_a_command_whose_session_fails_is_killed(clock: Clock) -> None:
@@ -107,7 +110,7 @@ def test_the_rest_of_a_terminals_size_is_bounded(clock: Clock) -> None:
     ours, client = socket.socketpair()
     with ours, client:
         request: Any = SimpleNamespace(kind="exec", stdin=False)
-        session = _ProcessStreams(_Process(), _streams(ours, list), request, clock)  # type: ignore[arg-type]
+        session = _ProcessStreams(_Process(), _streams(ours, list), request, clock)
         for _ in range(4):
             session._handle([ChannelData(StreamChannel.RESIZE, bytes(_LONGEST_SIZE))])
         assert len(session._sizes) == _LONGEST_SIZE
@@ -118,7 +121,7 @@ def test_a_client_of_an_attached_container_that_has_caught_up_is_not_left(clock:
     ours, client = socket.socketpair()
     with ours, client:
         streams, request = _streams(ours, list), SimpleNamespace(kind="attach", stdin=False)
-        session = _ProcessStreams(_Process(), streams, request, clock)  # type: ignore[arg-type]
+        session = _ProcessStreams(_Process(), streams, request, clock)
         session._last = 1e6
         for unsent, is_stalled in ((MOST_BEHIND, True), (MOST_BEHIND // 2, True), (0, False), (MOST_BEHIND - 1, False)):
             streams.link.unsent = unsent
@@ -164,7 +167,7 @@ def test_connections_without_a_stream_of_errors_are_bounded() -> None:
 
 def test_connections_that_have_ended_give_their_places_back() -> None:
     """A browser behind `kubectl port-forward` opens thousands in turn."""
-    client, ports = SpdyConnection(), SpdyPorts(link := SimpleNamespace(queue=len))  # type: ignore[arg-type]
+    client, ports = SpdyConnection(), SpdyPorts(link := SimpleNamespace(queue=len))
     link.receive = lambda: bytes(client.unsent)
     for number in range(MOST_CONNECTIONS + 1):
         client.unsent.clear()
