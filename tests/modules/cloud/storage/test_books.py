@@ -1,8 +1,11 @@
 """What is derived from the objects: after any changes as in a fresh load, after those were undone as before them."""
 
+import os
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +14,11 @@ from beehive.simulation import Simulation
 from modules.apimachinery.api_errors import TooLargeError
 from modules.apimachinery.kinds import LAST_APPLIED, JsonObject, ObjectKey, key_of
 from modules.apimachinery.limits import OBJECT_BYTES
+from modules.cloud.storage.database import kept_copy
+from modules.cloud.storage.database.database import Database
+from modules.cloud.storage.database.engine import make_engine, url_of
+from modules.cloud.storage.database.kept_copy import keep_copy
+from modules.cloud.storage.database.tables import SCHEMA_VERSION
 from modules.cloud.storage.object_storage import LARGE, EventType, ObjectEvent, Storage
 from modules.cloud.storage.object_sync import MOST_AHEAD, Holder
 from modules.cloud.storage.stored_changes import stored_change
@@ -117,11 +125,12 @@ def test_a_message_that_fails_takes_no_write_of_another_with_it(tmp_path: Path) 
         core.database.put_object_sync("n1", "u2", SYNC)
         raise PlannedError
 
-    core.transactions.attempt(lambda: core.database.put_object_sync("n1", "u1", SYNC))
-    with pytest.raises(PlannedError):
-        core.transactions.attempt(fails)
+    for uid in ("u1", "u3"):
+        core.transactions.attempt(lambda uid=uid: core.database.put_object_sync("n1", uid, SYNC))  # type: ignore[misc]
+        with pytest.raises(PlannedError):
+            core.transactions.attempt(fails)
     core.transactions.commit()
-    assert core.syncs() == {"u1": SYNC}
+    assert core.syncs() == {"u1": SYNC, "u3": SYNC}
     core.database.close()
 
 
@@ -149,3 +158,47 @@ def test_an_object_is_not_larger_than_its_readers_take() -> None:
     made = configmap(text="x" * (OBJECT_BYTES * 3 // 4))
     made["metadata"]["annotations"] = {LAST_APPLIED: "x" * (OBJECT_BYTES * 3 // 4)}
     storage.create(made)
+
+
+def test_a_cloudcore_that_is_a_little_behind_need_not_read_all_objects(tmp_path: Path) -> None:
+    """Of the deletions, thousands are kept for it."""
+    one, other = Database(str(tmp_path / "db"), "one"), Database(str(tmp_path / "db"), "other")
+    for version in (2, 3, 1001):
+        one.begin()
+        one.put_object_sync("n1", f"u{version}", SYNC)
+        one.commit(version)
+        pulled = other.begin()
+        assert pulled is not None
+        assert pulled.complete == (version == 2), "only the first time"
+        other.commit(version)
+    for each in (one, other):
+        each.close()
+
+
+@pytest.mark.parametrize("schema", [SCHEMA_VERSION, SCHEMA_VERSION + 1])
+def test_changes_of_a_newer_cloudcore_are_not_read_without_a_transaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schema: int
+) -> None:
+    """Which reports that the schema is another one: this cloudcore does not know what it reads."""
+    database = Database(str(tmp_path / "db"), "one")
+    reading = SimpleNamespace(begin_reading=lambda _: (7, 0, schema), errors=(OSError,))
+    engine = SimpleNamespace(dialect=SimpleNamespace(name="postgresql"), connect=nullcontext)
+    with monkeypatch.context() as patched:
+        for name, value in (("_seen", 7), ("_beginning", reading), ("engine", engine)):
+            patched.setattr(database, name, value)
+        assert (database.changes_elsewhere() is None) == (schema != SCHEMA_VERSION)
+    database.close()
+
+
+def test_a_copy_of_a_file_is_durable_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a power cut it would be empty, and the schema another one."""
+    synced, placed = list[str](), list[list[str]]()
+    monkeypatch.setattr(
+        os, "fsync", lambda descriptor: synced.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+    )
+    monkeypatch.setattr(kept_copy, "put_in_place", lambda part, _: placed.append([part.name, *synced]))
+    engine = make_engine(url_of(str(tmp_path / "db")))
+    with engine.connect() as connection:
+        keep_copy(connection, 1, "db")
+    engine.dispose()
+    assert placed[0][0] in placed[0][1:]

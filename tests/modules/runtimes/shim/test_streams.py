@@ -194,3 +194,15 @@ def test_a_terminal_that_nobody_has_open_any_more() -> None:
     os.close(slave)
     assert Output(master, STDOUT, LogFile(os.devnull)).pump(0) is None
     os.close(master)
+
+
+def test_input_that_a_container_takes_no_more_is_closed_and_dropped(container: Attached) -> None:
+    """Nothing of it piles up, and the container sees no end that comes later."""
+    given = container.clients.input
+    assert given is not None
+    nobody = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nobody, container.read)
+    os.close(nobody)
+    for data in (b"typed", b"more"):
+        given.write(data)
+        assert (given.pending, given.descriptor) == (b"", -1)
