@@ -202,3 +202,16 @@ def test_a_copy_of_a_file_is_durable_before_it_has_its_name(tmp_path: Path, monk
         keep_copy(connection, 1, "db")
     engine.dispose()
     assert placed[0][0] in placed[0][1:]
+
+
+def test_changes_that_were_forgotten_are_not_known_again(tmp_path: Path) -> None:
+    """By forgetting fewer, as another cloudcore may that has kept less: a watch would miss what is between."""
+    database = Database(str(tmp_path / "db"), "one")
+    for version, until in ((101, 100), (102, 50), (201, 200)):
+        database.begin()
+        database.forget_changes("Pod", until)
+        database.commit(version)
+        database.begin()
+        assert database.watch_history().began["Pod"] == max(100, until)
+        database.commit(version)
+    database.close()

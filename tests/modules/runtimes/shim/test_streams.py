@@ -206,3 +206,17 @@ def test_input_that_a_container_takes_no_more_is_closed_and_dropped(container: A
     for data in (b"typed", b"more"):
         given.write(data)
         assert (given.pending, given.descriptor) == (b"", -1)
+
+
+def test_a_client_with_the_descriptor_of_one_that_has_left_is_heard(container: Attached) -> None:
+    """Although the one before had ended its input; nor does it count as behind."""
+    container.client.shutdown(socket.SHUT_WR)
+    container.clients.serve()
+    container.client.close()
+    container.clients.serve()
+    assert not container.clients._clients
+    container.client = container.attach()
+    container.client.send(b"typed")
+    container.clients.serve()
+    container.clients.serve()
+    assert os.read(container.read, 100) == b"typed"
