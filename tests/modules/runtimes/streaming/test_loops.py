@@ -120,7 +120,7 @@ def test_a_client_of_an_attached_container_that_has_caught_up_is_not_left(clock:
     """However long before it was behind, and whether it will be again."""
     ours, client = socket.socketpair()
     with ours, client:
-        streams, request = _streams(ours, list), SimpleNamespace(kind="attach", stdin=False)
+        streams, request = _streams(ours, list), cast("Any", SimpleNamespace(kind="attach", stdin=False))
         session = _ProcessStreams(_Process(), streams, request, clock)
         session._last = 1e6
         for unsent, is_stalled in ((MOST_BEHIND, True), (MOST_BEHIND // 2, True), (0, False), (MOST_BEHIND - 1, False)):
