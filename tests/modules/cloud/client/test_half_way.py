@@ -212,12 +212,12 @@ def test_a_client_that_is_closed_has_no_timer_and_no_watch() -> None:
     assert transport.cancelled == 2
 
 
-def test_calls_that_were_collected_are_not_sent_by_a_client_that_is_closed() -> None:
+def test_calls_that_were_collected_are_not_sent_by_a_client_that_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The module may be started again, and its next client sends its own."""
     thread, sent = Thread(), list[str]()
     api: Any = SimpleNamespace(collects=True, call=lambda *_: None, send=lambda: sent.append("sent"), close=list)
     later = list[Callable[[], None]]()
-    thread.end_turn_soon = later.append  # type: ignore[method-assign]
+    monkeypatch.setattr(thread, "end_turn_soon", later.append)
     for is_closed in (False, True):
         client = KubeClient(api, thread, thread.clock.random)
         client.call(RequestLane.QUERY, CALL, lambda _: None)
