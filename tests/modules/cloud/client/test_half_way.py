@@ -4,6 +4,8 @@ import io
 import signal
 import subprocess
 import threading
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
@@ -26,7 +28,8 @@ from modules.cloud.client.lane_calls import (
     RequestLane,
 )
 from modules.cloud.client.reflector.selection import Selection
-from modules.cloud.client.transport import ResponseHead
+from modules.cloud.client.response_collector import ResponseCollector
+from modules.cloud.client.transport import ApiResponse, ResponseHead
 from tests.modules.cloud.client.servers import ManualClock, Peer, ScriptedServer, client
 from tests.modules.cloud.client.test_credentials import V1, source_of
 from tests.modules.cloud.client.test_kube_client import Thread, Transport
@@ -200,10 +203,36 @@ def test_a_client_that_is_closed_has_no_timer_and_no_watch() -> None:
             client.call(lane, CALL, ends.append)
         client.watch(Selection(kind=kind_named("Pod")), ends.append, "pod")
         assert counters.watch("pod").heard_at == 0.0
-        counters.watch("pod").heard_at = 5.0
         transport.started[-1][1].on_error(OSError("cut"))  # to be listed again
         thread.run()
+        counters.watch("pod").heard_at = 5.0
         assert not clock.is_idle
         client.close()
         assert clock.is_idle
     assert transport.cancelled == 2
+
+
+def test_calls_that_were_collected_are_not_sent_by_a_client_that_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The module may be started again, and its next client sends its own."""
+    thread, sent = Thread(), list[str]()
+    api: Any = SimpleNamespace(collects=True, call=lambda *_: None, send=lambda: sent.append("sent"), close=list)
+    later = list[Callable[[], None]]()
+    monkeypatch.setattr(thread, "end_turn_soon", later.append)
+    for is_closed in (False, True):
+        client = KubeClient(api, thread, thread.clock.random)
+        client.call(RequestLane.QUERY, CALL, lambda _: None)
+        if is_closed:
+            client.close()
+        later.pop()()
+    assert sent == ["sent"]
+
+
+def test_a_response_that_begins_again_has_nothing_of_the_first() -> None:
+    """As after new credentials."""
+    ended = list[ApiResponse | Exception]()
+    collector = ResponseCollector(ended.append)
+    for status, data in ((500, b"first"), (200, b"second")):
+        collector.on_head(ResponseHead(status))
+        collector.on_data(data)
+    collector.on_end()
+    assert ended == [ApiResponse(ResponseHead(200), b"second")]

@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import Connection
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
+from beehive.files.reserve import Reserve
 from beehive.trace_context import own_context
 from beehive.turns import Turns
 from modules.cloud.storage import transactions
@@ -123,6 +124,25 @@ def test_a_reserve_that_is_not_there_is_not_given_up(tmp_path: Path) -> None:
     assert (room.give(), room.is_short) == (True, True)
     assert (room.give(), room.is_short) == (False, True)
     assert (room.fill(), room.is_short) == (True, False)
+
+
+def test_a_shortage_lasts_until_the_reserve_is_there_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not until the first attempt to make it, for which there may be no room."""
+    room = Room(tmp_path / "db")
+    room.fill()
+    assert room.give()
+    with monkeypatch.context() as full:
+        full.setattr(Reserve, "fill", lambda _reserve: None)
+        assert (room.fill(), room.is_short) == (False, True)
+    assert (room.fill(), room.is_short) == (True, False)
+
+
+@pytest.mark.parametrize(("state_of_sql", "is_full"), [("53100", True), ("53200", False), (None, False)])
+def test_a_full_disk_of_postgresql_is_known_by_its_state(state_of_sql: str | None, *, is_full: bool) -> None:
+    """A transaction that it has refused is undone, and cloudcore goes on."""
+    error = Exception("could not extend file")
+    error.sqlstate = state_of_sql  # type: ignore[attr-defined]
+    assert Room().is_full(error) == is_full
 
 
 def test_a_connection_that_has_listened_is_nobody_elses() -> None:

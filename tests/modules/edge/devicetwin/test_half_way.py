@@ -9,6 +9,7 @@ import pytest
 
 from beehive.testing import Harness
 from metamanager.client import CallError
+from modules.edge.devicetwin import module
 from modules.edge.devicetwin.feed import MOST_HELD_CHARACTERS, DeviceFeed, Listener, TwinChange
 from modules.edge.devicetwin.module import FLUSH_AFTER, READ_AGAIN_AFTER, REPEAT_AFTER, DeviceTwin, TwinSettings
 from modules.edge.devicetwin.state import Device
@@ -202,3 +203,51 @@ def test_a_listener_that_reads_loses_nothing() -> None:
         for _ in range(3):
             listener.put(TwinChange("reported", value="x" * (MOST_HELD_CHARACTERS // 2 + 1)))
             assert [each.what for each in listener.drain()] == ["reported"]
+
+
+def test_a_listener_that_has_lost_a_large_change_has_room_for_small_ones() -> None:
+    """What was dropped takes no room."""
+    with DeviceFeed().listening() as listener:
+        for value in ("x" * (MOST_HELD_CHARACTERS - 1), "ab", "cd"):
+            listener.put(TwinChange("reported", value=value))
+        assert [(each.lost, each.value) for each in listener.drain()] == [(1, None), (0, "ab"), (0, "cd")]
+
+
+def test_messages_that_wait_for_the_devices_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sender of one too many is refused, and may send it again."""
+    monkeypatch.setattr(module, "MOST_HELD", 2)
+    monkeypatch.setattr(MetaStore, "load", lambda _store, _then: None)
+    with Harness() as bee:
+        bee.add(DeviceTwin, TwinSettings("n1"))
+        bee.start()
+        resource = "device/ns/thermo/twin/desired"
+        for _ in range(2):
+            bee.send("twin", bee.message(resource, "update", '{"t":"1"}', source="edgecore"))
+        answer = bee.ask("twin", bee.message(resource, "update", '{"t":"1"}', source="edgecore"))
+        assert "not read yet" in bytes(answer.content_raw()).decode()
+
+
+def test_a_device_made_again_is_repeated_in_its_own_time(node: Node) -> None:
+    """And not when what the cloud could not take of the one before was to be."""
+    node.link(up=True)
+    for operation in ("update", "delete", "update"):
+        put(node, "thermo", operation)
+        if operation == "delete":
+            node.bee.run_for(PATIENCE / 2)
+        else:
+            report(node, "thermo", 1)
+            node.answer({"code": 500}, "error")
+    sent = len(node.uploads)
+    for seconds, more in ((PATIENCE - 1.0, 0), (2.0, 2)):
+        node.bee.run_for(seconds)
+        assert len(node.uploads) == sent + more
+
+
+def test_what_was_sent_is_sent_again_on_a_connection_whose_predecessor_ended_unseen(node: Node) -> None:
+    """edgehub may tell of a connection twice, as when this module was started again; no answer comes on the first."""
+    put(node, "thermo")
+    report(node, "thermo", 1)
+    node.link(up=True)
+    told = sorted(one.route.resource for one in node.uploads)
+    node.link(up=True)
+    assert sorted(one.route.resource for one in node.uploads) == sorted(2 * told)

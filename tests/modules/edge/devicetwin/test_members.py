@@ -4,13 +4,15 @@ from typing import Any, cast
 
 import pytest
 
-from modules.edge.devicetwin import membership
+from modules.edge.devicetwin import membership, requests
 from modules.edge.devicetwin.answers import MessageStamp
 from modules.edge.devicetwin.changes import Rules
+from modules.edge.devicetwin.errors import TwinRefused
 from modules.edge.devicetwin.membership import Members
 from modules.edge.devicetwin.requests import DeviceRequest, MembershipRequest
 from modules.edge.devicetwin.slots import Done
 from modules.edge.devicetwin.state import Device
+from modules.edge.devicetwin.topics import LONGEST_TOPIC, is_device_id
 
 _STAMP = MessageStamp(1, lambda: "id")
 
@@ -51,3 +53,20 @@ def test_the_newest_refused_message_counts_also_beyond_the_bound_of_their_number
     store.devices.clear()
     members.repeat(_STAMP)
     assert not store.devices, "it is stored once"
+
+
+def test_a_node_has_so_many_devices_and_a_message_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And ids are no longer than topics."""
+    monkeypatch.setattr(membership, "MAX_DEVICES", 2)
+    store = FullStore()
+    members = Members(cast("Any", store), "n1", Rules(), lambda: None)
+    wanted = [DeviceRequest(f"ns/{name}", name) for name in ("a", "b", "c")]
+    (note,) = members.handle(MembershipRequest("e", added=tuple(wanted)), _STAMP)
+    assert (list(store.devices), "ns/c is not taken" in note) == (["ns/a", "ns/b"], True)
+    monkeypatch.setattr(requests, "MAX_DEVICES_IN_MESSAGE", 2)
+    names = [{"id": f"ns/{name}"} for name in "abc"]
+    assert len(requests.read_membership({"added_devices": names[:2]}).added) == 2
+    with pytest.raises(TwinRefused, match="at most 2"):
+        requests.read_membership({"added_devices": names})
+    assert is_device_id("x" * LONGEST_TOPIC)
+    assert not is_device_id("x" * (LONGEST_TOPIC + 1))

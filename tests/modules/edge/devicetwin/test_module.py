@@ -451,6 +451,16 @@ def test_a_changed_model_withdraws_forbidden_values_and_takes_allowed_ones(node:
     assert _told(node) is None
 
 
+def test_a_model_that_was_deleted_forbids_nothing_any_more(node: Node) -> None:
+    """Until there is another one of its name."""
+    wanted = {"event_id": "e", "timestamp": 1, "twin": {"threshold": {"expected": {"value": "80"}}}}
+    _send(node, "ns/devicemodel/model", _model(THRESHOLD | {"maximum": "60"}))
+    _send(node, "ns/device/thermo", _device(threshold="30"))
+    assert _report(node, wanted)[0]["code"] == 400
+    _send(node, "ns/devicemodel/model", _model(), "delete")
+    assert "code" not in _report(node, wanted)[0]
+
+
 def test_a_value_that_the_owner_gives_back_is_not_the_clouds_forbidden_one(node: Node) -> None:
     _send(node, "ns/devicemodel/model", _model(THRESHOLD))
     _send(node, "ns/device/thermo", _device(threshold="80"))

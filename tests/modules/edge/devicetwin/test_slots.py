@@ -215,3 +215,27 @@ def test_each_change_is_answered_once_when_what_is_stored_is_known(steps: list[s
     slots.flush()
     store.end()
     assert slots.saved("ns/thermo") == slots.get("ns/thermo") == store.device
+
+
+def test_a_commit_is_published_then_answered_and_then_told() -> None:
+    """An application has its answer when the cloud and the watchers have the value, and none before the commit."""
+    store, order = SlowStore(), list[str]()
+
+    class Told(Owner):
+        """Notes what it is told, and when."""
+
+        def publish(self, said: Publication) -> None:
+            """Note a publication."""
+            order.append(said.topic)
+
+        def committed(self, before: Device | None, device: Device | None) -> None:
+            """Note a commit."""
+            order.append(f"from {before and before.number} to {device and device.number}")
+
+    slots = Slots(store, Told())
+    for number in (1, 2):
+        slots.change(_device(number), (Publication(f"p{number}", b""),), done=lambda _stored: order.append("answered"))
+    assert order == []
+    while store.end():
+        pass
+    assert order == ["p1", "answered", "from None to 1", "p2", "answered", "from 1 to 2"]

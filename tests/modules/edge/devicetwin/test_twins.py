@@ -2,6 +2,7 @@
 
 import string
 from collections.abc import Iterator
+from contextlib import nullcontext
 from random import Random
 
 import pytest
@@ -10,13 +11,15 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from modules.apimachinery.device_properties import ModelProperty, number_of
-from modules.edge.devicetwin import twins
+from modules.edge.devicetwin import changes, twins
+from modules.edge.devicetwin.answers import MessageStamp
+from modules.edge.devicetwin.changes import Rules
 from modules.edge.devicetwin.errors import TwinRefused
 from modules.edge.devicetwin.past import MAX_AGE, MAX_SIZE, MOST, entries, extended, last_time
-from modules.edge.devicetwin.requests import TwinRequest, Version
+from modules.edge.devicetwin.requests import TwinRequest, TwinsRequest, Version
 from modules.edge.devicetwin.state import Device, Side, Twin, confirmed, decode, encode, settled
 from modules.edge.devicetwin.twins import At
-from modules.edge.devicetwin.values import check_key, check_type
+from modules.edge.devicetwin.values import MAX_DEVICE, check_key, check_type
 
 AT = At(1000, 1)
 TEMPERATURE = ModelProperty("temperature", "INT", "ReadOnly", "-40", "125", "degree")
@@ -373,3 +376,13 @@ def test_a_value_is_newer_than_the_one_before_although_the_clock_was_set_back() 
     twin = twins.desire(twin, "31", None, At(600, 5))
     assert twin is not None and twin.expected is not None and twin.actual is not None
     assert (twin.actual.timestamp, twin.expected.timestamp) == (10_002, 10_003)
+
+
+def test_a_device_that_is_too_large_may_shrink() -> None:
+    """As one whose bound was another one in an earlier version: it could report nothing else."""
+    large = "x" * (MAX_DEVICE + 9)
+    device = Device("ns/d", number=1, twins={"t": Twin(actual=Side(large)), "u": Twin(actual=Side("ab"))})
+    for value, is_taken in (("a", True), ("ab", True), ("abc", False)):
+        request = TwinsRequest("e", {"u": TwinRequest(actual=value)})
+        with nullcontext() if is_taken else pytest.raises(TwinRefused, match="characters together"):
+            changes.update_twins(device, request, {}, MessageStamp(1, str), Rules(heartbeat=0))

@@ -33,6 +33,14 @@ def test_which_refusals_are_final(operation: str, content: Any, taken: bool, fin
     assert (verdict.taken, verdict.final) == (taken, final)
 
 
+@pytest.mark.parametrize("code", [200, 404, 409, 500])
+def test_only_a_conflict_has_later_times(code: int) -> None:
+    """A value that the cloud refuses for another reason keeps its time."""
+    content = {"code": code, "twin": {"t": {"actual": {"metadata": {"timestamp": 9}}}}}
+    verdict = verdict_of(Message(route=Route("devicecontroller", "twin", "device/d", "response"), content=content))
+    assert verdict.later == ({"t": {"actual": 9}} if code == 409 else None)
+
+
 @pytest.mark.parametrize(("later", "timestamp"), [(6, 7), (7, 8), (9, 10)])
 def test_a_value_is_moved_behind_the_clouds(later: int, timestamp: int) -> None:
     """Also of an equal time, at which the cloud keeps its own."""

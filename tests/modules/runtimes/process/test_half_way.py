@@ -76,6 +76,19 @@ def test_a_child_of_the_spawner_that_fails_is_no_second_spawner(monkeypatch: pyt
     assert ended == [0]
 
 
+def test_spawners_that_have_died_are_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each that gets no request any more, with its socket; the next one is tried."""
+    waited = list[str]()
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: SimpleNamespace(wait=lambda: waited.append("waited")))
+    before, spawner = census(), ShimSpawner(tmp_path)
+    for _ in range(2):
+        with pytest.raises(BrokenPipeError):
+            spawner.request("probe", [])
+    spawner.stop()
+    assert waited == ["waited"] * 3
+    assert not census().more_than(before)
+
+
 @pytest.mark.parametrize("end", [lambda _: os.kill(os.getpid(), signal.SIGKILL), Failing(0, MemoryError()).call(print)])
 def test_mounts_that_could_not_be_tried_out_do_not_count_as_possible(
     monkeypatch: pytest.MonkeyPatch, end: Callable[[str], None]

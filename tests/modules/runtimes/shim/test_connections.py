@@ -5,6 +5,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import count
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -125,3 +126,21 @@ def test_a_command_whose_descriptors_were_lost_is_not_executed(monkeypatch: pyte
     for each in left:
         with pytest.raises(OSError, match="Bad file descriptor"):
             os.fstat(each)
+
+
+def test_a_later_edgecore_hears_first_that_the_container_runs_and_leaves_nothing(tmp_path: Path) -> None:
+    """Nothing is looked at for a connection that is closed: its descriptor may be another's."""
+    poller, heard = Poller(), list[dict[str, Any]]()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(str(tmp_path / "control"))
+        listener.listen()
+        connections = Connections(listener, poller, lambda *_: None, lambda _: None)
+        connections.announce({"event": "running"})
+        for _ in range(2):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as later:
+                later.connect(str(tmp_path / "control"))
+                poller.wait(60)
+                heard.append((receive(later) or ({}, []))[0])
+            poller.wait(60)
+            assert list(poller._callbacks) == [listener.fileno()]
+    assert heard == [{"event": "running"}] * 2

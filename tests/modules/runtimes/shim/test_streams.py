@@ -206,3 +206,29 @@ def test_a_terminal_that_nobody_has_open_any_more() -> None:
     os.close(slave)
     assert Output(master, STDOUT, LogFile(os.devnull)).pump(0) is None
     os.close(master)
+
+
+def test_input_that_a_container_takes_no_more_is_closed_and_dropped(container: Attached) -> None:
+    """Nothing of it piles up, and the container sees no end that comes later."""
+    given = container.clients.input
+    assert given is not None
+    nobody = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nobody, container.read)
+    os.close(nobody)
+    for data in (b"typed", b"more"):
+        given.write(data)
+        assert (given.pending, given.descriptor) == (b"", -1)
+
+
+def test_a_client_with_the_descriptor_of_one_that_has_left_is_heard(container: Attached) -> None:
+    """Although the one before had ended its input; nor does it count as behind."""
+    container.client.shutdown(socket.SHUT_WR)
+    container.clients.serve()
+    container.client.close()
+    container.clients.serve()
+    assert not container.clients._clients
+    container.client = container.attach()
+    container.client.send(b"typed")
+    container.clients.serve()
+    container.clients.serve()
+    assert os.read(container.read, 100) == b"typed"
