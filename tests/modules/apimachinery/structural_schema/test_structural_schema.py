@@ -309,13 +309,13 @@ def test_other_members_of_any_type_lose_their_fields() -> None:
 
 
 def test_a_null_in_a_list_or_a_map_gets_its_default() -> None:
-    item = {**TEXT, "default": "x"}
+    item: dict[str, Any] = {**TEXT, "default": "x"}
     schema = {
         "type": "object",
         "properties": {"l": {"type": "array", "items": item}, "m": {"additionalProperties": item}},
     }
     assert with_defaults({"l": [None, "a"], "m": {"a": None}}, schema) == {"l": ["x", "a"], "m": {"a": "x"}}
-    item |= {"nullable": True}
+    item["nullable"] = True
     assert with_defaults({"l": [None], "m": {"a": None}}, schema) == {"l": [None], "m": {"a": None}}
 
 

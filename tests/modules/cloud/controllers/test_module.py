@@ -13,8 +13,8 @@ from modules.cloud.api_messages import MODULE, RESOURCE, SOURCE, Verb
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.endpoints.subscriptions import Subscription, Subscriptions
 from modules.cloud.apiserver.fencing import NAME
-from modules.cloud.apiserver.namespaces import SYSTEM_NAMESPACE
 from modules.cloud.apiserver.module import ApiServer
+from modules.cloud.apiserver.namespaces import SYSTEM_NAMESPACE
 from modules.cloud.client.calls import MERGE, ApiCall, ApiResult
 from modules.cloud.controllers.module import Controllers
 from modules.cloud.controllers.registry import ALONE, CONTROLLERS, MADE
