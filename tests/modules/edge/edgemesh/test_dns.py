@@ -848,6 +848,10 @@ def test_long_answers_count_as_many_queries() -> None:
     assert limiter.allows("b")
     limiter.charge("c", 65535)
     assert limiter.allows("c")
+    for _ in range(1000):
+        limiter.charge("a", 65535)
+    time.simulation.run_for(2.1)
+    assert limiter.allows("a"), "a debt has an end"
     time.simulation.run_for(1)
     assert limiter.allows("a")
 

@@ -284,6 +284,22 @@ def test_flows_of_an_earlier_process_are_ended_if_their_endpoint_is_gone() -> No
     assert kernel.flows == [Flow(UDP, to, ("10.0.0.2", 53), b"", 2), of_tcp]
 
 
+def test_flows_that_have_been_ended_are_looked_for_no_more() -> None:
+    """Each search reads all flows that the kernel tracks."""
+    searches: list[Mapping[Address, frozenset[Address]]] = []
+    rules = cast("KernelRules", type("Rules", (), {"apply": lambda *_: None})())
+
+    def search(serving: Mapping[Address, frozenset[Address]]) -> int:
+        searches.append(serving)
+        return 0
+
+    plane = NftPlane(rules, cast("HostAddresses", None), (), search)
+    for table in (port_table(("10.0.0.2", 53), protocol="udp", port=53), port_table(("10.0.0.2", 80))) * 2:
+        plane.apply({table.key: table}, ())
+        plane.apply({table.key: table}, ())
+    assert len(searches) <= 4, "the repetitions change nothing"
+
+
 def test_a_node_port_is_on_the_addresses_of_its_ip_version() -> None:
     """The same port of the other version has other endpoints."""
     table = port_table(("10.0.0.2", 53), protocol="udp", port=53)._replace(node_port=30_053)
