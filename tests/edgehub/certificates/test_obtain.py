@@ -21,6 +21,7 @@ from edgehub.certificates import obtain
 from edgehub.certificates.files import finish_replacement, pem, read_certificate, store
 from edgehub.certificates.keys import NodeKey
 from edgehub.certificates.obtain import join, renew
+from edgehub.certificates.settings import CertificateSettings
 from edgehub.errors import (
     AuthorityError,
     CertificateError,
@@ -47,6 +48,13 @@ def authority() -> Authority:
 def server(authority: Authority, tmp_path: Path) -> Iterator[CertificateServer]:
     with CertificateServer(authority, authority.server_context(tmp_path)) as running:
         yield running
+
+
+def joined(server: CertificateServer, directory: Path) -> CertificateSettings:
+    """The settings of a node that has joined."""
+    settings = server.settings(directory)
+    join(settings, CLOCK)
+    return settings
 
 
 def mode(path: Path) -> int:
@@ -80,8 +88,7 @@ def test_a_node_joins_with_a_token(server: CertificateServer, tmp_path: Path) ->
 
 def test_the_requests_equal_a_real_kubeedges(server: CertificateServer, tmp_path: Path) -> None:
     """Paths, order and headers as recorded; the token is sent to a server that was verified, and only there."""
-    settings = server.settings(tmp_path)
-    join(settings, CLOCK)
+    settings = joined(server, tmp_path)
     (first, *_), (second, sent, body, peer) = server.requests
     assert (first, second) == ("/ca.crt", "/edge.crt")
     ours = {key.lower(): value for key, value in sent.items()}
@@ -96,8 +103,7 @@ def test_the_requests_equal_a_real_kubeedges(server: CertificateServer, tmp_path
 
 def test_a_certificate_is_renewed_with_itself(server: CertificateServer, tmp_path: Path) -> None:
     """The certificate is shown, no token is; the key is a new one; the CA stays."""
-    settings = server.settings(tmp_path)
-    join(settings, CLOCK)
+    settings = joined(server, tmp_path)
     before = everything_in(tmp_path)
     renew(settings, CLOCK)
     path, headers, _, peer = server.requests[-1]
@@ -254,8 +260,7 @@ def test_files_that_cannot_be_looked_for(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("missing", ["certificate", "key", "authority"])
 def test_a_renewal_without_one_of_the_files(server: CertificateServer, tmp_path: Path, missing: str) -> None:
-    settings = server.settings(tmp_path)
-    join(settings, CLOCK)
+    settings = joined(server, tmp_path)
     path: Path = getattr(settings.paths, missing)
     path.unlink()
     with pytest.raises(CertificateError):
@@ -263,8 +268,7 @@ def test_a_renewal_without_one_of_the_files(server: CertificateServer, tmp_path:
 
 
 def test_a_renewal_with_a_key_of_another_certificate(server: CertificateServer, tmp_path: Path) -> None:
-    settings = server.settings(tmp_path)
-    join(settings, CLOCK)
+    settings = joined(server, tmp_path)
     settings.paths.key.write_bytes(NodeKey().pem())
     with pytest.raises(FilesError, match="not that of the certificate"):
         renew(settings, CLOCK)
@@ -279,8 +283,7 @@ def test_a_crash_between_the_files_leaves_a_pair_that_fits(
     server: CertificateServer, tmp_path: Path, at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At each renaming of a renewal: what is found afterwards can be used, and renewed."""
-    settings = server.settings(tmp_path)
-    join(settings, CLOCK)
+    settings = joined(server, tmp_path)
     renamed = []
     real = Path.replace
 
@@ -305,8 +308,7 @@ def test_a_link_that_dials_while_the_disk_is_slow_does_not_fail_the_renewal(
     server: CertificateServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It finishes what it takes for interrupted: the key has its place already, the certificate not yet."""
-    settings = server.settings(tmp_path)
-    join(settings, CLOCK)
+    settings = joined(server, tmp_path)
     flush, dials = os.fsync, [0]
 
     def slow(descriptor: int) -> None:
@@ -325,8 +327,7 @@ def test_remains_of_an_interrupted_renewal_are_not_taken_for_the_next_one_s(
     server: CertificateServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its key is overwritten first, so a reader may then find a waiting certificate without a key beside it."""
-    settings = server.settings(tmp_path)
-    join(settings, CLOCK)
+    settings = joined(server, tmp_path)
     with monkeypatch.context() as patch, pytest.raises(_Crash):
         patch.setattr(Path, "replace", Mock(side_effect=_Crash))
         renew(settings, CLOCK)
@@ -363,8 +364,7 @@ def test_storing_twice_is_storing_once(tmp_path: Path, server: CertificateServer
 
 def test_a_machine_joins_again_with_its_key(server: CertificateServer, tmp_path: Path) -> None:
     """The name belongs to its key. A machine that replaces another, or changes its name, makes a new key."""
-    settings = server.settings(tmp_path)
-    join(settings, CLOCK)
+    settings = joined(server, tmp_path)
     key = settings.paths.key.read_bytes()
     settings.paths.certificate.unlink()
     join(settings, CLOCK)
@@ -401,8 +401,7 @@ def test_a_join_whose_answer_is_lost_is_repeated_with_its_key(
 def test_a_machine_joins_again_with_its_key_though_the_certificate_is_damaged(
     server: CertificateServer, tmp_path: Path
 ) -> None:
-    settings = server.settings(tmp_path)
-    join(settings, CLOCK)
+    settings = joined(server, tmp_path)
     key = settings.paths.key.read_bytes()
     settings.paths.certificate.write_bytes(b"damaged")
     join(settings, CLOCK)
@@ -411,8 +410,7 @@ def test_a_machine_joins_again_with_its_key_though_the_certificate_is_damaged(
 
 def test_the_authority_that_signs_may_be_any_of_the_file(server: CertificateServer, tmp_path: Path) -> None:
     """A cloud changes its authority while nodes know both."""
-    settings = server.settings(tmp_path)
-    join(settings, CLOCK)
+    settings = joined(server, tmp_path)
     strange = Authority()
     other = strange.sign(strange.key.public_key(), name("Other"), authority=True).public_bytes(Encoding.DER)
     for order in ((server.authority.der, other), (other, server.authority.der)):
