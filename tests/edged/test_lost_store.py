@@ -45,7 +45,7 @@ def test_without_a_cloud_what_runs_is_left_alone(bench: Bench) -> None:
     """However long it takes: nobody has said that the pod is not wanted."""
     before = one_container(bench)
     restart(bench, connected=False)
-    assert bench.running(after=3600) == ["main"]
+    assert bench.running(after=2 * FILES_WAIT) == ["main"]
     assert one_container(bench) == before
     assert not bench.meta.complete
 

@@ -104,10 +104,16 @@ class Authority:
 
 
 class CertificateServer:
-    """`/ca.crt` and `/edge.crt`, with whatever a test wants to be wrong."""
+    """`/ca.crt` and `/edge.crt`, with whatever a test wants to be wrong.
 
-    def __init__(self, authority: Authority, context: ssl.SSLContext) -> None:
-        self.authority = authority
+    Args:
+        authority: signs.
+        context: of TLS.
+        directory: of the files of the node that asks.
+    """
+
+    def __init__(self, authority: Authority, context: ssl.SSLContext, directory: Path = Path()) -> None:
+        self.authority, self.directory = authority, directory
         self.requests: list[tuple[str, dict[str, str], bytes, dict[str, Any] | None]] = []
         """Path, headers, body and client certificate of each request."""
         self.life = DAY
@@ -156,8 +162,9 @@ class CertificateServer:
         self._server.server_close()
         self._thread.join()
 
-    def settings(self, directory: Path, **changes: Any) -> CertificateSettings:
-        """Of a node that keeps its files in a directory."""
+    def settings(self, directory: Path | None = None, **changes: Any) -> CertificateSettings:
+        """Of a node that keeps its files in a directory, the server's own unless one is named."""
+        directory = directory or self.directory
         fields = {
             "node": NODE, "server": self.url, "token": self.authority.token(),
             "authority": str(directory / "ca" / "rootCA.crt"),

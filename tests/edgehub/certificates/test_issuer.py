@@ -44,7 +44,7 @@ def authority() -> Authority:
 
 @pytest.fixture
 def server(authority: Authority, tmp_path: Path) -> Iterator[CertificateServer]:
-    with CertificateServer(authority, authority.server_context(tmp_path)) as running:
+    with CertificateServer(authority, authority.server_context(tmp_path), tmp_path) as running:
         yield running
 
 
@@ -80,9 +80,9 @@ def certified(settings: CertificateSettings, link: Link, counters: LinkCounters)
     return CertifiedLink(lambda: link, CertificateManager(settings, RealClock(), counters, SubprocessIssuer()))
 
 
-def test_a_missing_certificate_is_fetched_before_the_link_is_made(server: CertificateServer, tmp_path: Path) -> None:
+def test_a_missing_certificate_is_fetched_before_the_link_is_made(server: CertificateServer) -> None:
     """By a process of its own; the counters know of it, and when it ends."""
-    counters, settings = LinkCounters(), server.settings(tmp_path)
+    counters, settings = LinkCounters(), server.settings()
     inner = StubLink()
     with RunningLink(certified(settings, inner, counters)) as running:
         running.wait_open()
@@ -94,27 +94,25 @@ def test_a_missing_certificate_is_fetched_before_the_link_is_made(server: Certif
     assert counters.certificate_expires > RealClock().now()
 
 
-def test_a_certificate_that_will_do_is_not_fetched_again(
-    server: CertificateServer, authority: Authority, tmp_path: Path
-) -> None:
+def test_a_certificate_that_will_do_is_not_fetched_again(server: CertificateServer) -> None:
     """Nobody is asked, and no token is needed."""
-    settings = server.settings(tmp_path, token="")
-    put(settings, authority)
+    settings = server.settings(token="")
+    put(settings, server.authority)
     with RunningLink(certified(settings, StubLink(), LinkCounters())) as running:
         running.wait_open()
     assert server.requests == []
 
 
 def test_a_link_dials_with_a_pair_that_fits_after_a_crash(
-    server: CertificateServer, authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: CertificateServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A renewal was interrupted between key and certificate."""
-    settings = server.settings(tmp_path, token="")
-    put(settings, authority)
+    settings = server.settings(token="")
+    put(settings, server.authority)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(files, "_put_certificate_in_place", Mock(side_effect=KeyboardInterrupt))
         key = ec.generate_private_key(ec.SECP256R1())
-        issued = authority.sign(key.public_key(), name(f"system:node:{NODE}", "system:nodes"))
+        issued = server.authority.sign(key.public_key(), name(f"system:node:{NODE}", "system:nodes"))
         store(settings.paths, None, issued.public_bytes(Encoding.PEM), key_pem(key))
     with RunningLink(certified(settings, StubLink(), LinkCounters())) as running:
         running.wait_open()
@@ -122,23 +120,19 @@ def test_a_link_dials_with_a_pair_that_fits_after_a_crash(
 
 
 @pytest.mark.parametrize(("since", "node"), [(-2 * DAY, NODE), (-60.0, "somebody-else")])
-def test_an_unusable_certificate_is_replaced(
-    server: CertificateServer, authority: Authority, tmp_path: Path, since: float, node: str
-) -> None:
+def test_an_unusable_certificate_is_replaced(server: CertificateServer, since: float, node: str) -> None:
     """An expired one, and another node's."""
-    settings = server.settings(tmp_path)
-    put(settings, authority, since=since, node=node)
+    settings = server.settings()
+    put(settings, server.authority, since=since, node=node)
     with RunningLink(certified(settings, StubLink(), LinkCounters())) as running:
         running.wait_open()
     assert [path for path, *_ in server.requests] == ["/ca.crt", "/edge.crt"]
 
 
 @pytest.mark.parametrize("missing", ["key", "authority"])
-def test_a_missing_file_beside_it_is_fetched(
-    server: CertificateServer, authority: Authority, tmp_path: Path, missing: str
-) -> None:
-    settings = server.settings(tmp_path)
-    put(settings, authority)
+def test_a_missing_file_beside_it_is_fetched(server: CertificateServer, missing: str) -> None:
+    settings = server.settings()
+    put(settings, server.authority)
     path: Path = getattr(settings.paths, missing)
     path.unlink()
     with RunningLink(certified(settings, StubLink(), LinkCounters())) as running:
@@ -146,31 +140,31 @@ def test_a_missing_file_beside_it_is_fetched(
     assert path.exists()
 
 
-def test_a_refusal_ends_the_try_with_its_own_name(server: CertificateServer, tmp_path: Path) -> None:
+def test_a_refusal_ends_the_try_with_its_own_name(server: CertificateServer) -> None:
     """It crosses from the other process with its words, and is counted."""
     counters = LinkCounters()
     server.refusal = 401, "no such node"
-    with RunningLink(certified(server.settings(tmp_path), StubLink(), counters)) as running:
+    with RunningLink(certified(server.settings(), StubLink(), counters)) as running:
         end = running.wait_end()
     assert isinstance(end, RefusedError)
     assert "no such node" in str(end)
     assert counters.certificates == {"certificate refused": 1}
 
 
-def test_without_a_token_no_process_is_started(server: CertificateServer, tmp_path: Path) -> None:
+def test_without_a_token_no_process_is_started(server: CertificateServer) -> None:
     counters = LinkCounters()
-    with RunningLink(certified(server.settings(tmp_path, token=""), StubLink(), counters)) as running:
+    with RunningLink(certified(server.settings(token=""), StubLink(), counters)) as running:
         end = running.wait_end()
     assert isinstance(end, TokenError)
     assert not counters.certificates
 
 
 def test_an_expired_certificate_without_a_token_is_an_error_with_its_date_and_the_remedy(
-    server: CertificateServer, authority: Authority, tmp_path: Path
+    server: CertificateServer,
 ) -> None:
     """The clock was 500 days ahead, and the node said that it had no certificate."""
-    settings = server.settings(tmp_path, token="")
-    put(settings, authority, since=-500 * DAY)
+    settings = server.settings(token="")
+    put(settings, server.authority, since=-500 * DAY)
     with RunningLink(certified(settings, StubLink(), LinkCounters())) as running:
         end = running.wait_end()
     certificate = Certificate.from_pem(settings.paths.certificate.read_bytes())
@@ -180,10 +174,10 @@ def test_an_expired_certificate_without_a_token_is_an_error_with_its_date_and_th
     assert "`edgecore join`" in str(end)
 
 
-def test_closing_ends_a_process_that_waits_for_a_silent_cloud(server: CertificateServer, tmp_path: Path) -> None:
+def test_closing_ends_a_process_that_waits_for_a_silent_cloud(server: CertificateServer) -> None:
     """It ends immediately, as a wanted end; no key is left behind."""
     server.silent.set()
-    settings = server.settings(tmp_path)
+    settings = server.settings()
     running = RunningLink(certified(settings, StubLink(), LinkCounters()))
     with running:
         _await(lambda: bool(server.requests))
@@ -193,11 +187,9 @@ def test_closing_ends_a_process_that_waits_for_a_silent_cloud(server: Certificat
     assert not settings.paths.key.parent.exists()
 
 
-def test_a_link_closed_before_it_ran_dials_nobody(
-    server: CertificateServer, authority: Authority, tmp_path: Path
-) -> None:
-    settings = server.settings(tmp_path)
-    put(settings, authority)
+def test_a_link_closed_before_it_ran_dials_nobody(server: CertificateServer) -> None:
+    settings = server.settings()
+    put(settings, server.authority)
     link = certified(settings, StubLink(), LinkCounters())
     link.close()
     with RunningLink(link) as running:
@@ -205,34 +197,30 @@ def test_a_link_closed_before_it_ran_dials_nobody(
     assert running.events == []
 
 
-def test_a_clock_behind_the_certificate_is_the_better_reason(
-    server: CertificateServer, authority: Authority, tmp_path: Path
-) -> None:
+def test_a_clock_behind_the_certificate_is_the_better_reason(server: CertificateServer) -> None:
     """Of a TLS connection that failed; other ends keep theirs."""
-    settings = server.settings(tmp_path)
-    put(settings, authority, since=3 * DAY)
+    settings = server.settings()
+    put(settings, server.authority, since=3 * DAY)
     dial, lost = DialError("no TLS"), LinkError("lost")
     for given, kind in ((dial, ClockError), (lost, LinkError)):
         with RunningLink(certified(settings, StubLink(given), LinkCounters())) as running:
             assert type(running.wait_end()) is kind
 
 
-def test_a_slow_cloud_is_given_up(server: CertificateServer, tmp_path: Path) -> None:
+def test_a_slow_cloud_is_given_up(server: CertificateServer) -> None:
     server.silent.set()
     with pytest.raises(IssuerError, match="in time"):
-        SubprocessIssuer(timeout=1.0).obtain(server.settings(tmp_path), renew=False, wanted=lambda: True)
+        SubprocessIssuer(timeout=1.0).obtain(server.settings(), renew=False, wanted=lambda: True)
 
 
-def test_an_attempt_that_is_wanted_no_more_is_ended(server: CertificateServer, tmp_path: Path) -> None:
+def test_an_attempt_that_is_wanted_no_more_is_ended(server: CertificateServer) -> None:
     """Also when `cancel` came before the process was there."""
     server.silent.set()
     with pytest.raises(IssuerError, match="it was killed"):
-        SubprocessIssuer().obtain(server.settings(tmp_path), renew=False, wanted=lambda: False)
+        SubprocessIssuer().obtain(server.settings(), renew=False, wanted=lambda: False)
 
 
-def test_a_process_that_cannot_be_heard_is_killed(
-    server: CertificateServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_cannot_be_heard_is_killed(server: CertificateServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would be waited for without end."""
     waiting = list[subprocess.Popen[bytes]]()
 
@@ -244,13 +232,11 @@ def test_a_process_that_cannot_be_heard_is_killed(
     monkeypatch.setattr(subprocess.Popen, "communicate", communicate)
     one = SubprocessIssuer()
     with pytest.raises(MemoryError):
-        one.obtain(server.settings(tmp_path), renew=True, wanted=lambda: True)
+        one.obtain(server.settings(), renew=True, wanted=lambda: True)
     assert ([each.returncode for each in waiting], one._process) == ([-signal.SIGKILL], None)
 
 
-def test_certificates_are_fetched_one_at_a_time(
-    server: CertificateServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_certificates_are_fetched_one_at_a_time(server: CertificateServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two attempts would write the same files."""
     monkeypatch.setattr(issuer, "COMMAND", ("/bin/cat",))
     one, held = SubprocessIssuer(), list[bool]()
@@ -259,25 +245,23 @@ def test_certificates_are_fetched_one_at_a_time(
         held.append(one._one_at_a_time.locked())
         return True
 
-    one.obtain(server.settings(tmp_path), renew=True, wanted=wanted)
+    one.obtain(server.settings(), renew=True, wanted=wanted)
     assert held == [True]
     assert not one._one_at_a_time.locked()
 
 
 @pytest.mark.parametrize("command", [("/nonexistent",), ("/bin/false",), ("/bin/true",)])
 def test_a_process_that_does_not_do_its_work(
-    server: CertificateServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+    server: CertificateServer, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
     """It does not start, fails, says nothing: each is an error with a name."""
     monkeypatch.setattr(issuer, "COMMAND", command)
     with pytest.raises(IssuerError):
-        SubprocessIssuer().obtain(server.settings(tmp_path), renew=False, wanted=lambda: True)
+        SubprocessIssuer().obtain(server.settings(), renew=False, wanted=lambda: True)
 
 
-def test_neither_the_token_nor_the_key_is_in_an_error_or_in_the_settings_repr(
-    server: CertificateServer, tmp_path: Path
-) -> None:
-    settings = server.settings(tmp_path)
+def test_neither_the_token_nor_the_key_is_in_an_error_or_in_the_settings_repr(server: CertificateServer) -> None:
+    settings = server.settings()
     secret = settings.token.rpartition(".")[2]
     server.refusal = 500, "x"
     with pytest.raises(CertificateError) as caught:

@@ -21,6 +21,7 @@ from edgehub.certificates import obtain
 from edgehub.certificates.files import finish_replacement, pem, read_certificate, store
 from edgehub.certificates.keys import NodeKey
 from edgehub.certificates.obtain import join, renew
+from edgehub.certificates.settings import CertificateSettings
 from edgehub.errors import (
     AuthorityError,
     CertificateError,
@@ -45,8 +46,15 @@ def authority() -> Authority:
 
 @pytest.fixture
 def server(authority: Authority, tmp_path: Path) -> Iterator[CertificateServer]:
-    with CertificateServer(authority, authority.server_context(tmp_path)) as running:
+    with CertificateServer(authority, authority.server_context(tmp_path), tmp_path) as running:
         yield running
+
+
+def joined(server: CertificateServer) -> CertificateSettings:
+    """The settings of a node that has joined."""
+    settings = server.settings()
+    join(settings, CLOCK)
+    return settings
 
 
 def mode(path: Path) -> int:
@@ -57,9 +65,9 @@ def everything_in(directory: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
 
 
-def test_a_node_joins_with_a_token(server: CertificateServer, tmp_path: Path) -> None:
+def test_a_node_joins_with_a_token(server: CertificateServer) -> None:
     """CA, certificate and key are in their files, fit, and are nobody else's to read where they are secret."""
-    settings = server.settings(tmp_path)
+    settings = server.settings()
     previous = os.umask(0o027)
     try:
         certificate = join(settings, CLOCK)
@@ -78,10 +86,9 @@ def test_a_node_joins_with_a_token(server: CertificateServer, tmp_path: Path) ->
     assert sorted(path.name for path in paths.key.parent.iterdir()) == ["server.crt", "server.key"]
 
 
-def test_the_requests_equal_a_real_kubeedges(server: CertificateServer, tmp_path: Path) -> None:
+def test_the_requests_equal_a_real_kubeedges(server: CertificateServer) -> None:
     """Paths, order and headers as recorded; the token is sent to a server that was verified, and only there."""
-    settings = server.settings(tmp_path)
-    join(settings, CLOCK)
+    settings = joined(server)
     (first, *_), (second, sent, body, peer) = server.requests
     assert (first, second) == ("/ca.crt", "/edge.crt")
     ours = {key.lower(): value for key, value in sent.items()}
@@ -96,8 +103,7 @@ def test_the_requests_equal_a_real_kubeedges(server: CertificateServer, tmp_path
 
 def test_a_certificate_is_renewed_with_itself(server: CertificateServer, tmp_path: Path) -> None:
     """The certificate is shown, no token is; the key is a new one; the CA stays."""
-    settings = server.settings(tmp_path)
-    join(settings, CLOCK)
+    settings = joined(server)
     before = everything_in(tmp_path)
     renew(settings, CLOCK)
     path, headers, _, peer = server.requests[-1]
@@ -122,43 +128,43 @@ def test_a_certificate_is_renewed_with_itself(server: CertificateServer, tmp_pat
     ],
 )
 def test_wrong_settings(
-    server: CertificateServer, tmp_path: Path, wrong: dict[str, str], error: type[CertificateError], words: str
+    server: CertificateServer, tmp_path: Path, wrong: dict[str, Any], error: type[CertificateError], words: str
 ) -> None:
     before = everything_in(tmp_path)
     with pytest.raises(error, match=words):
-        join(server.settings(tmp_path, **wrong), CLOCK)
+        join(server.settings(**wrong), CLOCK)
     assert everything_in(tmp_path) == before
 
 
-def test_the_token_of_another_cloud(server: CertificateServer, tmp_path: Path) -> None:
+def test_the_token_of_another_cloud(server: CertificateServer) -> None:
     """It is not sent to this one."""
     with pytest.raises(AuthorityError, match="not the token's"):
-        join(server.settings(tmp_path, token=Authority().token()), CLOCK)
+        join(server.settings(token=Authority().token()), CLOCK)
     assert [path for path, *_ in server.requests] == ["/ca.crt"]
 
 
-def test_a_token_of_something_that_is_no_authority(server: CertificateServer, tmp_path: Path) -> None:
+def test_a_token_of_something_that_is_no_authority(server: CertificateServer) -> None:
     server.answers["/ca.crt"] = b"no certificate"
     token = hashlib.sha256(b"no certificate").hexdigest() + "." + server.authority.token().partition(".")[2]
     with pytest.raises(AuthorityError, match="is no certificate"):
-        join(server.settings(tmp_path, token=token), CLOCK)
+        join(server.settings(token=token), CLOCK)
 
 
-def test_an_expired_token(server: CertificateServer, tmp_path: Path) -> None:
+def test_an_expired_token(server: CertificateServer) -> None:
     """It says when, by the cloud's clock, and is not sent."""
     with pytest.raises(TokenError, match=r"expired: at 2020-09-13 12:26:40 UTC, it is 20"):
-        join(server.settings(tmp_path, token=server.authority.token(1_600_000_000)), CLOCK)
+        join(server.settings(token=server.authority.token(1_600_000_000)), CLOCK)
     assert [path for path, *_ in server.requests] == ["/ca.crt"]
 
 
-def test_the_cloud_s_clock_decides_over_the_token(server: CertificateServer, tmp_path: Path) -> None:
+def test_the_cloud_s_clock_decides_over_the_token(server: CertificateServer) -> None:
     """A node whose clock is a year ahead still joins with a token of a day."""
     server.clock_off = -365 * DAY
-    join(server.settings(tmp_path, token=server.authority.token(CLOCK.now() - DAY)), CLOCK)
+    join(server.settings(token=server.authority.token(CLOCK.now() - DAY)), CLOCK)
 
 
-def test_a_refusal_carries_the_cloud_s_words_and_no_token(server: CertificateServer, tmp_path: Path) -> None:
-    settings = server.settings(tmp_path)
+def test_a_refusal_carries_the_cloud_s_words_and_no_token(server: CertificateServer) -> None:
+    settings = server.settings()
     server.refusal = 401, "Invalid authorization token\n\x1b[31m"
     with pytest.raises(RefusedError, match=r"answered 401.*Invalid authorization token.*a new token") as caught:
         join(settings, CLOCK)
@@ -177,30 +183,30 @@ def test_a_refusal_carries_the_cloud_s_words_and_no_token(server: CertificateSer
     ],
 )
 def test_answers_that_are_no_certificates(
-    server: CertificateServer, tmp_path: Path, path: str, body: bytes, error: type[CertificateError]
+    server: CertificateServer, path: str, body: bytes, error: type[CertificateError]
 ) -> None:
     server.answers[path] = body
     with pytest.raises(error):
-        join(server.settings(tmp_path), CLOCK)
+        join(server.settings(), CLOCK)
 
 
-def test_a_certificate_for_another_key(server: CertificateServer, tmp_path: Path) -> None:
+def test_a_certificate_for_another_key(server: CertificateServer) -> None:
     other = server.authority.sign(server.authority.key.public_key(), server.subject)
     server.answers["/edge.crt"] = other.public_bytes(Encoding.DER)
     with pytest.raises(RefusedError, match="a key other than ours"):
-        join(server.settings(tmp_path), CLOCK)
+        join(server.settings(), CLOCK)
 
 
-def test_a_certificate_signed_by_another_authority_of_the_same_name(server: CertificateServer, tmp_path: Path) -> None:
+def test_a_certificate_signed_by_another_authority_of_the_same_name(server: CertificateServer) -> None:
     server.signer = Authority()
     with pytest.raises(AuthorityError, match="signed by another CA"):
-        join(server.settings(tmp_path), CLOCK)
+        join(server.settings(), CLOCK)
 
 
-def test_a_certificate_that_is_over(server: CertificateServer, tmp_path: Path) -> None:
+def test_a_certificate_that_is_over(server: CertificateServer) -> None:
     server.since, server.life = -100.0, 50.0
     with pytest.raises(RefusedError, match="has expired"):
-        join(server.settings(tmp_path), CLOCK)
+        join(server.settings(), CLOCK)
 
 
 def test_a_server_of_another_name(authority: Authority, tmp_path: Path) -> None:
@@ -242,7 +248,7 @@ def test_an_expired_certificate_of_the_server_is_not_taken_for_a_clock(authority
 def test_files_that_cannot_be_written(server: CertificateServer, tmp_path: Path) -> None:
     (tmp_path / "certs").write_text("a file where a directory should be")
     with pytest.raises(FilesError, match="cannot write"):
-        join(server.settings(tmp_path), CLOCK)
+        join(server.settings(), CLOCK)
 
 
 def test_files_that_cannot_be_looked_for(tmp_path: Path) -> None:
@@ -253,18 +259,16 @@ def test_files_that_cannot_be_looked_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("missing", ["certificate", "key", "authority"])
-def test_a_renewal_without_one_of_the_files(server: CertificateServer, tmp_path: Path, missing: str) -> None:
-    settings = server.settings(tmp_path)
-    join(settings, CLOCK)
+def test_a_renewal_without_one_of_the_files(server: CertificateServer, missing: str) -> None:
+    settings = joined(server)
     path: Path = getattr(settings.paths, missing)
     path.unlink()
     with pytest.raises(CertificateError):
         renew(settings, CLOCK)
 
 
-def test_a_renewal_with_a_key_of_another_certificate(server: CertificateServer, tmp_path: Path) -> None:
-    settings = server.settings(tmp_path)
-    join(settings, CLOCK)
+def test_a_renewal_with_a_key_of_another_certificate(server: CertificateServer) -> None:
+    settings = joined(server)
     settings.paths.key.write_bytes(NodeKey().pem())
     with pytest.raises(FilesError, match="not that of the certificate"):
         renew(settings, CLOCK)
@@ -276,11 +280,10 @@ class _Crash(BaseException):
 
 @pytest.mark.parametrize("at", range(1, 4))
 def test_a_crash_between_the_files_leaves_a_pair_that_fits(
-    server: CertificateServer, tmp_path: Path, at: int, monkeypatch: pytest.MonkeyPatch
+    server: CertificateServer, at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At each renaming of a renewal: what is found afterwards can be used, and renewed."""
-    settings = server.settings(tmp_path)
-    join(settings, CLOCK)
+    settings = joined(server)
     renamed = []
     real = Path.replace
 
@@ -302,11 +305,10 @@ def test_a_crash_between_the_files_leaves_a_pair_that_fits(
 
 
 def test_a_link_that_dials_while_the_disk_is_slow_does_not_fail_the_renewal(
-    server: CertificateServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: CertificateServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It finishes what it takes for interrupted: the key has its place already, the certificate not yet."""
-    settings = server.settings(tmp_path)
-    join(settings, CLOCK)
+    settings = joined(server)
     flush, dials = os.fsync, [0]
 
     def slow(descriptor: int) -> None:
@@ -322,11 +324,10 @@ def test_a_link_that_dials_while_the_disk_is_slow_does_not_fail_the_renewal(
 
 
 def test_remains_of_an_interrupted_renewal_are_not_taken_for_the_next_one_s(
-    server: CertificateServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: CertificateServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its key is overwritten first, so a reader may then find a waiting certificate without a key beside it."""
-    settings = server.settings(tmp_path)
-    join(settings, CLOCK)
+    settings = joined(server)
     with monkeypatch.context() as patch, pytest.raises(_Crash):
         patch.setattr(Path, "replace", Mock(side_effect=_Crash))
         renew(settings, CLOCK)
@@ -344,7 +345,7 @@ def test_remains_of_an_interrupted_renewal_are_not_taken_for_the_next_one_s(
 
 def test_a_link_in_the_place_of_a_new_file_is_not_followed(server: CertificateServer, tmp_path: Path) -> None:
     """It is replaced; what it points to stays as it is."""
-    settings = server.settings(tmp_path)
+    settings = server.settings()
     victim = tmp_path / "victim"
     victim.write_bytes(b"precious")
     settings.paths.key.parent.mkdir()
@@ -354,27 +355,26 @@ def test_a_link_in_the_place_of_a_new_file_is_not_followed(server: CertificateSe
     assert not settings.paths.key.is_symlink()
 
 
-def test_storing_twice_is_storing_once(tmp_path: Path, server: CertificateServer) -> None:
-    settings = server.settings(tmp_path)
+def test_storing_twice_is_storing_once(server: CertificateServer) -> None:
+    settings = server.settings()
     for _ in range(2):
         store(settings.paths, b"authority", b"certificate", b"key")
     assert [each.read_bytes() for each in (settings.paths.authority, settings.paths.key)] == [b"authority", b"key"]
 
 
-def test_a_machine_joins_again_with_its_key(server: CertificateServer, tmp_path: Path) -> None:
+def test_a_machine_joins_again_with_its_key(server: CertificateServer) -> None:
     """The name belongs to its key. A machine that replaces another, or changes its name, makes a new key."""
-    settings = server.settings(tmp_path)
-    join(settings, CLOCK)
+    settings = joined(server)
     key = settings.paths.key.read_bytes()
     settings.paths.certificate.unlink()
     join(settings, CLOCK)
     assert settings.paths.key.read_bytes() == key
-    replacing = server.settings(tmp_path, replace=True, token=server.authority.token(node=NODE, replace=True))
+    replacing = server.settings(replace=True, token=server.authority.token(node=NODE, replace=True))
     join(replacing, CLOCK)
     assert settings.paths.key.read_bytes() != key
     key = settings.paths.key.read_bytes()
     server.subject = name("system:node:other", "system:nodes")
-    join(server.settings(tmp_path, node="other"), CLOCK)
+    join(server.settings(node="other"), CLOCK)
     assert settings.paths.key.read_bytes() != key
 
 
@@ -385,9 +385,9 @@ def test_a_join_whose_answer_is_lost_is_repeated_with_its_key(
     """The cloud may have given the name, and the token for one node, to this key; afterwards nothing is left behind.
     Also when a machine takes another's place whose files it has.
     """
-    settings = server.settings(tmp_path, token=server.authority.token(node=NODE, replace=True), replace=replace)
+    settings = server.settings(token=server.authority.token(node=NODE, replace=True), replace=replace)
     if replace:
-        join(server.settings(tmp_path), CLOCK)
+        join(server.settings(), CLOCK)
     server.cut_off.set()
     with pytest.raises(UnreachableError):
         join(settings, CLOCK)
@@ -398,21 +398,17 @@ def test_a_join_whose_answer_is_lost_is_repeated_with_its_key(
     assert sorted(path.name for path in (tmp_path / "certs").iterdir()) == ["server.crt", "server.key"]
 
 
-def test_a_machine_joins_again_with_its_key_though_the_certificate_is_damaged(
-    server: CertificateServer, tmp_path: Path
-) -> None:
-    settings = server.settings(tmp_path)
-    join(settings, CLOCK)
+def test_a_machine_joins_again_with_its_key_though_the_certificate_is_damaged(server: CertificateServer) -> None:
+    settings = joined(server)
     key = settings.paths.key.read_bytes()
     settings.paths.certificate.write_bytes(b"damaged")
     join(settings, CLOCK)
     assert settings.paths.key.read_bytes() == key
 
 
-def test_the_authority_that_signs_may_be_any_of_the_file(server: CertificateServer, tmp_path: Path) -> None:
+def test_the_authority_that_signs_may_be_any_of_the_file(server: CertificateServer) -> None:
     """A cloud changes its authority while nodes know both."""
-    settings = server.settings(tmp_path)
-    join(settings, CLOCK)
+    settings = joined(server)
     strange = Authority()
     other = strange.sign(strange.key.public_key(), name("Other"), authority=True).public_bytes(Encoding.DER)
     for order in ((server.authority.der, other), (other, server.authority.der)):
@@ -421,9 +417,9 @@ def test_the_authority_that_signs_may_be_any_of_the_file(server: CertificateServ
 
 
 def test_a_certificate_that_cannot_be_put_in_place_is_an_error(
-    server: CertificateServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: CertificateServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = server.settings(tmp_path)
+    settings = server.settings()
     replace = Path.replace
 
     def failing(source: Path, target: Path) -> Path:
@@ -437,7 +433,7 @@ def test_a_certificate_that_cannot_be_put_in_place_is_an_error(
 
 
 def test_a_join_that_is_killed_is_repeated_with_its_key(
-    server: CertificateServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: CertificateServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As by the time limit, a stop of edgecore or a power cut, after the cloud gave the name to the key."""
     sign = obtain.CertificateServer.sign
@@ -448,9 +444,9 @@ def test_a_join_that_is_killed_is_repeated_with_its_key(
 
     with monkeypatch.context() as patch, pytest.raises(_Crash):
         patch.setattr(obtain.CertificateServer, "sign", killed)
-        join(server.settings(tmp_path), CLOCK)
+        join(server.settings(), CLOCK)
     first = key_of_request(server)
-    join(server.settings(tmp_path), CLOCK)
+    join(server.settings(), CLOCK)
     assert key_of_request(server) == first
 
 
@@ -462,23 +458,23 @@ def test_a_join_that_is_refused_is_repeated_with_its_key(
     server: CertificateServer, tmp_path: Path, answer: tuple[int, str] | None, error: type[CertificateError]
 ) -> None:
     """A cloud that does not know whether it has stored the key refuses. The certificate that was there stays."""
-    join(server.settings(tmp_path), CLOCK)
+    join(server.settings(), CLOCK)
     present = everything_in(tmp_path)
     server.refusal = answer
     for _ in range(2):
         with pytest.raises(error):
-            join(server.settings(tmp_path, node="other"), CLOCK)
+            join(server.settings(node="other"), CLOCK)
     first, second = (load_der_x509_csr(request[2]).public_key() for request in server.requests[-3::2])
     assert first == second
     assert {path: everything_in(tmp_path)[path] for path in present} == present
     server.refusal = None
-    join(server.settings(tmp_path), CLOCK)
-    assert everything_in(tmp_path)[str(server.settings(tmp_path).paths.key)] in present.values(), "the name's own key"
+    join(server.settings(), CLOCK)
+    assert everything_in(tmp_path)[str(server.settings().paths.key)] in present.values(), "the name's own key"
 
 
-def test_a_damaged_key_does_not_hide_the_key_of_a_join(server: CertificateServer, tmp_path: Path) -> None:
+def test_a_damaged_key_does_not_hide_the_key_of_a_join(server: CertificateServer) -> None:
     server.cut_off.set()
-    settings = server.settings(tmp_path)
+    settings = server.settings()
     settings.paths.key.parent.mkdir()
     settings.paths.key.write_bytes(bytes(200))
     for _ in range(2):
@@ -502,8 +498,8 @@ def key_of_request(server: CertificateServer) -> object:
     ],
 )
 def test_a_token_that_is_not_for_this_is_not_used(
-    server: CertificateServer, tmp_path: Path, claims: dict[str, Any], changes: dict[str, Any], words: str
+    server: CertificateServer, claims: dict[str, Any], changes: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(TokenError, match=re.escape(words)):
-        join(server.settings(tmp_path, token=server.authority.token(**claims), **changes), CLOCK)
+        join(server.settings(token=server.authority.token(**claims), **changes), CLOCK)
     assert [path for path, *_ in server.requests] == ["/ca.crt"]

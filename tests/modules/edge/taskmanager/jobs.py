@@ -161,6 +161,12 @@ class Node:
         """Of all reports action, success and reason."""
         return [(each["action"], each["succ"], each["reason"]) for each in self.reports()]
 
+    def failure(self, action: str) -> str:
+        """Of the only report, which is of this action and no success, the reason."""
+        [(reported, succeeded, why)] = self.ends()
+        assert (reported, succeeded) == (action, False)
+        return why
+
     def _store(self, message: Message) -> Message | None:
         if self.is_silent:
             return None

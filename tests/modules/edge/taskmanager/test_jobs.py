@@ -144,9 +144,7 @@ def test_a_machine_without_room_fails_the_check(bee: Harness, item: str, used: M
     node = Node(bee)
     node.machine.used, node.machine.busy = used, busy
     node.job("imageprepulljob/p", pull(IMAGE, checkItems=[item]), wait=1)
-    [(action, succeeded, why)] = node.ends()
-    assert (action, succeeded) == ("Check", False)
-    assert "81% of" in why
+    assert "81% of" in node.failure("Check")
     assert ROW not in node.rows
     assert node.runtime.list_images() == []
 
@@ -273,9 +271,7 @@ def test_a_job_that_cannot_be_stored_fails(bee: Harness) -> None:
     node = Node(bee)
     node.is_silent = True
     node.job("imageprepulljob/b", pull(OTHER), wait=100)
-    [(action, succeeded, why)] = node.ends()
-    assert (action, succeeded) == ("Check", False)
-    assert "the job cannot be stored" in why
+    assert "the job cannot be stored" in node.failure("Check")
     assert node.runtime.list_images() == []
 
 
@@ -290,9 +286,7 @@ def test_a_kind_that_the_owner_does_not_allow_is_answered_with_a_failed_check(
     node = Node(bee, allowed=())
     bee.send(ModuleName.TASKMANAGER, bee.message(CONNECTION_RESOURCE, "connect", CLOUD_CONNECTED))
     node.job(job, content, wait=10)
-    [(action, succeeded, why)] = node.ends()
-    assert (action, succeeded) == ("Check", False)
-    assert "modules.taskManager.allowedJobs" in why
+    assert "modules.taskManager.allowedJobs" in node.failure("Check")
     assert not node.history
 
 
@@ -316,9 +310,7 @@ def test_a_job_that_cannot_be_read_is_answered_with_the_reason(
     """Of its own operation: KubeEdge's edgecore ends at an unknown one."""
     node = Node(bee)
     node.job("imageprepulljob/p", content, operation, wait=1)
-    [(action, succeeded, why)] = node.ends()
-    assert (action, succeeded) == (operation, False)
-    assert reason in why
+    assert reason in node.failure(operation)
 
 
 @pytest.mark.parametrize(
