@@ -1,6 +1,5 @@
 """cloudcore's metrics: what they mean, and that docs/metrics.toml has each of them."""
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,8 +18,6 @@ from modules.cloud.refusals import Refusals
 from modules.lab.site.metrics import metric_advice
 from modules.processes.cloudcore.counters import Counters
 from modules.processes.cloudcore.metrics import exposition
-from tests.end_to_end.processes import wait_until
-from tests.modules.cloud.controllers.site import workload
 from tests.modules.processes.cloudcore.stubs import Stub
 
 _HELP: Final = re.compile(r"^# HELP (\S+) ", re.MULTILINE)
@@ -157,14 +154,3 @@ def test_a_running_cloudcore_counts(tmp_path: Path) -> None:
     assert found['cloudcore_node_request_duration_seconds_count{type="node"}'] == 1
     assert found['cloudcore_database_transaction_seconds_count{module="apiserver"}'] > 0
     assert found['cloudcore_database_transaction_seconds_count{module="edgecontroller"}'] > 0
-
-
-def test_the_controllers_of_a_running_cloudcore_are_measured(tmp_path: Path) -> None:
-    looks = 'workqueue_work_duration_seconds_count{name="replicaset"}'
-    deployment = json.dumps(workload("Deployment", replicas=1)).encode()
-    with Stub(tmp_path, metrics_address="127.0.0.1") as stub:
-        stub.client.request("POST", "/apis/apps/v1/namespaces/default/deployments", deployment)
-        wait_until(
-            lambda: samples(stub.client.request("GET", "/metrics")[1].decode()).get(looks, 0) > 0,
-            "a look at the ReplicaSet is measured",
-        )

@@ -85,18 +85,6 @@ def _stub(directory: Path, **options: Any) -> Stub:
     return Stub(directory, tls=tls, secure_port=0, token_auth_file=tokens, **options)
 
 
-def test_an_account_may_what_its_roles_allow(port: Port) -> None:
-    """And no more: 403 then, and 401 for a malformed token."""
-    port.account()
-    token = port.token()
-    assert port.ask("GET", f"{NAMESPACE}/configmaps", token=token)[0] == 200
-    status, refusal = port.ask("GET", f"{NAMESPACE}/secrets", token=token)
-    assert (status, refusal["reason"]) == (403, "Forbidden")
-    assert 'User "system:serviceaccount:default:app" cannot list resource "secrets"' in refusal["message"]
-    assert port.ask("GET", f"{NAMESPACE}/configmaps", token=token[:-3])[0] == 401
-    assert port.ask("POST", f"{NAMESPACE}/serviceaccounts/app/token", {"spec": {}}, token=token)[0] == 403
-
-
 def test_an_account_knows_who_it_is(port: Port) -> None:
     """`kubectl auth whoami`, and a TokenReview of an administrator."""
     port.account()
