@@ -143,10 +143,11 @@ def _requested(request: JsonObject, _: float) -> str:
 
 def _decision(request: JsonObject, _: float) -> str:
     """Return the conditions of a certificate signing request, and whether the certificate is there."""
-    words = [text_at(each, "type") for each in objects_at(request, "status.conditions")]
-    if text_at(request, "status.certificate"):
-        words.append("Issued")
-    return ",".join(words) or "Pending"
+    types = [text_at(each, "type") for each in objects_at(request, "status.conditions")]
+    words = [next((word for word in ("Denied", "Approved") if word in types), "Pending")]
+    words += ["Failed"] if "Failed" in types else []
+    words += ["Issued"] if text_at(request, "status.certificate") else []
+    return ",".join(words)
 
 
 def _modes(path: str) -> Cell:
@@ -171,20 +172,26 @@ def _external_ip(service: JsonObject, _: float) -> str:
     if kind == "ExternalName":
         return text_at(service, "spec.externalName")
     given = [str(ip) for ip in list_at(service, "spec.externalIPs")]
-    waiting = "<pending>" if kind == "LoadBalancer" else NONE
-    return ",".join(_balanced(service) + given) or waiting
+    if kind == "LoadBalancer":
+        return ",".join(_balanced(service) + given) or "<pending>"
+    return ",".join(given) or NONE
 
 
 def _balanced(obj: JsonObject) -> list[str]:
     """Return the addresses or names that a load balancer has given a Service or an Ingress."""
-    return [str(each.get("ip") or each.get("hostname")) for each in objects_at(obj, "status.loadBalancer.ingress")]
+    found = (
+        text_at(each, "ip") or text_at(each, "hostname") for each in objects_at(obj, "status.loadBalancer.ingress")
+    )
+    return [each for each in found if each]
 
 
 def _hosts(ingress: JsonObject, _: float) -> str:
+    """Return the first hosts, and how many rules more there are: kubectl counts those without a host, too."""
     rules = objects_at(ingress, "spec.rules")
-    found = [text_at(each, "host") for each in rules[:_MOST_HOSTS] if each.get("host")]
-    more = f" + {len(rules) - _MOST_HOSTS} more..." if len(rules) > _MOST_HOSTS else ""
-    return f"{','.join(found)}{more}" if found else "*"
+    places = [at for at, each in enumerate(rules) if each.get("host")][:_MOST_HOSTS]
+    is_cut = len(places) == _MOST_HOSTS and len(rules) > places[-1] + 1
+    more = f" + {len(rules) - _MOST_HOSTS} more..." if is_cut else ""
+    return ",".join(text_at(rules[at], "host") for at in places) + more if places else "*"
 
 
 def _parameters(ingress_class: JsonObject, _: float) -> str:
@@ -261,8 +268,9 @@ def _subjects(kind: str) -> Cell:
 
     def cell(binding: JsonObject, _: float) -> str:
         found = [each for each in objects_at(binding, "subjects") if each.get("kind") == kind]
+        is_account = kind == "ServiceAccount"
         return ", ".join(
-            f"{each['namespace']}/{each.get('name')}" if each.get("namespace") else str(each.get("name"))
+            f"{text_at(each, 'namespace')}/{text_at(each, 'name')}" if is_account else text_at(each, "name")
             for each in found
         )
 
