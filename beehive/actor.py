@@ -79,7 +79,11 @@ class Actor(pykka.Actor):
         self.on_end()
 
     def _start_actor_loop(self) -> None:
-        type(self).spawn(self._actor_loop)
+        try:
+            type(self).spawn(self._actor_loop)
+        except BaseException:
+            self._actor_end()
+            raise
 
     def _actor_loop(self) -> None:
         try:

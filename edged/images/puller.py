@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections import Counter, OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Iterable
 from functools import partial
 from typing import Final
 
@@ -204,9 +204,14 @@ class ImagePuller:
             self._awaits_turn = True
             self._actors.clock.after(min(left), self._turn_ends)
 
-    def _start(self, pulls: Sequence[_Pull]) -> None:
-        for pull in pulls:
-            self._actors.call(partial(self._run, pull), name="edged/puller")
+    def _start(self, pulls: Iterable[_Pull]) -> None:
+        waiting = deque(pulls)
+        while waiting:
+            pull = waiting.popleft()
+            try:
+                self._actors.call(partial(self._run, pull), name="edged/puller")
+            except RuntimeError as error:  # there can be no more threads
+                waiting += self._end(pull, PullResult(error=error, at=self._actors.clock.monotonic()))
 
     def _resume(self) -> None:
         with self._lock:
@@ -225,6 +230,10 @@ class ImagePuller:
         watch.start()
         result = self._pull(pull)
         watch.stop()
+        self._start(self._end(pull, result))
+
+    def _end(self, pull: _Pull, result: PullResult) -> list[_Pull]:
+        """Give the result to the pods that wait for it; return the pulls that may start now."""
         with self._lock:
             self._running.remove(pull)
             del self._known[pull.request]
@@ -234,9 +243,9 @@ class ImagePuller:
                 self._results[uid, pull.request.image] = result
             self._drop_stale(result.at)
             started = self._pop_ready()
-        self._start(started)
         for uid in waiters:
             self._pulled.post(PodHealthChanged(uid))
+        return started
 
     def record_progress(self, pull: _Pull, progress: PullProgress) -> None:
         """Keep how far a pull is, and start the syncs of its pods."""

@@ -47,7 +47,10 @@ class PostStartHooks:
         with self._lock:
             known = self._facts.get(subject.uid, _NOTHING)
             self._facts[subject.uid] = HookFacts(known.running | {subject.id}, known.failed)
-        self._actors.call(lambda: self._run(hook, subject), name=HOOK)
+        try:
+            self._actors.call(lambda: self._run(hook, subject), name=HOOK)
+        except RuntimeError as error:  # there can be no more threads
+            self._ended.post(PostStartHookEnded(subject.uid, subject.id, str(error)))
 
     def end(self, ended: PostStartHookEnded) -> None:
         """Take the result of a hook; that of a pod that was removed is dropped."""

@@ -149,3 +149,15 @@ def test_an_actor_whose_end_cannot_be_reported_has_ended_all_the_same(
     assert slot.running is not None
     for running in (worker, slot.running):
         assert running.stop(60.0)
+
+
+def test_a_module_without_a_thread_has_ended(bed: Bed, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be registered for ever, and waited for at the stop."""
+    hive, failing = bed.hive(), Failing(0, RuntimeError("can't start new thread"))
+    hive.add(Noting, log)
+    slot = hive.slot(Noting.name)
+    with monkeypatch.context() as refused:
+        refused.setattr(bed.runtime, "_spawn", failing.call(print))
+        with pytest.raises(RuntimeError, match="new thread"):
+            slot.start().get()
+    assert (slot.stop(bed.clock.monotonic()), bed.leftovers()) == (True, [])

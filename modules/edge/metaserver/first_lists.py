@@ -59,11 +59,11 @@ class FirstLists:
         names = self._names(target)
         if names is None:
             return  # the next read tries again
-        self._read.add(collection)
         wanted = {CacheKey(resource.token, each.namespace or "", each.name or "") for each in names}
         poller = select.poll()
         with self._cache.listening() as descriptor:
             poller.register(descriptor, select.POLLIN)
+            self._read.add(collection)
             while any(self._cache.get(key) is None for key in wanted):
                 left = deadline - self._clock.monotonic()
                 if left <= 0 or not poller.poll(left * 1000):

@@ -174,8 +174,8 @@ class ApiOnDemand:
             cache.load({})
         live = LiveStatusUpdater(self._snapshots, cache, self._node, whole=True)
         session = _Session(cache, store, live, self._make_api(cache, lambda: self._follow(session)))
-        self._session = session
         self._timer = self._clock.every(IDLE_SECONDS, self._end_if_idle)
+        self._session = session
         return session
 
     def _follow(self, session: _Session) -> bool:

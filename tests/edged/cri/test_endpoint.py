@@ -105,7 +105,9 @@ def test_calls_of_this_process_that_fail_are_forgotten() -> None:
         runtime.call(pb.StatusRequest(), pb.StatusResponse, 1.0)
     with pytest.raises(ZeroDivisionError):
         runtime.stream(pb.GetEventsRequest(), pb.ContainerEventResponse, lambda: None, lambda _: None)
-    assert (runtime._leaving, runtime._endings) == (set(), set())
+    with pytest.raises(ZeroDivisionError), runtime._finished("start", "container c1"):
+        next(events(None, lambda _: None))
+    assert (runtime._leaving, runtime._endings, runtime._under_way) == (set(), set(), 0)
 
 
 def test_v1_is_spoken_where_it_is_known(fakes: Fakes) -> None:

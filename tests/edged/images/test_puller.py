@@ -29,6 +29,7 @@ from modules.apimachinery.types.nodes import ContainerImage
 from modules.lab.doubles.container_runtime import FakeRuntime
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.posted import Posted
+from tests.support.failing import Failing
 
 A, B, C = PodUid("a"), PodUid("b"), PodUid("c")
 SECONDS = 10.0
@@ -198,6 +199,20 @@ def test_no_more_begin_than_the_rate_allows(rate: float, burst: int, waits: tupl
     for number in range(4):
         registry.ask(PodUid(str(number)), f"image-{number}")
     assert [registry.begun(after=each) - burst for each in waits] == [0, 1, 2]
+
+
+def test_pulls_that_no_thread_can_be_had_for_fail_and_keep_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = Registry(parallel=1)
+    registry.ask(A)
+    registry.ask(B, "two")
+    registry.ask(C, "three")
+    call = Failing(0, RuntimeError("can't start new thread")).call(registry.simulation.call)
+    monkeypatch.setattr(registry.simulation, "call", call)
+    registry.run(SECONDS * 3)
+    assert [registry.outcome(uid, image).error is None for uid, image in ((A, "one"), (B, "two"), (C, "three"))] == [
+        True, False, True
+    ]  # fmt: skip
+    assert registry.pulled_for == [A, B, C]
 
 
 def test_credentials_are_tried_until_one_is_taken(registry: Registry) -> None:

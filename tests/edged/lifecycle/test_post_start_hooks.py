@@ -21,6 +21,7 @@ from edged.sync_events import PostStartHookEnded
 from modules.apimachinery.types.probes import ExecAction, LifecycleHandler, SleepAction
 from protos.status import StatusCode
 from tests.edged.pods.builders import a_container, a_pod, running
+from tests.support.failing import Failing
 
 UID = PodUid("uid")
 HOOK = LifecycleHandler(exec=ExecAction(("x",)))
@@ -167,3 +168,10 @@ def test_a_container_that_cannot_be_stopped_keeps_no_other_from_its_end(hooked: 
     waits.get()
     with pytest.raises(CriError):
         fails.get()
+
+
+def test_a_hook_that_no_thread_can_be_had_for_has_failed(hooked: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its container would count as not started for ever."""
+    monkeypatch.setattr(hooked.simulation, "call", Failing(0, RuntimeError("can't start new thread")).call(print))
+    hooked.begin("a")
+    assert hooked.results == ("", "a")

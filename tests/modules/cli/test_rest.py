@@ -5,12 +5,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from modules.cli import rest
 from modules.cli.errors import KubectlError, StatusError, TimedOutError, UnreachableError
 from modules.cli.rest import RestClient, path_of, status_error
+from tests.support.failing import Failing
 from tests.support.ports import free_port
 
 
@@ -201,3 +203,11 @@ def test_a_refusal_that_comes_before_the_whole_body_was_read(tmp_path: Path) -> 
 def test_a_status_of_an_odd_form_is_a_refusal_all_the_same() -> None:
     assert status_error(400, b'{"kind": "Status", "details": 7, "reason": 8}').reason == "8"
     assert status_error(400, b"[" * 100_000).line.startswith("Error from server: [")
+
+
+def test_the_connection_of_a_request_that_fails_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    client, connection = RestClient(tmp_path, "start it"), Mock(request=Failing(0).call(print))
+    monkeypatch.setattr(client, "_connected", lambda: connection)
+    with pytest.raises(UnreachableError):
+        client.get("/")
+    connection.close.assert_called_once_with()

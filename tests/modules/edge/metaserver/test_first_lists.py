@@ -12,6 +12,7 @@ from modules.apimachinery.errors import ApiStatusError
 from modules.edge.metaserver.first_lists import SECONDS, FirstLists
 from modules.edge.metaserver.watch_cache import CacheKey, WatchCache
 from tests.modules.edge.metaserver.objects import FIRST, obj, put, resource
+from tests.support.failing import Failing, PlannedError
 
 NAMESPACES = Target("", "v1", "namespaces")
 
@@ -65,6 +66,15 @@ def test_what_does_not_arrive_is_waited_for_no_longer_than_two_seconds_with_the_
     cloud.takes = SECONDS
     cloud.read()
     assert cloud.cache.objects("namespace")[1] == []
+
+
+def test_a_read_that_could_not_wait_was_not_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    cloud = Cloud(names("a"), names())
+    monkeypatch.setattr(cloud.cache, "listening", Failing(0).call(cloud.cache.listening))
+    with pytest.raises(PlannedError):
+        cloud.read()
+    cloud.read()
+    assert len(cloud.asked) == 2
 
 
 @pytest.mark.parametrize(("code", "asks"), [(503, 2), (504, 1), (403, 1)])

@@ -4,7 +4,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -27,7 +27,7 @@ from modules.edge.metaserver.watching import WatchSource
 from tests.edged.node.test_status import REPORT
 from tests.modules.edge.metaserver.objects import key, obj, text
 from tests.modules.edge.metaserver.test_live_status import pod
-from tests.support.failing import Failing, left_by_repeating
+from tests.support.failing import Failing, PlannedError, left_by_repeating
 
 
 def put(store: SqliteStore, *objects: dict[str, Any]) -> None:
@@ -220,6 +220,15 @@ def test_the_cache_is_dropped_a_minute_after_its_last_use() -> None:
         simulation.run_for(IDLE_SECONDS * 0.7)
     simulation.run_for(IDLE_SECONDS * 1.4)
     assert (in_use, service.in_use, refreshes[0]()) == ([(True, True)] * 4, False, False)
+
+
+def test_a_cache_that_nobody_would_drop_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Simulation(0).clock
+    service = ApiOnDemand(None, Snapshots(), "n1", clock, lambda *_: cast("Api", None))
+    monkeypatch.setattr(clock, "every", Failing(0).call(print))
+    with pytest.raises(PlannedError):
+        service.serve(request("/api/v1/pods"))
+    assert not service.in_use
 
 
 def test_a_store_that_cannot_be_read_is_reported(owner: Owner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

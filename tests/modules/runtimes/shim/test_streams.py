@@ -107,10 +107,12 @@ def test_a_client_that_cannot_be_watched_is_closed_and_forgotten(container: Atta
     """The shim, and so the container, goes on."""
     events = container.clients.events
     container.clients.events = Failing(0).calls_of(events, "register")
-    with pytest.raises(PlannedError):
-        container.attach()
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, pytest.raises(PlannedError):
+        container.clients.add(theirs)
     container.clients.events = events
     container.fill()
+    assert theirs.fileno() < 0
     assert container.client.recv(1) == STDOUT
 
 
