@@ -6,6 +6,7 @@ import logging
 import select
 import socket
 import threading
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -204,12 +205,12 @@ class ActivatedServer:
         self._stopped = False
         self._emptied = threading.Event()
         listening.settimeout(0.0)
-        try:
+        with ExitStack() as failing:
+            failing.callback(listening.close)
             thread.begin()
-        except BaseException:
-            listening.close()
-            raise
-        thread.call(self._accept_more).result()
+            failing.callback(thread.end)
+            thread.call(self._accept_more).result()
+            failing.pop_all()
 
     def stop(self, grace_seconds: float | None) -> None:
         """Accept no more connections, let the server end its calls, close all connections; return when that is done.
@@ -257,7 +258,11 @@ class ActivatedServer:
         connection.settimeout(0.0)
         self._connections[connection] = None
         self._silent[connection] = None
-        self._thread.watch(connection, READ, partial(self._spoke, connection))
+        try:
+            self._thread.watch(connection, READ, partial(self._spoke, connection))
+        except OSError:
+            self._close(connection)
+            raise
         if len(self._silent) > MOST_SILENT:
             self._close(next(iter(self._silent)))
         if len(self._connections) > MOST_CONNECTIONS:

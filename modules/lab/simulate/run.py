@@ -280,10 +280,12 @@ class Simulation:
                 self.world.violated("nothing piles up in memory", f"{each.name}: {problem}")
 
     def close(self) -> None:
-        """Close files."""
+        """Close files and sockets."""
         self.cloud.close()
         for node in self.nodes:
             node.close()
+        if self.streams is not None:
+            self.streams.close()
 
     def write_traces(self, directory: Path) -> None:
         """Write a trace of each node, replacing a file of its name."""

@@ -138,7 +138,7 @@ class EdgeStreams:
             yield "frames that wait", len(session._intake._frames)
 
     def _dial(self) -> socket.socket:
-        here, there = socket.socketpair()
+        here, there = self._site.pair()
         here.settimeout(0.0)
         self._connections = [each for each in (*self._connections, here, there) if each.fileno() >= 0]
         self._process.run(partial(self._serve, there))
@@ -212,7 +212,7 @@ class CloudcoreStreams:
 
     def accept(self, client: "CloudcoreStreams") -> VirtualSocket:
         """Return another cloudcore's end of a new connection to this one's router."""
-        here, there = socket.socketpair()
+        here, there = self._site.pair()
         accepted, connected = VirtualSocket(self.process, here), VirtualSocket(client.process, there)
         self.connections.append(accepted)
         client.connections.append(connected)
@@ -306,6 +306,18 @@ class StreamSite:
         """The time of the last request of a cloudcore for a node that was answered with its log."""
         self._uneven: dict[str, dict[tuple[SimulatedTunnel, int], float]] = {}
         """By node, since when streams are at one end of its tunnel only."""
+        self._sockets: list[socket.socket] = []
+
+    def pair(self) -> tuple[socket.socket, socket.socket]:
+        """Return two connected sockets of the machine, which stay open when their process is killed."""
+        pair = socket.socketpair()
+        self._sockets = [*(each for each in self._sockets if each.fileno() >= 0), *pair]
+        return pair
+
+    def close(self) -> None:
+        """Close the sockets that are left at the end of the run."""
+        for each in self._sockets:
+            each.close()
 
     def check(self, nodes: "list[SimulatedNode]", *, is_calm: bool) -> None:
         """Check the streams, and let a user ask now and then."""

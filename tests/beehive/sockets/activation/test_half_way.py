@@ -1,6 +1,8 @@
 """Servers and calls that fail half-way: what they have left."""
 
 import socket
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, cast
 
 import grpc
@@ -12,6 +14,7 @@ from beehive.sockets.activation.selector_thread import SelectorThread
 from beehive.sockets.activation.server import ActivatedServer
 from beehive.testing import Harness
 from tests.support.failing import Failing, PlannedError, census
+from tests.support.patience import PATIENCE
 
 
 def test_a_private_socket_that_is_not_bound_leaves_nothing() -> None:
@@ -38,6 +41,48 @@ def test_a_listening_socket_is_closed_if_no_thread_can_watch_it(monkeypatch: pyt
     with Harness() as bee, pytest.raises(PlannedError):
         ActivatedServer(listening, lambda: pytest.fail("nobody calls"), bee.clock, thread)
     assert listening.fileno() == -1
+
+
+def test_a_connection_that_cannot_be_watched_is_closed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its client would wait for an answer of nobody. The next one is served."""
+    thread, spoken = SelectorThread(), list[bytes]()
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(str(tmp_path / "socket"))
+    listening.listen()
+    watch, failing = thread.watch, Failing(0)
+
+    def watch_client(watched: socket.socket, *how: Any) -> None:
+        if watched is not listening:
+            failing.step()
+        watch(watched, *how)
+
+    def start() -> Any:
+        spoken.append(b"!")
+        raise PlannedError
+
+    with Harness() as bee:
+        server = ActivatedServer(listening, start, bee.clock, thread)
+        monkeypatch.setattr(thread, "watch", watch_client)
+        for _ in range(2):
+            with socket.socket(socket.AF_UNIX) as client:
+                client.settimeout(PATIENCE)
+                client.connect(str(tmp_path / "socket"))
+                with suppress(BrokenPipeError):
+                    client.sendall(b"!")
+                with suppress(ConnectionResetError):
+                    assert client.recv(1) == b""
+        server.stop(None)
+    assert spoken == [b"!"]
+
+
+def test_a_listening_socket_that_cannot_be_watched_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    thread, listening = SelectorThread(), socket.socket(socket.AF_UNIX)
+    monkeypatch.setattr(thread, "watch", Failing(0).call(thread.watch))
+    before = census()
+    with Harness() as bee, pytest.raises(PlannedError):
+        ActivatedServer(listening, lambda: pytest.fail("nobody calls"), bee.clock, thread)
+    assert listening.fileno() == -1
+    assert not census().more_than(before)
 
 
 class _Context:
