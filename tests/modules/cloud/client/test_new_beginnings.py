@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from modules.cloud.client.http.network_stream import NetworkStream, _Phase
+from modules.cloud.client.http.transport import HttpTransport
 from modules.cloud.client.reflector.effects import EpochChanged
 from tests.modules.cloud.client.reflections import Reflection, page
 from tests.support.failing import Failing
@@ -51,3 +52,16 @@ def test_bytes_that_a_connection_did_not_take_do_not_begin_the_next() -> None:
                 stream._begin(socket.AF_INET, listening.getsockname())
                 assert stream.unsent == 0
                 stream.close()
+
+
+def test_credentials_that_no_thread_could_fetch_are_fetched_for_the_next_request() -> None:
+    """As when there are too many threads for a moment; the request that wanted them has failed."""
+    failed = list[Exception]()
+    exchanges = [SimpleNamespace(fail=failed.append) for _ in range(2)]
+    transport: Any = HttpTransport.__new__(HttpTransport)
+    transport._is_fetching, transport._server = False, SimpleNamespace(text="http://192.0.2.1")
+    transport._source = SimpleNamespace(current=lambda: None)
+    transport._pool = SimpleNamespace(first=lambda: exchanges[0] if exchanges else None, admit=exchanges.remove)
+    transport._background = Failing(0, RuntimeError("can't start new thread")).call(lambda *_: None)
+    transport._dispatch()
+    assert (len(failed), len(exchanges), transport._is_fetching) == (1, 1, True)
