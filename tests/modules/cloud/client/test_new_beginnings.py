@@ -56,12 +56,12 @@ def test_bytes_that_a_connection_did_not_take_do_not_begin_the_next() -> None:
 
 def test_credentials_that_no_thread_could_fetch_are_fetched_for_the_next_request() -> None:
     """As when there are too many threads for a moment; the request that wanted them has failed."""
-    failed = list[Exception]()
+    failed, begun = list[Exception](), list[object]()
     exchanges = [SimpleNamespace(fail=failed.append) for _ in range(2)]
     transport: Any = HttpTransport.__new__(HttpTransport)
     transport._is_fetching, transport._server = False, SimpleNamespace(text="http://192.0.2.1")
     transport._source = SimpleNamespace(current=lambda: None)
     transport._pool = SimpleNamespace(first=lambda: exchanges[0] if exchanges else None, admit=exchanges.remove)
-    transport._background = Failing(0, RuntimeError("can't start new thread")).call(lambda *_: None)
+    transport._background = Failing(0, RuntimeError("can't start new thread")).call(lambda *_: begun.append(_))
     transport._dispatch()
-    assert (len(failed), len(exchanges), transport._is_fetching) == (1, 1, True)
+    assert (len(failed), len(exchanges), len(begun)) == (1, 1, 1)
