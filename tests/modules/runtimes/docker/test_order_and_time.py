@@ -94,13 +94,13 @@ def test_after_a_commands_end_its_last_output_is_waited_for_a_little(monkeypatch
     assert waits[1] == pytest.approx(_LAST_SECONDS * 1000)
 
 
-@pytest.mark.parametrize("pid", [os.getpid(), 2**22 + 1])
-def test_the_room_for_a_commands_output_is_given_back(monkeypatch: pytest.MonkeyPatch, pid: int) -> None:
+@pytest.mark.parametrize("is_there", [True, False])
+def test_the_room_for_a_commands_output_is_given_back(monkeypatch: pytest.MonkeyPatch, *, is_there: bool) -> None:
     """All commands of the process share it; also of one that has ended before it is looked at."""
     before, closed = census(), list[bool]()
     room = SimpleNamespace(close=lambda: closed.append(True))
     monkeypatch.setattr(processes, "CommandRoom", lambda: room)
-    command: Any = SimpleNamespace(exchange=SimpleNamespace(socket=None), pid=pid)
+    command: Any = SimpleNamespace(exchange=SimpleNamespace(socket=None), pid=os.getpid() if is_there else 2**22 + 1)
     with ExitStack() as stack:
         processes._Output(command, stack, Simulation(0).clock)
         assert closed == []
