@@ -17,7 +17,7 @@ from modules.edge.devicetwin.changes import Rules
 from modules.edge.devicetwin.errors import TwinRefused
 from modules.edge.devicetwin.past import MAX_AGE, MAX_SIZE, MOST, entries, extended, last_time
 from modules.edge.devicetwin.requests import TwinRequest, TwinsRequest, Version
-from modules.edge.devicetwin.state import Device, Side, Twin, confirmed, decode, encode, settled
+from modules.edge.devicetwin.state import OWNER, Device, Side, Twin, confirmed, decode, encode, settled
 from modules.edge.devicetwin.twins import At
 from modules.edge.devicetwin.values import MAX_DEVICE, check_key, check_type
 
@@ -386,3 +386,10 @@ def test_a_device_that_is_too_large_may_shrink() -> None:
         request = TwinsRequest("e", {"u": TwinRequest(actual=value)})
         with nullcontext() if is_taken else pytest.raises(TwinRefused, match="characters together"):
             changes.update_twins(device, request, {}, MessageStamp(1, str), Rules(heartbeat=0))
+
+
+def test_a_value_that_is_given_back_to_the_cloud_is_not_told_to_it_as_seen_once_more() -> None:
+    """The cloud has it from what is due."""
+    given = twins.give_back(Twin(expected=Side("mine", by=OWNER), desired="clouds"), AT).expected
+    assert given is not None
+    assert (given.value, given.due, given.seen, given.by) == ("clouds", AT.number, True, "")

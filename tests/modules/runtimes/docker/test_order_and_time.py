@@ -1,5 +1,7 @@
 """The order of Docker's calls, and the time that is waited for it."""
 
+import os
+from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import Any, Self
 
@@ -12,6 +14,7 @@ from modules.runtimes.docker.processes import _LAST_SECONDS, execute
 from modules.runtimes.docker.sandboxes import DockerSandboxes
 from modules.runtimes.engine.errors import DeadlinePassedError, RunFailedError
 from protos.cri.v1 import api_pb2 as cri
+from tests.support.failing import census
 
 
 def test_each_read_of_an_answer_waits_until_the_deadline_of_all() -> None:
@@ -89,3 +92,17 @@ def test_after_a_commands_end_its_last_output_is_waited_for_a_little(monkeypatch
     assert output.gather(None)
     assert waits[0] is None
     assert waits[1] == pytest.approx(_LAST_SECONDS * 1000)
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_the_room_for_a_commands_output_is_given_back(monkeypatch: pytest.MonkeyPatch, *, is_there: bool) -> None:
+    """All commands of the process share it; also of one that has ended before it is looked at."""
+    before, closed = census(), list[bool]()
+    room = SimpleNamespace(close=lambda: closed.append(True))
+    monkeypatch.setattr(processes, "CommandRoom", lambda: room)
+    command: Any = SimpleNamespace(exchange=SimpleNamespace(socket=None), pid=os.getpid() if is_there else 2**22 + 1)
+    with ExitStack() as stack:
+        processes._Output(command, stack, Simulation(0).clock)
+        assert closed == []
+    assert closed == [True]
+    assert not census().more_than(before)
