@@ -1,5 +1,8 @@
 """The life of a pod on Docker Engine over the CRI socket, with a real dockerd."""
 
+import grpc
+import pytest
+
 from modules.runtimes.docker.labels import OWNER
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.docker.node import DockerNode
@@ -37,6 +40,18 @@ def test_the_life_of_a_pod(node: DockerNode) -> None:
     node.cri.RemovePodSandbox(cri.RemovePodSandboxRequest(pod_sandbox_id=pod))
     assert node.states() == {}
     assert node.in_docker() == []
+
+
+def test_a_program_that_is_not_there(node: DockerNode) -> None:
+    """The start fails with Docker's words, and the container has ended with 128."""
+    container = node.create(["/bin/nosuch"])
+    with pytest.raises(grpc.RpcError, match="nosuch") as refusal:
+        node.start(container)
+    assert refusal.value.code() is grpc.StatusCode.UNKNOWN
+    status = node.status(container)
+    assert (status.state, status.exit_code, status.reason) == (cri.CONTAINER_EXITED, 128, "StartError")
+    node.restart()
+    assert (node.status(container).exit_code, node.status(container).reason) == (128, "StartError")
 
 
 def test_what_a_command_leaves_behind_does_not_hold_it_up(node: DockerNode) -> None:
