@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable
-from http import HTTPStatus
 
 import msgspec
 
@@ -28,6 +27,7 @@ edgestream, which opens no tunnel before the node is registered there.
 
 _MESSAGE_ID = pattern(rb'"msg_id"\s*:\s*"([!-~]{1,64}?)"')
 _PARENT_ID = pattern(rb'"parent_msg_id"\s*:\s*"([!-~]{1,64}?)"')
+_UNAVAILABLE = 503
 _RESOURCE = pattern(rb'"resource"\s*:\s*"([ -~]{1,512}?)"')
 
 
@@ -154,9 +154,7 @@ class Inbound:
         of an application, for which the cloud would wait until its time-out.
         """
         if is_call(message) and module == ModuleName.SERVICEBUS:
-            refused = refusal(
-                HTTPStatus.SERVICE_UNAVAILABLE, "this node runs no servicebus (modules.serviceBus.enable)"
-            )
+            refused = refusal(_UNAVAILABLE, "this node runs no servicebus (modules.serviceBus.enable)")
             self._hive.broadcast(Group.HUB, answer_to(message, refused, self._hive.clock))
         if module in self._absent:
             return

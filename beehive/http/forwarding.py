@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable
-from http import HTTPStatus
 from itertools import islice
 from typing import Final
 
@@ -57,7 +56,7 @@ class ForwardedResponse(msgspec.Struct, frozen=True):
     body: bytes | None = None
 
 
-def refusal(status: HTTPStatus, why: str) -> ForwardedResponse:
+def refusal(status: int, why: str) -> ForwardedResponse:
     """Return the answer in place of a response."""
     header = {"Content-Type": ["text/plain; charset=utf-8"], "Server": ["kubeedge-edgecore"]}
     return ForwardedResponse(header, status, f"{why}\n".encode())

@@ -260,7 +260,7 @@ class ActivatedServer:
         self._silent[connection] = None
         try:
             self._thread.watch(connection, READ, partial(self._spoke, connection))
-        except OSError:
+        except BaseException:
             self._close(connection)
             raise
         if len(self._silent) > MOST_SILENT:

@@ -282,7 +282,7 @@ def _faults(value: Any, schema: Schema, path: str, steps: Steps) -> Iterator[Cau
         if "enum" in schema:
             yield unsupported(path, value, schema["enum"])
         return
-    if "enum" in schema and not any(is_equal(value, each) for each in schema["enum"]):
+    if "enum" in schema and not _is_in(value, schema["enum"]):
         yield unsupported(path, value, schema["enum"])
     if found == "string":
         yield from _text_faults(value, schema, path, steps)
@@ -399,6 +399,11 @@ def _is(value: Any, found: str, wanted: str) -> bool:
     if found == "number" and wanted.startswith("integer"):
         return bool(value.is_integer())
     return "," in wanted and found in wanted.split(",")
+
+
+def _is_in(value: Any, values: list[Any]) -> bool:
+    """Return whether a value is one of some. They are compared in C first, as there may be thousands."""
+    return value in values and any(is_equal(value, each) for each in values[values.index(value) :])
 
 
 def _join(path: str, name: str) -> str:

@@ -13,13 +13,10 @@ from beehive.http.forwarding import ForwardedRequest
 from beehive.names import CLOUD_CONNECTED, CONNECTION_RESOURCE
 from beehive.testing import Harness
 from metamanager.module import MetaManager, MetaSettings
-from modules.apimachinery.node_jobs import API_VERSION
 from modules.edge.devicetwin.module import DeviceTwin, TwinSettings
 from modules.edge.eventbus.module import EventBus, EventBusSettings
 from modules.edge.eventbus.session import BrokerSettings
 from modules.edge.servicebus.module import ServiceBus, ServiceBusSettings
-from modules.edge.taskmanager.module import TaskManager, TaskManagerSettings
-from tests.modules.edge.taskmanager.jobs import FakeMachine
 from tests.support.failing import PlannedError
 
 pytestmark = pytest.mark.modules_fail
@@ -50,10 +47,6 @@ CASES: Final = [
     Asked(
         ServiceBus, (ServiceBusSettings("n1"),), METHOD, "GET", ForwardedRequest(method="GET"), "router_servicebus",
         is_request=False,
-    ),
-    Asked(
-        TaskManager, (TaskManagerSettings("n1"), FakeMachine()), f"{API_VERSION}/imageprepulljob/j/node/n1", "Check",
-        {}, "taskmanager", is_request=False,
     ),
 ]  # fmt: skip
 
@@ -99,8 +92,8 @@ def ask(bee: Harness, case: Asked) -> Callable[[], int]:
 
 
 def is_answer(message: Message) -> bool:
-    """Whether a message answers the cloud: a call of an application, or a job."""
-    return bool(message.parent_id) or message.route.operation == Operation.NODE_ACTION_STATUS
+    """Whether a message answers the cloud."""
+    return bool(message.parent_id)
 
 
 def fail(bee: Harness, case: Asked) -> None:

@@ -264,10 +264,12 @@ def fork_with(*descriptors: int) -> int:
     """Fork. Close descriptors, which the child would have had, and raise StateDirectoryError if there is no child."""
     try:
         return os.fork()
-    except OSError as error:
+    except BaseException as error:
         for each in descriptors:
             os.close(each)
-        raise StateDirectoryError(_ATTEMPT, f"no process can be started: {error.strerror}") from error
+        if isinstance(error, OSError):
+            raise StateDirectoryError(_ATTEMPT, f"no process can be started: {error.strerror}") from error
+        raise
 
 
 def _mappings() -> list[list[str]]:
