@@ -81,13 +81,14 @@ def test_a_process_that_cannot_be_started_leaves_no_pipe(
     assert not census().more_than(before)
 
 
-def test_a_holder_without_a_record_is_ended(tmp_path: Path) -> None:
-    """Nobody would find it, and it holds the namespaces without an end."""
-    record = tmp_path / "none" / "holder"
+def test_a_holder_that_cannot_be_recorded_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody would find it, it holds the namespaces without an end, and each later start would leave one more."""
+    ended = list[int]()
+    monkeypatch.setattr(os, "posix_spawnp", lambda *_, **__: 4321)
+    monkeypatch.setattr(entering, "end_child", ended.append)
     with pytest.raises(FileNotFoundError):
-        entering.ensure_holder(record)
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+        entering.ensure_holder(tmp_path / "missing" / "holder")
+    assert ended == [4321]
 
 
 def test_namespaces_that_are_refused_leave_neither_a_pipe_nor_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
