@@ -64,8 +64,9 @@ class SeedOutcome(msgspec.Struct, frozen=True):
 
 
 def run_seed(seed: int, settings: SeedSettings, scratch: Path | None = None) -> SeedOutcome:
-    """Run one seed; `scratch` as in `run_plan`."""
+    """Run one seed; `scratch` as in `run_plan`. Leave nothing of it in memory: 120 seeds had left four gigabytes."""
     result = run_plan(settings.plan(seed), keep_log=False, scratch=scratch)
+    gc.collect()
     return SeedOutcome(seed, result.violation, result.simulated * settings.nodes, result.took, result.kills)
 
 
