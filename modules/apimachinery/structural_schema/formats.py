@@ -110,8 +110,10 @@ def _is_uri(text: str) -> bool:
 
 def _is_email(text: str) -> bool:
     """Return whether a text is a mail address, with a name or without (`mail.ParseAddress`)."""
+    if _EMAIL.fullmatch(text) is None:
+        return False
     literal = re.search(r"@[ \t]*\[(.*)\]", text)
-    return _EMAIL.fullmatch(text) is not None and (literal is None or _without_error(read_address)(literal[1]))
+    return literal is None or _without_error(read_address)(literal[1])
 
 
 def _is_host(text: str) -> bool:
