@@ -107,6 +107,8 @@ class OutboxManager:
         self._settling: Timer | None = None
         self._gathering: Timer | None = None
         """Runs while events wait to be written."""
+        self._retrying: Timer | None = None
+        """Runs after a write that failed, one for all: each message is tried at once, too, while the disk is full."""
         self._taken = 0
         """Highest serial when the write under way began."""
         self._when_written: list[tuple[int, Callable[[], None]]] = []
@@ -137,6 +139,10 @@ class OutboxManager:
         if self._when_written:
             self._taken = self._ledger.last
             self._report_written()
+
+    def _write_again(self) -> None:
+        self._retrying = None
+        self.changed()
 
     def _write_events(self) -> None:
         self._gathering = None
@@ -213,7 +219,7 @@ class OutboxManager:
         if error is not None:
             self._ledger.refused(changes, self._outgoing.all_entries())
             self._fail(error)
-            self._context.after(RETRY_AFTER, self.changed)
+            self._retrying = self._retrying or self._context.after(RETRY_AFTER, self._write_again)
         else:
             if self._failed:
                 _log.warning("the outbox can be written again")

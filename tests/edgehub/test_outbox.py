@@ -323,6 +323,30 @@ def test_waiting_messages_survive_the_process(path: Path) -> None:
             assert store.load() == [], "all has settled"
 
 
+def test_a_disk_that_is_full_for_long_is_tried_every_ten_seconds(disk: Disk) -> None:
+    """And with each message; each failure had begun tries of its own, which never ended."""
+    bed = node(disk.open, refusing=True)
+    tries = list[float]()
+    disk.failing = True
+    check = disk._check
+
+    def counted(attempt: str) -> None:
+        tries.append(bed.bee.clock.monotonic())
+        check(attempt)
+
+    disk._check = counted  # type: ignore[method-assign]
+    with bed.bee:
+        for number in range(30):
+            bed.hub(upload(str(number)))
+            bed.bee.run_for(1)
+        tries.clear()
+        bed.bee.run_for(300)
+        assert 28 <= len(tries) <= 60, "and at each attempt to connect"
+        disk.failing = False
+        bed.bee.run_for(11)
+        assert disk.changes > 0
+
+
 def test_an_upload_is_answered_when_its_own_write_has_ended(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     """A slow disk still writes an earlier one. A broker forgets what is answered, so it must be on the disk by then."""
     bed = node(disk.open, refusing=True)
