@@ -573,6 +573,8 @@ class DownstreamController:
         if sync is not None and self.newest.is_behind(sync):
             return True
         del ahead[key]
+        if key.kind == _POD.name:  # its name is another pod's, so it has gone: it is deleted before that one comes
+            self._unconfirmed[node].setdefault(key, set()).add(successor)
         return False
 
     def _owes_too_many(self, node: str, uid: str) -> bool:
