@@ -151,7 +151,7 @@ class HiveCollector(Collector):
             ready.add_metric([module], float(readiness.state is State.READY))
         for module, count in self._hive.restarts().items():
             restarts.add_metric([module], count)
-        for reason, count in list(self._hive.pending_requests.unmatched.items()):
+        for reason, count in self._hive.pending_requests.unmatched.copy().items():
             unmatched.add_metric([reason.value], count)
         requests = gauge("beehive_open_requests", "Requests waiting for an answer.", len(self._hive.pending_requests))
         return [depth, ready, restarts, unmatched, requests]

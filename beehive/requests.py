@@ -129,7 +129,7 @@ class PendingRequests:
             by: the module.
             tried_again: those that its next instance takes again.
         """
-        for key, request in list(self._open.items()):
+        for key, request in self._open.copy().items():  # a list of the items may let another thread in half-way
             is_handled = request.handler == by
             if is_handled:
                 request.handler = ""

@@ -190,7 +190,7 @@ class ProbeManager:
 
     def counts(self) -> dict[PodUid, ProbeCounts]:
         """Return how often the probes of each pod had each outcome; any thread."""
-        return {uid: dict(counts) for uid, counts in list(self._counts.items())}
+        return {uid: dict(counts) for uid, counts in self._counts.copy().items()}
 
     def update_pod(self, pod: Pod, facts: PodFacts, *, terminating: bool) -> None:
         """Start and stop probes after a change of the pod or of its containers."""

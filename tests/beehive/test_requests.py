@@ -1,5 +1,6 @@
 """Open requests under races: each ends exactly once, answers are never lost, memory stays bounded."""
 
+import gc
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -184,6 +185,30 @@ def test_requests_of_many_threads_all_get_their_own_answer(threads: Threads) -> 
     assert wrong == []
     assert hive.pending_requests.unmatched == {}
     assert len(hive.pending_requests) == 0
+
+
+def test_a_request_that_comes_while_a_module_ends_is_no_error(threads: Threads) -> None:
+    """A garbage collection lets its thread in: the module's thread ended with a RuntimeError, among thousands."""
+    pending = PendingRequests(threads.clock)
+
+    def register(phase: str = "start", _info: dict[str, int] | None = None) -> None:
+        if phase == "start":
+            pending.register(question(threads), 60, lambda _: None)
+
+    for _ in range(3000):
+        register()
+    before, enabled = gc.get_threshold(), gc.isenabled()
+    gc.callbacks.append(register)
+    gc.set_threshold(1)
+    gc.enable()
+    try:
+        pending.lose("echo", set())
+    finally:
+        gc.callbacks.remove(register)
+        gc.set_threshold(*before)
+        if not enabled:
+            gc.disable()
+    assert len(pending) > 3000
 
 
 def test_requests_while_the_hive_stops_all_end(threads: Threads) -> None:

@@ -60,7 +60,7 @@ class DmiCollector(Collector):
             reports.add_metric([mapper, result], number)
         up = GaugeFamily("dmi_mapper_up", "1 while a registered mapper listens on its socket.", labels=["mapper"])
         devices = GaugeFamily("dmi_mapper_devices", "Devices of a registered mapper.", labels=["mapper"])
-        for mapper, (is_up, count) in sorted(self._counters.mappers.items()):
+        for mapper, (is_up, count) in sorted(self._counters.mappers.copy().items()):
             up.add_metric([mapper], float(is_up))
             devices.add_metric([mapper], count)
         return [registrations, reports, up, devices]

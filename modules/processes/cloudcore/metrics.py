@@ -39,7 +39,7 @@ class RefusalCollector(Collector):
         """Return the present counters."""
         labels = ("reason", "kind")
         refused = CounterFamily("cloudcore_refused_requests", "Requests of nodes that were refused.", labels=labels)
-        for values, count in list(self._refusals.counts.items()):
+        for values, count in self._refusals.counts.copy().items():
             refused.add_metric(values, count)
         return [refused]
 
@@ -119,7 +119,7 @@ class CloudHubCollector(Collector):
         resent = CounterFamily("cloudcore_resent_messages", "Messages sent again for want of an acknowledgement.")
         dropped = CounterFamily("cloudcore_dropped_messages", "Messages that cloudhub dropped.", labels=("reason",))
         resent.add_metric((), self._counters.resent)
-        for reason, count in list(self._counters.dropped.items()):
+        for reason, count in self._counters.dropped.copy().items():
             dropped.add_metric((reason,), count)
         return [resent, dropped]
 
@@ -133,9 +133,9 @@ class CloudHubCollector(Collector):
         answered = CounterFamily(
             "cloudcore_certificate_responses", "Responses of the HTTPS server for certificates.", labels=("code",)
         )
-        for reason, count in list(self._counters.rejected_frames.items()):
+        for reason, count in self._counters.rejected_frames.copy().items():
             rejected.add_metric((reason,), count)
-        for reason, count in list(self._counters.refused_connections.items()):
+        for reason, count in self._counters.refused_connections.copy().items():
             refused.add_metric((reason,), count)
         for status, count in self._counters.certificate_responses().items():
             answered.add_metric((str(int(status)),), count)
@@ -179,13 +179,13 @@ class ApiCollector(Collector):
             "Time from the taking of a node's request or report to its response.",
             labels=("type",),
         )
-        for (lane, status), count in list(self._counters.statuses.items()):
+        for (lane, status), count in self._counters.statuses.copy().items():
             requests.add_metric((_name(lane), "none" if status == NO_RESPONSE else str(int(status))), count)
         for lane, durations in self._counters.durations.items():
             duration.add_metric((_name(lane),), durations.buckets(), durations.total)
         for lane, durations in self._counters.waits.items():
             wait.add_metric((_name(lane),), durations.buckets(), durations.total)
-        for resource_type, durations in list(self._counters.node_requests.items()):
+        for resource_type, durations in self._counters.node_requests.copy().items():
             handling.add_metric((resource_type,), durations.buckets(), durations.total)
         return [requests, duration, wait, handling]
 
@@ -208,7 +208,7 @@ class ApiCollector(Collector):
         failures = CounterFamily(
             "cloudcore_watch_failures", "Lists and watches of a kind that failed and were repeated.", labels=("kind",)
         )
-        for kind, counters in list(self._counters.watches.items()):
+        for kind, counters in self._counters.watches.copy().items():
             if counters.heard_at:
                 age.add_metric((kind,), max(0.0, self._now - counters.heard_at))
             lists.add_metric((kind,), counters.lists)
@@ -238,7 +238,7 @@ class DatabaseCollector(Collector):
         failures = CounterFamily(
             "cloudcore_database_failures", "Attempts to use the database that failed.", labels=labels
         )
-        for module, meter in list(self._meters.items()):
+        for module, meter in self._meters.copy().items():
             wait.add_metric((module,), meter.waits.buckets(), meter.waits.total)
             duration.add_metric((module,), meter.transactions.buckets(), meter.transactions.total)
             failures.add_metric((module,), meter.failures)
@@ -293,7 +293,7 @@ class WorkCollector(Collector):
             labels=labels,
         )
         depths = self._meter.depths
-        for kind, durations in list(self._meter.syncs.items()):
+        for kind, durations in self._meter.syncs.copy().items():
             name = kind.lower()
             depth.add_metric((name,), depths.get(kind, 0))
             retries.add_metric((name,), self._meter.retries[kind])
@@ -301,7 +301,7 @@ class WorkCollector(Collector):
         failures = CounterFamily(
             "cloudcore_reconciler_failures", "Times that a part of the embedded API server failed.", labels=labels
         )
-        for name, count in list(self._failures.items()):
+        for name, count in self._failures.copy().items():
             failures.add_metric((name,), count)
         return [depth, retries, work, failures]
 
