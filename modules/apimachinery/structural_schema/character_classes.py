@@ -66,10 +66,7 @@ def _categories() -> dict[str, Ranges]:
 
 
 class CharacterClass(NamedTuple):
-    """A set of characters.
-
-    Two of the same characters are equal, so that a pattern keeps one of them.
-    """
+    """A set of characters."""
 
     ranges: Ranges
     folds: bool = False

@@ -25,6 +25,8 @@ from modules.apimachinery.structural_schema.character_classes import (
 
 STATES: Final = 2000
 """States of one pattern."""
+RANGES: Final = 10_000
+"""Ranges of characters of the classes of one pattern."""
 _STATES_IN_STEP: Final = 32
 """States that are looked at in a step."""
 _KNOWN_IN_STEP: Final = 64
@@ -97,6 +99,8 @@ class Pattern:
         self._states: list[_State] = []
         self._classes: dict[int, tuple[Ranges, int]] = {}
         """By its place, a class of characters and its end: a repeated one is read once."""
+        self._ranges = 0
+        """Of all classes."""
         self._moves: dict[tuple[frozenset[int], str, str], frozenset[int] | None] = {}
         self._kept = 0
         self._first, last = self._alternatives()
@@ -126,19 +130,22 @@ class Pattern:
             if move in self._moves:
                 after = self._moves[move]
             else:
-                after = self._move(*move)
-                work += len(present) + len(after or ())
+                after, looked_at = self._move(*move)
+                work += looked_at
             if work >= _STATES_IN_STEP:
                 charge(work // _STATES_IN_STEP)
                 work %= _STATES_IN_STEP
             if after is None:
                 return True
             present, before = after, _kind(char)
-        charge((work + len(present)) // _STATES_IN_STEP)
-        return self._last in self._closure(present, before, "")
+        closed = self._closure(present, before, "")
+        charge((work + len(closed)) // _STATES_IN_STEP)
+        return self._last in closed
 
-    def _move(self, present: frozenset[int], before: str, char: str) -> frozenset[int] | None:
-        """Return the states after a character, or None if the pattern was found before it, and keep them."""
+    def _move(self, present: frozenset[int], before: str, char: str) -> tuple[frozenset[int] | None, int]:
+        """Return the states after a character, or None if the pattern was found before it, and keep them; and how many
+        states were looked at.
+        """
         closed = self._closure(present, before, char)
         found = None
         if self._last not in closed:
@@ -153,7 +160,7 @@ class Pattern:
         if self._kept > _MOST_KEPT:
             self._moves, self._kept = {}, 0
         self._moves[present, before, char] = found
-        return found
+        return found, len(closed) + len(found or ())
 
     def _closure(self, states: frozenset[int], before: str, after: str) -> set[int]:
         """Return the states that are reached between two characters."""
@@ -251,7 +258,7 @@ class Pattern:
             return self._group()
         if char == "[":
             if self._at not in self._classes:
-                self._classes[self._at] = self._class(self._at + 1)
+                self._keep_class(self._class(self._at + 1))
             found, self._at = self._classes[self._at]
             return self._of_class(found)
         if char == "\\":
@@ -352,11 +359,20 @@ class Pattern:
         if anchor is not None:
             self._at += 2
             return self._test(anchor)
-        if found := self._named_class(self._at):
-            part, self._at = found
-            return self._of_class(part)
+        if self._at not in self._classes and (named := self._named_class(self._at)):
+            self._keep_class(named)
+        if self._at in self._classes:
+            found, self._at = self._classes[self._at]
+            return self._of_class(found)
         code, self._at = self._escaped(self._at)
         return self._of_class(((code, code),))
+
+    def _keep_class(self, found: tuple[Ranges, int]) -> None:
+        """Keep the class that begins here: each of Unicode has hundreds of ranges."""
+        self._ranges += len(found[0])
+        if self._ranges > RANGES:
+            raise PatternError("the pattern is too large")
+        self._classes[self._at] = found
 
     def _of_class(self, found: Ranges) -> tuple[int, int]:
         return self._test(CharacterClass(found, "i" in self._flags))

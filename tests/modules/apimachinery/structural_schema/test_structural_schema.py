@@ -98,7 +98,9 @@ def test_the_work_of_patterns_is_counted() -> None:
     value = "".join(f"{number:09b}".replace("0", "a").replace("1", "b") for number in range(512))
     hard = {"type": "array", "items": {**TEXT, "pattern": "a[ab]{30}c$"}}
     many = {"type": "array", "items": {**TEXT, "anyOf": [{"pattern": "a" * length + "b"} for length in range(200)]}}
-    for values, schema in ((["a" + value] * 200, hard), (["a" * 300] * 2000, many)):
+    wide = {"type": "array", "items": {**TEXT, "pattern": "(" + "|" * 900 + ")x"}}
+    others = ["".join(map(chr, range(0x3400, 0x3400 + 6000)))]
+    for values, schema in ((["a" + value] * 200, hard), (["a" * 300] * 2000, many), (others * 20, wide)):
         with pytest.raises(TooLargeError):
             faults(values, schema)
 
@@ -166,6 +168,7 @@ def test_a_repeated_class_of_a_pattern_is_read_once(monkeypatch: pytest.MonkeyPa
         "a{3,1}",
         "a{2}{2}",
         "((a{1000}){1000})",
+        r"\PL" * 600,
         "(" * 99,
         "a**",
     ],
