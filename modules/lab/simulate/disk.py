@@ -32,6 +32,8 @@ class Disk:
         """Additional seconds of a slow disk."""
         self.reserve = True
         """Whether room is kept free for deletions."""
+        self.refuses = False
+        """Whether it has refused changes since the process started."""
         self.commits = 0
         self.flushed = 0
         """Bytes of the write-ahead log that survive a loss of power."""
@@ -96,6 +98,7 @@ class SimulatedStore:
         self._process.sleep(self._disk.commit_seconds(self._process))
         if self._disk.full and not self._may_use_reserve:
             self.rollback()
+            self._disk.refuses = True
             raise StoreWriteError("commit", "edgecore.db", "database or disk is full", batch_lost=True)
         self._inner.commit()
         self._watch.committed()
@@ -130,6 +133,7 @@ class SimulatedStore:
 
     def _check(self, attempt: str, on: str) -> None:
         if self._disk.locked:
+            self._disk.refuses = True
             raise StoreWriteError(attempt, on, "database is locked", batch_lost=False)
 
 

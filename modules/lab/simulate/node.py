@@ -99,6 +99,8 @@ class SimulatedNode:
         self.disk = Disk()
         self.machine = Machine(world, self.name, [IMAGE, OTHER_IMAGE])
         self.rows = RowWatch(world, self.name)
+        self.behind: dict[str, int] = {}
+        """Versions of its pods and others by uid when the process started, if the disk had refused changes before."""
         self.ended = EndedWatch(world, self.name)
         self.wire = WireWatch(world, self.name, self.ended, self.machine.containers)
         self.machine.watch.ended = self.ended
@@ -165,6 +167,7 @@ class SimulatedNode:
         if self.process is not None or self.off:
             return
         self.starts += 1
+        self.behind, self.disk.refuses = self.rows.versions() if self.disk.refuses else {}, False
         process = self.process = Process(self.world, self.name, self.machine.wall, self.starts)
         self.world.log_line(self.name, f"life {self.starts} begins")
         self.line.leaves = False

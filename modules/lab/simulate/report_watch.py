@@ -1,6 +1,10 @@
 """Invariants of the statuses that the cloud receives."""
 
+from collections import ChainMap
+from math import inf
+
 from modules.lab.simulate.documents import JsonObject
+from modules.lab.simulate.node import SimulatedNode
 from modules.lab.simulate.status_watch import runs_as
 from modules.lab.simulate.world import World
 
@@ -8,10 +12,21 @@ _ENDED = ("Succeeded", "Failed")
 
 
 class ReportWatch:
-    """The check that the statuses in the cloud go forward only."""
+    """The check that the statuses in the cloud go forward only.
 
-    def __init__(self, world: World) -> None:
+    A pod that ended because it is being deleted may run once more if the disk of its node refused the deletion, and
+    the node's process ended: only the cloud knows of the deletion then.
+
+    Args:
+        world: collects violations.
+        nodes: nodes of the pods.
+    """
+
+    def __init__(self, world: World, nodes: list[SimulatedNode]) -> None:
         self._world = world
+        self._nodes = nodes
+        self._deleted: dict[str, int] = {}
+        """Versions in which pods were first seen to be deleted, by uid."""
         self._ended: dict[str, str] = {}
         """Phases of pods that have ended, by uid."""
         self._restarts: dict[tuple[str, str], int] = {}
@@ -26,9 +41,14 @@ class ReportWatch:
         """Compare the cloud's pods with their former states, unless there may be older ones (`is_late`)."""
         if is_late:
             self.forget()
+        behind = ChainMap(*(node.behind for node in self._nodes))
         for pod in pods:
             status = pod.get("status") or {}
             uid, name = pod["metadata"]["uid"], pod["metadata"]["name"]
+            if "deletionTimestamp" in pod["metadata"]:
+                version = self._deleted.setdefault(uid, int(pod["metadata"]["resourceVersion"]))
+                if behind.get(uid, inf) < version:
+                    self._ended.pop(uid, None)
             if runs_as(pod) != uid:
                 continue  # a mirror may outlive several pods of its static pod's file
             self._check_phase(uid, name, status.get("phase", ""))

@@ -165,7 +165,7 @@ class Simulation:
         self.hostile = HostileNode(world, self.cloud, plan.hostile) if plan.hostile else None
         kinds = _WATCHED if plan.watchers else ()
         self.cloud.clients = [WatchClient(world, kind_named(kind), self.cloud.request) for kind in kinds]
-        self.reports = ReportWatch(world)
+        self.reports = ReportWatch(world, self.nodes)
         self.cloud.has_identities = _have(plan, FaultKind.LOCKED_OUT)
         self.cloud.is_shared = plan.paired or _have(plan, FaultKind.TAKEN_OVER)
         if isinstance(self.cloud, ClusteredCloud):
