@@ -331,9 +331,9 @@ def test_a_node_keeps_few_looks() -> None:
     room, looked = rooms.NodeRoom(a_node("a")), list[bytes]()
     for demand in (bytes([number]) for number in (*range(33), 32, 0)):
 
-        def look(_room: rooms.NodeRoom, demand: bytes = demand) -> str:
+        def look(_room: rooms.NodeRoom, demand: bytes = demand) -> rooms.Reasons:
             looked.append(demand)
-            return "no"
+            return ("no",)
 
         room.verdict(demand, look)
     assert [*map(ord, looked)] == [*range(33), 0]
@@ -359,9 +359,9 @@ def test_a_node_is_evaluated_again_when_its_pods_take_something_else(change: Jso
     """Not for each status of a pod."""
     room, evaluated = rooms.NodeRoom(a_node("a")), list[list[JsonObject]]()
 
-    def evaluate(room: rooms.NodeRoom) -> str:
+    def evaluate(room: rooms.NodeRoom) -> rooms.Reasons:
         evaluated.append(list(room.pods))
-        return "no"
+        return ("no",)
 
     changed = {**_THERE, **change}
     for pod in (_THERE, changed):
