@@ -22,7 +22,7 @@ from edged.pods.critical import is_critical
 from edged.pods.kill_options import EVICTED, KillOptions
 from edged.pods.taken_room import Demand, TakenRoom
 from modules.apimachinery.pods.demand import pod_requests
-from modules.apimachinery.pods.general_predicates import insufficient_amount, used_port
+from modules.apimachinery.pods.general_predicates import insufficient_amounts, used_port
 from modules.apimachinery.pods.node_selector import pod_fits_node
 from modules.apimachinery.pods.qos import QosClass, qos_class
 from modules.apimachinery.pods.static import CONFIG_SOURCE
@@ -69,7 +69,7 @@ def refusal(pod: Pod, demand: Demand, taken: TakenRoom, node_info: NodeInfo) -> 
     sysctl = forbidden_sysctl(pod, node_info.unsafe_sysctls)
     if sysctl is not None:
         return _refuse("SysctlForbidden", sysctl)
-    short = insufficient_amount(demand.requests, taken.used, node_info.allocatable)
+    short = next(insufficient_amounts(demand.requests, taken.used, node_info.allocatable), None)
     if short is not None:
         return _refuse(f"OutOf{short[0]}", short[1])
     other_node = _refusal_by_labels(pod, node_info)
@@ -86,7 +86,7 @@ def refusal_by_node(pod: Pod, node_info: NodeInfo) -> KillOptions | None:
     """Return why the Node object rejects a pod: by labels, taints, or extended resources, which an administrator may
     have written into it; or None. A static pod tolerates every taint.
     """
-    short = insufficient_amount(pod_requests(pod), {}, node_info.allocatable)
+    short = next(insufficient_amounts(pod_requests(pod), {}, node_info.allocatable), None)
     if short is not None and is_extended_resource(short[0]):
         return _refuse(f"OutOf{short[0]}", short[1])
     return _refusal_by_labels(pod, node_info) or _refusal_by_taints(pod, node_info)

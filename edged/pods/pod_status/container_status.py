@@ -181,10 +181,10 @@ def _is_due(given: StatusInput, container: Container, *, is_init: bool) -> bool:
     newest = given.facts.newest(container.name)
     if not is_init:
         return should_be_started(given.pod, container, newest)
-    if newest is None or newest.state is RunState.CREATED:
-        return True
-    if newest.running or given.pod.metadata.deletion_timestamp is not None:
+    if given.pod.metadata.deletion_timestamp is not None or (newest is not None and newest.running):
         return False
+    if newest is None or newest.state in (RunState.CREATED, RunState.UNKNOWN):
+        return True
     return is_sidecar(container) or (not newest.succeeded and restarts_after(given.pod, container, newest.exit_code))
 
 

@@ -29,7 +29,9 @@ FINAL = frozenset(phase for phase in Phase if phase.final)
 
 
 class _Count(msgspec.Struct):
-    """Numbers of containers by state: all regular ones, and running sidecars (they keep the pod Running)."""
+    """Numbers of containers by state: all regular ones, and sidecars that run (they keep the pod Running) or have not
+    run yet.
+    """
 
     unknown: int = 0
     waiting: int = 0
@@ -117,6 +119,7 @@ def _count(pod: Pod, regular: dict[str, ContainerStatus], inits: dict[str, Conta
         _count_regular(count, pod, container, regular.get(container.name))
     for container in filter(is_sidecar, pod.spec.init_containers):
         status = inits.get(container.name)
+        count.waiting += status is not None and not has_started(status)
         count.running += status is not None and status.state.running is not None
     return count
 

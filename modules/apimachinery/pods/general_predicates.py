@@ -1,6 +1,6 @@
 """Resources, number of pods and host ports of the node (kubelet's GeneralPredicates)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from ipaddress import ip_address
 
@@ -19,10 +19,10 @@ TakenPorts = dict[tuple[str, int], dict[str, int]]
 """How many pods have a port at each address, by its protocol and number."""
 
 
-def insufficient_amount(
+def insufficient_amounts(
     requests: Amounts, used: Mapping[str, Fraction], allocatable: Mapping[str, Fraction]
-) -> tuple[str, str] | None:
-    """Return the first resource that is insufficient for a pod, with the message; None when all are sufficient.
+) -> Iterator[tuple[str, str]]:
+    """Yield the resources that are insufficient for a pod, with the message of each.
 
     An extended resource without its device plug-in is insufficient. Before the first report of the node no resource is.
 
@@ -31,13 +31,10 @@ def insufficient_amount(
         used: the requests of other pods, with their number.
         allocatable: of the node.
     """
-    if not allocatable:
-        return None
     for name in (PODS, *sorted(requests)):
         amount, there = requests.get(name, 1), allocatable.get(name, 0)
-        if amount > 0 and used.get(name, 0) + amount > there:
-            return name, _sentence(name, amount, used.get(name, 0), there)
-    return None
+        if allocatable and amount > 0 and used.get(name, 0) + amount > there:
+            yield name, _sentence(name, amount, used.get(name, 0), there)
 
 
 def used_port(wanted: Iterable[Port], taken: TakenPorts) -> Port | None:

@@ -20,7 +20,8 @@ import msgspec
 from modules.apimachinery.conditions import is_ready
 from modules.apimachinery.conversion import convert
 from modules.apimachinery.kinds import JsonObject, key_of
-from modules.apimachinery.pods.general_predicates import insufficient_amount, taken_ports, used_port
+from modules.apimachinery.pod_references import claims_of
+from modules.apimachinery.pods.general_predicates import insufficient_amounts, taken_ports, used_port
 from modules.apimachinery.pods.node_selector import pod_fits_node, selector_matches
 from modules.apimachinery.pods.objects import has_ended, node_of
 from modules.apimachinery.pods.tolerations import tolerates
@@ -28,13 +29,21 @@ from modules.apimachinery.types import Pod, Taint
 from modules.cloud.apiserver.pod_scheduled import is_gated, nominated_node, with_nominated_node
 from modules.cloud.apiserver.scheduling.pod_affinity import PodRules
 from modules.cloud.apiserver.scheduling.preemption import Preemption, preemptions
-from modules.cloud.apiserver.scheduling.rooms import PODS, NodeRoom, NodeRooms, NodeVerdict, PodDemand, demand_of
+from modules.cloud.apiserver.scheduling.rooms import (
+    PODS,
+    NodeRoom,
+    NodeRooms,
+    NodeVerdict,
+    PodDemand,
+    Reasons,
+    demand_of,
+)
 from modules.cloud.apiserver.scheduling.scores import Scorer
 from modules.cloud.apiserver.scheduling.topology_spread import SpreadRules
 from modules.cloud.apiserver.scheduling.volume_nodes import (
     ELSEWHERE,
     TAKEN,
-    has_claim_in_use,
+    claims_for_one_pod,
     missing_volume,
     selectors_of_volumes,
 )
@@ -147,7 +156,7 @@ class Placer:
             able = [room for room in rooms if attempt.may_go_to(room)]
             self.looks += len(rooms) + _TRIED * len(able)
             found = preemptions(pod, able, attempt.fits, budgets())
-            best = next((one for one in found if not one.victims or self._fits_then(pod, one)), None)
+            best = next(iter(found), None)
         self._nominate(pod, best.node if best is not None else "")
         if best is None:
             self._hopeless.add(about)
@@ -167,11 +176,6 @@ class Placer:
         if before is not None and nominated_node(before) not in (node, taken):
             self._refused.clear()
             self._hopeless.clear()
-
-    def _fits_then(self, pod: JsonObject, chosen: Preemption) -> bool:
-        """Return whether a pod fits after others have left, by the rules about pods of other nodes too."""
-        room = self._fleet.rooms[chosen.node].without(map(key_of, chosen.victims))
-        return _Attempt(pod, self._fleet.with_room(room)).fits(room)
 
     @contextmanager
     def _kept_for_others(self, pod: JsonObject) -> Iterator[None]:
@@ -203,8 +207,9 @@ class _Attempt:
         self._scorer = Scorer(obj, self._pod, self.demand, fleet, self._rules, self._spread)
         self._missing_volume = missing_volume(obj, fleet.find)
         self._volumes = selectors_of_volumes(obj, fleet.find)
-        others = (other for room in fleet.rooms.values() for other in room.pods)
-        self._is_claim_taken = has_claim_in_use(obj, others, fleet.find)
+        self._claims = claims_for_one_pod(obj, fleet.find)
+        self._users = [room.name for room in fleet.rooms.values() if self._claims and self._uses_claim(room)]
+        """The nodes that have a pod with one of the claims."""
         self._asked = _asked(obj, self._pod, self.demand) + msgspec.json.encode(self._volumes)
 
     def fits(self, room: NodeRoom) -> bool:
@@ -214,7 +219,7 @@ class _Attempt:
     def may_go_to(self, room: NodeRoom) -> bool:
         """Return whether the pod would fit a node if there were no other pods."""
         fits = not self._missing_volume and not self._unfit(room)
-        return fits and insufficient_amount(self.demand.requests, {}, room.allocatable) is None
+        return fits and next(insufficient_amounts(self.demand.requests, {}, room.allocatable), None) is None
 
     def placement(self, chosen: str) -> Placement:
         """Return where the pod goes.
@@ -229,11 +234,11 @@ class _Attempt:
         candidates = list(rooms.values()) if named is None else [rooms[name] for name in named if name in rooms]
         if len(candidates) < len(rooms):
             reasons[_MISPLACED] = len(rooms) - len(candidates)
-        fitting = list[tuple[NodeRoom, NodeVerdict | str]]()
+        fitting = list[tuple[NodeRoom, NodeVerdict | Reasons]]()
         for room in candidates:
             look = room.verdict(self._asked, self._refusal)
-            if look and isinstance(look, str):
-                reasons[look] += 1
+            if look and not isinstance(look, NodeVerdict):
+                reasons.update(look)
             elif reason := self._of_others(room):
                 reasons[reason] += 1
             else:
@@ -241,10 +246,10 @@ class _Attempt:
         if fitting:
             is_there = chosen and any(room.name == chosen for room, _ in fitting)
             return Placement(chosen if is_there else self._best(fitting).name)
-        found = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
+        found = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
         return Placement("", f"0/{len(rooms)} nodes are available: {found}."[:_LONGEST_REASON])
 
-    def _best(self, fitting: Sequence[tuple[NodeRoom, NodeVerdict | str]]) -> NodeRoom:
+    def _best(self, fitting: Sequence[tuple[NodeRoom, NodeVerdict | Reasons]]) -> NodeRoom:
         """Return the best node; a single one gets no score, as in kube-scheduler."""
         if len(fitting) == 1:
             return fitting[0][0]
@@ -261,9 +266,10 @@ class _Attempt:
         best = (place for place, score in enumerate(scores) if score == most)
         return rooms[min(best, key=lambda at: (looks[at].pods, rooms[at].name))]
 
-    def _refusal(self, room: NodeRoom) -> str:
-        """Return why a node does not fit, whatever is on others; "" when it does."""
-        return self._unfit(room) or self._full(room)
+    def _refusal(self, room: NodeRoom) -> Reasons:
+        """Return why a node does not fit, whatever is on others; nothing when it does."""
+        unfit = self._unfit(room)
+        return (unfit,) if unfit else tuple(self._full(room))
 
     def _unfit(self, room: NodeRoom) -> str:
         """Return why a node does not fit, whatever pods it has. A node that reports nonsense only harms itself."""
@@ -272,10 +278,9 @@ class _Attempt:
         if (room.obj.get("spec") or {}).get("unschedulable") and not tolerates(
             _UNSCHEDULABLE, self._pod.spec.tolerations
         ):
-            return self._misplaced(room) or "node(s) were unschedulable"
-        return self._misplaced(room) or self._taint(room)
-
-    def _misplaced(self, room: NodeRoom) -> str:
+            return "node(s) were unschedulable"
+        if taint := self._taint(room):
+            return taint
         if not self._fits(room):
             return _MISPLACED
         return "" if all(selector_matches(one, room.name, room.labels) for one in self._volumes) else ELSEWHERE
@@ -297,17 +302,19 @@ class _Attempt:
         chosen = pod_stays_for(self._pod.spec.tolerations)
         return (pods_stay_for(room.obj) if chosen is None else chosen) == math.inf
 
-    def _full(self, room: NodeRoom) -> str:
-        short = insufficient_amount(self.demand.requests, room.used, room.allocatable)
-        if short is not None:
-            return "Too many pods" if short[0] == PODS else f"Insufficient {short[0]}"
+    def _full(self, room: NodeRoom) -> Iterator[str]:
         ports = self.demand.ports
         if ports and used_port(ports, taken_ports(other.ports for other in room.demands)) is not None:
-            return "node(s) didn't have free ports for the requested pod ports"
-        return ""
+            yield "node(s) didn't have free ports for the requested pod ports"
+            return
+        for name, _ in insufficient_amounts(self.demand.requests, room.used, room.allocatable):
+            yield "Too many pods" if name == PODS else f"Insufficient {name}"
+
+    def _uses_claim(self, room: NodeRoom) -> bool:
+        return any(not self._claims.isdisjoint(claims_of(other)) for other in room.pods)
 
     def _of_others(self, room: NodeRoom) -> str:
-        if self._is_claim_taken:
+        if self._users and (self._users != [room.name] or self._uses_claim(room)):
             return TAKEN
         return self._spread.refusal(room) or self._rules.refusal(room)
 

@@ -89,11 +89,11 @@ class _Pass:
         if is_being_deleted(deployment) or not makes_its_own(deployment):
             return self._end(calculated(deployment, sets, self._conditions, self._now))
         self._update_paused_condition()
+        if sets.new:
+            self._bring_up_to_date(sets.new)
         is_paused = bool(deployment["spec"].get("paused"))
         active = [one for one in sets.all if wanted(one) > 0]
         if is_paused or any(has_other_size(one, deployment) for one in active):
-            if sets.new:
-                self._keep_annotations(sets.new)
             self._scale(active)
             if is_paused and not self._writes:
                 self._clean_up()
@@ -104,7 +104,7 @@ class _Pass:
             self._roll()
         if not self._writes and is_complete(deployment, deployment.get("status") or {}):
             self._clean_up()
-        return self._end(rollout_status(deployment, sets, self._conditions, self._now))
+        return self._end(rollout_status(deployment, self._sets, self._conditions, self._now))
 
     def _end(self, status: JsonObject) -> ReconcilePlan:
         """Return the plan with a status, and the Deployment's revision."""
@@ -142,8 +142,10 @@ class _Pass:
         """Return the revision of the new ReplicaSet: one more than the highest old revision."""
         return max(map(revision_of, self._sets.old), default=0) + 1
 
-    def _keep_annotations(self, new: JsonObject) -> None:
-        """Give the new ReplicaSet the Deployment's annotations, revision and minReadySeconds."""
+    def _bring_up_to_date(self, new: JsonObject) -> None:
+        """Give the new ReplicaSet the Deployment's annotations, revision and minReadySeconds, and set the condition
+        that there is one for the template, if there is none about the progress yet.
+        """
         annotations = annotations_for(self._deployment, new, max(self._newest_revision(), revision_of(new)))
         changes: JsonObject = {}
         if annotations != (new["metadata"].get("annotations") or {}):
@@ -153,20 +155,15 @@ class _Pass:
             changes["spec"] = {"minReadySeconds": seconds}
         if changes:
             self._writes.append(patch(new, changes))
-
-    def _update_found_condition(self, new: JsonObject) -> None:
-        """Set the condition that there is a ReplicaSet for the template, if there is none about the progress yet."""
         if deadline_of(self._deployment) is not None and not condition_in(self._conditions, PROGRESSING):
             words = f'Found new replica set "{new["metadata"]["name"]}"'
             found = condition(PROGRESSING, "True", "FoundNewReplicaSet", words, self._now)
             self._conditions = with_condition(self._conditions, found)
 
     def _prepare_new(self, size: int) -> bool:
-        """Bring the new ReplicaSet up to date, or make it; return whether it exists."""
-        new, deployment = self._sets.new, self._deployment
-        if new is not None:
-            self._keep_annotations(new)
-            self._update_found_condition(new)
+        """Make the new ReplicaSet, if there is none; return whether there was one."""
+        deployment = self._deployment
+        if self._sets.new is not None:
             return True
         made = self._made(size)
         if not makes_its_own(deployment, made["metadata"]["labels"]):
@@ -183,6 +180,7 @@ class _Pass:
             words = f'Created new replica set "{name}"'
             note = condition(PROGRESSING, "True", "NewReplicaSetCreated", words, self._now)
             self._conditions = with_condition(self._conditions, note)
+        self._sets = Sets(made, self._sets.old)
         return False
 
     def _made(self, size: int) -> JsonObject:

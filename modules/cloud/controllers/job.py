@@ -7,6 +7,7 @@ At an edge, the pods of a node that does not answer stay active: they may be wor
 deletion of the Node ends that.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
@@ -241,15 +242,18 @@ class _Pass:
         return []
 
     def _counted_failures(self, pods: Sequence[JsonObject]) -> list[JsonObject]:
-        """Return the failed pods that count. The others are let go; a pod whose failure count another one takes over
-        waits for that pod.
+        """Return the failed pods that count. The others are let go, as those of indexes that the Job has no more are; a
+        pod whose failure count another one takes over waits for that pod.
         """
+        bound = int(self._spec.get("completions") or 0) if self._is_indexed else math.inf
         kept = set(job_pods.uids(list(self._kept.values())))
         found = []
         for pod in pods:
             if uid_of(pod) in kept:
                 continue
-            if has_ended(pod) and not verdict_of(self._job, pod).is_counted:
+            index = index_of(pod) if self._is_indexed else 0
+            is_out = index is None or index >= bound
+            if is_out or (has_ended(pod) and not verdict_of(self._job, pod).is_counted):
                 self._writes.append(job_pods.untracked(pod))
             else:
                 found.append(pod)

@@ -21,6 +21,8 @@ _HARD_WEIGHT: Final = 1
 Matcher = Callable[[PodDemand], bool]
 Place = tuple[str, str]
 """A label of nodes: the topology."""
+Hit = tuple[str, str, str]
+"""The reason that a pod of a topology matters for, with the topology."""
 
 
 class Term(NamedTuple):
@@ -87,39 +89,37 @@ class PodRules:
 
     def __init__(self, pod: PodDemand, fleet: NodeRooms) -> None:
         self._pod = pod
-        self._rooms = fleet.rooms.values()
+        self._rooms = fleet.rooms
         self._spaces = fleet.namespaces
         self._affinity = self._terms(pod, _AFFINITY, _REQUIRED)
         self._anti = self._terms(pod, _ANTI_AFFINITY, _REQUIRED)
-        self._forbidden = set(self._forbidden_places())
-        self._near = self._places_of(
-            [lambda other: all(term.matches(other) for term in self._affinity)], self._affinity
-        )
-        self._far = set[Place]()
-        for term in self._anti:
-            self._far |= self._places_of([term.matches], [term])
-        self._starts = bool(self._affinity) and not self._near and all(term.matches(pod) for term in self._affinity)
+        self._is_first_of_its_kind = all(term.matches(pod) for term in self._affinity)
+        self._counted = self._summed(Counter(hit for room in self._rooms.values() for hit in self._hits(room)))
 
     def refusal(self, room: NodeRoom) -> str:
-        """Return why a node does not fit; "" if it does."""
-        if not self._forbidden and not self._affinity and not self._far:
+        """Return why a node does not fit; "" if it does. It may be a trial, with fewer pods than the fleet's."""
+        hits, starts = self._counted
+        if not hits and not self._affinity:
             return ""
+        known = self._rooms.get(room.name)
+        if known is not None and room is not known:
+            changed = hits.copy()
+            changed.subtract(self._hits(known))
+            changed.update(self._hits(room))
+            hits, starts = self._summed(changed)
         for term in self._affinity:
             value = room.labels.get(term.topology_key)
-            if value is None or ((term.topology_key, value) not in self._near and not self._starts):
+            if value is None or not (starts or hits[NO_AFFINITY, term.topology_key, value]):
                 return NO_AFFINITY
-        if any((term.topology_key, room.labels.get(term.topology_key)) in self._far for term in self._anti):
-            return ANTI_AFFINITY
-        if any(room.labels.get(key) == value for key, value in self._forbidden):
-            return EXISTING_ANTI_AFFINITY
-        return ""
+        found = {why for why, key, value in hits if room.labels.get(key) == value}
+        return next((why for why in (ANTI_AFFINITY, EXISTING_ANTI_AFFINITY) if why in found), "")
 
     def points(self) -> Counter[Place]:
         """Return the weight of each topology by the preferences of the pod and of other pods."""
         found: Counter[Place] = Counter()
         own = [(term, 1) for term in self._terms(self._pod, _AFFINITY, _PREFERRED)]
         own += [(term, -1) for term in self._terms(self._pod, _ANTI_AFFINITY, _PREFERRED)]
-        for room in self._rooms:
+        for room in self._rooms.values():
             if own:
                 for other in room.demands:
                     self._add(found, room, ((term, sign * term.weight) for term, sign in own if term.matches(other)))
@@ -145,23 +145,27 @@ class PodRules:
     def _terms(self, pod: PodDemand, kind: str, when: str) -> list[Term]:
         return terms_of(pod, kind, when, self._spaces) if pod.affinity else []
 
-    def _forbidden_places(self) -> Iterator[Place]:
-        """Yield the topologies that pods there keep this one from."""
-        for room in self._rooms:
-            for other in room.with_rules.values():
-                for term in self._terms(other, _ANTI_AFFINITY, _REQUIRED):
-                    value = room.labels.get(term.topology_key)
-                    if value is not None and term.matches(self._pod):
-                        yield term.topology_key, value
+    def _summed(self, hits: Counter[Hit]) -> tuple[Counter[Hit], bool]:
+        """Return the hits that remain, and whether the pod may be the first of those that its affinity wants."""
+        hits = +hits
+        starts = self._is_first_of_its_kind and not any(why == NO_AFFINITY for why, _, _ in hits)
+        return hits, starts
 
-    def _places_of(self, matchers: Sequence[Matcher], terms: Sequence[Term]) -> set[Place]:
-        """Return the topologies of terms that have a matching pod."""
-        if not terms:
-            return set()
-        rooms = [room for room in self._rooms if any(matches(pod) for pod in room.demands for matches in matchers)]
-        return {
-            (term.topology_key, value)
-            for room in rooms
-            for term in terms
-            if (value := room.labels.get(term.topology_key)) is not None
-        }
+    def _hits(self, room: NodeRoom) -> Iterator[Hit]:
+        """Yield what the pods of a node mean for its topologies: that affinity is met there, or that a rule of the pod,
+        or one of theirs, is broken.
+        """
+        for why, term in self._concerned(room):
+            value = room.labels.get(term.topology_key)
+            if value is not None:
+                yield why, term.topology_key, value
+
+    def _concerned(self, room: NodeRoom) -> Iterator[tuple[str, Term]]:
+        for other in room.demands if self._affinity or self._anti else ():
+            if self._affinity and all(term.matches(other) for term in self._affinity):
+                yield from ((NO_AFFINITY, term) for term in self._affinity)
+            yield from ((ANTI_AFFINITY, term) for term in self._anti if term.matches(other))
+        for other in room.with_rules.values():
+            for term in self._terms(other, _ANTI_AFFINITY, _REQUIRED):
+                if term.matches(self._pod):
+                    yield EXISTING_ANTI_AFFINITY, term

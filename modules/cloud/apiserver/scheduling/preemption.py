@@ -44,7 +44,7 @@ def preemptions(
     Args:
         pod: the pod.
         rooms: the nodes that the pod could go to, if they had room.
-        fits: whether the pod fits a node, whatever is on others.
+        fits: whether the pod fits a node, which may have fewer pods than it has.
         budgets: the PodDisruptionBudgets of all namespaces.
     """
     priority, spec = priority_of(pod), pod.get("spec") or {}

@@ -112,6 +112,10 @@ class NodeVerdict(NamedTuple):
     """The bytes that it has of the pod's images, or None."""
 
 
+Reasons = tuple[str, ...]
+"""The reasons why a node does not fit a pod; none: it does."""
+
+
 class NodeRoom:
     """A node with its pods.
 
@@ -137,7 +141,7 @@ class NodeRoom:
         self._priorities = Counter[int]()
         self.with_rules: dict[ObjectKey, PodDemand] = {}
         """The pods that have rules about other pods."""
-        self._verdicts: dict[bytes, NodeVerdict | str] = {}
+        self._verdicts: dict[bytes, NodeVerdict | Reasons] = {}
         if known is None:
             self.read(obj)
         else:
@@ -166,9 +170,9 @@ class NodeRoom:
             return
         self.node, self.images = node, dict(_images(obj))
 
-    def verdict(self, demand: bytes, evaluate: Callable[[NodeRoom], str]) -> NodeVerdict | str:
+    def verdict(self, demand: bytes, evaluate: Callable[[NodeRoom], Reasons]) -> NodeVerdict | Reasons:
         """Return the node's verdict on pods with a demand, or why they do not fit; computed again when it or its pods
-        have changed. "": they fit, and nobody has asked for its score yet.
+        have changed. No reasons: they fit, and nobody has asked for its score yet.
         """
         found = self._verdicts.get(demand)
         if found is None:
@@ -305,12 +309,6 @@ class NodeRooms:
         """Take all pods of a node, as they are at a change."""
         self.rooms[node].set_pods(pods)
         self._seen[node] = change
-
-    def with_room(self, room: NodeRoom) -> NodeRooms:
-        """Return the nodes with another state of one of them."""
-        rooms = NodeRooms(self.find)
-        rooms.rooms, rooms.namespaces = {**self.rooms, room.name: room}, self.namespaces
-        return rooms
 
     def assume(self, node: str, pod: JsonObject, demand: PodDemand) -> None:
         """Count a pod that is being put onto a node; the node's pods are read again before they count next time."""

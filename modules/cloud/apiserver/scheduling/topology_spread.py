@@ -57,20 +57,22 @@ class SpreadRules:
     ) -> None:
         self._pod = pod
         found = [_read(each, pod) for each in constraints]
-        self._rooms = fleet.rooms.values()
+        self._rooms = fleet.rooms
         self._fits = fits
         self._is_tolerated = is_tolerated
         self._soft = [one for one in found if not one.is_hard]
         hard = [one for one in found if one.is_hard]
-        eligible = _with_labels(self._rooms, hard) if hard else []
-        self._hard = [self._counted(one, eligible) for one in hard]
+        eligible = _with_labels(self._rooms.values(), hard) if hard else []
+        self._hard = [self._counted(one, self._by_topology(one, eligible)) for one in hard]
 
     def refusal(self, room: NodeRoom) -> str:
-        """Return why a node does not fit; "" if it does."""
-        for one in self._hard:
-            value = room.labels.get(one.constraint.key)
+        """Return why a node does not fit; "" if it does. It may be a trial, with fewer pods than the fleet's."""
+        known = self._rooms.get(room.name)
+        for counted in self._hard:
+            value = room.labels.get(counted.constraint.key)
             if value is None:
                 return NO_LABEL
+            one = counted if known is None or room is known else self._of_trial(counted, room, known, value)
             if one.pods[value] + one.is_matched_by_itself - one.least > one.constraint.max_skew:
                 return UNBALANCED
         return ""
@@ -78,7 +80,7 @@ class SpreadRules:
     def costs(self, rooms: Sequence[NodeRoom]) -> list[float | None]:
         """Return how unwelcome each of the nodes that fit is; None if it lacks a label. Only their topologies count."""
         labelled = _with_labels(rooms, self._soft)
-        eligible = _with_labels(self._rooms, self._soft)
+        eligible = _with_labels(self._rooms.values(), self._soft)
         total = dict.fromkeys((room.name for room in labelled), 0.0)
         for one in self._soft:
             if one.key == _HOSTNAME:
@@ -96,19 +98,29 @@ class SpreadRules:
         """Whether there are constraints that only prefer."""
         return bool(self._soft)
 
-    def _counted(self, constraint: _Constraint, eligible: Iterable[NodeRoom]) -> _Counted:
-        pods = self._by_topology(constraint, eligible)
+    def _counted(self, constraint: _Constraint, pods: Counter[str]) -> _Counted:
         least = min(pods.values(), default=0) if len(pods) >= constraint.min_domains else 0
         return _Counted(constraint, pods, least, constraint.matches(self._pod))
+
+    def _of_trial(self, one: _Counted, room: NodeRoom, known: NodeRoom, value: str) -> _Counted:
+        if not self._counts(one.constraint, room):
+            return one
+        pods = one.pods.copy()
+        pods[value] += self._matching(one.constraint, room) - self._matching(one.constraint, known)
+        return self._counted(one.constraint, pods)
 
     def _by_topology(self, constraint: _Constraint, rooms: Iterable[NodeRoom]) -> Counter[str]:
         """Return the matching pods by topology, of those nodes that the constraint counts."""
         pods: Counter[str] = Counter()
         for room in rooms:
-            is_near = not constraint.honors_affinity or self._fits(room)
-            if is_near and (not constraint.honors_taints or self._is_tolerated(room)):
+            if self._counts(constraint, room):
                 pods[room.labels[constraint.key]] += self._matching(constraint, room)
         return pods
+
+    def _counts(self, constraint: _Constraint, room: NodeRoom) -> bool:
+        """Return whether the pods of a node count."""
+        is_near = not constraint.honors_affinity or self._fits(room)
+        return is_near and (not constraint.honors_taints or self._is_tolerated(room))
 
     def _matching(self, constraint: _Constraint, room: NodeRoom) -> int:
         return constraint.counts_pods and sum(

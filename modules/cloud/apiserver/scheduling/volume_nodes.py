@@ -2,7 +2,7 @@
 `plugins/volumerestrictions`). Every claim is bound before its pod has a node, also where its class would wait for that.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 from modules.apimachinery.conversion import convert
@@ -51,16 +51,9 @@ def missing_volume(pod: JsonObject, find: Find) -> str:
     return ""
 
 
-def has_claim_in_use(pod: JsonObject, others: Iterable[JsonObject], find: Find) -> bool:
-    """Return whether another pod uses a claim of a pod that is for one pod only.
-
-    Args:
-        pod: the pod.
-        others: the pods that have a node and have not ended.
-        find: returns the claims.
-    """
-    own = {key for key in claims_of(pod) if _ONE_POD in (_spec(find(key)).get("accessModes") or ())}
-    return bool(own) and any(not own.isdisjoint(claims_of(other)) for other in others)
+def claims_for_one_pod(pod: JsonObject, find: Find) -> set[ObjectKey]:
+    """Return the keys of a pod's claims that no other pod may use."""
+    return {key for key in claims_of(pod) if _ONE_POD in (_spec(find(key)).get("accessModes") or ())}
 
 
 def _spec(obj: JsonObject | None) -> JsonObject:

@@ -1,5 +1,5 @@
 """Pods of a lower priority make room. What is expected was recorded from kube-scheduler 1.32.13 on the embedded API
-server, but for the last two cases.
+server, but for the silent node and the static pod.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ def a_pod(
     if port:
         container["ports"] = [{"containerPort": 1, "hostPort": port}]
     started = {"startTime": f"2026-01-01T{hour:02}:00:00Z", "phase": "Running"} if on else {}
-    metadata: JsonObject = {"name": name, "labels": {"app": name}}
+    metadata: JsonObject = {"name": name, "namespace": "default", "labels": {"app": name}}
     given = {"containers": [container], "priority": priority, **({"nodeName": on} if on else {}), **spec}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": given, "status": started}
 
@@ -89,6 +89,12 @@ def end(cluster: Cluster) -> None:
     cluster.scheduler.place_waiting_pods()
 
 
+def apart_from(name: str) -> JsonObject:
+    """The rule of a pod that wants no pod of a name on its node."""
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": name}}}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
 TWO = [a_node("a"), a_pod("v1", "a"), a_pod("v2", "a")]
 ONES = [a_node("a", "1"), a_node("b", "1")]
 TAINT = {"key": "k", "effect": "NoSchedule"}
@@ -140,13 +146,24 @@ TAINT = {"key": "k", "effect": "NoSchedule"}
         ([a_node("a", ready="Unknown"), a_pod("v1", "a", "2")], a_pod("p", priority=HIGH), "", []),
         ([a_node("a"), static(a_pod("v1", "a")), a_pod("v2", "a", priority=MID)],
          a_pod("p", priority=HIGH), "a", ["v2"]),
+        ([a_node("a", "4"), a_pod("v1", "a"), a_pod("v2", "a")],
+         a_pod("p", priority=HIGH, affinity=apart_from("v1")), "a", ["v1"]),
+        ([a_node("a", "4"), a_pod("v1", "a"), a_pod("v2", "a", affinity=apart_from("p"))],
+         a_pod("p", priority=HIGH), "a", ["v2"]),
+        ([a_node("a", "4"), a_node("b", "4"), a_pod("v1", "a", priority=HIGH, affinity=apart_from("p")),
+          a_pod("v2", "b", affinity=apart_from("p"))], a_pod("p", priority=HIGH), "b", ["v2"]),
+        ([a_node("a", "4"), a_node("b", "1"), guarded(a_pod("v1", "a")), a_pod("v2", "b", priority=HIGH)],
+         guarded(a_pod("p", priority=HIGH, topologySpreadConstraints=[{
+             "topologyKey": "kubernetes.io/hostname", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule",
+             "labelSelector": {"matchLabels": OF_BUDGET}}])), "a", ["v1"]),
     ],
     ids=["one", "both", "too large", "never", "equal", "one equal", "taint", "negative", "as few as possible",
          "lowest priority", "fewest", "latest start", "latest first start", "node without a budget",
          "pod without a budget", "budget broken",
          "budget of one", "budget of one that is ending", "budget broken by others",
          "one of a negative priority",
-         "port", "number of pods", "affinity to a victim", "silent node", "static pod"],
+         "port", "number of pods", "affinity to a victim", "silent node", "static pod",
+         "anti-affinity to a victim", "anti-affinity of a victim", "anti-affinity of one that stays", "spread"],
 )  # fmt: skip
 def test_pods_of_a_lower_priority_make_room(
     objects: list[JsonObject], pod: JsonObject, node: str, victims: list[str]
@@ -193,19 +210,14 @@ def a_fleet(nodes: list[JsonObject], *there: JsonObject) -> NodeRooms:
     fleet = NodeRooms()
     fleet.set_nodes(nodes)
     for pod in there:
-        fleet.rooms[pod["spec"]["nodeName"]].add(named(pod))
+        fleet.rooms[pod["spec"]["nodeName"]].add(pod)
     return fleet
-
-
-def named(pod: JsonObject) -> JsonObject:
-    """A pod as it is stored."""
-    return {**pod, "metadata": {**pod["metadata"], "namespace": "default"}}
 
 
 def only_on(node: str, name: str) -> JsonObject:
     """A pod that fits one node only, and is otherwise like all others."""
     selector = {"kubernetes.io/hostname": node}
-    return named(guarded(a_pod(name, priority=MID, nodeSelector=selector)))
+    return guarded(a_pod(name, priority=MID, nodeSelector=selector))
 
 
 def test_room_that_a_pod_gives_up_is_for_the_next_one() -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from modules.apimachinery.conversion import convert
-from modules.apimachinery.kinds import JsonObject, ObjectKey
+from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
 from modules.apimachinery.pods.static import CONFIG_MIRROR
 from modules.cloud.apiserver import scheduler
 from modules.cloud.apiserver.scheduler import Placement, Placer, makes_room
@@ -175,6 +175,13 @@ def test_a_claim_for_one_pod_keeps_other_pods_waiting(
     )
     placement = Placer(fleet).place(pod)
     assert (placement.why == why, not placement.node) == (is_taken, is_taken)
+    room = Placer(fleet).preemption({**pod, "spec": {**pod["spec"], "priority": 1}}, list)
+    assert (room is not None and [key_of(one).name for one in room.victims] == ["first"]) == is_taken
+
+
+def large(node: JsonObject) -> JsonObject:
+    """Return a node with room for every pod."""
+    return {**node, "status": {**node["status"], "allocatable": {"cpu": "9", "pods": "9"}}}
 
 
 NO_SCHEDULE, NO_EXECUTE = "NoSchedule", "NoExecute"
@@ -189,6 +196,12 @@ TAINT = {"key": "gpu", "value": "yes", "effect": NO_SCHEDULE}
         (a_node("n", taints=[TAINT]), a_pod(), [], "node(s) had untolerated taint {gpu: yes}"),
         (a_node("n"), a_pod(cpu="600m"), [a_pod("x", on="n", cpu="500m")], "Insufficient cpu"),
         (a_node("n"), a_pod(), [a_pod(str(i), on="n") for i in range(3)], "Too many pods"),
+        (a_node("n"), a_pod(cpu="1"), [a_pod(str(i), on="n", cpu="1m") for i in range(3)],
+         "Insufficient cpu, 1 Too many pods"),
+        (a_node("n"), a_pod(cpu="2", port=80), [a_pod("x", on="n", port=80)],
+         "node(s) didn't have free ports for the requested pod ports"),
+        (a_node("n", taints=[TAINT]), a_pod(nodeSelector={"a": "b"}), [], "node(s) had untolerated taint {gpu: yes}"),
+        (a_node("n", unschedulable=True), a_pod(nodeSelector={"a": "b"}), [], "node(s) were unschedulable"),
         (a_node("n"), a_pod(port=80), [a_pod("x", on="n", port=80)],
          "node(s) didn't have free ports for the requested pod ports"),
     ],
@@ -196,7 +209,7 @@ TAINT = {"key": "gpu", "value": "yes", "effect": NO_SCHEDULE}
 def test_a_node_that_does_not_fit(node: JsonObject, pod: JsonObject, others: list[JsonObject], reason: str) -> None:
     placement = place(pod, [node], others)
     assert placement == ("", f"0/1 nodes are available: 1 {reason}.")
-    assert place(pod, [node, a_node("other", labels={"a": "b"})], others).node == "other"
+    assert place(pod, [node, large(a_node("other", labels={"a": "b"}))], others).node == "other"
 
 
 def test_a_toleration_lets_a_pod_onto_a_node() -> None:
@@ -248,6 +261,10 @@ def test_what_keeps_each_node_away_is_counted() -> None:
     nodes = [a_node("a", unschedulable=True), a_node("b", unschedulable=True), a_node("c", taints=[TAINT])]
     why = place(a_pod(), nodes, []).why
     assert why == ("0/3 nodes are available: 1 node(s) had untolerated taint {gpu: yes}, 2 node(s) were unschedulable.")
+    near = place(a_pod(nodeSelector={"a": "b"}), [nodes[0], a_node("d"), a_node("e")], []).why
+    assert near == (
+        "0/3 nodes are available: 1 node(s) were unschedulable, 2 node(s) didn't match Pod's node affinity/selector."
+    )
     assert place(a_pod(), [], []).why == "no nodes available to schedule pods"
 
 
@@ -314,9 +331,9 @@ def test_a_node_keeps_few_looks() -> None:
     room, looked = rooms.NodeRoom(a_node("a")), list[bytes]()
     for demand in (bytes([number]) for number in (*range(33), 32, 0)):
 
-        def look(_room: rooms.NodeRoom, demand: bytes = demand) -> str:
+        def look(_room: rooms.NodeRoom, demand: bytes = demand) -> rooms.Reasons:
             looked.append(demand)
-            return "no"
+            return ("no",)
 
         room.verdict(demand, look)
     assert [*map(ord, looked)] == [*range(33), 0]
@@ -342,9 +359,9 @@ def test_a_node_is_evaluated_again_when_its_pods_take_something_else(change: Jso
     """Not for each status of a pod."""
     room, evaluated = rooms.NodeRoom(a_node("a")), list[list[JsonObject]]()
 
-    def evaluate(room: rooms.NodeRoom) -> str:
+    def evaluate(room: rooms.NodeRoom) -> rooms.Reasons:
         evaluated.append(list(room.pods))
-        return "no"
+        return ("no",)
 
     changed = {**_THERE, **change}
     for pod in (_THERE, changed):

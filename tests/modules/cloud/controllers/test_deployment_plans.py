@@ -207,6 +207,27 @@ def test_old_replica_sets_beyond_the_limit_go_during_a_pause_too(sizes: list[int
     assert [write.call.name for write in writes if write.call.verb == "delete"] == gone
 
 
+def test_a_status_knows_the_replica_set_that_is_being_made() -> None:
+    """Its revision, its pods that are missing, and its name in the words about the progress."""
+    status = {"conditions": [{"type": "Progressing", "status": "True", "reason": "ReplicaSetUpdated"}], "replicas": 9}
+    view, made = _view_of({**ROLLING, "progressDeadlineSeconds": 60}, [Sized(4, 4)], None, status)
+    plan = reconcile(view, key_of(made), 1000.0)
+    name, written = present(plan.writes[0].call.body)["metadata"]["name"], written_status(plan)
+    assert condition(written["conditions"], "Progressing")["message"] == f'ReplicaSet "{name}" is progressing.'
+    assert written["unavailableReplicas"] == 1
+    assert present(present(plan.status).call.body)["metadata"]["annotations"][REVISION] == "3"
+
+
+@pytest.mark.parametrize("spec", [RECREATE, {"paused": True}])
+def test_a_rollback_has_its_revision_while_old_pods_end_or_during_a_pause(spec: JsonObject) -> None:
+    view, made = _view_of({**spec, "progressDeadlineSeconds": 60}, [Sized(4, 4, pods=["Running"])], Sized(0, 0))
+    new = present(view.find(ObjectKey("ReplicaSet", "default", "web-3")))
+    new["metadata"]["annotations"][REVISION] = "1"
+    plan = reconcile(view, key_of(made), 1000.0)
+    changed = [present(one.call.body)["metadata"]["annotations"] for one in plan.writes if one.call.name == "web-3"]
+    assert changed[0][REVISION] == "3"
+
+
 def test_a_deployment_that_is_being_deleted_changes_its_status_only() -> None:
     view, made = _view_of(ROLLING, [Sized(2, 2), Sized(0, 0)], Sized(1, 0), deletionTimestamp=format_rfc3339(900.0))
     plan = reconcile(view, key_of(made), 1000.0)

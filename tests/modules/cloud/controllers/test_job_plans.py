@@ -101,6 +101,14 @@ def test_an_index_beyond_the_completions_does_not_count(index: int, completed: s
     assert status.get("completedIndexes", "") == completed
 
 
+@pytest.mark.parametrize(("index", "counts"), [(1, True), (2, False), (None, False)])
+def test_a_failure_of_an_index_beyond_the_completions_does_not_count(index: int | None, *, counts: bool) -> None:
+    plan = plan_for({}, APod("Failed", index), completionMode="Indexed", completions=2, parallelism=2, backoffLimit=0)
+    assert written_status(plan)["uncountedTerminatedPods"] == ({"failed": ["p"]} if counts else {})
+    assert [write.call.verb for write in plan.writes if write.call.name == "p"] == ([] if counts else ["patch"])
+    assert ("conditions" in written_status(plan)) is counts
+
+
 def test_a_pod_is_counted_when_its_finalizer_is_gone() -> None:
     """A cloudcore that is killed between the two would count it again, or never."""
     listed = {"uncountedTerminatedPods": {"succeeded": ["p"]}}
