@@ -125,7 +125,7 @@ def check_finalizers(live: JsonObject, new: JsonObject) -> None:
     """
     added = [name for name in finalizers_of(new) if name not in finalizers_of(live)]
     if added and is_being_deleted(live):
-        told = ", ".join(f'"{name[:253]}"' for name in added[:20])
+        told = ", ".join(f'"{name[:253]}"' for name in sorted(added)[:20])
         why = "no new finalizers can be added if the object is being deleted, found new finalizers"
         group = str(live["apiVersion"]).rpartition("/")[0]
         name = live["metadata"]["name"]

@@ -10,8 +10,8 @@ from modules.apimachinery.protobuf.decoding import MessageField, fields_of, mess
 
 _METADATA: Final = "meta.v1.ObjectMeta"
 _TEMPLATE: Final = "core.v1.PodTemplateSpec"
-_SHOWN: Final = (_METADATA, "name")
-"""A name stays, even an empty one: the rules of metadata look at it."""
+_SHOWN: Final = ((_METADATA, "name"), (_METADATA, "managedFields"))
+"""An empty name stays, as the rules of metadata look at it, and so do no managers: an update asks for that."""
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
@@ -69,7 +69,7 @@ def _kept(message: str, value: dict[str, Any], stored: Mapping[str, Any] = _NOTH
 def is_left_out(message: str, field: MessageField, empty: Any) -> bool:
     """Return whether an empty value of a field is left out."""
     has_form = isinstance(empty, (list, dict)) if field.form else True
-    return has_form and field.is_never_zero and (message, field.name) != _SHOWN
+    return has_form and field.is_never_zero and (message, field.name) not in _SHOWN
 
 
 def _part(field: MessageField, member: Any, stored: Any) -> Any:

@@ -2,7 +2,7 @@
 
 import re
 from base64 import b64decode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from beehive.printable import printable, printable_lines
@@ -17,7 +17,6 @@ from modules.kubectl.describers.common import (
     labels_and_annotations,
     moment,
     name_and_namespace,
-    pairs,
     terminating,
 )
 from modules.kubectl.describers.node import describe_node
@@ -66,6 +65,15 @@ def describe_namespace(obj: JsonObject, related: Related, _now: float) -> str:
     out.field(0, "Name", text_at(obj, "metadata.name"))
     labels_and_annotations(out, obj)
     out.field(0, "Status", text_at(obj, "status.phase"))
+    titles = ("Type", "Status", "LastTransitionTime", "Reason", "Message")
+    conditions = objects_at(obj, "status.conditions")
+    if conditions:
+        out.row(0, "Conditions:")
+        out.row(1, *titles)
+        out.row(1, "----", *("-" * len(title) for title in titles[1:]))
+    for each in conditions:
+        kind, status, reason, message = (text_at(each, key) for key in ("type", "status", "reason", "message"))
+        out.row(1, kind, status, moment(text_at(each, "lastTransitionTime")), reason, message)
     quotas = f"Resource Quotas\n{_quotas(related.quotas)}" if related.quotas else "No resource quota.\n"
     limits = AlignedWriter()
     limits.row(0, "Resource Limits" if related.limits else "No LimitRange resource.")
@@ -97,6 +105,8 @@ def _quotas(quotas: Sequence[JsonObject]) -> str:
     out = AlignedWriter()
     for quota in quotas:
         out.row(1, "Name:", text_at(quota, "metadata.name"))
+        if scopes := list_at(quota, "spec.scopes"):
+            out.row(1, "Scopes:", ", ".join(sorted(map(str, scopes))))
         out.row(1, "Resource", "Used", "Hard")
         out.row(1, "--------", "---", "---")
         hard, used = map_at(quota, "status.hard"), map_at(quota, "status.used")
@@ -124,26 +134,38 @@ def describe_service(service: JsonObject, related: Related, now: float) -> str:
     out = AlignedWriter()
     name_and_namespace(out, service)
     labels_and_annotations(out, service)
-    pairs(out, "Selector", map_at(service, "spec.selector"))
+    selector = map_at(service, "spec.selector")
+    out.field(0, "Selector", ",".join(f"{key}={selector[key]}" for key in sorted(selector)) or NONE)
     out.field(0, "Type", text_at(service, "spec.type") or "ClusterIP")
     out.field(0, "IP Family Policy", text_at(service, "spec.ipFamilyPolicy") or NONE)
     out.field(0, "IP Families", ",".join(map(str, list_at(service, "spec.ipFamilies"))) or NONE)
     out.field(0, "IP", text_at(service, "spec.clusterIP"))
     out.field(0, "IPs", ",".join(map(str, list_at(service, "spec.clusterIPs"))) or NONE)
-    if list_at(service, "spec.externalIPs"):
-        out.field(0, "External IPs", ",".join(map(str, list_at(service, "spec.externalIPs"))))
-    for name, path in (("IP", "spec.loadBalancerIP"), ("External Name", "spec.externalName")):
-        if text_at(service, path):
-            out.field(0, name, text_at(service, path))
+    _some(out, "External IPs", map(str, list_at(service, "spec.externalIPs")))
+    _some(out, "Desired LoadBalancer IP", [text_at(service, "spec.loadBalancerIP")])
+    _some(out, "External Name", [text_at(service, "spec.externalName")])
+    _some(out, "LoadBalancer Ingress", map(_ingress, objects_at(service, "status.loadBalancer.ingress")), ", ")
     for port in objects_at(service, "spec.ports"):
         _port(out, port, related.endpoints)
     out.field(0, "Session Affinity", text_at(service, "spec.sessionAffinity"))
     for name in ("External", "Internal"):
-        policy = text_at(service, f"spec.{name.lower()}TrafficPolicy")
-        if policy:
-            out.field(0, f"{name} Traffic Policy", policy)
+        _some(out, f"{name} Traffic Policy", [text_at(service, f"spec.{name.lower()}TrafficPolicy")])
+    if number := value_at(service, "spec.healthCheckNodePort"):
+        out.field(0, "HealthCheck NodePort", str(number))
+    _some(out, "LoadBalancer Source Ranges", map(str, list_at(service, "spec.loadBalancerSourceRanges")))
     events_table(out, related.events, now)
     return out.text()
+
+
+def _some(out: AlignedWriter, name: str, texts: Iterable[str], between: str = ",") -> None:
+    """Add a field with some texts, if it has any."""
+    if told := between.join(texts):
+        out.field(0, name, told)
+
+
+def _ingress(address: JsonObject) -> str:
+    ip, mode = text_at(address, "ip"), text_at(address, "ipMode")
+    return (f"{ip} ({mode})" if mode else ip) if ip else text_at(address, "hostname")
 
 
 def describe_endpoints(endpoints: JsonObject, related: Related, now: float) -> str:
@@ -204,6 +226,10 @@ def describe_claim(claim: JsonObject, related: Related, now: float) -> str:
     out.field(0, "Access Modes", _modes(claim, "status.accessModes") if volume else "")
     if text_at(claim, "spec.volumeMode"):
         out.field(0, "VolumeMode", text_at(claim, "spec.volumeMode"))
+    if source := map_at(claim, "spec.dataSource"):
+        out.row(0, "DataSource:")
+        group = (("APIGroup", text_at(source, "apiGroup")),) if source.get("apiGroup") is not None else ()
+        out.fields(1, (*group, ("Kind", text_at(source, "kind")), ("Name", text_at(source, "name"))))
     owners = {text_at(each, "uid") for each in objects_at(claim, "metadata.ownerReferences")}
     users = (pod for pod in related.pods if name in _claims_of(pod) or text_at(pod, "metadata.uid") in owners - {""})
     out.values(0, "Used By", sorted(text_at(pod, "metadata.name") for pod in users))
@@ -236,7 +262,8 @@ def describe_volume(volume: JsonObject, related: Related, now: float) -> str:
 
 
 def _modes(obj: JsonObject, path: str) -> str:
-    return ",".join(_MODES.get(str(mode), str(mode)) for mode in list_at(obj, path))
+    given = list_at(obj, path)
+    return ",".join(short for mode, short in _MODES.items() if mode in given)
 
 
 def _claims_of(pod: JsonObject) -> list[str]:
@@ -250,7 +277,7 @@ def _conditions(out: AlignedWriter, claim: JsonObject) -> None:
     titles = ("Type", "Status", "LastProbeTime", "LastTransitionTime", "Reason", "Message")
     out.row(0, "Conditions:")
     out.row(1, *titles)
-    out.row(1, "----", *("-" * len(title) for title in titles[1:]))
+    out.row(1, "----", "------", "-" * 17, *("-" * len(title) for title in titles[3:]))
     for condition in conditions:
         times = (moment(text_at(condition, key)) for key in ("lastProbeTime", "lastTransitionTime"))
         kind, status, reason = (text_at(condition, key) for key in ("type", "status", "reason"))

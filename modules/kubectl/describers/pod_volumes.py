@@ -42,6 +42,8 @@ def volume_source(out: AlignedWriter, volume: JsonObject) -> None:
     for key in sorted(attributes):
         out.row(2, title, f"    {key}={attributes[key]}")
         title = "    "
+    if kind == "csi" and not attributes:
+        out.field(2, "VolumeAttributes", NONE)
 
 
 def _flag(source: JsonObject, key: str) -> str:

@@ -65,6 +65,46 @@ def test_descriptions_equal_the_real_kubectls() -> None:
                 assert sorted(printed.splitlines()) in ours
 
 
+@pytest.mark.parametrize(
+    ("kind", "fields", "lines"),
+    [
+        ("Service", {"spec": {"selector": {"b": "2", "a": "1"}}}, ["Selector: a=1,b=2"]),
+        ("Service", {"spec": {"loadBalancerIP": "192.0.2.1", "loadBalancerSourceRanges": ["10.0.0.0/8", "10.1.0.0/16"],
+                              "healthCheckNodePort": 30001},
+                     "status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1", "ipMode": "VIP"}, {"hostname": "h"},
+                                                             {"ip": "192.0.2.2"}]}}},
+         ["Desired LoadBalancer IP: 192.0.2.1", "LoadBalancer Ingress: 192.0.2.1 (VIP), h, 192.0.2.2",
+          "HealthCheck NodePort: 30001", "LoadBalancer Source Ranges: 10.0.0.0/8,10.1.0.0/16"]),
+        ("Namespace", {"status": {"phase": "Terminating", "conditions": [
+            {"type": "NamespaceContentRemaining", "status": "True", "lastTransitionTime": "2026-11-21T00:00:00Z",
+             "reason": "SomeResourcesRemain", "message": "pods. has 1 resource instances"}]}},
+         ["Status: Terminating", "Conditions:", "Type Status LastTransitionTime Reason Message",
+          "---- ------ ------------------ ------ -------",
+          "NamespaceContentRemaining True Sat, 21 Nov 2026 00:00:00 +0000 SomeResourcesRemain "
+          "pods. has 1 resource instances"]),
+        ("PersistentVolumeClaim", {"spec": {"volumeMode": "Block", "dataSource": {
+            "apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s"}}},
+         ["VolumeMode: Block", "DataSource:", "APIGroup: snapshot.storage.k8s.io", "Kind: VolumeSnapshot", "Name: s"]),
+        ("PersistentVolume", {"spec": {"accessModes": ["ReadOnlyMany", "ReadWriteOnce", "ReadOnlyMany"],
+                                       "csi": {"driver": "d", "volumeHandle": "h"}}},
+         ["Access Modes: RWO,ROX", "VolumeAttributes: <none>"]),
+    ],
+)  # fmt: skip
+def test_a_description_has_the_lines_of_kubectls(kind: str, fields: dict[str, Any], lines: list[str]) -> None:
+    obj = {"apiVersion": "v1", "kind": kind, "metadata": {"name": "a"}, **fields}
+    text = describe_object(obj, Related(), _NOW)
+    told = [" ".join(line.split()) for line in text.splitlines()]
+    assert [line for line in told if line in lines] == lines
+
+
+def test_a_namespace_shows_the_scopes_of_its_quotas() -> None:
+    quota = {"metadata": {"name": "q"}, "spec": {"scopes": ["Terminating", "BestEffort"]}}
+    text = describe_object({"apiVersion": "v1", "kind": "Namespace"}, Related(quotas=[quota]), _NOW)
+    assert [" ".join(line.split()) for line in text.splitlines()][-6:-4] == [
+        "Name: q", "Scopes: BestEffort, Terminating"
+    ]  # fmt: skip
+
+
 def test_no_value_of_a_secret_is_shown() -> None:
     for secret in (objects.SECRET, objects.TOKEN):
         text = described(secret)

@@ -133,8 +133,10 @@ def violations(pod: JsonObject, level: str) -> list[str]:
             if port.get("hostPort")
         ),
     )
-    rules = _BASELINE if level == BASELINE else {**_BASELINE, **_RESTRICTED}
-    found = ((about, rule(read)) for about, rule in rules.items() if rule is not None)
+    rules = _BASELINE
+    if level != BASELINE:
+        rules = {about: rule for about, rule in _BASELINE.items() if about not in _INCLUDED} | _RESTRICTED
+    found = ((about, rule(read)) for about, rule in rules.items())
     return [f"{about} ({'; '.join(dict.fromkeys(faults))})" for about, faults in found if faults]
 
 
@@ -211,7 +213,7 @@ def _seccomp(pod: _Pod) -> list[str]:
 
 def _sysctls(pod: _Pod) -> list[str]:
     sysctls = (pod.spec.get("securityContext") or {}).get("sysctls") or ()
-    return [str(each.get("name")) for each in sysctls if str(each.get("name")).replace("/", ".") not in _SYSCTLS]
+    return [str(each.get("name")) for each in sysctls if each.get("name") not in _SYSCTLS]
 
 
 def _volumes(pod: _Pod) -> list[str]:
@@ -262,26 +264,25 @@ def _quoted(words: Sequence[str]) -> str:
 
 
 _BASELINE: Final[dict[str, Callable[[_Pod], list[str]]]] = {
-    "hostProcess": _host_process,
-    "host namespaces": _host_namespaces,
-    "privileged": _privileged,
+    "forbidden AppArmor profiles": _app_armor,
     "non-default capabilities": _capabilities(_CAPABILITIES),
+    "host namespaces": _host_namespaces,
     "hostPath volumes": _host_paths,
     "hostPort": _host_ports,
-    "forbidden AppArmor profiles": _app_armor,
-    "seLinuxOptions": _se_linux,
+    "privileged": _privileged,
     "procMount": _proc_mount,
+    "seLinuxOptions": _se_linux,
     "seccompProfile": _seccomp,
     "forbidden sysctls": _sysctls,
+    "hostProcess": _host_process,
 }
-_RESTRICTED: Final[dict[str, Callable[[_Pod], list[str]] | None]] = {
-    "non-default capabilities": None,
-    "hostPath volumes": None,
-    "seccompProfile": _has_seccomp,
-    "restricted volume types": _volumes,
+_RESTRICTED: Final[dict[str, Callable[[_Pod], list[str]]]] = {
     "allowPrivilegeEscalation != false": _escalation,
     "unrestricted capabilities": _dropped,
+    "restricted volume types": _volumes,
     "runAsNonRoot != true": _non_root,
     "runAsUser=0": _root_user,
+    "seccompProfile": _has_seccomp,
 }
-"""In place of rules of `baseline`, or beside them."""
+"""Beside the rules of `baseline`, but for those that they include."""
+_INCLUDED: Final = ("non-default capabilities", "hostPath volumes", "seccompProfile")

@@ -1,5 +1,6 @@
 """The admission plug-in RuntimeClass: overhead and placement of a pod, from its RuntimeClass."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from modules.apimachinery.api_errors import ForbiddenError
@@ -58,9 +59,33 @@ def _placement(pod: JsonObject, runtime_class: JsonObject) -> JsonObject:
                 raise _refused(pod, f"conflict: {of_class}; pod.spec.nodeSelector[{key}] = {given[key]}")
         changed["nodeSelector"] = {**given, **selector}
     if tolerations := scheduling.get("tolerations"):
-        own = spec.get("tolerations") or []
-        changed["tolerations"] = [*own, *(each for each in tolerations if each not in own)]
+        changed["tolerations"] = merged_tolerations([*(spec.get("tolerations") or ()), *tolerations])
     return changed
+
+
+def merged_tolerations(tolerations: Sequence[JsonObject]) -> list[JsonObject]:
+    """Return tolerations without those that another one includes (`MergeTolerations` in pkg/util/tolerations)."""
+    kept: list[JsonObject] = []
+    for place, one in enumerate(tolerations):
+        later = (other for other in tolerations[place + 1 :] if other != one)
+        if not any(_includes(other, one) for other in (*kept, *later)):
+            kept.append(one)
+    return kept
+
+
+def _includes(wide: JsonObject, one: JsonObject) -> bool:
+    """Return whether a toleration tolerates whatever another one does."""
+    if wide == one:
+        return True
+    is_any = wide.get("operator") == "Exists"
+    longest, seconds = wide.get("tolerationSeconds"), one.get("tolerationSeconds")
+    if wide.get("key") != one.get("key") and (wide.get("key") or not is_any):
+        return False
+    if wide.get("effect") and wide.get("effect") != one.get("effect"):
+        return False
+    if longest is not None and (seconds is None or seconds > longest):
+        return False
+    return is_any or (one.get("operator") == "Equal" and one.get("value") == wide.get("value"))
 
 
 def _refused(pod: JsonObject, why: str) -> ForbiddenError:

@@ -151,9 +151,8 @@ def with_kept_times(new: JsonObject, live: JsonObject) -> JsonObject:
 
 
 def is_reset(obj: JsonObject) -> bool:
-    """Return whether a client asks for the entries to be forgotten, by a single empty one."""
-    found = metadata_of(obj).get("managedFields")
-    return isinstance(found, list) and len(found) == 1 and found[0] == {}
+    """Return whether a client asks for the entries to be forgotten, by an empty list or a single empty one."""
+    return metadata_of(obj).get("managedFields") in ([], [{}])
 
 
 def with_entries(obj: JsonObject, entries: list[JsonObject] | msgspec.Raw | None) -> JsonObject:

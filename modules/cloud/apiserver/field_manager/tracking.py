@@ -206,9 +206,8 @@ class Tracking:
         config = _bare(config)
         entries = dict(read_entries(live) or {})
         if live is not None and not entries:
-            before = Manager(BEFORE_FIRST_APPLY, UPDATE, "", manager.api_version)
-            all_ = compared({"metadata": {}}, _bare(live), self._shape).added
-            all_ = self._kept(all_, before)
+            before = Manager(BEFORE_FIRST_APPLY, UPDATE, manager.subresource, manager.api_version)
+            all_ = self._compared(_empty_like(live), _bare(live), before).added
             applied = all_ & self._last_applied(live) if manager.name in CLIENTS else NOTHING
             if applied:
                 entries[manager.identity] = Managed(manager, applied, self._now)
@@ -223,11 +222,11 @@ class Tracking:
         """Return an object without the fields that its manager had and nobody has now."""
         shape = self._shape
         ours = with_named(last, shape)
-        pruned = without(obj, ours, shape)
+        pruned = without(obj, ours, shape, emptied=None)
         managed = with_named(_NAMED.union(*(one.fields for one in entries.values())), shape)
         there = with_named(fields_of(obj, shape), shape)
         pruned_fields = with_named(fields_of(pruned, shape), shape)
-        pruned = without(obj, there - (pruned_fields | managed), shape)
+        pruned = without(obj, there - (pruned_fields | managed), shape, emptied=None)
         pruned_fields = with_named(fields_of(pruned, shape), shape)
         found: JsonObject = without(obj, (there - pruned_fields) & ours, shape)
         return found
@@ -253,6 +252,12 @@ class Tracking:
 def _bare(obj: JsonObject) -> JsonObject:
     """Return an object without its managers."""
     return with_entries(obj, None) if "managedFields" in metadata_of(obj) else obj
+
+
+def _empty_like(obj: JsonObject) -> JsonObject:
+    """Return what there is in an empty object of a kind: plain members of a status, which Go's types never lack."""
+    status = obj.get("status") or {}
+    return {"metadata": {}, "status": {name: value for name, value in status.items() if value in (0, "")}}
 
 
 def _given_or_live(live: JsonObject | None, new: JsonObject) -> Entries:

@@ -92,6 +92,10 @@ def _compare(
     forms = {shape.form(one) for one in (old, new) if one is not _ABSENT}
     form = forms.pop()
     empty = all(one is _ABSENT or not one for one in (old, new))
+    if forms and None not in (old, new) and not shape.has_plain:  # of other types, which a schema of its own allows
+        _compare(old, _ABSENT, shape, path, parts)
+        _compare(_ABSENT, new, shape, path, parts)
+        return
     if forms or form is MergeForm.LEAF or empty:
         if empty and path and form is MergeForm.MAP and shape.has_plain and _is_plain(path):
             return
@@ -227,13 +231,20 @@ def _merged_order(live: list[str], config: list[str]) -> list[tuple[str, int]]:
     return result
 
 
-def without(value: Any, gone: FieldSet, shape: FieldShape) -> Any:
-    """Return a value without a set of fields; an object or list that becomes empty by it goes, too."""
-    found = _without(value, Tree(gone).node, shape, ()) if gone else value
-    return {} if found is _ABSENT else found
+def without(value: Any, gone: FieldSet, shape: FieldShape, *, emptied: Any = _ABSENT) -> Any:
+    """Return a value without a set of fields.
+
+    Args:
+        value: the value.
+        gone: the fields.
+        shape: of the value.
+        emptied: what takes the place of an object or list that becomes empty by it; it goes, too, by default.
+    """
+    found = _without(value, Tree(gone).node, shape, emptied) if gone else value
+    return {} if found is emptied else found
 
 
-def _without(value: Any, gone: Any, shape: FieldShape, path: Path) -> Any:
+def _without(value: Any, gone: Any, shape: FieldShape, emptied: Any) -> Any:
     form = shape.form(value)
     if form is MergeForm.LEAF:
         return value
@@ -246,18 +257,18 @@ def _without(value: Any, gone: Any, shape: FieldShape, path: Path) -> Any:
             if Tree.is_member(gone, element):
                 continue
             below = Tree.below(gone, element)
-            left = _without(member, below, shape.field(name), path) if below else member
+            left = _without(member, below, shape.field(name), emptied) if below else member
             if left is not _ABSENT:
                 kept[name] = left
-        return kept or _ABSENT
+        return kept or emptied
     left_over = []
-    for element, member in _elements(value, shape, form, path):
+    for element, member in _elements(value, shape, form, ()):
         if Tree.is_member(gone, element):
             continue
         below = Tree.below(gone, element)
-        left = _without(member, below, shape.element(), path) if below else member
-        left_over += [left] if left is not _ABSENT else [{}]
-    return left_over or _ABSENT
+        left = _without(member, below, shape.element(), emptied) if below else member
+        left_over += [{}] if left is emptied else [left]
+    return left_over or emptied
 
 
 def with_named(paths: FieldSet, shape: FieldShape) -> FieldSet:

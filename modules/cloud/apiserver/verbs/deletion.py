@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from modules.apimachinery.api_errors import BadRequestError, ConflictError, MethodNotAllowedError
-from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, is_being_deleted, key_of, uid_of, version_of
+from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, key_of, uid_of, version_of
 from modules.cloud.apiserver.api_lists import list_objects
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.verbs.requests import kind_of, with_core_event
@@ -23,7 +23,7 @@ of others returns a Status, unless their objects still have finalizers.
 def delete(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject:
     """Delete an object; return its last state, or for most kinds the Status of a success."""
     gone = _deleted(cluster, request, key)
-    if key.kind in _RETURNED or is_being_deleted(gone):
+    if key.kind in _RETURNED or cluster.storage.find(key) is not None:
         return gone
     group = request.api_version.rpartition("/")[0]
     details = {"name": key.name, "group": group, "kind": request.plural, "uid": uid_of(gone)}

@@ -16,7 +16,7 @@ from modules.apimachinery.computed import computed
 from modules.apimachinery.event_versions import check_update
 from modules.apimachinery.go_values import go_text
 from modules.apimachinery.json_patch import apply_json_patch
-from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, key_of, kind_named, uid_of, version_of
+from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, key_of, uid_of, version_of
 from modules.apimachinery.protobuf.empty_members import without_empty_members
 from modules.apimachinery.strategic_merge import merge_json, merge_strategic
 from modules.apimachinery.structural_schema.values import unknown_fields
@@ -30,7 +30,6 @@ from modules.cloud.apiserver.fields.bodies import LONGEST_SHOWN
 from modules.cloud.apiserver.fields.merge_schemas import schema_of
 from modules.cloud.apiserver.fields.types import DecodingError, decoded
 from modules.cloud.apiserver.fields.validation import STRICT, unknown_metadata, unknown_paths, yaml_error
-from modules.cloud.apiserver.kind_defaults import encode_string_data
 from modules.cloud.apiserver.verbs.requests import (
     is_event,
     kind_of,
@@ -45,7 +44,6 @@ from modules.cloud.client.calls import APPLY, JSON_PATCH, MERGE, STRATEGIC, ApiC
 _IDENTITY: Final = ("namespace", "name")
 _EPHEMERAL: Final = "ephemeralcontainers"
 _APPROVAL: Final = "approval"
-_SECRET: Final = kind_named("Secret")
 
 
 def apply(cluster: Cluster, kind: Kind, request: ApiCall) -> ApiResult:
@@ -72,13 +70,23 @@ def apply(cluster: Cluster, kind: Kind, request: ApiCall) -> ApiResult:
     if request.duplicates and request.options.get("fieldValidation") == STRICT:
         why = f"error strict decoding YAML: error converting YAML to JSON: {yaml_error(request.duplicates)}"
         raise BadRequestError(why)
-    if kind == _SECRET:
-        encode_string_data(wanted)
     _check_uid_of_apply(cluster, kind, wanted)
     manager = Manager(name, APPLIED, request.subresource, stored_version(request))
     wanted.pop("spec" if request.subresource else _without(cluster, kind), None)
+    wanted = _with_nulls(wanted, object_of(request))
     made, outcome = cluster.apply_as(manager, wanted, object_of(request), force=bool(request.options.get("force")))
     return ApiResult(made, created=outcome is ApplyOutcome.CREATED)
+
+
+def _with_nulls(read: Any, given: Any) -> Any:
+    """Return a decoded manifest with its null members: its manager has them, too (`ToFieldSet`)."""
+    match read, given:
+        case dict(), dict():
+            nulls = {name: None for name, value in given.items() if value is None and name not in read}
+            return {name: _with_nulls(value, given.get(name)) for name, value in read.items()} | nulls
+        case list(), list() if len(read) == len(given):
+            return [*map(_with_nulls, read, given)]
+    return read
 
 
 def _check_uid_of_apply(cluster: Cluster, kind: Kind, wanted: JsonObject) -> None:

@@ -12,6 +12,8 @@ namespaces: every node sends what is for these addresses, and be they the cloud'
 from collections.abc import Callable, Iterable
 from typing import Final
 
+import msgspec
+
 from modules.apimachinery.api_errors import ForbiddenError, NotFoundError
 from modules.apimachinery.kinds import JsonObject, Kind, key_kind, key_of, kind_named
 from modules.apimachinery.pods.objects import is_mirror
@@ -151,10 +153,23 @@ def _check_held(user: User, index: RbacIndex, kind: Kind, new: JsonObject, wante
     missing = uncovered(wanted, held, _MOST)
     if missing:
         groups = " ".join(f'"{group}"' for group in groups_of(user))
-        shown = [f"{{{_words(rule)}}}" for rule in missing[:_TOLD]]
-        told = "\n".join([*shown, *(["..."] if len(missing) > _TOLD else [])])
-        why = f'user "{user.name}" (groups=[{groups}]) is attempting to grant RBAC permissions not currently held:'
-        raise ForbiddenError(kind.plural, key.name, f"{why}\n{told}", kind.api_group)
+        why = f'user "{user.name}" (groups=[{groups}]) is attempting to grant RBAC permissions'
+        shown = [f"{{{_words(rule)}}}" for rule in _compact(missing)]
+        told = "\n".join([f"{why} not currently held:", *shown[:_TOLD], *(["..."] if len(shown) > _TOLD else [])])
+        if wanted is _EVERYTHING:
+            told = "must have cluster-admin privileges to use the aggregationRule"
+        raise ForbiddenError(kind.plural, key.name, told, kind.api_group)
+
+
+def _compact(parts: Iterable[PolicyRule]) -> list[PolicyRule]:
+    """Return rules of which those that differ by their verbs alone are one, in the order of their resources and paths
+    (`CompactRules`).
+    """
+    verbs: dict[PolicyRule, frozenset[str]] = {}
+    for part in parts:
+        of_any = msgspec.structs.replace(part, verbs=frozenset())
+        verbs[of_any] = verbs.get(of_any, part.verbs) | part.verbs
+    return sorted((msgspec.structs.replace(rule, verbs=each) for rule, each in verbs.items()), key=_words)
 
 
 def _words(rule: PolicyRule) -> str:
@@ -170,4 +185,4 @@ def _words(rule: PolicyRule) -> str:
 
 
 def _quoted(values: Iterable[str]) -> str:
-    return ", ".join(f'"{value[:253]}"' for value in sorted(values)[:_TOLD])
+    return " ".join(f'"{value[:253]}"' for value in sorted(values)[:_TOLD])

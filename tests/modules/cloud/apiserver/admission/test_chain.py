@@ -9,6 +9,7 @@ from modules.apimachinery.api_errors import ApiError
 from modules.apimachinery.kinds import key_for, kind_named
 from modules.apimachinery.validation.invalid_fields import InvalidFieldsError
 from modules.cloud.apiserver.admission.chain import PLUGINS, AdmissionChain
+from modules.cloud.apiserver.admission.runtime_class import merged_tolerations
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.system_objects import make_system_objects
 from tests.modules.cloud.objects import configmap, pod
@@ -197,3 +198,52 @@ def test_a_pod_whose_manifest_lacks_what_plugins_have_set_is_replaced(cluster: C
 def test_a_custom_kind_of_the_same_name_is_another_kind(cluster: Cluster) -> None:
     whale = {**of("Pod", "moby", "whales.example/v1"), "spec": {"size": 1}}
     assert AdmissionChain(cluster.storage, PLUGINS).admitted(whale) is whale
+
+
+@pytest.mark.parametrize(
+    ("own", "is_kept"),
+    [
+        ({"key": "kvm", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}, False),
+        ({"key": "kvm", "operator": "Equal", "value": "a", "effect": "NoSchedule"}, False),
+        ({"key": "other", "operator": "Exists"}, True),
+    ],
+)
+def test_a_toleration_that_one_of_the_runtime_class_includes_is_left_out(
+    cluster: Cluster, own: dict[str, Any], *, is_kept: bool
+) -> None:
+    found = spec_of(cluster, runtimeClassName="kvm", tolerations=[own])["tolerations"]
+    assert ((own in found), found[-1]) == (is_kept, {"key": "kvm", "operator": "Exists"})
+
+
+@pytest.mark.parametrize(
+    ("wide", "one", "includes"),
+    [
+        ({"operator": "Exists"}, {"key": "a", "operator": "Equal", "value": "b", "effect": "NoExecute"}, True),
+        (
+            {"key": "a", "operator": "Equal", "value": "b"},
+            {"key": "a", "operator": "Equal", "value": "b", "effect": "NoSchedule"},
+            True,
+        ),
+        ({"key": "a", "operator": "Equal", "value": "b"}, {"key": "a", "operator": "Equal", "value": "c"}, False),
+        ({"key": "a", "operator": "Equal", "value": "b"}, {"key": "a", "operator": "Exists"}, False),
+        ({"key": "a", "operator": "Exists", "effect": "NoExecute"}, {"key": "a", "operator": "Exists"}, False),
+        (
+            {"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 9},
+            {"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5},
+            True,
+        ),
+        (
+            {"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5},
+            {"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 9},
+            False,
+        ),
+        (
+            {"key": "a", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5},
+            {"key": "a", "operator": "Exists", "effect": "NoExecute"},
+            False,
+        ),
+    ],
+)
+def test_a_toleration_includes_another(wide: dict[str, Any], one: dict[str, Any], *, includes: bool) -> None:
+    assert (merged_tolerations([one, wide]) == [wide]) is includes
+    assert (merged_tolerations([wide, one]) == [wide]) is includes

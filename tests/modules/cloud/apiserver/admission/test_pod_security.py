@@ -53,6 +53,7 @@ def pod(context: Json | None = None, of_pod: Json | None = None, annotations: Js
         (pod({"procMount": "Unmasked"}), 'procMount (container "c" must not'),
         (pod({"seccompProfile": {"type": "Unconfined"}}), 'seccompProfile (container "c" must not set'),
         (pod(of_pod={"sysctls": [{"name": "kernel/msgmax", "value": "1"}]}), "forbidden sysctls (kernel/msgmax)"),
+        (pod(of_pod={"sysctls": [{"name": "net/ipv4/tcp_rmem", "value": "1"}]}), "sysctls (net/ipv4/tcp_rmem)"),
         (pod(initContainers=[{"name": "i", "securityContext": {**GOOD, "privileged": True}}]),
          'privileged (container "i"'),
         (pod(ephemeralContainers=[{"name": "e", "securityContext": {**GOOD, "privileged": True}}]), '(container "e"'),

@@ -226,7 +226,7 @@ def test_an_earlier_version_of_ours_has_left_an_annotation(api: Api) -> None:
 
 
 def test_managers_can_be_set(api: Api) -> None:
-    """`[{}]` clears them, kubectl moves its own entry with a JSON patch, and what cannot be read changes nothing."""
+    """`[{}]` and `[]` clear them, kubectl moves its own by a JSON patch, and what cannot be read changes nothing."""
     made = api("create", {"metadata": {"name": "c"}, "data": {"a": "1"}}, "kubectl-client-side-apply", name="")
     moved = [{**made["metadata"]["managedFields"][0], "manager": "kubectl", "operation": "Apply"}]
     patch = [
@@ -239,8 +239,11 @@ def test_managers_can_be_set(api: Api) -> None:
     api.data("kubectl", a="1")
     wrong = {"metadata": {"managedFields": [{"manager": "x", "operation": "Steal"}]}}
     assert ("kubectl", "Apply") in managers(api("patch", wrong, "editor", patch_type=MERGE))
-    cleared = api("patch", {"metadata": {"managedFields": [{}]}}, "editor", patch_type=MERGE)
-    assert managers(cleared) == {}
+    nothings: tuple[list[JsonObject], ...] = ([{}], [])
+    for nothing in nothings:
+        api.data("kubectl", a="1")
+        cleared = api("patch", {"metadata": {"managedFields": nothing}}, "editor", patch_type=MERGE)
+        assert managers(cleared) == {}
     refused = api.apply("kubectl", {"metadata": {"managedFields": moved}})
     assert (refused["code"], refused["message"]) == (400, "metadata.managedFields must be nil")
 
@@ -291,6 +294,47 @@ def test_what_admission_and_creation_set_has_no_manager(api: Api) -> None:
     made = api("create", body, "kubectl-create", plural="pods", name="")
     assert made["spec"]["serviceAccountName"] == "default"
     assert "f:serviceAccountName" not in managers(made)["kubectl-create", "Update"]["f:spec"]
+
+
+def test_what_the_first_apply_of_a_status_finds_there_has_a_manager_of_the_subresource(api: Api) -> None:
+    """But for zeros, which Go's empty object has, too: whoever applies the first counts is in no conflict."""
+    budget: JsonObject = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget"}
+    of_kind: Any = {"plural": "poddisruptionbudgets", "api_version": "policy/v1"}
+    api("create", {**budget, "metadata": {"name": "c"}}, name="", **of_kind)
+    status = {"currentHealthy": 1, "desiredHealthy": 1, "disruptionsAllowed": 1, "expectedPods": 1}
+    made = api.apply("first", {**budget, "status": status}, subresource="status", **of_kind)
+    assert managers(made) == {("first", "Apply"): {"f:status": {f"f:{name}": {} for name in status}}}
+    api("patch", {"metadata": {"managedFields": []}}, "first", patch_type=MERGE, **of_kind)
+    refused = api.apply("first", {**budget, "status": {"expectedPods": 2}}, subresource="status", **of_kind)
+    of = '"before-first-apply" with subresource "status" using policy/v1'
+    assert refused["message"] == f"Apply failed with 1 conflict: conflict with {of}: .status.expectedPods"
+
+
+def test_the_plain_data_of_a_secret_stay_their_managers(api: Api) -> None:
+    """Who gives them up leaves what was made of them, as nobody has applied that."""
+    secret: Any = {"plural": "secrets"}
+    made = api.apply("first", {"kind": "Secret", "stringData": {"a": "1"}}, **secret)
+    assert managers(made) == {("first", "Apply"): {"f:stringData": {"f:a": {}}}}
+    assert api.apply("first", {"kind": "Secret"}, **secret)["data"] == made["data"] == {"a": "MQ=="}
+
+
+def test_a_null_in_a_manifest_is_its_managers(api: Api) -> None:
+    api.data("first", a="1")
+    made = api.apply("second", {"data": None, "metadata": {"finalizers": None}})
+    assert made["data"] == {"a": "1"}
+    assert managers(made)["second", "Apply"] == {"f:data": {}, "f:metadata": {"f:finalizers": {}}}
+
+
+def test_an_empty_object_that_is_applied_again_keeps_what_others_have_put_there(api: Api) -> None:
+    """Such as the labels that a Job's template gets with it (`kubectl create job --dry-run=client -o yaml`)."""
+    template = {"metadata": {}, "spec": {"restartPolicy": "Never", "containers": [CONTAINER]}}
+    job: Any = {"plural": "jobs", "api_version": "batch/v1"}
+    for parallelism in (1, 2):
+        spec = {"template": template, "parallelism": parallelism}
+        made = api.apply("first", {"apiVersion": "batch/v1", "kind": "Job", "spec": spec}, **job)
+        assert (made["spec"]["parallelism"], "job-name" in made["spec"]["template"]["metadata"]["labels"]) == (
+            parallelism, True
+        )  # fmt: skip
 
 
 def test_an_update_of_an_object_without_managers_notes_none(api: Api) -> None:

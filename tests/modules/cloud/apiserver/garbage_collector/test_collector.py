@@ -73,6 +73,15 @@ def test_an_owner_that_is_deleted_in_the_foreground_stays_until_its_dependents_a
     assert world.names() == ["other"]
 
 
+def test_a_deletion_in_the_background_ends_one_in_the_foreground(world: World) -> None:
+    """Its answer is the one of an object that is gone."""
+    owner = world.make("owner")
+    world.make("blocks", owner, blocks=True, metadata={"finalizers": [FINALIZER]})
+    assert delete(world, "owner", "Foreground")["kind"] == "ConfigMap"
+    assert delete(world, "owner", "Background")["kind"] == "Status"
+    assert world.names() == ["blocks"]
+
+
 @pytest.mark.parametrize("is_owned", [False, True])
 def test_an_owner_waits_no_longer_for_a_dependent_that_blocks_it_no_more(world: World, is_owned: bool) -> None:
     owner = world.make("owner")
