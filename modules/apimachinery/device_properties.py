@@ -22,7 +22,7 @@ NOT_BASE64: Final = "the value is not base64"
 NO_TYPE: Final = "the value type is not allowed"
 """KubeEdge's texts, and one more."""
 
-_INTEGER: Final = re.compile(r"-?[0-9]{1,19}", re.ASCII)
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _LIMIT: Final = 2**63
 _LONGEST_NUMBER: Final = 512
 _SHOWN: Final = 64

@@ -235,7 +235,7 @@ class CloudRouter(Module):
         broker.
         """
         parts = len(route.pattern.parts) if route.pattern is not None else 0
-        topic = route.topic + call.path.rest(parts)
+        topic = _joined(route.topic, call.path.rest(parts))
         try:
             content = call.body.decode()
         except UnicodeDecodeError:
@@ -268,7 +268,7 @@ class CloudRouter(Module):
             self.reply(message, answer)
 
         rest = call.path.rest(len(route.pattern.parts) if route.pattern is not None else 0)
-        target = (service.path.rstrip("/") + rest) if rest.startswith("/") else service.path + rest
+        target = (_joined(service.path, rest) if rest.startswith("/") else service.path + rest).replace(":", "%3A")
         content = ForwardedRequest(to_wire(call.headers), call.body, call.method)
         fields = {"source": Source.ROUTER_SERVICEBUS, "group": Group.USER}
         asked = self.message(f"node/{node}/{service.port}:{target}", call.method, content, **fields)
@@ -298,3 +298,8 @@ class CloudRouter(Module):
         self._requests.end_all(_STOPPING)
         if server is not None:
             server.stop()
+
+
+def _joined(path: str, rest: str) -> str:
+    """Return a path or topic with the rest of a caller's path, which may be a query alone, at one slash (KubeEdge)."""
+    return f"{path.removesuffix('/')}/{rest.removeprefix('/')}" if rest else path

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 from urllib.parse import quote, unquote_to_bytes
 
-_KEPT: Final = "-._~!$&'()*,;=@"
-"""Characters that a part keeps beside letters and digits: no colon, where KubeEdge's edge splits the resource, and
-no wildcard of MQTT."""
+_KEPT: Final = "-._~!$&'()*,:;=@"
+"""Characters that a part keeps beside letters and digits: no wildcard of MQTT."""
 _MOST_PARTS: Final = 64
 _LONGEST: Final = 4096
 LONGEST_QUERY: Final = 8192
@@ -24,8 +23,8 @@ class CallerPath(NamedTuple):
     namespace: str
     parts: tuple[str, ...]
     """Decoded."""
-    query: str
-    """With its question mark; empty without a query."""
+    tail: str
+    """A slash at the end, and the query with its question mark."""
 
     @property
     def target(self) -> str:
@@ -33,8 +32,8 @@ class CallerPath(NamedTuple):
         return "".join(f"/{quote(part, safe=_KEPT)}" for part in (self.node, self.namespace)) + self.rest(0)
 
     def rest(self, matched: int) -> str:
-        """Return the parts after the first ones, quoted, with the query."""
-        return "".join(f"/{quote(part, safe=_KEPT)}" for part in self.parts[matched:]) + self.query
+        """Return the parts after the first ones, quoted, with the tail."""
+        return "".join(f"/{quote(part, safe=_KEPT)}" for part in self.parts[matched:]) + self.tail
 
 
 class PathPattern(NamedTuple):
@@ -61,11 +60,11 @@ def read_path(target: str) -> CallerPath | None:
     path, mark, query = target.partition("?")
     if len(path) > _LONGEST or len(query) > LONGEST_QUERY or not path.startswith("/"):
         return None
-    raw = path[1:].removesuffix("/").split("/")
-    parts = tuple(_decoded(part) for part in raw)
+    whole = path.removesuffix("/")
+    parts = tuple(_decoded(part) for part in whole[1:].split("/"))
     if not 3 <= len(parts) <= _MOST_PARTS or "" in parts:
         return None
-    return CallerPath(parts[0], parts[1], parts[2:], f"?{query.replace(':', '%3A')}" if mark else "")
+    return CallerPath(parts[0], parts[1], parts[2:], path[len(whole) :] + mark + query)
 
 
 def read_pattern(path: str) -> PathPattern | None:

@@ -151,7 +151,7 @@ def _to_service(rule: RuleRecord, target: EndpointRecord) -> RuleRoute | RuleFau
 
 
 def _from_topic(rule: RuleRecord, _target: EndpointRecord) -> RuleRoute | RuleFault:
-    topic = rule.source_resource.get("topic", "").removeprefix("/")
+    topic = "/".join(filter(None, rule.source_resource.get("topic", "").split("/")))  # as KubeEdge's path.Join
     resource = f"{rule.key.namespace}/{topic}"
     if not is_topic_filter(resource) or not topic:
         return _fault("sourceResource.topic", "a topic is wanted, + and # as in MQTT")

@@ -18,6 +18,7 @@ SENSOR = ModelProperty("sensor", "INT", "ReadOnly")
     ("model", "text", "fault"),
     [
         (TARGET, "5", ""), (TARGET, "80.0", ""), (TARGET, "", ""), (LEVEL, "9223372036854775807", ""),
+        (LEVEL, "+5", ""), (LEVEL, "+-5", "not int"), (LEVEL, "5+", "not int"),
         (DOOR, "true", ""), (TEXT, "x" * MAX_VALUE, ""), (BLOB, "aGk=", ""),
         (TARGET, "600", "the value 600 is out of range (target is FLOAT 5 to 80 degree in the device's model)"),
         (TARGET, "4.999", "out of range"), (TARGET, "1e3", "out of range"), (LEVEL, "-1", "out of range"),

@@ -175,6 +175,26 @@ def test_a_caller_publishes(bee: Harness) -> None:
     assert cloud.call("/n1/cap/a?+")[0] == 400
 
 
+@pytest.mark.parametrize(
+    ("path", "topic", "target"),
+    [
+        ("", "t", "/api"), ("/", "t/", "/api/"), ("?x=1", "t/?x=1", "/api?x=1"), ("/b/?x=1", "t/b/?x=1", "/api/b/?x=1"),
+        ("/b:c?t=10:30", "t/b:c?t=10:30", "/api/b%3Ac?t=10%3A30"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("end", ["", "/"])
+def test_the_rest_of_a_path_is_joined_as_by_kubeedge(
+    bee: Harness, path: str, topic: str, target: str, end: str
+) -> None:
+    """But a path of HTTP gets no slash before a query; its colons are quoted, as KubeEdge's edge splits there."""
+    cloud = Cloud(
+        bee, to_topic(topic=f"t{end if path else ''}"), to_service(target=f"/api{end if path[:1] == '/' else ''}")
+    )
+    assert cloud.call(f"/n1/cap/a{path}", "POST", b"x")[0] == 200
+    cloud.begin(f"/n1/cap/svc{path}")
+    assert [resource for _, _, resource in cloud.steps()] == [f"node/n1/{topic}", f"node/n1/18832:{target}"]
+
+
 def test_no_rule_publishes_what_devices_take_for_a_desired_value(bee: Harness) -> None:
     """Applications' own topics are open to Rules, too."""
     cloud = Cloud(bee, to_topic(topic="$hw/events/device/ns"))

@@ -11,11 +11,12 @@ from tests.support.presence import present
     ("target", "path"),
     [
         ("/n1/cap/a", CallerPath("n1", "cap", ("a",), "")),
-        ("/n1/cap/a/", CallerPath("n1", "cap", ("a",), "")),
+        ("/n1/cap/a/", CallerPath("n1", "cap", ("a",), "/")),
+        ("/n1/cap/a/?x=1", CallerPath("n1", "cap", ("a",), "/?x=1")),
         ("/n1/cap/a/sub?x=1", CallerPath("n1", "cap", ("a", "sub"), "?x=1")),
         ("/n1/cap/a?", CallerPath("n1", "cap", ("a",), "?")),
         ("/n1/cap/%61", CallerPath("n1", "cap", ("a",), "")),
-        ("/n1/cap/a?t=10:30", CallerPath("n1", "cap", ("a",), "?t=10%3A30")),
+        ("/n1/cap/a?t=10:30", CallerPath("n1", "cap", ("a",), "?t=10:30")),
     ],
 )
 def test_a_path_is_read(target: str, path: CallerPath) -> None:
@@ -64,10 +65,10 @@ def test_what_no_request_can_have_is_no_rules_path(pattern: str) -> None:
 
 
 def test_the_rest_of_a_path_is_quoted_again() -> None:
-    """A colon too, where KubeEdge's edge splits the resource."""
     path = present(read_path("/n1/cap/a/b%20c/d:e?x=y z".replace(" ", "%20")))
-    assert path.rest(1) == "/b%20c/d%3Ae?x=y%20z"
+    assert path.rest(1) == "/b%20c/d:e?x=y%20z"
     assert path.rest(3) == "?x=y%20z"
+    assert present(read_path("/n1/cap/a/+/%23/")).rest(1) == "/%2B/%23/", "no wildcards of MQTT"
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,14 @@ def test_messages_match_on_their_node_only() -> None:
     assert found("n1", "") == []
 
 
+@pytest.mark.parametrize("topic", ["up/x", "/up/x", "up/x/", "//up//x//"])
+def test_a_topic_has_no_empty_levels(topic: str) -> None:
+    """Nodes are told the same topic as by KubeEdge, whose `path.Join` leaves empty levels out."""
+    asked = from_topic(URL, topic)
+    (route,) = table_of(*endpoints(), asked).of_node("n1")
+    assert route.resource == "cap/up/x"
+
+
 @pytest.mark.parametrize(
     ("wrong", "reason", "text"),
     [

@@ -125,6 +125,21 @@ def test_a_job_within_its_tolerance_is_complete() -> None:
     assert (status.phase, status.reason) == ("Completed", "")
 
 
+@pytest.mark.parametrize(
+    ("failed", "number", "tolerance", "phase"),
+    [
+        (1, 8, "0.12", "Failure"), (1, 8, "0.125", "Failure"), (1, 8, "0.13", "Completed"), (1, 200, "0", "Failure"),
+        (1, 3, "0.33", "Completed"), (2, 3, "0.66", "Failure"), (1, 201, "0", "Completed"),
+    ],
+)  # fmt: skip
+def test_the_share_of_failed_nodes_is_rounded_as_in_kubeedge(
+    failed: int, number: int, tolerance: str, phase: str
+) -> None:
+    status = in_phases(**{f"n{at}": "Failure" if at < failed else "Successful" for at in range(number)})
+    assert advance(status, JobLimits.of(ConfigSpec(failure_tolerate=tolerance)), (), lambda _task: False) == []
+    assert status.phase == phase
+
+
 def test_nodes_that_stay_away_are_given_up_when_nothing_happens() -> None:
     status = in_phases(a="Successful", b="Pending")
     assert go_on(status) == []
