@@ -110,21 +110,22 @@ class Hive(Observed):
         if self._began:
             raise StartError("cannot start a hive", hint="it was started before; make a new one")
         self._began = True
-        self._supervisor = self.runtime.start(Supervisor, self._restart, name="supervisor")
-        deadline = self.clock.monotonic() + seconds
-        for name, slot in self._slots.items():
-            try:
+        name, deadline = "supervisor", self.clock.monotonic() + seconds
+        try:
+            self._supervisor = self.runtime.start(Supervisor, self._restart, name=name)
+            for slot in self._slots.values():
+                name = slot.name
                 deadline = self._start(slot, seconds, deadline)
-            except pykka.Timeout as error:
-                self._abandon(seconds)
-                hint = "see its log; a module must not wait for others while it starts"
-                raise StartError(f"module not started within {seconds:g} s", name, hint) from error
-            except (Exception, SystemExit) as error:
-                self._abandon(seconds)
-                raise StartError(f"cannot start module {name}", str(error)) from error
-            except KeyboardInterrupt:
-                self._abandon(seconds)
-                raise
+        except pykka.Timeout as error:
+            self._abandon(seconds)
+            hint = "see its log; a module must not wait for others while it starts"
+            raise StartError(f"module not started within {seconds:g} s", name, hint) from error
+        except (Exception, SystemExit) as error:
+            self._abandon(seconds)
+            raise StartError(f"cannot start module {name}", str(error)) from error
+        except KeyboardInterrupt:
+            self._abandon(seconds)
+            raise
 
     def stop(self, seconds: float = _STOP_SECONDS) -> None:
         """Stop the modules in reverse order, each after the one behind it has ended.
