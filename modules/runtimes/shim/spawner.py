@@ -37,23 +37,23 @@ def serve(descriptor: int) -> None:
     FORK_SHIM comes with a memory file (ContainerSpec), a control socket and a listening socket; `probe` with a socket
     for its answer.
     """
-    requests = socket.socket(fileno=descriptor)
     os.umask(0o077)
     for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     gc.collect()
     gc.freeze()
-    while (received := receive(requests, _DESCRIPTOR_LIMIT)) is not None:
-        message, descriptors = received
-        try:
-            child = os.fork()
-        except OSError as error:
-            _refuse(message["op"], descriptors, f"cannot start another process: {error.strerror}")
-        else:
-            if child == 0:
-                requests.close()
-                _serve_one(message["op"], message.get("scratch", ""), descriptors)
-        close_all(descriptors)
+    with socket.socket(fileno=descriptor) as requests:
+        while (received := receive(requests, _DESCRIPTOR_LIMIT)) is not None:
+            message, descriptors = received
+            try:
+                child = os.fork()
+            except OSError as error:
+                _refuse(message["op"], descriptors, f"cannot start another process: {error.strerror}")
+            else:
+                if child == 0:
+                    requests.close()
+                    _serve_one(message["op"], message.get("scratch", ""), descriptors)
+            close_all(descriptors)
 
 
 def _refuse(operation: str, descriptors: list[int], reason: str) -> None:
