@@ -110,21 +110,22 @@ class Hive(Observed):
         if self._began:
             raise StartError("cannot start a hive", hint="it was started before; make a new one")
         self._began = True
-        self._supervisor = self.runtime.start(Supervisor, self._restart, name="supervisor")
-        deadline = self.clock.monotonic() + seconds
-        for name, slot in self._slots.items():
-            try:
+        name, deadline = "supervisor", self.clock.monotonic() + seconds
+        try:
+            self._supervisor = self.runtime.start(Supervisor, self._restart, name=name)
+            for slot in self._slots.values():
+                name = slot.name
                 deadline = self._start(slot, seconds, deadline)
-            except pykka.Timeout as error:
-                self._abandon(seconds)
-                hint = "see its log; a module must not wait for others while it starts"
-                raise StartError(f"module not started within {seconds:g} s", name, hint) from error
-            except (Exception, SystemExit) as error:
-                self._abandon(seconds)
-                raise StartError(f"cannot start module {name}", str(error)) from error
-            except KeyboardInterrupt:
-                self._abandon(seconds)
-                raise
+        except pykka.Timeout as error:
+            self._abandon(seconds)
+            hint = "see its log; a module must not wait for others while it starts"
+            raise StartError(f"module not started within {seconds:g} s", name, hint) from error
+        except (Exception, SystemExit) as error:
+            self._abandon(seconds)
+            raise StartError(f"cannot start module {name}", str(error)) from error
+        except KeyboardInterrupt:
+            self._abandon(seconds)
+            raise
 
     def stop(self, seconds: float = _STOP_SECONDS) -> None:
         """Stop the modules in reverse order, each after the one behind it has ended.
@@ -167,9 +168,12 @@ class Hive(Observed):
         """Return the names of the modules of a group, in the order of their start."""
         return list(self._groups.get(group, ()))
 
-    def send(self, destination: str, message: Message) -> None:
-        """Put a message into a module's inbox; an undeliverable message becomes a dead letter."""
-        self._deliver(destination, message, _SEND)
+    def send(self, destination: str, message: Message, *, waits: bool = True) -> None:
+        """Put a message into a module's inbox; an undeliverable message becomes a dead letter.
+
+        A thread that others depend on, as a connection's or the clock's, passes `waits=False`, see `broadcast`.
+        """
+        self._deliver(destination, message, _SEND, waits=waits)
 
     def broadcast(self, group: str, message: Message) -> None:
         """Put a message into the inbox of every module of a group.
@@ -193,12 +197,16 @@ class Hive(Observed):
         self.request_then(destination, message, seconds, lambda result: settle(future, result))
         return future
 
-    def request_then(self, destination: str, message: Message, seconds: float, done: Callable[[Any], None]) -> None:
-        """Send a request, and call `done` once with the answer or the error, on the answering or the clock's thread."""
+    def request_then(
+        self, destination: str, message: Message, seconds: float, done: Callable[[Any], None], *, waits: bool = True
+    ) -> None:
+        """Send a request, and call `done` once with the answer or the error, on the answering or the clock's thread.
+        With `waits=False` it waits for room as in `broadcast`.
+        """
         if not message.header.sync:
             message = message.as_request()
         if self.pending_requests.register(message, seconds, done, asked=(destination,)):
-            self._deliver(destination, message, _REQUEST)
+            self._deliver(destination, message, _REQUEST, waits=waits)
 
     def respond(self, message: Message, by: str | None = None) -> bool:
         """Pass an answer to the request that waits for it; return False, and count and drop it, without one.
@@ -296,27 +304,32 @@ class Hive(Observed):
             )  # fmt: skip
         else:
             delivery = Delivery(message, handler.call, mode)
+        give_up = None if waits else lambda late: self.dead_letter(destination, late, DropReason.INBOX_FULL)
         try:
-            if handler.overflow is _COMMAND or mode is _REQUEST:
-                if waits:
-                    inbox.put(delivery)
-                else:
-                    inbox.put_deferred(
-                        delivery, lambda late: self.dead_letter(destination, late, DropReason.INBOX_FULL)
-                    )
+            if handler.overflow is not _COMMAND and mode is not _REQUEST:
+                self._put_lossy(destination, inbox, delivery, handler.overflow, give_up)
+            elif give_up is None:
+                inbox.put(delivery)
             else:
-                self._put_lossy(destination, inbox, delivery, handler.overflow)
+                inbox.put_deferred(delivery, give_up)
         except InboxFullError:
             self.dead_letter(destination, delivery, DropReason.INBOX_FULL)
 
-    def _put_lossy(self, destination: str, inbox: Inbox, delivery: Delivery, overflow: OverflowPolicy) -> None:
+    def _put_lossy(
+        self,
+        destination: str,
+        inbox: Inbox,
+        delivery: Delivery,
+        overflow: OverflowPolicy,
+        give_up: Callable[[Delivery], None] | None,
+    ) -> None:
         if overflow is OverflowPolicy.TELEMETRY:
             oldest = inbox.put_telemetry(delivery)
             if oldest is not None:
                 self.report(destination, oldest, Outcome.DROPPED, DropReason.OLDEST_TELEMETRY)
             return
         route = delivery.message.route
-        older = inbox.put_state((route.resource, route.operation, route.source), delivery)
+        older = inbox.put_state((route.resource, route.operation, route.source), delivery, give_up)
         if older is not None:
             self.report(destination, older, Outcome.COALESCED, DropReason.SUPERSEDED)
 

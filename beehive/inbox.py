@@ -161,8 +161,15 @@ class Inbox:
         if self._refuse is not None:
             self._drain(self._refuse)
 
-    def put_state(self, key: Hashable, delivery: Delivery) -> Delivery | None:
+    def put_state(
+        self, key: Hashable, delivery: Delivery, give_up: Callable[[Any], None] | None = None
+    ) -> Delivery | None:
         """Append a state, or put it in the place of an older one with the same key and return that one.
+
+        Args:
+            key: of the object.
+            delivery: the state.
+            give_up: lets the state wait outside the inbox, as in `put_deferred`; None: the producer waits.
 
         Raises:
             InboxFullError: the states of `STATE_CAPACITY` objects wait, and there was no room for a command in time.
@@ -173,7 +180,7 @@ class Inbox:
             if fits:
                 self._states[key] = delivery
         if not fits:
-            self.put(delivery)
+            self.put(delivery) if give_up is None else self.put_deferred(delivery, give_up)
         elif older is None:
             self.put_urgent(_Token(_STATE, key))
         return older

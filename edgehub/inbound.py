@@ -45,9 +45,9 @@ class Inbound:
     """The delivery of a link's messages (`edgehub.link.LinkEvents`) to modules, on the thread that runs the link.
 
     It decodes frames here and not on the module's thread, so an object from the cloud is one hand-over away from
-    metamanager. A broadcast does not wait for room in an inbox: messages that metamanager is too slow for become dead
-    letters, and the cloud, without their acknowledgement, sends them again. Before that, too many bytes in flight make
-    the link pause reading (`edgehub.in_flight`).
+    metamanager. It does not wait for room in an inbox, behind which other modules' messages would wait: messages that
+    metamanager is too slow for become dead letters, and the cloud, without their acknowledgement, sends them again.
+    Before that, too many bytes in flight make the link pause reading (`edgehub.in_flight`).
 
     Hooks put their news into the module's inbox before other modules receive the connection event. So edgehub knows of
     a new link before another module, reacting to it, sends it a message.
@@ -145,7 +145,7 @@ class Inbound:
         elif step is Step.SEND and not self._hive.has(to):
             self._log_absent(to, message)
         elif step is Step.SEND:
-            self._hive.send(to, message)
+            self._hive.send(to, message, waits=False)
         else:
             self._answer(message)
 
@@ -171,9 +171,9 @@ class Inbound:
         def answered(result: Message | BeehiveError) -> None:
             if isinstance(result, BeehiveError):
                 result = message.error(self._hive.clock, str(result), group=Group.USER)
-            self._hive.send(ModuleName.EDGEHUB, result)
+            self._hive.send(ModuleName.EDGEHUB, result, waits=False)
 
-        self._hive.request_then(ModuleName.EVENTBUS, message, _PUBLISH_SECONDS, answered)
+        self._hive.request_then(ModuleName.EVENTBUS, message, _PUBLISH_SECONDS, answered, waits=False)
 
     def _answer(self, answer: Message) -> None:
         claimed = self._hive.respond(answer, ModuleName.EDGEHUB)

@@ -3,6 +3,7 @@
 from collections import Counter
 
 import pykka
+import pytest
 
 from beehive import (
     DeliveryRecord,
@@ -16,6 +17,7 @@ from beehive import (
     ResourceType,
     handles,
 )
+from beehive.errors import UndeliverableError
 from beehive.inbox import COMMAND_CAPACITY, TELEMETRY_CAPACITY
 from tests.beehive.beds import Bed, Log
 
@@ -113,21 +115,37 @@ def test_states_of_different_sources_are_different_objects(bed: Bed, log: Log) -
     bed.until(lambda: len(log) == 5)
 
 
-def test_a_broadcast_does_not_wait_for_a_full_member(bed: Bed, log: Log) -> None:
-    """The sender goes on immediately; the member gets the message once it has room, or it is a dead letter."""
+@pytest.mark.parametrize("way", ["broadcast", "send", "request", "state"])
+def test_who_does_not_wait_for_room_goes_on_and_the_message_waits(
+    bed: Bed, log: Log, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """The member gets the message once it has room, or it is a dead letter."""
+    monkeypatch.setattr("beehive.inbox.STATE_CAPACITY", 0)
     hive, gate = blocked_hive(bed, log, put_timeout=1.0)
     for number in range(COMMAND_CAPACITY):
         hive.send("blocked", bed.message(content=number))
 
-    def broadcast() -> dict[DropReason, int]:
-        for content in ("first", "second"):
-            hive.broadcast("slow", bed.message(content=content))
+    def send(content: str) -> None:
+        message = bed.message(content=content)
+        match way:
+            case "broadcast":
+                hive.broadcast("slow", message)
+            case "send":
+                hive.send("blocked", message, waits=False)
+            case "request":
+                hive.request_then("blocked", message, 60.0, log, waits=False)
+            case _:
+                hive.broadcast("slow", message.with_route(resource="default/podstatus/p"))
+
+    def both() -> dict[DropReason, int]:
+        send("first")
+        send("second")
         return dict(hive.dead_letters.counts)
 
-    assert bed.on_the_clock(broadcast) == {}
+    assert bed.on_the_clock(both) == {}
     bed.until(lambda: hive.dead_letters.counts[DropReason.INBOX_FULL] == 2)
+    assert [type(one) for one in log.entries[1:]] == [UndeliverableError] * 2 * (way == "request")
     hive.slot("blocked").inbox._put_timeout = 60.0
-    hive.broadcast("slow", bed.message(content="third"))
+    send("third")
     gate.set()
-    bed.until(lambda: len(log) == COMMAND_CAPACITY + 2)
-    assert log.entries[-1] == "third"
+    bed.until(lambda: log.entries[-1] == "third")

@@ -11,7 +11,7 @@ import pytest
 
 from beehive.actor import Actor
 from beehive.bounded_calls import BoundedCalls
-from beehive.errors import RequestError
+from beehive.errors import RequestError, StartError
 from beehive.hive import Hive
 from beehive.message import Message
 from beehive.module import Module
@@ -120,6 +120,52 @@ def test_an_interrupted_start_stops_what_has_started(bed: Bed, log: Log, monkeyp
     with pytest.raises(KeyboardInterrupt):
         hive.start()
     assert log.entries == ["start noting", "stop noting"]
+
+
+class _Parent(Noting):
+    """Has an actor of its own."""
+
+    def on_start(self) -> None:
+        super().on_start()
+        self.start_actor(_Unreported)
+
+
+class _SecondParent(_Parent):
+    name = "second"
+
+
+def test_a_hive_without_a_thread_for_its_parts_says_so_and_stops_those_that_it_has(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever has none: the supervisor, a module, or an actor of a module."""
+    start, failed, before = threading.Thread.start, list[str](), census()
+    failing = Failing(None)
+
+    def counted(thread: threading.Thread) -> None:
+        failing.step()
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", counted)
+    for at in range(6):
+        log.entries.clear()
+        failing = Failing(at, RuntimeError("can't start new thread"))
+        with closing(Threads()) as threads:
+            hive = Hive(threads)
+            for module in (_Parent, _SecondParent):
+                hive.add(module, log)
+            try:
+                hive.start()
+            except StartError as error:
+                failed.append(str(error).split(":", maxsplit=1)[0].removeprefix("cannot start module "))
+            else:
+                hive.stop()
+            assert hive.depths() == {"noting": 0, "second": 0}
+        failing.forget()
+        started = [entry.split()[1] for entry in log.entries if entry.startswith("start")]
+        stopped = [entry.split()[1] for entry in log.entries if entry.startswith("stop")]
+        assert stopped == [name for name in reversed(started) if name not in failed[-1:] or at == 5]
+        assert not census().more_than(before)
+    assert failed == ["supervisor", "noting", "noting", "second", "second"]
 
 
 def _fails(*_: object) -> None:

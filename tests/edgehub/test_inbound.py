@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from beehive import Hive, Message, Operation, encode
+from beehive import DropReason, Hive, Message, Module, Operation, encode, handles
 from beehive.http.forwarding import ForwardedResponse
 from beehive.simulation import Simulation
 from edgehub.counters import LinkCounters
@@ -100,3 +100,29 @@ def test_a_request_whose_answer_is_too_large_is_answered_and_open_no_more() -> N
     answer = message("default/secret/s", Operation.RESPONSE, parent_msg_id="question")
     inbound.skipped(encode(answer)[:300], 1 << 20)
     assert answered == ["question"]
+
+
+@pytest.mark.parametrize("source", ["router_eventbus", "router_servicebus", "taskmanager"])
+@pytest.mark.parametrize("is_asked", [False, True])
+def test_a_full_inbox_does_not_hold_up_the_link(source: str, *, is_asked: bool) -> None:
+    """Behind the message are those for other modules, and the link's keepalives."""
+
+    class Full(Module):
+        name = source.removeprefix("router_")
+        inbox_capacity = 1
+
+        @handles()
+        def take(self, _: Message) -> None:
+            """Take nothing, as it is not started."""
+
+    simulation = Simulation()
+    hive = Hive(simulation)
+    hive.add(Full)
+    group = "taskmanager" if source == "taskmanager" else "user"
+    sent = message("default/alarms", "publish", {}, source=source, group=group, sync=is_asked)
+    inbound, began = Inbound(hive, LinkCounters(), NO_HOOKS), simulation.clock.monotonic()
+    for _ in range(2):
+        inbound.received(encode(sent.with_header(msg_id=simulation.clock.new_id())))
+    assert (simulation.clock.monotonic(), len(hive.dead_letters)) == (began, 0)
+    simulation.run_for(6.0)
+    assert hive.dead_letters.counts[DropReason.INBOX_FULL] == 1

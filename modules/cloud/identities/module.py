@@ -86,7 +86,8 @@ def known_identities(hive: Hive) -> KnownIdentities:
     """Return the records that the servers of a process ask, and that its module `identities` keeps up to date."""
 
     def record_use(peer: CertifiedPeer) -> None:
-        hive.send(NAME, Message.new(hive.clock, source=NAME, resource=NAME, operation=USED, content=peer))
+        message = Message.new(hive.clock, source=NAME, resource=NAME, operation=USED, content=peer)
+        hive.send(NAME, message, waits=False)
 
     return KnownIdentities(hive.clock, record_use)
 

@@ -190,11 +190,23 @@ class ApiOnDemand:
             return True
 
     def _refresh(self, session: _Session) -> None:
+        """Bring the cache up to date. After an unforeseen error it is dropped: half of the changes may be in it, and
+        the rest, which counts as read, would never be.
+
+        Raises:
+            ApiStatusError: 503; the store cannot be read now.
+        """
         self._used = self._clock.monotonic()
-        rows = session.store.read_if_changed() if session.store is not None else None
-        if rows is not None:
-            session.cache.load(rows)
-        session.live.update()
+        try:
+            rows = session.store.read_if_changed() if session.store is not None else None
+            if rows is not None:
+                session.cache.load(rows)
+            session.live.update()
+        except ApiStatusError:
+            raise
+        except BaseException:
+            self._end()
+            raise
 
     def _end_if_idle(self) -> None:
         with self._lock:

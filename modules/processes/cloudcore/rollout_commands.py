@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from modules.apimachinery.selectors import Requirement
     from modules.processes.cloudcore.control_client import ControlClient
 
+UPGRADE_CHECKS: Final = ("mem", "disk")
+"""What a node looks at before it upgrades itself."""
 _VERSION: Final = re.compile(r"v?([0-9][0-9A-Za-z.+]{0,60})", re.ASCII)
 _NONE: Final = "<none>"
 _JOBS: Final = ("NAME", "KIND", "PHASE", "DONE", "FAILED", "RUNNING", "WAITING", "AGE", "REASON")
@@ -103,7 +105,7 @@ def upgrade_nodes(chosen: argparse.Namespace) -> int:
         print_error("cloudcore", f"--to {printable(chosen.to)}: no version, such as 1.2.0")
         return ExitCode.USAGE
     name = chosen.name or f"upgrade-to-{re.sub('[^a-z0-9.]+', '-', version[1].lower())}".rstrip(".-")
-    spec: JsonObject = {"version": f"v{version[1]}", "checkItems": ["mem", "disk"]}
+    spec: JsonObject = {"version": f"v{version[1]}", "checkItems": list(UPGRADE_CHECKS)}
     if chosen.confirm:
         spec["requireConfirmation"] = True
     return _ordered(chosen, JobKind.NODE_UPGRADE, name, spec, chosen.node)

@@ -325,7 +325,7 @@ def _shut_down_on_power_failure(config: EdgeCoreConfig, hive: Hive, shutdown: Sh
 
     def announce() -> None:
         where = {"source": "SIGPWR", "resource": SHUTDOWN_RESOURCE, "operation": Operation.UPDATE}
-        hive.send(ModuleName.EDGED, Message.new(hive.clock, **where, content=True))
+        hive.send(ModuleName.EDGED, Message.new(hive.clock, **where, content=True), waits=False)
 
     shutdown.on(signal.SIGPWR, announce)
 

@@ -79,6 +79,13 @@ class ProcessWatcher:
                 raise
             self._links[link.fileno()] = link
 
+    def remove(self, link: Watched) -> None:
+        """Read this connection no longer, and close it without a report."""
+        with self._reading:
+            if self._links.pop(link.fileno(), None) is not None:
+                self._epoll.unregister(link.fileno())
+            link.close()
+
     def settle(self) -> None:
         """Handle the messages that have arrived so far, in the caller's thread.
 

@@ -154,16 +154,17 @@ class ShimManager:
         return True
 
     def _hand_over(self, container: ProcessContainer, spec: ContainerSpec) -> None:
-        with contextlib.ExitStack() as kept_open, contextlib.ExitStack() as handed_on:
+        with contextlib.ExitStack() as handed_on, contextlib.ExitStack() as unless_sent:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            kept_open.enter_context(ours)
+            unless_sent.enter_context(ours)
             handed_on.enter_context(theirs)
             spec_file = to_memory_file("container", spec)
             handed_on.callback(os.close, spec_file)
             listener = handed_on.enter_context(_listen(container.directory))
+            self._watch(container, ours)  # first: a container that nobody watches would run
+            unless_sent.callback(self._unwatch, container)
             self._spawner.request(FORK_SHIM, [spec_file, theirs.fileno(), listener.fileno()])
-            kept_open.pop_all()
-        self._watch(container, ours)
+            unless_sent.pop_all()
 
     def _connect(self, container: ProcessContainer) -> bool:
         with contextlib.ExitStack() as unless_connected:
@@ -175,8 +176,20 @@ class ShimManager:
         return True
 
     def _watch(self, container: ProcessContainer, sock: socket.socket) -> None:
-        container.link = ShimClient(sock, partial(self._on_event, container), partial(self._link_gone, container))
-        self._watcher.add(container.link)
+        before = container.link
+        link = container.link = ShimClient(
+            sock, partial(self._on_event, container), partial(self._link_gone, container)
+        )
+        try:
+            self._watcher.add(link)
+        except BaseException:
+            container.link = before
+            raise
+
+    def _unwatch(self, container: ProcessContainer) -> None:
+        link, container.link = container.link, None
+        if link is not None:
+            self._watcher.remove(link)
 
     def _on_event(self, container: ProcessContainer, event: Answer) -> None:
         """Take the start or the end of a container from its shim."""

@@ -1,5 +1,6 @@
 """The shim spawner: forks a shim for each request of edgecore, and ends with edgecore; its shims go on."""
 
+import contextlib
 import gc
 import os
 import signal
@@ -7,13 +8,14 @@ import socket
 import time
 import traceback
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from modules.runtimes.shim import kernel, roots
 from modules.runtimes.shim.connections import close_all
 from modules.runtimes.shim.protocol import (
     EXIT_RECORD,
     FORK_SHIM,
+    START_ERROR_EXIT_CODE,
     TEXT_LIMIT,
     ContainerSpec,
     ExitRecord,
@@ -35,18 +37,42 @@ def serve(descriptor: int) -> None:
     FORK_SHIM comes with a memory file (ContainerSpec), a control socket and a listening socket; `probe` with a socket
     for its answer.
     """
-    requests = socket.socket(fileno=descriptor)
     os.umask(0o077)
     for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     gc.collect()
     gc.freeze()
-    while (received := receive(requests, _DESCRIPTOR_LIMIT)) is not None:
-        message, descriptors = received
-        if os.fork() == 0:
-            requests.close()
-            _serve_one(message["op"], message.get("scratch", ""), descriptors)
-        close_all(descriptors)
+    with socket.socket(fileno=descriptor) as requests:
+        while (received := receive(requests, _DESCRIPTOR_LIMIT)) is not None:
+            message, descriptors = received
+            try:
+                child = os.fork()
+            except OSError as error:
+                _refuse(message["op"], descriptors, f"cannot start another process: {error.strerror}")
+            else:
+                if child == 0:
+                    requests.close()
+                    _serve_one(message["op"], message.get("scratch", ""), descriptors)
+            close_all(descriptors)
+
+
+def _refuse(operation: str, descriptors: list[int], reason: str) -> None:
+    """Answer a request for which the machine has no process. Without descriptors for it, or when nobody waits any more,
+    the end of its socket is the answer.
+    """
+    with contextlib.suppress(IndexError, OSError):
+        if operation == FORK_SHIM:
+            ended = ExitRecord(
+                exit_code=START_ERROR_EXIT_CODE, finished_at=time.time_ns(), reason="StartError", message=reason
+            )
+            _answer(descriptors[1], {"event": "exited", **ended})
+        else:
+            _answer(descriptors[0], {"namespacing": "", "reason": reason})
+
+
+def _answer(descriptor: int, message: dict[str, Any]) -> None:
+    with socket.socket(fileno=os.dup(descriptor)) as answers:
+        send(answers, message)
 
 
 def _serve_one(operation: str, scratch: str, descriptors: list[int]) -> NoReturn:

@@ -102,7 +102,7 @@ class ModuleCaller:
     def _begin(
         self, verb: Verb, content: ApiCall | ApiCalls | WatchQuery, done: Callable[[Message | BeehiveError], None]
     ) -> None:
-        self._hive.request_then(self._module, self._message(verb, content), _REPLY_SECONDS, done)
+        self._hive.request_then(self._module, self._message(verb, content), _REPLY_SECONDS, done, waits=False)
 
     def start_watch(self, query: WatchQuery) -> WatchStart:
         """Return the beginning of a watch.

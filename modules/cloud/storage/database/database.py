@@ -561,26 +561,31 @@ class Database:
         if self.has_unsaved:
             self._message.clear()
         self.in_transaction, self.put_syncs, self.has_unsaved = False, 0, False
-        if connection is not None:
-            try:
+        try:
+            if connection is not None:
                 self._give_back(connection)
-            except self._beginning.errors:  # a broken connection has ended its transaction
-                if not connection.closed:
-                    connection.invalidate()
-        if self._has_turn:
-            self._has_turn = False
-            self._turn.release()
+        finally:
+            if self._has_turn:
+                self._has_turn = False
+                self._turn.release()
 
     def _give_back(self, connection: Connection) -> None:
         """End a transaction that was not committed, and keep the connection if it may be kept."""
-        if self._keeps_connection and not connection.invalidated:
+        try:
+            if not self._keeps_connection or connection.invalidated:
+                connection.close()
+                return
             if connection.in_transaction():
                 connection.rollback()
             if self._driver.in_transaction:
                 self._driver.rollback()
-            self._kept = connection
+        except BaseException as error:
+            if not connection.closed:
+                connection.invalidate()
+            if not isinstance(error, self._beginning.errors):  # a broken connection has ended its transaction
+                raise
         else:
-            connection.close()
+            self._kept = connection
 
     def _close_kept(self) -> None:
         kept, self._kept = self._kept, None

@@ -6,9 +6,9 @@ its file.
 """
 
 import contextlib
-import fcntl
 import json
 import os
+import select
 import signal
 import subprocess
 from collections.abc import Sequence
@@ -82,16 +82,18 @@ class Command:
         process = json.dumps(content).encode()
         reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, len(process))  # all of it: nothing waits for its reader
-            files = ("--process", f"/proc/self/fd/{reading}", "--pid-file", str(self._file(_PID)))
-            argv = self._runtime.argv("exec", *files, *options, self._container)
-            self._child = self._launcher.start(argv, streams, [reading])
+            try:
+                files = ("--process", f"/proc/self/fd/{reading}", "--pid-file", str(self._file(_PID)))
+                argv = self._runtime.argv("exec", *files, *options, self._container)
+                self._child = self._launcher.start(argv, streams, [reading])
+            finally:
+                os.close(reading)
             if score is not None:
                 with contextlib.suppress(OSError):  # it has ended, or this user may not lower it
                     Path(f"/proc/{self._child.pid}/oom_score_adj").write_text(str(score))
-            os.write(writing, process)
+            with contextlib.suppress(BrokenPipeError):  # it has ended without reading all
+                _write_all(writing, process)
         finally:
-            os.close(reading)
             os.close(writing)
         return os.pidfd_open(self._child.pid)
 
@@ -175,6 +177,21 @@ def kill_commands(directory: Path, container: str) -> None:
         _kill_command(read_pid(file / _PID if is_old else file), container, directory)
         with contextlib.suppress(OSError):  # a file that stays is removed with the container
             remove_tree(file)
+
+
+def _write_all(pipe: int, content: bytes) -> None:
+    """Write to a pipe, which may hold less: 64 KiB, or a page where this user has many. Raises OSError, also if nobody
+    reads for `SECONDS`.
+    """
+    room = select.poll()
+    room.register(pipe, select.POLLOUT)
+    rest = memoryview(content)
+    while rest:
+        try:
+            rest = rest[os.write(pipe, rest) :]
+        except BlockingIOError:
+            if not room.poll(SECONDS * 1000):
+                raise TimeoutError(f"the OCI runtime has not read its `process` within {SECONDS:g} s") from None
 
 
 def _kill_command(pid: int | None, container: str, directory: Path) -> None:

@@ -66,6 +66,23 @@ def test_a_commit_that_fails_unforeseen_lets_others_go_on(tmp_path: Path, monkey
     database.close()
 
 
+def test_a_transaction_whose_end_fails_unforeseen_lets_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each further transaction of the process would wait a minute for its turn, and then fail."""
+    turns = Turns()
+    database = Database(str(tmp_path / "db"), "one", turn=turns)
+    for ended in (database.abandon, database.close):
+        database.begin()
+        with monkeypatch.context() as patched:
+            patched.setattr(Connection, "in_transaction", Failing(0, MemoryError()).call(print))
+            with pytest.raises(MemoryError):
+                ended()
+        assert not turns.locked()
+        assert database._kept is None, "its transaction may not have ended"
+    database.close()
+
+
 def test_a_file_that_cannot_be_made_private_is_closed(tmp_path: Path) -> None:
     make_engine(url_of(str(tmp_path / "db"))).dispose()  # imports its driver
     assert fail_at_each_kernel_call(lambda: make_engine(url_of(str(tmp_path / "db"))).dispose()) >= 2

@@ -322,6 +322,25 @@ def test_after_a_read_that_failed_all_is_read(
         objects.close()
 
 
+@pytest.mark.parametrize("part", ["cache.load", "live.update"])
+def test_a_cache_that_took_only_half_of_the_changes_is_made_anew(
+    owner: Owner, store: SqliteStore, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    """The rest counts as read: without another commit it would never be served."""
+    put(store, obj("web"))
+    assert owner.names("pods") == ["web"]
+    put(store, obj("db"))
+    session = owner.service._session
+    assert session is not None
+    with monkeypatch.context() as patched:
+        of, name = part.split(".")
+        patched.setattr(getattr(session, of), name, Failing(0, MemoryError()).call(print))
+        with pytest.raises(MemoryError):
+            owner.names("pods")
+    assert owner.names("pods") == ["db", "web"]
+    assert not owner.service._follow(session), "its watches end, too"
+
+
 def test_a_cache_that_was_dropped_leaves_nothing(owner: Owner, store: SqliteStore) -> None:
     """Neither the database nor the timer that drops it."""
     put(store, obj("web"))

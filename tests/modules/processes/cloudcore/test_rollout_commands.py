@@ -129,6 +129,7 @@ def test_an_upgrade_in_waves_is_ordered_seen_and_resumed(tmp_path: Path, capsys:
         asked = next_job(edge)
         spec = asked.content_as(dict[str, Any])
         assert (spec["version"], spec["failureTolerate"], spec["timeoutSeconds"]) == ("v1.1.0", "0.5", 60)
+        assert spec["checkItems"] == ["mem", "disk"]
         report(edge, asked.route.resource, "Check", "no room")
         assert authors.ended("NodeUpgradeJob", "upgrade-to-1.1.0")["phase"] == "Failure"
         rows = json.loads(run("upgrade", "status", "upgrade-to-1.1.0", "-o", "json"))

@@ -109,3 +109,15 @@ def test_a_watcher_that_stops_closes_what_it_has() -> None:
     watcher.stop()
     assert [each.calls for each in endings] == [0, 0]
     assert not census().more_than(before)
+
+
+def test_what_is_watched_no_longer_has_no_end(watcher: ProcessWatcher) -> None:
+    """Also if it has ended already, or a second time."""
+    before, ending = census((watcher,)), Ending()
+    watcher.add(ending)
+    ending.end()
+    for _ in range(2):
+        watcher.remove(ending)
+        watcher.settle()
+    assert ending.calls == 0
+    assert not census((watcher,)).more_than(before)

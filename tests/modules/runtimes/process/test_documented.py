@@ -15,6 +15,7 @@ from modules.runtimes.process.driver import ProcessSettings
 from modules.runtimes.shim.procfs import read_stat
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.process.node import LocalNode, Node, wait_for_death
+from tests.support.patience import PATIENCE
 
 _REPOSITORY = Path(__file__).parents[4]
 _BLOCKS = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -80,10 +81,12 @@ def test_a_shim_costs_a_few_megabytes(node: LocalNode, volume: cri.ContainerConf
 
 @pytest.mark.slow
 def test_a_pod_with_a_volume_is_up_in_time(node: LocalNode, volume: cri.ContainerConfig) -> None:
-    """60 ms are the goal; not each is up by then on a machine that does much else."""
+    """60 ms are the goal; on a machine that does much else few are up by then, and the fastest tells what it takes."""
     seconds: list[float] = []
-    while len(seconds) < 9 or (min(seconds) >= _GOAL_SECONDS and len(seconds) < 60):
+    end = node.clock.monotonic() + PATIENCE
+    while len(seconds) < 9 or (min(seconds) >= _GOAL_SECONDS and node.clock.monotonic() < end):
         before = node.clock.monotonic()
-        node.shell("exec sleep 1000", volume)
+        container = node.shell("exec sleep 1000", volume)
         seconds.append(node.clock.monotonic() - before)
+        node.stop(container, 0)
     assert min(seconds) < _GOAL_SECONDS

@@ -1,5 +1,7 @@
 """What is left of shims whose start fails half-way."""
 
+import errno
+import gc
 import os
 import signal
 import socket
@@ -7,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,12 +17,13 @@ from typing import Any, cast
 import pytest
 
 from modules.runtimes.engine.errors import RunFailedError, ShimGoneError
+from modules.runtimes.engine.process_watcher import ProcessWatcher
 from modules.runtimes.process import shim_manager, streams
 from modules.runtimes.process.shim_client import ShimClient
 from modules.runtimes.process.shim_manager import ShimManager, _kill_if_marked
 from modules.runtimes.process.shim_spawner import ShimSpawner
 from modules.runtimes.shim import roots, spawner
-from modules.runtimes.shim.protocol import to_memory_file
+from modules.runtimes.shim.protocol import FORK_SHIM, receive, send, to_memory_file
 from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call, fail_at_each_kernel_call
 
 
@@ -36,24 +40,66 @@ def test_the_descriptor_of_a_process_that_may_be_a_containers_is_closed() -> Non
 
 
 def test_a_container_that_cannot_be_handed_over_leaves_no_descriptor(tmp_path: Path) -> None:
-    """Of its control socket, its link and its specification; the spawner has its own of what it was sent."""
-    container = cast("Any", SimpleNamespace(directory=tmp_path, id="c1"))
+    """Of its control socket, its link and its specification; the spawner has its own of what it was sent. It is watched
+    before its shim is asked for, and else not started: nobody would see its end.
+    """
+    container = cast("Any", SimpleNamespace(directory=tmp_path, id="c1", link=None))
+    watcher = ProcessWatcher()
 
     def make(failing: Failing) -> Attempt:
-        spawner = failing.calls_of(SimpleNamespace(request=lambda *_, **__: None))
-        manager = ShimManager(spawner, cast("Any", None), cast("Any", None), cast("Any", None))
-        linked: list[socket.socket] = []
-        manager._watch = lambda _, sock: linked.append(sock)  # type: ignore[method-assign,assignment]
+        asked = list[object]()
+        spawner = SimpleNamespace(request=lambda *_, **__: asked.append(container.link))
+        manager = ShimManager(failing.calls_of(spawner), failing.calls_of(watcher, "add"), *cast("Any", (None, None)))
 
         def run() -> None:
             with failing.kernel_calls():
                 manager._hand_over(container, cast("Any", SimpleNamespace(name="spec")))
+            assert asked == [container.link] and container.link is not None
 
-        return Attempt(run, undo=lambda: linked.pop().close())
+        def undo() -> None:
+            manager._unwatch(container)
+            asked.clear()
 
-    with pytest.MonkeyPatch.context() as patched:
+        return Attempt(run, (watcher, asked), left=lambda: container.link, undo=undo)
+
+    with closing(SimpleNamespace(close=watcher.stop)), pytest.MonkeyPatch.context() as patched:
         patched.setattr(shim_manager, "to_memory_file", lambda name, _: os.memfd_create(name))
-        assert fail_at_each_call(make) >= 6
+        assert fail_at_each_call(make) >= 7
+
+
+@pytest.mark.parametrize("operation", [FORK_SHIM, "probe"])
+def test_a_spawner_without_room_for_a_process_says_so_and_goes_on(
+    monkeypatch: pytest.MonkeyPatch, operation: str
+) -> None:
+    """A dead one would be started again for each container, and nobody knew why."""
+    forks = iter((OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)), None))
+
+    def fork() -> int:
+        if (error := next(forks)) is not None:
+            raise error
+        return 1
+
+    monkeypatch.setattr(os, "fork", fork)
+    for owner, name in ((os, "umask"), (signal, "signal"), (gc, "collect"), (gc, "freeze")):
+        monkeypatch.setattr(owner, name, lambda *_: None)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    answers, asked = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    files = [asked.fileno()] * 3
+    with ours, answers:
+        for _ in range(2):
+            send(ours, {"op": operation}, files[: 3 if operation == FORK_SHIM else 1])
+        asked.close()
+        ours.shutdown(socket.SHUT_WR)
+        before = census()
+        spawner.serve(theirs.detach())
+        why = "cannot start another process: Resource temporarily unavailable"
+        answer = receive(answers)
+        assert answer is not None
+        expected = {"event": "exited", "exit_code": 128, "reason": "StartError", "message": why}
+        assert expected.items() <= answer[0].items() or answer[0] == {"namespacing": "", "reason": why}
+        assert ("event" in answer[0]) is (operation == FORK_SHIM)
+        assert receive(answers) is None, "the second has got a process, which has the socket"
+        assert not census().more_than(before)
 
 
 def test_a_spawner_that_cannot_be_started_leaves_no_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

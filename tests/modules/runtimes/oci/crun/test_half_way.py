@@ -1,10 +1,12 @@
 """What calls to conmon and its containers have left when one fails half-way."""
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -123,6 +125,52 @@ def test_a_command_that_cannot_be_started_leaves_no_pipe(tmp_path: Path) -> None
         command.start((0, 1, 2))
     assert not census().more_than(before)
     assert caught.value is not None, "what the error holds is not collected before"
+
+
+@pytest.mark.parametrize(("reads", "code"), [("sys.stdin.buffer.read()", 0), ("b''", 1)])
+def test_a_command_may_have_more_than_a_pipe_holds(tmp_path: Path, reads: str, code: int) -> None:
+    """A pipe of more than 1 MiB is root's only: such a command was refused to others. It has ended without reading, or
+    has all of it.
+    """
+    process = {"args": ["x" * 3_000_000]}
+    program = f"import sys; sys.exit({reads} != b'{{\"args\": [\"' + b'x' * 3_000_000 + b'\"]}}')"
+
+    def start(_argv: list[str], _streams: object, passed: list[int]) -> "subprocess.Popen[bytes]":
+        assert fcntl.fcntl(passed[0], fcntl.F_GETPIPE_SZ) <= 1 << 16
+        with Path(f"/proc/self/fd/{passed[0]}").open("rb") as opened:
+            return subprocess.Popen([sys.executable, "-c", program], stdin=opened)
+
+    launcher: Any = SimpleNamespace(expect_move=lambda: None, start=start)
+    runtime: Any = SimpleNamespace(argv=lambda *arguments: ["crun", *arguments])
+    with Command(launcher, runtime, "c1", tmp_path, process) as command:
+        os.close(command.start((0, 1, 2)))
+        assert command.wait() == code
+
+
+def test_a_command_whose_runtime_reads_nothing_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commands, "SECONDS", 0.0)
+    before, runtime = census(), cast("Any", SimpleNamespace(argv=lambda *arguments: ["crun", *arguments]))
+
+    def start(_argv: list[str], _streams: object, passed: list[int]) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=passed)
+
+    launcher: Any = SimpleNamespace(expect_move=lambda: None, start=start)
+    with (
+        pytest.raises(TimeoutError, match="not read its `process`") as caught,
+        Command(launcher, runtime, "c1", tmp_path, {"args": ["x" * 100_000]}) as command,
+        closing(SimpleNamespace(close=lambda: _ends(command))),
+    ):
+        command.start((0, 1, 2))
+    assert not census().more_than(before)
+    assert caught.value is not None, "what the error holds is not collected before"
+
+
+def _ends(command: Command) -> None:
+    child = command._child
+    assert child is not None and child.stdin is not None
+    child.kill()
+    child.wait()
+    child.stdin.close()
 
 
 def test_a_conmon_that_cannot_be_started_leaves_no_pipe(tmp_path: Path) -> None:

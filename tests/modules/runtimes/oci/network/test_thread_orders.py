@@ -67,6 +67,7 @@ def test_a_sandbox_that_is_detached_has_no_rules(
     caplog.set_level("ERROR")
     monkeypatch.setattr(modules.runtimes.oci.network.rule_watch, "read_rules", lambda _program: SavedRules())
     monkeypatch.setattr(modules.runtimes.oci.network.pod_network, "LoopbackFirewall", OpenLoopback)
+    monkeypatch.setattr(modules.runtimes.oci.network.pod_network, "check_host_ports", lambda _: None)  # of this machine
     ports = [cri.PortMapping(container_port=80, host_port=8080, protocol=cri.TCP)]
     config = cri.PodSandboxConfig(metadata=cri.PodSandboxMetadata(name="pod", uid="uid"), port_mappings=ports)
 
