@@ -7,13 +7,14 @@ and WSGI, almost 3 MB of memory in every process.
 import math
 from abc import ABC
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import accumulate
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, TypeAlias, TypeVar
 
 import msgspec
 
 K = TypeVar("K", bound=str)
+L = TypeVar("L", bound=tuple[str, ...])
 
 
 class _Sample(msgspec.Struct, frozen=True):
@@ -142,8 +143,16 @@ def counter(name: str, text: str, value: float) -> CounterFamily:
 def counters_by(label: str, name: str, text: str, values: Mapping[K, float]) -> CounterFamily:
     """Return counters with one label. Other threads may count meanwhile."""
     family = CounterFamily(name, text, (label,))
-    for value, number in list(values.items()):
+    for value, number in dict(values).items():
         family.add_metric((str(value),), number)
+    return family
+
+
+def counters_with(labels: tuple[str, ...], name: str, text: str, values: Mapping[L, float]) -> CounterFamily:
+    """Return counters with several labels. Other threads may count meanwhile."""
+    family = CounterFamily(name, text, labels)
+    for key, number in dict(values).items():
+        family.add_metric(key, number)
     return family
 
 
@@ -154,11 +163,29 @@ def gauge(name: str, text: str, value: float) -> GaugeFamily:
     return family
 
 
-class Collector(Protocol):
-    """A source of metric families of the present values."""
+def gauges_by(label: str, name: str, text: str, values: Mapping[str, float]) -> GaugeFamily:
+    """Return gauges with one label. Other threads may change them meanwhile."""
+    family = GaugeFamily(name, text, (label,))
+    for value, number in dict(values).items():
+        family.add_metric((value,), number)
+    return family
 
-    def collect(self) -> Iterable[MetricFamily]:
-        """Return the families with their present samples."""
+
+def histograms_by(label: str, name: str, text: str, values: Mapping[str, Histogram]) -> HistogramFamily:
+    """Return histograms with one label. Other threads may count meanwhile."""
+    family = HistogramFamily(name, text, (label,))
+    for value, histogram in dict(values).items():
+        family.add_metric((value,), histogram.buckets(), histogram.total)
+    return family
+
+
+Collector: TypeAlias = Callable[[], Iterable[MetricFamily]]
+"""Returns metric families with their present samples."""
+
+
+def text_of(families: Iterable[MetricFamily]) -> str:
+    """Return families in Prometheus' text format."""
+    return "".join(family.text() for family in families)
 
 
 class CollectorRegistry:
@@ -173,7 +200,7 @@ class CollectorRegistry:
 
     def text(self) -> str:
         """Collect all metrics and return them in Prometheus' text format."""
-        return "".join(family.text() for collector in tuple(self._collectors) for family in collector.collect())
+        return text_of(family for collector in tuple(self._collectors) for family in collector())
 
 
 def _escape(value: str) -> str:

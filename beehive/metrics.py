@@ -1,20 +1,19 @@
-"""Prometheus metrics of the bus: a tap that counts deliveries, and a collector that reads the state of a hive."""
+"""Prometheus metrics of the bus: a tap that counts deliveries, and the metrics of the state of a hive."""
 
 import threading
 from bisect import bisect_left
-from collections.abc import Iterator
 
 from beehive.cache import are_short
 from beehive.delivery import DeliveryRecord, DropReason, Outcome
 from beehive.exposition import (
-    Collector,
     CollectorRegistry,
-    CounterFamily,
-    GaugeFamily,
     Histogram,
-    HistogramFamily,
     MetricFamily,
+    counters_by,
+    counters_with,
     gauge,
+    gauges_by,
+    histograms_by,
 )
 from beehive.hive import Hive
 from beehive.names import ModuleName, Operation, ResourceType, Source
@@ -45,7 +44,7 @@ class _Cell:
         self.waiting = waiting
 
 
-class BusMetrics(Collector):
+class BusMetrics:
     """A tap that counts deliveries and their times: `Hive(runtime, taps=(BusMetrics(registry),))`.
 
     It is called for every message, so it only adds to numbers of its own under one lock. Metric families are made when
@@ -62,7 +61,7 @@ class BusMetrics(Collector):
         self._found: dict[tuple[str, ...], _Cell] = {}
         self._drops: dict[tuple[str, str], int] = {}
         self._histograms: dict[str, tuple[Histogram, Histogram]] = {}
-        registry.register(self)
+        registry.register(self.collect)
 
     def delivered(self, record: DeliveryRecord) -> None:
         """Count one delivery."""
@@ -82,22 +81,19 @@ class BusMetrics(Collector):
                 drop = (_module(record), record.reason.value)
                 self._drops[drop] = self._drops.get(drop, 0) + 1
 
-    def collect(self) -> Iterator[MetricFamily]:
-        """Yield the metric families with their present values."""
+    def collect(self) -> list[MetricFamily]:
+        """Return the metric families with their present values."""
         labels = ("source", "module", "type", "operation", "outcome")
-        messages = CounterFamily("beehive_messages", "Messages by route and outcome.", labels=labels)
-        drops = CounterFamily("beehive_drops", "Messages not handled.", labels=("module", "reason"))
-        handling = HistogramFamily("beehive_handling_seconds", "Time in the handler.", labels=("module",))
-        waiting = HistogramFamily("beehive_waiting_seconds", "Time in the inbox.", labels=("module",))
         with self._lock:
-            for values, cell in self._cells.items():
-                messages.add_metric(values, cell.count)
-            for values, count in self._drops.items():
-                drops.add_metric(values, count)
-            for module, (handled, waited) in self._histograms.items():
-                handling.add_metric([module], handled.buckets(), handled.total)
-                waiting.add_metric([module], waited.buckets(), waited.total)
-        yield from (messages, drops, handling, waiting)
+            counts = {values: cell.count for values, cell in self._cells.items()}
+            handled = {module: handling for module, (handling, _) in self._histograms.items()}
+            waited = {module: waiting for module, (_, waiting) in self._histograms.items()}
+            return [
+                counters_with(labels, "beehive_messages", "Messages by route and outcome.", counts),
+                counters_with(("module", "reason"), "beehive_drops", "Messages not handled.", self._drops),
+                histograms_by("module", "beehive_handling_seconds", "Time in the handler.", handled),
+                histograms_by("module", "beehive_waiting_seconds", "Time in the inbox.", waited),
+            ]
 
     def _find(self, record: DeliveryRecord, key: tuple[str, ...]) -> _Cell:
         """Return the cell of a record. Resources have names, so the cache of lookups is bounded."""
@@ -133,25 +129,15 @@ def _module(record: DeliveryRecord) -> str:
     return _OTHER if record.reason in _NOWHERE else record.module
 
 
-class HiveCollector(Collector):
-    """The collector of the state of a hive: queue depths, readiness, restarts, unmatched answers, open requests."""
-
-    def __init__(self, hive: Hive) -> None:
-        self._hive = hive
-
-    def collect(self) -> list[MetricFamily]:
-        """Return the gauges and counters with their present values."""
-        depth = GaugeFamily("beehive_queue_depth", "Items waiting in a module's inbox.", labels=["module"])
-        ready = GaugeFamily("beehive_module_ready", "1 when the module is ready.", labels=["module"])
-        restarts = CounterFamily("beehive_module_restarts", "Restarts after a failure.", labels=["module"])
-        unmatched = CounterFamily("beehive_unmatched_answers", "Answers nobody waits for.", labels=["reason"])
-        for module, count in self._hive.depths().items():
-            depth.add_metric([module], count)
-        for module, readiness in self._hive.readiness().items():
-            ready.add_metric([module], float(readiness.state is State.READY))
-        for module, count in self._hive.restarts().items():
-            restarts.add_metric([module], count)
-        for reason, count in self._hive.pending_requests.unmatched.copy().items():
-            unmatched.add_metric([reason.value], count)
-        requests = gauge("beehive_open_requests", "Requests waiting for an answer.", len(self._hive.pending_requests))
-        return [depth, ready, restarts, unmatched, requests]
+def hive_metrics(hive: Hive) -> list[MetricFamily]:
+    """Return the state of a hive: queue depths, readiness, restarts, unmatched answers, open requests."""
+    ready = {module: float(each.state is State.READY) for module, each in hive.readiness().items()}
+    requests = hive.pending_requests
+    unmatched = requests.unmatched
+    return [
+        gauges_by("module", "beehive_queue_depth", "Items waiting in a module's inbox.", hive.depths()),
+        gauges_by("module", "beehive_module_ready", "1 when the module is ready.", ready),
+        counters_by("module", "beehive_module_restarts", "Restarts after a failure.", hive.restarts()),
+        counters_by("reason", "beehive_unmatched_answers", "Answers nobody waits for.", unmatched),
+        gauge("beehive_open_requests", "Requests waiting for an answer.", len(requests)),
+    ]

@@ -12,7 +12,7 @@ from prometheus_client import metrics_core
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector as LibraryCollector
 
-from beehive.exposition import CollectorRegistry, CounterFamily, GaugeFamily, HistogramFamily, MetricFamily
+from beehive.exposition import CollectorRegistry, CounterFamily, GaugeFamily, HistogramFamily
 
 Samples = Sequence[tuple[tuple[str, str], float]]
 
@@ -27,16 +27,6 @@ NUMBERS = st.one_of(
 )
 VALUES = st.text(st.characters(exclude_categories=["Cs"]), max_size=20) | st.sampled_from(('"', "\\", "\n", '\\n"', ""))
 SAMPLES = st.lists(st.tuples(st.tuples(VALUES, VALUES), NUMBERS), max_size=4)
-
-
-class Families:
-    """A collector of fixed families."""
-
-    def __init__(self, *families: MetricFamily) -> None:
-        self._families = families
-
-    def collect(self) -> Iterable[MetricFamily]:
-        return self._families
 
 
 class LibraryFamilies(LibraryCollector):
@@ -59,8 +49,8 @@ def ours(samples: Samples) -> str:
         histogram.add_metric(values, [(bound, number) for bound in BOUNDS], number)
         plain.add_metric([], number)
     registry = CollectorRegistry()
-    registry.register(Families(counter, gauge))
-    registry.register(Families(histogram, plain))
+    registry.register(lambda: (counter, gauge))
+    registry.register(lambda: (histogram, plain))
     return registry.text()
 
 
@@ -135,6 +125,6 @@ def test_collectors_may_be_registered_while_another_thread_reads() -> None:
     reader = threading.Thread(target=lambda: [registry.text() for _ in range(200)])
     reader.start()
     for _ in range(500):
-        registry.register(Families(family))
+        registry.register(lambda: (family,))
     reader.join(60)
     assert registry.text() == family.text() * 500

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -23,7 +24,7 @@ from beehive import (
 )
 from beehive import hive as hive_module
 from beehive.exposition import CollectorRegistry
-from beehive.metrics import BusMetrics, HiveCollector
+from beehive.metrics import BusMetrics, hive_metrics
 from beehive.testing import Harness
 from tests.beehive.beds import Log
 
@@ -188,7 +189,7 @@ def test_the_metrics_are_exposed_as_text() -> None:
     registry = CollectorRegistry()
     with Harness(taps=(BusMetrics(registry),)) as bee:
         bee.expect_failures()
-        registry.register(HiveCollector(bee.hive))
+        registry.register(partial(hive_metrics, bee.hive))
         bee.start(Observed)
         for number in range(3):
             bee.hive.send("edged", bee.message("default/pod/a", Operation.INSERT, number, source="edgehub"))

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from modules.lab.site.metrics import metric_advice
-from modules.processes.common.process_metrics import ProcessCollector
+from modules.processes.common.process_metrics import process_metrics
 
 _ROOT: Final = Path(__file__).parents[2]
 _PROMETHEUS: Final = _ROOT / "deploy" / "prometheus"
@@ -74,7 +74,7 @@ def test_promtool_accepts_the_alerts_and_they_fire_as_their_tests_say() -> None:
 
 
 def test_the_process_reports_its_usage() -> None:
-    text = "".join(family.text() for family in ProcessCollector("edgecore").collect())
+    text = "".join(family.text() for family in process_metrics("edgecore"))
     found = dict(re.findall(r"^([a-z_]+)(?:\{[^}]*\})? ([0-9.e+]+)$", text, re.MULTILINE))
     assert float(found["process_resident_memory_bytes"]) > 1e6
     assert float(found["process_open_fds"]) < float(found["process_max_fds"])
@@ -83,6 +83,6 @@ def test_the_process_reports_its_usage() -> None:
 
 
 def test_figures_that_the_kernel_lacks_are_left_out(tmp_path: Path) -> None:
-    text = "".join(family.text() for family in ProcessCollector("cloudcore", tmp_path).collect())
+    text = "".join(family.text() for family in process_metrics("cloudcore", tmp_path))
     assert "process_cpu_seconds_total" in text
     assert "process_open_fds" not in text

@@ -1,15 +1,17 @@
 """The counters as Prometheus reads them."""
 
+from functools import partial
+
 from beehive import Message, Route
 from beehive.exposition import CollectorRegistry
 from edgehub.counters import LinkCounters, Refusal, Rejection
-from edgehub.metrics import LinkCollector
+from edgehub.metrics import link_metrics
 
 
 def test_every_counter_is_exported_under_its_reason() -> None:
     """Names and labels are what dashboards are made of."""
     counters, registry = LinkCounters(lambda: {"state": (8, 900)}), CollectorRegistry()
-    registry.register(LinkCollector(counters))
+    registry.register(partial(link_metrics, counters))
     counters.connected = True
     counters.connections, counters.received, counters.received_bytes = 2, 3, 400
     counters.sent, counters.confirmed, counters.late = 5, 4, 1

@@ -2,7 +2,8 @@
 
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -10,11 +11,12 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from beehive import Group, Operation, State
+from beehive.exposition import MetricFamily, text_of
 from beehive.files.reserve import LARGEST, SMALLEST, Reserve
 from beehive.testing import Harness
 from metamanager.answers import DELETION_NOT_STORED
 from metamanager.errors import StoreError
-from metamanager.metrics import StoreCollector
+from metamanager.metrics import store_metrics
 from metamanager.module import MetaManager, MetaSettings
 from metamanager.rows import Row
 from metamanager.sqlite_store import COMMITS_BETWEEN_LOOKS, SqliteStore
@@ -103,24 +105,24 @@ def test_a_database_that_cannot_even_be_read_does_not_end_the_module(
 def test_the_figures_say_it(tmp_path: Path) -> None:
     """A failure is counted, whether changes are taken is a gauge, and so are the sizes."""
     statistics, path = StoreStatistics(), tmp_path / "edgecore.db"
-    collector = StoreCollector(statistics, str(path))
+    collect = partial(store_metrics, statistics, str(path))
     with Harness() as bee:
         bee.start(MetaManager, MetaSettings(str(path)), open_store, statistics)
         store_of(bee)._connection.execute("PRAGMA max_page_count=20")
         bee.send(META, from_cloud(bee, "default/configmap/b", Operation.INSERT, thing(text=BIG)))
-        full = values(collector)
+        full = values(collect())
         store_of(bee)._connection.execute("PRAGMA max_page_count=1000")
         bee.run_for(PROBE_AFTER + 1)
-        again = values(collector)
+        again = values(collect())
     assert (full["failures"], full["takes_changes"]) == (1, 0)
     assert (again["failures"], again["takes_changes"], again["damaged_files"]) == (1, 1, 0)
     assert again["bytes"] > 4096
 
 
-def values(collector: StoreCollector) -> dict[str, float]:
+def values(metrics: Iterable[MetricFamily]) -> dict[str, float]:
     """The metrics by the ends of their names."""
     prefixes = ("metamanager_store_write_", "metamanager_store_")
-    families = text_string_to_metric_families("".join(family.text() for family in collector.collect()))
+    families = text_string_to_metric_families(text_of(metrics))
     return {re.sub("|".join(prefixes), "", one.name): one.samples[0].value for one in families}
 
 

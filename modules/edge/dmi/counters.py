@@ -1,9 +1,9 @@
-"""Counters of the mappers' registrations and reports, and their collector for Prometheus."""
+"""Counters of the mappers' registrations and reports, and their form for Prometheus."""
 
 from collections import Counter
 from typing import Final
 
-from beehive.exposition import Collector, CounterFamily, GaugeFamily, MetricFamily, counter
+from beehive.exposition import MetricFamily, counter, counters_with, gauges_by
 
 MOST_MAPPERS: Final = 200
 """Largest number of mappers with counters of their own, since their names come from outside."""
@@ -40,27 +40,16 @@ class DmiCounters:
         self.reports[mapper, result] += 1
 
 
-class DmiCollector(Collector):
-    """The collector that exports the counters.
-
-    Args:
-        counters: of the module dmi.
-    """
-
-    def __init__(self, counters: DmiCounters) -> None:
-        self._counters = counters
-
-    def collect(self) -> list[MetricFamily]:
-        """Return the present values."""
-        registered = self._counters.registrations
-        registrations = counter("dmi_registrations", "Registrations of mappers that were answered.", registered)
-        text = "Calls of mappers by result: stored, or the gRPC status of the refusal."
-        reports = CounterFamily("dmi_reports", text, ["mapper", "result"])
-        for (mapper, result), number in sorted(self._counters.reports.copy().items()):
-            reports.add_metric([mapper, result], number)
-        up = GaugeFamily("dmi_mapper_up", "1 while a registered mapper listens on its socket.", labels=["mapper"])
-        devices = GaugeFamily("dmi_mapper_devices", "Devices of a registered mapper.", labels=["mapper"])
-        for mapper, (is_up, count) in sorted(self._counters.mappers.copy().items()):
-            up.add_metric([mapper], float(is_up))
-            devices.add_metric([mapper], count)
-        return [registrations, reports, up, devices]
+def dmi_metrics(counters: DmiCounters) -> list[MetricFamily]:
+    """Return the present counters for Prometheus."""
+    reports = dict(sorted(counters.reports.copy().items()))
+    mappers = sorted(counters.mappers.copy().items())
+    are_up = {mapper: float(is_up) for mapper, (is_up, _) in mappers}
+    devices = {mapper: number for mapper, (_, number) in mappers}
+    text = "Calls of mappers by result: stored, or the gRPC status of the refusal."
+    return [
+        counter("dmi_registrations", "Registrations of mappers that were answered.", counters.registrations),
+        counters_with(("mapper", "result"), "dmi_reports", text, reports),
+        gauges_by("mapper", "dmi_mapper_up", "1 while a registered mapper listens on its socket.", are_up),
+        gauges_by("mapper", "dmi_mapper_devices", "Devices of a registered mapper.", devices),
+    ]

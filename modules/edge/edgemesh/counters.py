@@ -1,6 +1,6 @@
 """The figures of edgemesh."""
 
-from beehive.exposition import Collector, CounterFamily, GaugeFamily, MetricFamily, counter, gauge
+from beehive.exposition import MetricFamily, counter, counters_by, gauge, gauges_by
 
 
 class MeshCounters:
@@ -29,38 +29,19 @@ class MeshCounters:
         """Answers from the cache whose time was over, while no name server answered."""
 
 
-class MeshCollector(Collector):
-    """The collector that publishes the counters.
-
-    Args:
-        counters: of the module.
-    """
-
-    def __init__(self, counters: MeshCounters) -> None:
-        self._counters = counters
-
-    def collect(self) -> list[MetricFamily]:
-        """Return the present values."""
-        counters = self._counters
-        services = gauge("edgemesh_services", "Services that the node knows.", counters.services)
-        plane = GaugeFamily("edgemesh_data_plane", "What carries connections to Services; 1.", labels=["kind"])
-        if counters.plane:
-            plane.add_metric([counters.plane], 1)
-        changes = CounterFamily("edgemesh_changes", "Changes of rules or listeners.", labels=["result"])
-        changes.add_metric(["applied"], counters.applied)
-        changes.add_metric(["refused"], counters.failed)
-        restored = counter(
-            "edgemesh_rules_restored", "Times that another program had deleted the rules.", counters.restored
-        )
-        unread = counter("edgemesh_unread_objects", "Objects of the cloud that could not be read.", counters.unread)
-        answers = CounterFamily("edgemesh_dns_answers", "Answers of the name server.", labels=["code"])
-        for code, number in sorted(counters.answers.items()):
-            answers.add_metric([code], number)
-        dropped = counter("edgemesh_dns_dropped", "Queries that were not answered.", counters.dropped)
-        mismatches = counter(
-            "edgemesh_dns_mismatches", "Answers of name servers that nobody asked for.", counters.mismatches
-        )
-        stale = counter(
-            "edgemesh_dns_stale", "Answers whose time was over, as no name server answered.", counters.stale
-        )
-        return [services, plane, changes, restored, unread, answers, dropped, mismatches, stale]
+def mesh_metrics(counters: MeshCounters) -> list[MetricFamily]:
+    """Return the present counters for Prometheus."""
+    changes = {"applied": counters.applied, "refused": counters.failed}
+    answers = dict(sorted(counters.answers.items()))
+    plane = {counters.plane: 1} if counters.plane else {}
+    return [
+        gauge("edgemesh_services", "Services that the node knows.", counters.services),
+        gauges_by("kind", "edgemesh_data_plane", "What carries connections to Services; 1.", plane),
+        counters_by("result", "edgemesh_changes", "Changes of rules or listeners.", changes),
+        counter("edgemesh_rules_restored", "Times that another program had deleted the rules.", counters.restored),
+        counter("edgemesh_unread_objects", "Objects of the cloud that could not be read.", counters.unread),
+        counters_by("code", "edgemesh_dns_answers", "Answers of the name server.", answers),
+        counter("edgemesh_dns_dropped", "Queries that were not answered.", counters.dropped),
+        counter("edgemesh_dns_mismatches", "Answers of name servers that nobody asked for.", counters.mismatches),
+        counter("edgemesh_dns_stale", "Answers whose time was over, as no name server answered.", counters.stale),
+    ]

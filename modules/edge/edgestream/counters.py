@@ -1,9 +1,8 @@
 """The counters of edgestream, and their form for Prometheus."""
 
 from collections import Counter
-from collections.abc import Mapping
 
-from beehive.exposition import Collector, CounterFamily, GaugeFamily, MetricFamily, counter, gauge
+from beehive.exposition import MetricFamily, counter, counters_by, gauge, gauges_by
 from modules.streams.frames import FrameType
 
 
@@ -29,36 +28,19 @@ class StreamCounters:
         """Bytes of streams that came from the cloud."""
 
 
-class StreamCollector(Collector):
-    """The collector that exports the counters at each scrape.
-
-    Args:
-        counters: of edgestream.
-    """
-
-    def __init__(self, counters: StreamCounters) -> None:
-        self._counters = counters
-
-    def collect(self) -> list[MetricFamily]:
-        """Return the present values."""
-        counters = self._counters
-        streams = GaugeFamily("edgestream_streams", "Streams that are open.", labels=["kind"])
-        for kind, number in list(counters.open.items()):
-            streams.add_metric([kind.name.lower()], number)
-        return [
-            gauge("edgestream_connected", "1 while there is a stream tunnel to the cloud.", float(counters.connected)),
-            streams,
-            counter("edgestream_connections", "Stream tunnels that the cloud accepted.", counters.connections),
-            _by_kind("edgestream_opened_streams", "Streams that began.", counters.opened),
-            counter("edgestream_refused_streams", "Streams that did not begin.", counters.refused),
-            counter("edgestream_broken_streams", "Streams that did not end properly.", counters.broken),
-            counter("edgestream_sent_bytes", "Bytes of streams sent to the cloud.", counters.sent),
-            counter("edgestream_received_bytes", "Bytes of streams received from the cloud.", counters.received),
-        ]
+def stream_metrics(counters: StreamCounters) -> list[MetricFamily]:
+    """Return the present counters for Prometheus."""
+    return [
+        gauge("edgestream_connected", "1 while there is a stream tunnel to the cloud.", float(counters.connected)),
+        gauges_by("kind", "edgestream_streams", "Streams that are open.", _by_kind(counters.open)),
+        counter("edgestream_connections", "Stream tunnels that the cloud accepted.", counters.connections),
+        counters_by("kind", "edgestream_opened_streams", "Streams that began.", _by_kind(counters.opened)),
+        counter("edgestream_refused_streams", "Streams that did not begin.", counters.refused),
+        counter("edgestream_broken_streams", "Streams that did not end properly.", counters.broken),
+        counter("edgestream_sent_bytes", "Bytes of streams sent to the cloud.", counters.sent),
+        counter("edgestream_received_bytes", "Bytes of streams received from the cloud.", counters.received),
+    ]
 
 
-def _by_kind(name: str, text: str, values: Mapping[FrameType, int]) -> CounterFamily:
-    family = CounterFamily(name, text, labels=["kind"])
-    for kind, count in list(values.items()):
-        family.add_metric([kind.name.lower()], count)
-    return family
+def _by_kind(numbers: Counter[FrameType]) -> dict[str, float]:
+    return {kind.name.lower(): number for kind, number in numbers.copy().items()}

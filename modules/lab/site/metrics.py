@@ -12,13 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Sequence
 
 _REPOSITORY: Final = Path(__file__).parents[3]
 _PACKAGES: Final = ("beehive", "edgehub", "metamanager", "edged", "modules/cloud", "modules/edge", "modules/processes")
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)+")
 _FAMILIES: Final = {"CounterFamily": "counter", "GaugeFamily": "gauge", "HistogramFamily": "histogram"}
-_MAKERS: Final = _FAMILIES | {"counter": "counter", "counters_by": "counter", "gauge": "gauge"}
+_MAKERS: Final = _FAMILIES | {
+    "counter": "counter", "counters_by": "counter", "counters_with": "counter", "gauge": "gauge", "gauges_by": "gauge",
+    "histograms_by": "histogram",
+}  # fmt: skip
 _SUFFIX: Final = {"counter": "_total"}
 
 _HEAD: Final = """# Metrics
@@ -103,19 +106,22 @@ def _helpers(functions: Iterable[ast.FunctionDef]) -> dict[str, str]:
     return {name: _FAMILIES[kind] for name, kind in returned.items() if kind in _FAMILIES}
 
 
-def _texts(function: ast.FunctionDef) -> dict[str, str]:
-    """Return the texts that a function gives a name to."""
-    return {
-        target.id: node.value.value
+def _texts(function: ast.FunctionDef) -> list[tuple[int, str, str]]:
+    """Return the lines in which a function gives a text a name, with both."""
+    return sorted(
+        (node.lineno, target.id, node.value.value)
         for node in ast.walk(function)
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
         for target in node.targets
         if isinstance(target, ast.Name)
-    }
+    )
 
 
-def _text_of(argument: ast.expr, texts: Mapping[str, str]) -> str:
+def _text_of(argument: ast.expr, texts: Sequence[tuple[int, str, str]]) -> str:
     """Return the text of an argument; empty if it is not written in the function."""
     if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
         return argument.value
-    return texts.get(argument.id, "") if isinstance(argument, ast.Name) else ""
+    if not isinstance(argument, ast.Name):
+        return ""
+    named = [text for line, name, text in texts if name == argument.id and line < argument.lineno]
+    return named[-1] if named else ""

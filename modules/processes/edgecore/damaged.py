@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from beehive.exposition import Collector, MetricFamily, gauge
+from beehive.exposition import MetricFamily, gauge
 from beehive.files.damaged import all_set_aside
 from modules.processes.edgecore.config import EdgeCoreConfig
 
@@ -18,13 +18,7 @@ def damaged_paths(config: EdgeCoreConfig) -> tuple[str, ...]:
     return tuple(str(path) for directory in damaged_directories(config) for path in all_set_aside(directory))
 
 
-class DamagedCollector(Collector):
-    """Metric of the files that were set aside and still exist."""
-
-    def __init__(self, config: EdgeCoreConfig) -> None:
-        self._config = config
-
-    def collect(self) -> list[MetricFamily]:
-        """Count them now."""
-        text = "Files and directories that could not be read and were set aside, until they are removed."
-        return [gauge("edgecore_damaged_entries", text, len(damaged_paths(self._config)))]
+def damaged_metrics(config: EdgeCoreConfig) -> list[MetricFamily]:
+    """Return the number of the files that were set aside and still exist."""
+    text = "Files and directories that could not be read and were set aside, until they are removed."
+    return [gauge("edgecore_damaged_entries", text, len(damaged_paths(config)))]

@@ -12,7 +12,7 @@ from beehive import Hive
 from beehive.exposition import CollectorRegistry
 from edged.server.snapshots import Snapshots
 from modules.apimachinery.types import Pod
-from modules.edge.edgemesh.counters import MeshCollector, MeshCounters
+from modules.edge.edgemesh.counters import MeshCounters, mesh_metrics
 from modules.edge.edgemesh.dns.host import Clients, HostServers, open_sockets
 from modules.edge.edgemesh.dns.resolving import DnsNames
 from modules.edge.edgemesh.dns.server import NameServer
@@ -67,7 +67,7 @@ def add_edge_mesh(
     names = partial(_name_server, hive, config, counters) if mesh.dns else None
     links = ServiceLinks()
     hive.add(EdgeMesh, settings, pods, planes(hive, config), counters, names, links)
-    registry.register(MeshCollector(counters))
+    registry.register(partial(mesh_metrics, counters))
     return links.variables
 
 

@@ -17,7 +17,7 @@ from edged.node.machine import default_addresses
 from edgehub.settings import EdgeHubSettings
 from edgehub.tls import client_context
 from edgehub.websocket import WebsocketLink
-from modules.edge.edgestream.counters import StreamCollector, StreamCounters
+from modules.edge.edgestream.counters import StreamCounters, stream_metrics
 from modules.edge.edgestream.module import EdgeStream
 from modules.edge.edgestream.tunnel import DialNode
 from modules.processes.edgecore.config import EdgeCoreConfig
@@ -39,7 +39,7 @@ def add_edge_stream(hive: Hive, config: EdgeCoreConfig, registry: CollectorRegis
     most = config.modules.edge_stream.max_streams
     has_edged = config.modules.edged.enable
     hive.add(EdgeStream, make_link, node_dialler(socket_path(config)), counters, most_streams=most, has_edged=has_edged)
-    registry.register(StreamCollector(counters))
+    registry.register(partial(stream_metrics, counters))
 
 
 def tunnel_settings(config: EdgeCoreConfig) -> EdgeHubSettings:

@@ -1,5 +1,7 @@
 """Adds the module eventbus to a node; imported only where it is enabled, for its MQTT library takes memory."""
 
+from functools import partial
+
 from beehive import Hive
 from beehive.errors import BeehiveError
 from beehive.exposition import CollectorRegistry
@@ -7,7 +9,7 @@ from beehive.http.authority import server_of
 from beehive.sockets.tls import TlsFiles
 from modules.edge.eventbus.counters import EventBusCounters
 from modules.edge.eventbus.internal_broker import INSTALL, InternalBroker
-from modules.edge.eventbus.metrics import EventBusCollector
+from modules.edge.eventbus.metrics import event_bus_metrics
 from modules.edge.eventbus.module import EventBus, EventBusSettings
 from modules.edge.eventbus.mosquitto_files import client_id, find_mosquitto
 from modules.edge.eventbus.session import BrokerSettings
@@ -26,7 +28,7 @@ def add_event_bus(hive: Hive, config: EdgeCoreConfig, registry: CollectorRegistr
     """
     counters = EventBusCounters()
     hive.add(EventBus, event_bus_settings(config), counters)
-    registry.register(EventBusCollector(counters))
+    registry.register(partial(event_bus_metrics, counters))
 
 
 def event_bus_settings(config: EdgeCoreConfig) -> EventBusSettings:

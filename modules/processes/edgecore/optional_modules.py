@@ -5,6 +5,7 @@ A module that is off is not imported, because its libraries take memory: each fu
 """
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -33,12 +34,12 @@ def add_optional_modules(hive: Hive, config: EdgeCoreConfig, registry: Collector
 
 
 def _add_dmi(hive: Hive, config: EdgeCoreConfig, registry: CollectorRegistry) -> None:
-    from modules.edge.dmi.counters import DmiCollector, DmiCounters  # noqa: PLC0415
+    from modules.edge.dmi.counters import DmiCounters, dmi_metrics  # noqa: PLC0415
     from modules.edge.dmi.module import Dmi  # noqa: PLC0415
 
     counters = DmiCounters()
     hive.add(Dmi, dmi_settings(config), counters)
-    registry.register(DmiCollector(counters))
+    registry.register(partial(dmi_metrics, counters))
 
 
 def dmi_settings(config: EdgeCoreConfig) -> "DmiSettings":

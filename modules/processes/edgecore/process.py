@@ -9,6 +9,7 @@ import os
 import signal
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import edgehub
@@ -16,7 +17,7 @@ from beehive import Hive, Message, ModuleName, Operation, Threads
 from beehive.errors import BeehiveError, StopError
 from beehive.exposition import CollectorRegistry
 from beehive.files.advice import advice
-from beehive.metrics import BusMetrics, HiveCollector
+from beehive.metrics import BusMetrics, hive_metrics
 from beehive.names import SHUTDOWN_RESOURCE
 from edged.cgroups.opening import machine_hierarchies, open_cgroups
 from edged.cgroups.resource_config import NodeCapacity
@@ -35,10 +36,10 @@ from edged.settings import EdgedSettings
 from edged.shutdown.logind import Logind
 from edged.stats.provider import CgroupUsage, StatsProvider
 from edgehub.counters import LinkCounters
-from edgehub.metrics import LinkCollector
+from edgehub.metrics import link_metrics
 from edgehub.network.netlink import Netlink
 from edgehub.outbox.sqlite import open_outbox
-from metamanager.metrics import StoreCollector
+from metamanager.metrics import store_metrics
 from metamanager.module import MetaManager
 from metamanager.store import Store
 from metamanager.store_health import StoreStatistics
@@ -50,13 +51,13 @@ from modules.edge.taskmanager.module import TaskManager
 from modules.edge.taskmanager.pulls import DEADLINE as PULL_DEADLINE
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.memory import MemoryTrimmer, collect_and_trim, set_up_malloc
-from modules.processes.common.process_metrics import ProcessCollector
+from modules.processes.common.process_metrics import process_metrics
 from modules.processes.common.service_manager import ServiceManager, Watch
 from modules.processes.common.shutdown import Shutdown
 from modules.processes.common.start_collector import collect_as_usual
 from modules.processes.common.version import KUBELET_VERSION
 from modules.processes.edgecore.config import EdgeCoreConfig
-from modules.processes.edgecore.damaged import DamagedCollector
+from modules.processes.edgecore.damaged import damaged_metrics
 from modules.processes.edgecore.edged_server import serve
 from modules.processes.edgecore.liveness import NodeLiveness
 from modules.processes.edgecore.logs import print_remark, set_up
@@ -167,9 +168,9 @@ def start(config: EdgeCoreConfig, hive: Hive, tracing: Tracing, stack: ExitStack
     registry = CollectorRegistry()
     hive.taps.append(BusMetrics(registry))
     tracing.attach(stack)
-    registry.register(HiveCollector(hive))
-    registry.register(ProcessCollector("edgecore"))
-    registry.register(DamagedCollector(config))
+    registry.register(partial(hive_metrics, hive))
+    registry.register(partial(process_metrics, "edgecore"))
+    registry.register(partial(damaged_metrics, config))
     snapshots = Snapshots(tracing.without_secrets)
     state = AgentStateHandler(config.node_name, config.modules.edge_hub.websocket.server, hive, snapshots)
     feed = DeviceFeed() if config.modules.device_twin.enable and config.modules.meta_manager.enable else None
@@ -218,7 +219,7 @@ def _add_modules(
     if modules.meta_manager.enable:
         store_settings, statistics = meta_settings(config), StoreStatistics()
         hive.add(MetaManager, store_settings, _store_opener(config, hive, snapshots, tracing, stack), statistics)
-        registry.register(StoreCollector(statistics, store_settings.data_source))
+        registry.register(partial(store_metrics, statistics, store_settings.data_source))
     if feed is not None:
         hive.add(DeviceTwin, twin_settings(config), feed)
     add_optional_modules(hive, config, registry)
@@ -301,7 +302,7 @@ def _install_hub(hive: Hive, config: EdgeCoreConfig, registry: CollectorRegistry
         open_outbox=tracing.outbox(lambda: open_outbox(outbox, hive.clock.now())),
         watch_network=Netlink,
     )
-    registry.register(LinkCollector(counters))
+    registry.register(partial(link_metrics, counters))
     return counters
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ from beehive.testing import Harness
 from modules.apimachinery.application import FOLLOW_RESOURCE, FOLLOWED, Target
 from modules.apimachinery.types import Node, Pod, decode, encode
 from modules.edge.edgemesh import module
-from modules.edge.edgemesh.counters import MeshCollector, MeshCounters
+from modules.edge.edgemesh.counters import MeshCounters, mesh_metrics
 from modules.edge.edgemesh.dns.explaining import Resolution
 from modules.edge.edgemesh.dns.wire import WireError
 from modules.edge.edgemesh.links import ServiceLinks
@@ -415,7 +416,7 @@ def test_a_refused_change_is_tried_again(bee: Harness) -> None:
     assert "db" in mesh.last
     assert mesh.counters.failed == 2
     registry = CollectorRegistry()
-    registry.register(MeshCollector(mesh.counters))
+    registry.register(partial(mesh_metrics, mesh.counters))
     text = registry.text()
     assert "edgemesh_services 2" in text
     assert 'edgemesh_changes_total{result="refused"} 2' in text

@@ -4,6 +4,7 @@ import select
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,7 +19,7 @@ from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED, CONNECTION_RESOUR
 from beehive.testing import Harness
 from edgehub.framing import Opcode
 from modules.edge.edgestream import module, session, stream
-from modules.edge.edgestream.counters import StreamCollector, StreamCounters
+from modules.edge.edgestream.counters import StreamCounters, stream_metrics
 from modules.edge.edgestream.module import MOST_STREAMS, EdgeStream
 from modules.edge.edgestream.session import Intake, TunnelSession
 from modules.edge.edgestream.stream import Stream
@@ -644,7 +645,7 @@ def test_counters_for_prometheus(bed: Bed, cloud: CloudEnd) -> None:
     cloud.send(connect_frame(1, FrameType.METRICS, "/metrics/resource"))
     cloud.whole(1)
     registry = CollectorRegistry()
-    registry.register(StreamCollector(bed.counters))
+    registry.register(partial(stream_metrics, bed.counters))
     assert 'edgestream_opened_streams_total{kind="metrics"} 1' in registry.text()
     assert "edgestream_connected 1" in registry.text()
 
