@@ -98,7 +98,7 @@ class PodRules:
 
     def refusal(self, room: NodeRoom) -> str:
         """Return why a node does not fit; "" if it does. It may be a trial, with fewer pods than the fleet's."""
-        hits, starts = self._counted
+        hits, starts, broken = self._counted
         if not hits and not self._affinity:
             return ""
         known = self._rooms.get(room.name)
@@ -106,12 +106,12 @@ class PodRules:
             changed = hits.copy()
             changed.subtract(self._hits(known))
             changed.update(self._hits(room))
-            hits, starts = self._summed(changed)
+            hits, starts, broken = self._summed(changed)
         for term in self._affinity:
             value = room.labels.get(term.topology_key)
             if value is None or not (starts or hits[NO_AFFINITY, term.topology_key, value]):
                 return NO_AFFINITY
-        found = {why for why, key, value in hits if room.labels.get(key) == value}
+        found = {why for why, key in broken if (why, key, room.labels.get(key)) in hits}
         return next((why for why in (ANTI_AFFINITY, EXISTING_ANTI_AFFINITY) if why in found), "")
 
     def points(self) -> Counter[Place]:
@@ -145,11 +145,14 @@ class PodRules:
     def _terms(self, pod: PodDemand, kind: str, when: str) -> list[Term]:
         return terms_of(pod, kind, when, self._spaces) if pod.affinity else []
 
-    def _summed(self, hits: Counter[Hit]) -> tuple[Counter[Hit], bool]:
-        """Return the hits that remain, and whether the pod may be the first of those that its affinity wants."""
+    def _summed(self, hits: Counter[Hit]) -> tuple[Counter[Hit], bool, set[tuple[str, str]]]:
+        """Return the hits that remain, whether the pod may be the first of those that its affinity wants, and by which
+        labels of nodes rules are broken, with the reason.
+        """
         hits = +hits
-        starts = self._is_first_of_its_kind and not any(why == NO_AFFINITY for why, _, _ in hits)
-        return hits, starts
+        found = {(why, key) for why, key, _ in hits}
+        broken = {each for each in found if each[0] != NO_AFFINITY}
+        return hits, self._is_first_of_its_kind and found == broken, broken
 
     def _hits(self, room: NodeRoom) -> Iterator[Hit]:
         """Yield what the pods of a node mean for its topologies: that affinity is met there, or that a rule of the pod,
