@@ -1,6 +1,5 @@
 """The downward API: a pod's own fields and resources, as variables or files."""
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
@@ -17,6 +16,19 @@ from modules.apimachinery.types import (
     parse_quantity,
 )
 
+_DEFAULTED = ("cpu", "memory", "ephemeral-storage")
+"""The resources of which a missing limit is the node's allocatable amount."""
+_ESCAPES = {
+    '"': r"\"",
+    "\\": r"\\",
+    "\a": r"\a",
+    "\b": r"\b",
+    "\f": r"\f",
+    "\n": r"\n",
+    "\r": r"\r",
+    "\t": r"\t",
+    "\v": r"\v",
+}
 _SUBSCRIPT = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")
 
 
@@ -65,7 +77,8 @@ def _amount(container: Container, kind: str, name: str, view: DownwardView) -> F
     limits, requests = container.resources.limits, container.resources.requests
     if kind == "requests":
         return parse_quantity(requests.get(name, limits.get(name, 0)))
-    return parse_quantity(limits.get(name, 0)) or parse_quantity((view.allocatable or {}).get(name, 0))
+    allocatable = view.allocatable if view.allocatable is not None and name in _DEFAULTED else {}
+    return parse_quantity(limits.get(name, 0)) or parse_quantity(allocatable.get(name, 0))
 
 
 def _container_named(pod: Pod, name: str) -> Container | None:
@@ -74,7 +87,15 @@ def _container_named(pod: Pod, name: str) -> Container | None:
 
 def _lines(values: Mapping[str, str]) -> str:
     """Return `key="value"` lines, sorted, quoted as Go quotes."""
-    return "\n".join(f"{key}={json.dumps(values[key], ensure_ascii=False)}" for key in sorted(values))
+    return "\n".join(f'{key}="{"".join(map(_escaped, values[key]))}"' for key in sorted(values))
+
+
+def _escaped(char: str) -> str:
+    if char.isprintable():
+        return _ESCAPES.get(char, char)
+    code = ord(char)
+    width = "x{:02x}" if code < 0x20 or code == 0x7F else "u{:04x}" if code <= 0xFFFF else "U{:08x}"
+    return _ESCAPES.get(char) or "\\" + width.format(code)
 
 
 def _first(addresses: Sequence[str]) -> str:

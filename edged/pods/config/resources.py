@@ -1,6 +1,7 @@
 """Resources in the kernel's terms: CPU shares and quota, memory limit, OOM score."""
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from edged.pods.critical import is_critical
 from modules.apimachinery.pods.demand import requests_without_overhead
@@ -101,15 +102,15 @@ def _adjust_by_qos(pod: Pod, container: Container, machine: HostResources) -> in
 
 
 def _memory_request(pod: Pod, container: Container) -> int:
-    """Return a container's memory request in bytes, with its even share of the pod-level request beyond its containers'
-    (as in a kubelet).
+    """Return a container's memory request in bytes, with its even share, among all containers, of the pod-level request
+    beyond its containers' (remainingPodMemReqPerContainer).
     """
     own = _requested_memory(container.resources)
     if pod.spec.resources is None:
         return own
-    lasting = [c for c in pod.spec.init_containers if is_sidecar(c)] + list(pod.spec.containers)
-    rest = int(requests_without_overhead(pod).get("memory", 0)) - sum(_requested_memory(c.resources) for c in lasting)
-    return own + max(0, rest) // max(1, len(lasting))
+    apart = replace(pod, spec=replace(pod.spec, resources=None))
+    whole, together = (requests_without_overhead(each).get("memory", 0) for each in (pod, apart))
+    return own + max(0, int(whole - together)) // (len(pod.spec.init_containers) + len(pod.spec.containers))
 
 
 def _requested_memory(resources: ResourceRequirements) -> int:

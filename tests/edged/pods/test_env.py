@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from edged.errors import ConfigError, FieldReferenceError, MissingSourceError, TooLargeError
 from edged.pods.config import env
-from edged.pods.config.downward import DownwardView
+from edged.pods.config.downward import DownwardView, field_value
 from edged.pods.config.env import environment, impossible_names
 from edged.pods.config.expansion import expand
 from modules.apimachinery.types import (
@@ -29,7 +29,11 @@ from modules.apimachinery.types import (
 )
 from tests.edged.pods.builders import UID, a_container, a_pod
 
-VIEW = DownwardView(pod_ips=("10.0.0.1", "fd00::1"), host_ips=("192.0.2.2",), allocatable={"cpu": "2", "memory": "1Gi"})
+VIEW = DownwardView(
+    pod_ips=("10.0.0.1", "fd00::1"),
+    host_ips=("192.0.2.2",),
+    allocatable={"cpu": "2", "memory": "1Gi", "hugepages-2Mi": "4Mi"},
+)
 
 
 class Known:
@@ -186,6 +190,22 @@ def test_fields_of_the_pod(path: str, value: str) -> None:
     assert env_of(field(path)) == {"V": value}
 
 
+@pytest.mark.parametrize(
+    ("text", "quoted"),
+    [
+        ('a"\\', r"a\"\\"),
+        ("\a\b\f\n\r\t\v", r"\a\b\f\n\r\t\v"),
+        ("\0\x1b\x7f", r"\x00\x1b\x7f"),
+        ("\x80\u00a0\u200b\u2028", r"\u0080\u00a0\u200b\u2028"),
+        ("ñ😀\U000e0001", r"ñ😀\U000e0001"),
+    ],
+)
+def test_annotations_are_quoted_as_go_quotes(text: str, quoted: str) -> None:
+    pod = a_pod(meta={"annotations": {"note": text}})
+    found = field_value(pod, ObjectFieldSelector(field_path="metadata.annotations"), VIEW)
+    assert found == f'note="{quoted}"'
+
+
 def test_unknown_field_is_refused() -> None:
     """A path that does not exist is an error that names it."""
     with pytest.raises(FieldReferenceError, match=re.escape("'spec.containers'")):
@@ -196,6 +216,7 @@ def test_unknown_field_is_refused() -> None:
     ("selector", "value"),
     [
         (ResourceFieldSelector(resource="limits.cpu"), "2"),
+        (ResourceFieldSelector(resource="limits.hugepages-2Mi"), "0"),
         (ResourceFieldSelector(resource="requests.cpu"), "1"),
         (ResourceFieldSelector(resource="requests.cpu", divisor="1m"), "250"),
         (ResourceFieldSelector(resource="limits.memory", divisor="1Mi"), "64"),

@@ -142,13 +142,16 @@ def test_a_request_of_the_whole_pod_is_shared_out() -> None:
 
 
 def test_an_init_container_and_a_sidecar_have_their_own_requests() -> None:
-    """Only a sidecar is as safe as the regular containers, and shares what the pod requests beyond them."""
+    """Only a sidecar is as safe as the regular containers; all share what the pod requests beyond them."""
     regular, init = needing("a", requests={"memory": "100Mi"}), needing("i")
     sidecar = replace(needing("s"), restart_policy="Always")
     pod = a_pod(regular, init=(init, sidecar))
     assert [oom_score_adjust(pod, each, MACHINE) for each in (init, sidecar)] == [999, 900]
     whole = a_pod(regular, init=(init, sidecar), resources=ResourceRequirements(requests={"memory": "300Mi"}))
-    assert [oom_score_adjust(whole, each, MACHINE) for each in (regular, sidecar)] == [800, 800]
+    assert [oom_score_adjust(whole, each, MACHINE) for each in (regular, init, sidecar)] == [834, 934, 834]
+    large = needing("i", requests={"memory": "300Mi"})
+    first = a_pod(regular, init=(large, sidecar), resources=ResourceRequirements(requests={"memory": "300Mi"}))
+    assert [oom_score_adjust(first, each, MACHINE) for each in (regular, large)] == [900, 700]
 
 
 def test_a_single_container_has_the_request_of_the_whole_pod() -> None:
