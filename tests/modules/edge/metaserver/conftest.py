@@ -46,7 +46,11 @@ class Served:
     """The API, the cache behind it, and the cloud."""
 
     def __init__(
-        self, *, secrets: bool = False, logs: Handler | None = None, unhold: Callable[[str, str], Response] | None = None
+        self,
+        *,
+        secrets: bool = False,
+        logs: Handler | None = None,
+        unhold: Callable[[str, str], Response] | None = None,
     ) -> None:
         self.threads = Threads()
         self.hive = Hive(self.threads)
