@@ -70,8 +70,13 @@ class ConnectionServer(ABC):
 
     def _accept(self) -> None:
         while (accepted := accept_connection(self._listening, make_room=self._open.end_one)) is not None:
-            with suppress(OSError):  # the client has disconnected
+            try:
                 self._start_thread(address_of(accepted), self._secured(accepted))
+            except OSError:  # the client has disconnected
+                accepted.close()
+            except Exception:  # noqa: BLE001 - a connection that fails must not end the server
+                _log.exception("%s cannot serve a connection", self._open.name)
+                accepted.close()
 
     def _start_thread(self, address: str, accepted: socket.socket) -> None:
         """Serve a connection on a thread of its own, or close it."""

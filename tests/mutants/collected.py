@@ -20,6 +20,7 @@ Place = tuple[str, str, int]
 """File, qualified name and first line of a function."""
 _CANNOT = 4
 """Exit status of a child that cannot make the change."""
+_ENDED = "the process that has collected the tests has ended"
 
 
 class BaselineError(Exception):
@@ -65,7 +66,10 @@ class CollectedTests:
             CannotChangeError: the mutant concerns more than functions that exist.
             BaselineError: the process has ended.
         """
-        self._connection.send(_Request(str(file), number, tests, limit))
+        try:
+            self._connection.send(_Request(str(file), number, tests, limit))
+        except OSError as error:
+            raise BaselineError(_ENDED) from error
         code = self._received()
         if code == _CANNOT:
             raise CannotChangeError
@@ -74,8 +78,8 @@ class CollectedTests:
     def _received(self) -> int | None:
         try:
             received: int | None = self._connection.recv()
-        except EOFError as error:
-            raise BaselineError("the process that has collected the tests has ended") from error
+        except (EOFError, OSError) as error:
+            raise BaselineError(_ENDED) from error
         return received
 
     def close(self) -> None:
@@ -110,7 +114,11 @@ class _Service:
                 return True
             chosen = [items[test] for test in request.tests]
             task = _Task(request, functions, session, chosen)
-            self._connection.send(run_child(task.carry_out, request.limit))
+            try:
+                code = run_child(task.carry_out, request.limit)
+            except RuntimeError:  # it has threads, which the import of a test has begun
+                code = _CANNOT
+            self._connection.send(code)
 
 
 class _Task(NamedTuple):

@@ -49,6 +49,10 @@ _DEFERRED: dict[str, int] = {"after_commit": 0, "call_soon": 0, "after": 1}
 """Methods that call a function later, with the place of that among their arguments."""
 _NO_ERROR = ast.parse("__import__('sys').exc_info()[0] is None", mode="eval").body
 """In a `finally`: its body has ended without an error."""
+_STACKED = ("callback", "enter_context")
+"""Methods of an `ExitStack` that give it something to clean up."""
+_SUPPRESSING = ("suppress", "nullcontext")
+"""Contexts without clean-up."""
 Undo = Callable[[], None]
 
 
@@ -159,8 +163,7 @@ def _of_statement(body: list[ast.stmt], index: int, statement: ast.stmt, functio
     if not function.endswith("__init__"):
         for change in _moves(body, index):
             yield function, statement, change
-    if isinstance(statement, ast.Try):
-        yield from _of_clean_up(statement, function)
+    yield from _of_clean_up(statement, function)
     for part in ("body", "orelse", "finalbody"):
         yield from _of_body(getattr(statement, part, []), function)
     for handler in getattr(statement, "handlers", []):
@@ -204,8 +207,16 @@ def _of_expressions(statement: ast.stmt) -> Iterator[Change]:
                 yield from _of_call(node)
 
 
-def _of_clean_up(statement: ast.Try, function: str) -> Iterator[Candidate]:
+def _of_clean_up(statement: ast.stmt, function: str) -> Iterator[Candidate]:
     """Yield a change for each clean-up after an error: it is left out then."""
+    if isinstance(statement, ast.With):
+        for change in _of_contexts(statement):
+            yield function, statement, change
+    elif isinstance(statement, ast.Try):
+        yield from _of_try(statement, function)
+
+
+def _of_try(statement: ast.Try, function: str) -> Iterator[Candidate]:
     if statement.finalbody and not all(map(is_silent, statement.finalbody)):
         first = statement.finalbody[0]
         only = ast.copy_location(ast.If(_NO_ERROR, statement.finalbody, []), first)
@@ -217,6 +228,26 @@ def _of_clean_up(statement: ast.Try, function: str) -> Iterator[Candidate]:
             texts = f"except: {_head(cleaning[0])}; raise", "except: raise"
             change = Change(partial(_set, handler, "body", [last]), texts, of_failure=True)
             yield function, cleaning[0], change
+
+
+def _of_contexts(statement: ast.With) -> Iterator[Change]:
+    """Yield a change for each context that cleans up: an error leaves it open."""
+    for item in statement.items:
+        context = item.context_expr
+        name = ast.unparse(context.func if isinstance(context, ast.Call) else context)
+        if name.endswith(_SUPPRESSING) or name.lower().endswith("lock"):
+            continue
+        texts = _head(statement), f"without an error: {ast.unparse(item)}"
+        left = _left_open("LeftOpen", context)
+        yield Change(partial(_set, item, "context_expr", left), texts, of_failure=True)
+
+
+def _left_open(name: str, value: ast.expr) -> ast.Call:
+    """Return the expression that wraps a value in a class of `left_open`."""
+    made = ast.parse(f"__import__('tests.mutants.left_open', fromlist=['_']).{name}(0)", mode="eval").body
+    assert isinstance(made, ast.Call)
+    made.args = [value]
+    return made
 
 
 def _moves(body: list[ast.stmt], index: int) -> Iterator[Change]:
@@ -241,6 +272,10 @@ def _of_call(node: ast.Call) -> Iterator[Change]:
     match node:
         case ast.Call(func=ast.Attribute(attr=name), args=arguments) if len(arguments) > _DEFERRED.get(name, math.inf):
             yield _replace_all(node, {"func": arguments[_DEFERRED[name]], "args": [], "keywords": []}, of_order=True)
+        case ast.Call(func=ast.Attribute(attr=name) as called, args=[_, *_]) if name in _STACKED:
+            texts = ast.unparse(node), f"without an error: {ast.unparse(node)}"
+            left = _left_open("LeftOpenStack", called.value)
+            yield Change(partial(_set, called, "value", left), texts, of_failure=True)
         case ast.Call(func=ast.Attribute(attr="pop") as called, args=[_, _]):
             yield _replace(called, "attr", "get", of_order=True)
         case ast.Call(func=ast.Attribute(attr=name) as called) if name in _NEIGHBOURS:

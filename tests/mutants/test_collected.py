@@ -1,11 +1,24 @@
 """Which functions of a module a change concerns."""
 
 import ast
-from types import CodeType
+import multiprocessing
+import threading
+from pathlib import Path
+from types import CodeType, SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from tests.mutants.collected import CannotChangeError, changed_functions
+from tests.mutants import collected as collected_tests
+from tests.mutants.collected import (
+    _CANNOT,
+    BaselineError,
+    CannotChangeError,
+    CollectedTests,
+    _Request,
+    _Service,
+    changed_functions,
+)
 
 MODULE = """
 LIMIT = 3
@@ -67,3 +80,37 @@ def _found(old: str, new: str) -> set[tuple[str, str, int]]:
 def _code(source: str) -> CodeType:
     code: CodeType = compile(ast.parse(source), "m.py", "exec")
     return code
+
+
+def test_a_process_that_has_ended_has_no_results() -> None:
+    """Neither of the request that it does not read, nor of the one that it does not answer: the area is left out."""
+    for request in range(2):
+        ours, theirs = multiprocessing.Pipe()
+        collected = object.__new__(CollectedTests)
+        collected._connection = ours
+        with ours:
+            if request:
+                threading.Thread(target=lambda theirs=theirs: (theirs.recv(), theirs.close())).start()
+            else:
+                theirs.close()
+            with pytest.raises(BaselineError, match="has ended"):
+                collected.run(Path("m.py"), 0, [], 1.0)
+
+
+def test_a_process_with_threads_makes_no_change_in_its_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They could not fork it safely: each mutant's tests are imported anew."""
+    ours, theirs = multiprocessing.Pipe()
+    monkeypatch.setattr(collected_tests, "_functions", dict)
+    with ours:
+        ours.send(_Request("m.py", 0, [], 1.0))
+
+        def run(*_: object) -> None:
+            ours.close()
+            raise RuntimeError("a process with threads")
+
+        monkeypatch.setattr(collected_tests, "run_child", run)
+        sent: list[object] = []
+        service = _Service(cast("Any", SimpleNamespace(recv=theirs.recv, send=sent.append)))
+        service.pytest_runtestloop(cast("Any", SimpleNamespace(items=[], testsfailed=0)))
+        theirs.close()
+        assert sent == [True, _CANNOT]

@@ -2,12 +2,15 @@
 
 import ast
 from collections.abc import Callable
+from contextlib import ExitStack, closing, nullcontext, suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.mutants.commuting import commute
+from tests.mutants.left_open import LeftOpenStack
 from tests.mutants.operators import mutants, mutated
 from tests.mutants.selection import ROOT
 from tests.mutants.survivors import survivors
@@ -79,6 +82,7 @@ def test_mutants_of_order_and_time() -> None:
     }
     assert changes == {
         ("with transaction():", "if True:"),
+        ("with transaction():", "without an error: transaction()"),
         ("self.store.write(item); self.link.send(item)", "self.link.send(item); self.store.write(item)"),
         ("self.timers.pop(item, None)", "self.timers.get(item, None)"),
         ("self.timers.pop(item, None); line = render(item)", "line = render(item); self.timers.pop(item, None)"),
@@ -272,6 +276,57 @@ def test_clean_up_is_left_out_after_an_error_only() -> None:
         assert [each for each in calls if each in ("forget.call", "file.close")] == (
             ["file.close"] if "raise" in one.after else ["forget.call"]
         )
+
+
+CONTEXTS = """
+def run(work, calls):
+    with suppress(KeyError), closing(calls("file")) as file, calls.lock, ExitStack() as stack:
+        stack.enter_context(closing(calls("inner")))
+        stack.callback(calls.note, "undone")
+        work(file)
+"""
+
+
+def test_a_context_is_left_open_after_an_error_only() -> None:
+    """A lock is not, which would hang, nor what only suppresses errors. An `ExitStack` as a whole, and each part."""
+    changes = [one for one in mutants("m.py", CONTEXTS) if one.of_failure]
+    left = [one.after.removeprefix("without an error: ") for one in changes]
+    assert left == [
+        "closing(calls('file')) as file", "ExitStack() as stack", "stack.enter_context(closing(calls('inner')))",
+        "stack.callback(calls.note, 'undone')",
+    ]  # fmt: skip
+
+    class Calls:
+        def __init__(self) -> None:
+            self.noted: list[str] = []
+            self.lock = nullcontext()
+
+        def note(self, name: str) -> None:
+            self.noted.append(name)
+
+        def __call__(self, name: str) -> SimpleNamespace:
+            return SimpleNamespace(close=lambda: self.note(name))
+
+    def fails(_: object) -> None:
+        raise ValueError("of this test")
+
+    everything, missing = ["undone", "inner", "file"], list[list[str]]()
+    for one in changes:
+        names: dict[str, Any] = {"suppress": suppress, "closing": closing, "ExitStack": ExitStack}
+        exec(compile(mutated(CONTEXTS, one.number), "m.py", "exec"), names)  # noqa: S102 - a mutant is code
+        well, ill = Calls(), Calls()
+        names["run"](lambda _: None, well)
+        assert well.noted == everything
+        with pytest.raises(ValueError, match="of this test"):
+            names["run"](fails, ill)
+        missing.append([each for each in everything if each not in ill.noted])
+    assert missing == [["file"], ["undone", "inner"], ["inner"], ["undone"]]
+
+
+def test_other_objects_with_the_methods_of_a_stack_are_asked_themselves() -> None:
+    asked = SimpleNamespace(callback=lambda *given: given, enter_context=lambda context: context)
+    assert LeftOpenStack(asked).callback(print, 1) == (print, 1)
+    assert LeftOpenStack(asked).enter_context(context := nullcontext()) is context
 
 
 class Noted:

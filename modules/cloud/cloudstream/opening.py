@@ -11,6 +11,7 @@ import select
 import socket
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
+from contextlib import ExitStack
 from http import HTTPStatus
 from typing import Final, NamedTuple, Protocol
 from urllib.parse import parse_qs, quote
@@ -410,15 +411,16 @@ class NodeStreams:
             follows: whether it is a log that is followed, which may say nothing for long. Anything else that has not
                 begun in time never does: KubeEdge's nodes send nothing when their own server does not listen.
         """
-        first = self._first(stream, FIRST_SECONDS if follows else ANSWER_SECONDS)
-        if not first and not follows and not stream.is_over:
-            stream.close()
-            raise ApiStatusError(HTTPStatus.GATEWAY_TIMEOUT, no_answer(node))
-        if first and len(first) < _LONGEST_ERROR:
-            self._wait(stream, ERROR_SECONDS)
-        if stream.is_over and stream.failure:
-            stream.close()
-            raise _error(node, first, stream.failure)
+        with ExitStack() as unless_begun:
+            unless_begun.callback(stream.close)
+            first = self._first(stream, FIRST_SECONDS if follows else ANSWER_SECONDS)
+            if not first and not follows and not stream.is_over:
+                raise ApiStatusError(HTTPStatus.GATEWAY_TIMEOUT, no_answer(node))
+            if first and len(first) < _LONGEST_ERROR:
+                self._wait(stream, ERROR_SECONDS)
+            if stream.is_over and stream.failure:
+                raise _error(node, first, stream.failure)
+            unless_begun.pop_all()
         return Stream(content_type, lambda peer: self._pieces(node, stream, first, peer), stream.close)
 
     def _first(self, stream: TunnelStream, seconds: float) -> bytes:

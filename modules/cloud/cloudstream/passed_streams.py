@@ -89,17 +89,21 @@ class PassedStream:
     """Stream that another cloudcore has taken over, as a relay wants it (`RelayedStream`).
 
     Args:
-        connection: to that cloudcore.
+        connection: to that cloudcore; closed when it cannot be used.
     """
 
     def __init__(self, connection: ssl.SSLSocket) -> None:
         self._connection = connection
-        self._socket = ClientSocket(connection)
         self._is_ended = False
         self.failure = ""
         """Why it has ended before its time, or ""."""
-        self._events = select.epoll()
-        self._events.register(connection, select.EPOLLIN)
+        with contextlib.ExitStack() as failing:
+            failing.callback(connection.close)
+            self._socket = ClientSocket(connection)
+            self._events = select.epoll()
+            failing.callback(self._events.close)
+            self._events.register(connection, select.EPOLLIN)
+            failing.pop_all()
 
     def fileno(self) -> int:
         """Return a descriptor that is readable when there is something to take, an end, or room to send."""

@@ -96,10 +96,14 @@ class OtherCloudcores:
             raise OSError(NO_ROUTER)
         context = self._context()
         plain = dialling.connect(*router, clock, seconds)
-        plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for option, value in _TCP:
-            plain.setsockopt(socket.IPPROTO_TCP, option, value)
-        return context.wrap_socket(plain, server_hostname=self._name, suppress_ragged_eofs=False)
+        try:
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for option, value in _TCP:
+                plain.setsockopt(socket.IPPROTO_TCP, option, value)
+            return context.wrap_socket(plain, server_hostname=self._name, suppress_ragged_eofs=False)
+        except BaseException:
+            plain.close()
+            raise
 
 
 class PassedCalls:

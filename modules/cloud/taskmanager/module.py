@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from copy import deepcopy
 from functools import partial
 from http import HTTPStatus
 from typing import ClassVar, Final
@@ -94,7 +93,7 @@ class _Job:
     @property
     def status(self) -> JobStatus:
         """A copy of the stored status."""
-        return read_status(deepcopy(self.object.get("status")))
+        return read_status(self.object.get("status"))
 
 
 class CloudTaskManager(Module):

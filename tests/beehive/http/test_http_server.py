@@ -163,6 +163,18 @@ def test_a_connection_without_a_thread_is_closed_and_leaves_its_place(
     assert ask(server, "GET", "/healthz") == (200, "ok")
 
 
+def test_a_connection_that_fails_unforeseen_does_not_end_the_server(
+    server: HttpServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No other would be accepted any more, while the port is open."""
+    with monkeypatch.context() as patched:
+        patched.setattr(server, "_secured", Failing(0, MemoryError()).call(server._secured))
+        with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as connection:
+            assert connection.recv(100) == b""
+        assert ask(server, "GET", "/healthz") == (200, "ok")
+    assert "cannot serve a connection" in caplog.text
+
+
 def test_a_server_without_a_thread_leaves_no_port(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its clients would wait for an answer."""
     before = census()

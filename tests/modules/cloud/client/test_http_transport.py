@@ -193,11 +193,12 @@ def test_a_body_that_is_cut_is_an_error() -> None:
 
 
 def test_a_connection_that_the_server_wants_to_close_is_not_kept() -> None:
-    """`Connection: close` is obeyed."""
+    """`Connection: close` is obeyed, also where the server leaves the closing to the client."""
 
     def script(peer: Peer) -> None:
         peer.request()
         peer.answer(headers=(("Connection", "close"),))
+        peer.closed()
 
     with ScriptedServer(script) as server, client(f"http://127.0.0.1:{server.port}") as api:
         assert [api.ask(), api.ask("/", "PUT", body=b"1")] == [(200, b"{}")] * 2

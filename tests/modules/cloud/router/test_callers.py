@@ -110,4 +110,4 @@ def test_of_many_decisions_the_newest_are_remembered(monkeypatch: pytest.MonkeyP
 
     assert reviewed("a", "b", "a") == [1, 1, 0]
     simulation.run_for(REMEMBERED_SECONDS + 1)
-    assert reviewed("a", "c", "a", "c", "b") == [1, 1, 0, 0, 1]
+    assert reviewed("a", "c", "a", "c", "b", "a") == [1, 1, 0, 0, 1, 1]

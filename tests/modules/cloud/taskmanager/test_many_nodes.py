@@ -2,9 +2,9 @@
 
 import random
 from collections import Counter
-from copy import deepcopy
 from typing import Any, Final
 
+import msgspec
 import pytest
 
 from beehive import Message, ModuleName
@@ -156,8 +156,13 @@ class Fleet:
             ]
             return ApiResult({"items": items})
         if call.verb == "updatestatus":
-            self.job = deepcopy(call.body)
-        return ApiResult(deepcopy(self.job))
+            self.job = _copy(call.body)
+        return ApiResult(_copy(self.job))
+
+
+def _copy(obj: Any) -> Json:
+    """Return what is stored of an object; much faster than `deepcopy`."""
+    return msgspec.json.decode(msgspec.json.encode(obj), type=Json)
 
 
 @pytest.mark.slow

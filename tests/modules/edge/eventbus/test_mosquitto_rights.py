@@ -33,6 +33,10 @@ def test_the_files_are_for_mosquitto_and_the_secret_name_for_edgecore_alone(tmp_
     assert mosquitto_files.client_id(directory) == name
 
 
+_GROUP = 12_345
+"""A supplementary group of edgecore."""
+
+
 def _launched(parent: int, uid: int, gid: int) -> subprocess.CompletedProcess[str]:
     script = "umask; grep -E '^(Uid|Gid|Groups|NoNewPrivs):' /proc/self/status"
     given = [str(parent), str(uid), str(gid), "name", "/bin/sh", "-c", script]
@@ -41,6 +45,7 @@ def _launched(parent: int, uid: int, gid: int) -> subprocess.CompletedProcess[st
         capture_output=True,
         check=False,
         text=True,
+        extra_groups=[_GROUP] if os.geteuid() == 0 else None,
     )
 
 

@@ -45,7 +45,13 @@ class Meta(Module):
 class Served:
     """The API, the cache behind it, and the cloud."""
 
-    def __init__(self, *, secrets: bool = False, logs: Handler | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        secrets: bool = False,
+        logs: Handler | None = None,
+        unhold: Callable[[str, str], Response] | None = None,
+    ) -> None:
         self.threads = Threads()
         self.hive = Hive(self.threads)
         self.asked: list[tuple[Message, Application]] = []
@@ -56,7 +62,7 @@ class Served:
         self.cache = WatchCache(FIRST)
         self.cache.load({})
         settings = ApiSettings("n1", "v1.32.10-kubeedge-v1.22.0", secrets=secrets)
-        api = Api(settings, self.cache, self.hive, logs, lambda _, name: f"only-{name}")
+        api = Api(settings, self.cache, self.hive, logs, lambda _, name: f"only-{name}", unhold=unhold)
         self.server = HttpServer(listen_tcp("127.0.0.1", 0), api, self.hive.clock, max_body=1000)
         self.server.start()
         self.kubectl = Kubectl(self.server.port)

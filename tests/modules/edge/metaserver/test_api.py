@@ -2,11 +2,13 @@
 
 import base64
 import json
+from contextlib import closing
 from typing import Any
 
 import msgspec
 import pytest
 
+from beehive.http.responses import Response
 from modules.apimachinery.application import Application, PatchInfo, StatusError
 from modules.edge.metaserver.resources import RESOURCES
 from tests.modules.apimachinery.protobuf.test_decoding import CONFIG_MAP
@@ -300,6 +302,35 @@ def test_a_change_goes_to_the_cloud(
     assert (app.verb, app.key, app.nodename, len(app.id)) == (verb, application, "n1", 64)
     assert json.loads(app.option or b"") == {"fieldManager": "kubectl", "dryRun": ["All"]}
     assert (None if app.req_body is None else json.loads(app.req_body)) == carried
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "plural"),
+    [
+        ("POST", "/api/v1/pods/unhold-upgrade", "pods"),
+        ("POST", "/api/v1/nodes/unhold-upgrade", "nodes"),
+        ("PUT", "/api/v1/nodes/unhold-upgrade", ""),
+        ("POST", "/api/v1/pods/web", ""),
+        ("POST", "/apis/apps/v1/namespaces/default/deployments/unhold-upgrade", ""),
+    ],
+)
+@pytest.mark.parametrize("has_edged", [True, False])
+def test_only_a_request_to_unhold_is_answered_by_the_node(
+    method: str, path: str, plural: str, *, has_edged: bool
+) -> None:
+    """Any other change goes to the cloud, and that too where edged does not run."""
+    asked: list[tuple[str, str]] = []
+
+    def unhold(kind: str, body: str) -> Response:
+        asked.append((kind, body))
+        return Response(200, "text/plain", b"ok")
+
+    with closing(Served(unhold=unhold if has_edged else None)) as served:
+        served.cloud_answers(status="Approved", resp_body=b"{}")
+        served.kubectl.ask(path, method=method, body={"kind": "Pod"})
+        is_answered = bool(plural) and has_edged
+        assert asked == ([(plural, '{"kind": "Pod"}')] if is_answered else [])
+        assert len(served.asked) == (not is_answered)
 
 
 def test_a_body_in_protobuf_travels_as_json(served: Served) -> None:

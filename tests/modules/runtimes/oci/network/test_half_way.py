@@ -4,13 +4,15 @@ import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from beehive.clock import RealClock
-from modules.runtimes.oci.network import nf_tables, pod_init, user_namespaces
+from beehive.simulation import Simulation
+from modules.runtimes.oci.network import nf_tables, plugin, pod_init, user_namespaces
 from modules.runtimes.oci.network.errors import PodNetworkError
-from modules.runtimes.oci.network.plugin import PluginRunner
+from modules.runtimes.oci.network.plugin import PluginRunner, _ClosedError
 from modules.runtimes.oci.network.pod_init import end_pod_init
 from modules.runtimes.oci.network.turns import MOST_CHAINS, Turns
 from modules.runtimes.oci.network.user_namespaces import IdRange, UserMapping, pin_with_users
@@ -116,3 +118,15 @@ def test_a_plugin_that_has_ended_with_an_error_is_not_killed_later() -> None:
         raise PlannedError
     clock.close()
     assert not runner._running
+
+
+def test_plugins_that_run_are_killed_when_edgecore_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would wait as long as they may take, and those begun later, too."""
+    runner, killed = PluginRunner(Simulation(0).clock), list[object]()
+    process = cast("subprocess.Popen[bytes]", object())
+    monkeypatch.setattr(plugin, "_kill_group", killed.append)
+    with pytest.raises(_ClosedError), runner._known(process):
+        runner.close()
+        assert killed == [process]
+    with pytest.raises(_ClosedError), runner._known(process):
+        pytest.fail("it begins")

@@ -1,0 +1,80 @@
+"""What is left of streams whose beginning fails half-way."""
+
+import select
+import socket
+import ssl
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from beehive.http.request import Request
+from beehive.simulation import Simulation
+from beehive.sockets import dialling
+from modules.cloud.cloudstream.opening import NodeStreams
+from modules.cloud.cloudstream.passed_streams import PassedStream
+from modules.cloud.cloudstream.tunnels import Tunnels
+from modules.cloud.coordination.known_cloudcores import KnownCloudcores
+from modules.cloud.router.other_cloudcores import OtherCloudcores
+from tests.modules.cloud.cloudstream.test_tunnels import Node
+from tests.support.failing import Attempt, Failing, fail_at_each_call
+
+_LOG = "/containerLogs/default/web/main?follow=true"
+
+
+def test_a_log_whose_first_bytes_cannot_be_awaited_ends_at_the_node() -> None:
+    """Nobody reads it: it would take a descriptor, and a place among the node's streams, until the tunnel ends."""
+    clock = Simulation(0).clock
+    tunnels = Tunnels(clock)
+    node = Node(tunnels)
+
+    def make(failing: Failing) -> Attempt:
+        opened: list[Any] = []
+
+        def log_begins(_milliseconds: float) -> None:
+            node.say(node.sent()[-1].connection, b"x" * 5000)
+
+        poll = failing.calls_of(SimpleNamespace(register=lambda *_: None, poll=log_begins))
+        streams = NodeStreams(tunnels, clock, make_poll=failing.call(lambda: poll))
+
+        def run() -> None:
+            opened.append(streams.reply("n1", _LOG, Request(method="GET", target=_LOG, parts=("containerLogs",))))
+
+        return Attempt(run, left=tunnels.streams, undo=lambda: opened.pop().done())
+
+    assert fail_at_each_call(make) == 3
+
+
+def test_a_stream_of_another_cloudcore_that_cannot_be_watched_leaves_no_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = select.epoll
+
+    def make(failing: Failing) -> Attempt:
+        def passes() -> None:
+            here, there = socket.socketpair()
+            with there:
+                PassedStream(cast("ssl.SSLSocket", here)).close()
+
+        monkeypatch.setattr(select, "epoll", failing.call(lambda: failing.calls_of(made(), "register")))
+        return Attempt(passes)
+
+    assert fail_at_each_call(make) == 2
+
+
+def test_a_cloudcore_with_which_tls_cannot_begin_leaves_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = KnownCloudcores("here")
+    known.routers = {"there": "10.0.0.2:9443"}
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def make(failing: Failing) -> Attempt:
+            context = failing.calls_of(SimpleNamespace(wrap_socket=lambda plain, **_: plain))
+            others = OtherCloudcores(known, lambda: context, "cloud.example")
+
+            def connect(*_: object) -> socket.socket:
+                return socket.create_connection(listening.getsockname())
+
+            monkeypatch.setattr(dialling, "connect", connect)
+            return Attempt(lambda: others.connect("there", Simulation(0).clock, 1.0).close())
+
+        assert fail_at_each_call(make) == 1
