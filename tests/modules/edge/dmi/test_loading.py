@@ -4,10 +4,14 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from beehive import BeehiveError, Message, ModuleName, RealClock
 from metamanager.errors import CallError, NoAnswerError
+from modules.edge.dmi import catalogue as catalogue_module
 from modules.edge.dmi.catalogue import Catalogue, Key
 from modules.edge.dmi.loading import CatalogueLoader
+from modules.edge.dmi.objects import read_mapped_device, read_mapped_model
 from tests.modules.edge.dmi.node import Json, device, model
 
 Rows = list[bytes] | CallError
@@ -61,3 +65,22 @@ def test_what_goes_after_a_reading_that_failed_is_not_told_at_the_next() -> None
     loader.when_loaded(ends.append)
     assert [type(one) for one in ends] == [NoAnswerError, type(None)]
     assert list(catalogue.keys("demo")) == [Key("model", "ns/tm"), Key("device", "ns/thermo")]
+
+
+def test_a_cleared_catalogue_is_a_new_one() -> None:
+    """Else a device would get what its owner wished before, or a model would look for devices that are gone."""
+    catalogue = Catalogue()
+    catalogue.put_model(read_mapped_model(row(model("tm"))))
+    catalogue.put_device(read_mapped_device(row(device())))
+    catalogue.put_desired("ns/thermo", {"limit": "5"})
+    catalogue.clear()
+    assert vars(catalogue) == vars(Catalogue())
+
+
+def test_a_full_catalogue_takes_changes_and_nothing_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalogue_module, "MAX_OBJECTS", 1)
+    catalogue = Catalogue()
+    for name in ("tm", "more", "tm"):
+        assert bool(catalogue.put_model(read_mapped_model(row(model(name))))) is (name == "tm")
+    for name in ("thermo", "more", "thermo"):
+        assert bool(catalogue.put_device(read_mapped_device(row(device(name))))) is (name == "thermo")
