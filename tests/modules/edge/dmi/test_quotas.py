@@ -45,3 +45,13 @@ def test_refused_registrations_make_a_protocols_quota_no_larger() -> None:
             quotas.registration(f"protocol-{number}", 0.0)
     with pytest.raises(MapperCallRefused, match="too many registrations"):
         quotas.registration("demo", 0.5)
+
+
+def test_a_protocol_that_is_used_keeps_its_quota() -> None:
+    """However many others there are: the least recently used one goes."""
+    quotas, mapper = Quotas(0.001, 1), MapperRow("flood", protocol="demo")
+    quotas.report(mapper, 0.0)
+    for number in range(1000):
+        quotas.report(MapperRow("other", protocol=f"protocol-{number}"), 0.0)
+        with pytest.raises(MapperCallRefused, match="too many reports"):
+            quotas.report(mapper, 0.0)
