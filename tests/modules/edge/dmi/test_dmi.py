@@ -398,6 +398,16 @@ def test_a_socket_of_another_process_is_left_alone(tmp_path: Path, caplog: pytes
     assert node.socket.exists()
 
 
+def test_a_socket_that_has_taken_the_place_of_the_nodes_stays(tmp_path: Path) -> None:
+    """As when the next process has begun before this one ends."""
+    with stopping(DmiNode(tmp_path)) as node, socket.socket(socket.AF_UNIX) as other:
+        node.start()
+        node.socket.unlink()
+        other.bind(str(node.socket))
+        node.stop()
+        assert node.socket.exists()
+
+
 def test_the_mapper_that_registers_last_has_the_protocol(
     tmp_path: Path, node: DmiNode, mapper: FrameworkMapper
 ) -> None:
