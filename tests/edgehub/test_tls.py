@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from edgehub import websocket
 from edgehub.errors import DialError
 from edgehub.tls import client_context
 from tests.edgehub.clouds import LibraryCloud, ScriptedCloud
@@ -82,6 +83,20 @@ def test_a_link_with_both_certificates_carries_large_messages_both_ways(
             running.wait_confirmed(3)
             running.link.send(b"last")
         assert [cloud.frame() for _ in range(4)] == [payload] * 3 + ["last"]
+
+
+def test_what_a_record_holds_is_read_although_the_socket_is_empty(
+    authority: Authority, server_context: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No poll shows it: the message would wait for the next one."""
+    for name, value in (("_READ_BYTES", 64), ("_MORE_BYTES", 64), ("_READS_IN_A_ROW", 1)):
+        monkeypatch.setattr(websocket, name, value)
+    context = partial(client_context, authority.certificate, *authority.issue("node", "/O=system:nodes/CN=edge-1"))
+    with LibraryCloud(server_context) as cloud, dial(url=secure(cloud.port), context=context) as running:
+        connection = cloud.accept()
+        running.wait_open()
+        connection.send("x" * 10_000)
+        assert running.frame() == b"x" * 10_000
 
 
 def test_a_silent_peer_is_given_up_during_the_handshake(authority: Authority) -> None:

@@ -335,6 +335,7 @@ def test_each_mapper_has_its_devices_in_the_end(
     states = {one.id: one.state for one in map(decode, life.stored("devicetwin"))}
     assert {name: states[name] for name in told} == dict.fromkeys(told, "unknown")
     assert sum(not one.is_closed for one in life.channels) <= len(life.protocols)
+    assert len(life.dmi.__dict__["_Module__children"]) == len(life.protocols), "an actor calls each mapper"
     life.bee.hive.stop()
     assert all(one.is_closed for one in life.channels)
     caplog.clear()
