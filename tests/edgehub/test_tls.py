@@ -1,6 +1,5 @@
 """The same link over TLS, both sides with certificates made on the spot by openssl."""
 
-import os
 import shutil
 import ssl
 import subprocess
@@ -9,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from edgehub import websocket
 from edgehub.errors import DialError
 from edgehub.tls import client_context
 from tests.edgehub.clouds import LibraryCloud, ScriptedCloud
@@ -84,21 +82,6 @@ def test_a_link_with_both_certificates_carries_large_messages_both_ways(
             running.wait_confirmed(3)
             running.link.send(b"last")
         assert [cloud.frame() for _ in range(4)] == [payload] * 3 + ["last"]
-
-
-def test_what_a_record_holds_is_read_although_the_socket_is_empty(
-    authority: Authority, server_context: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No poll shows it: the message would wait for the next one."""
-    for name, value in (("_READ_BYTES", 64), ("_MORE_BYTES", 64), ("_READS_IN_A_ROW", 1)):
-        monkeypatch.setattr(websocket, name, value)
-    context = partial(client_context, authority.certificate, *authority.issue("node", "/O=system:nodes/CN=edge-1"))
-    with LibraryCloud(server_context) as cloud, dial(url=secure(cloud.port), context=context) as running:
-        connection = cloud.accept()
-        running.wait_open()
-        sent = os.urandom(2000).hex()  # compressed, a thousand bytes or more
-        connection.send(sent)
-        assert running.frame() == sent.encode()
 
 
 def test_a_silent_peer_is_given_up_during_the_handshake(authority: Authority) -> None:
