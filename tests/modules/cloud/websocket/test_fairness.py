@@ -93,6 +93,7 @@ def test_who_has_gone_is_forgotten() -> None:
     for who in ("a", "b"):
         share.add(who, 1)
     share.forget("a")
+    assert "a" not in share._reached
     assert [share.pop(), share.pop()] == ["b", None]
     assert not share._reached
     assert not share._heap
