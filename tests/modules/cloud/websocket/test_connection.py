@@ -99,14 +99,14 @@ def test_what_a_node_does_not_take_holds_it_back(node: Node, monkeypatch: pytest
     """It reads the answers before it asks more, and each ping would add a pong."""
     monkeypatch.setattr(module, "_WAITING_BYTES", 10)
     node.link.send(b"0123456789")
-    assert not node.connection.may_be_read
+    is_read = [node.connection.may_be_read]
     node.connection.write(1.0)
-    assert node.connection.may_be_read
+    is_read.append(node.connection.may_be_read)
     monkeypatch.setattr(module, "_UNSENT_BYTES", 1)
     node.connection.socket = cast("socket.socket", Full(node.connection.socket))
     node.link.send(b"x")
     node.connection.write(2.0)
-    assert not node.connection.may_be_read
+    assert [*is_read, node.connection.may_be_read] == [False, True, False]
     assert not node.connection.is_overdue(1.0 + WRITE_TIMEOUT, WRITE_TIMEOUT)
     assert node.connection.is_overdue(2.1 + WRITE_TIMEOUT, WRITE_TIMEOUT)
 
