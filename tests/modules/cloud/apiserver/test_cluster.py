@@ -18,7 +18,7 @@ from modules.apimachinery.api_errors import (
     NotFoundError,
     UnknownKindError,
 )
-from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, kind_named
+from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named
 from modules.apimachinery.limits import OBJECT_BYTES
 from modules.apimachinery.times import format_rfc3339, parse_rfc3339
 from modules.apimachinery.validation.invalid_fields import InvalidFieldsError
@@ -30,7 +30,7 @@ from modules.cloud.apiserver.scheduler import makes_room
 from modules.cloud.apiserver.verbs.deletion import delete
 from modules.cloud.client.calls import ApiCall
 from modules.cloud.storage.object_storage import EventType
-from tests.modules.cloud.objects import SIGNING_REQUEST, configmap, node, patch_status, pod, secret
+from tests.modules.cloud.objects import configmap, node, patch_status, pod, secret
 from tests.support.presence import present
 
 WEB = ObjectKey("Pod", "default", "web")
@@ -446,16 +446,6 @@ def test_who_may_not_learns_nothing_else_about_an_object(
     assert before == (None if request_ in ("create", "event") else live)
     assert (after is None) == (request_ == "delete")
     assert request_ != "update" or (after or {})["status"] == live["status"]
-
-
-def test_a_decision_about_another_state_of_a_request_is_a_conflict(cluster: Cluster) -> None:
-    made = {"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": "a"}}
-    spec = {"request": SIGNING_REQUEST, "signerName": "example.com/one", "usages": ["client auth"]}
-    seen = cluster.create({**made, "spec": spec})
-    cluster.update({**seen, "metadata": {**seen["metadata"], "labels": {"a": "b"}}})
-    approved = {**seen, "status": {"conditions": [{"type": "Approved", "status": "True"}]}}
-    with pytest.raises(ConflictError):
-        cluster.update_approval(key_of(seen), approved)
 
 
 def test_a_pod_with_gates_waits_until_they_are_removed(cluster: Cluster) -> None:
