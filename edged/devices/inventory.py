@@ -69,7 +69,6 @@ class Inventory:
         """Add a plug-in; return its predecessor."""
         former = self._endpoints.get(resource, PluginEndpoint())
         self._endpoints[resource] = PluginEndpoint(plugin, options, former.devices, former.listed)
-        self._removed.discard(resource)
         return former.plugin
 
     def listed(self, resource: str, plugin: DevicePlugin, devices: Iterable[Device]) -> bool:

@@ -11,6 +11,17 @@ from modules.lab.doubles.memory_cloud import MemoryCloud
 from tests.edgehub.links import settings
 
 
+class Fragile(EdgeHub):
+    """Fails at the first message of a type."""
+
+    attempts = 1
+
+    @handles("poison")
+    def fail(self, _message: Message) -> None:
+        """Fail."""
+        raise RuntimeError("on purpose")
+
+
 class Bed:
     """edgehub, a cloud, and modules that record what they get."""
 

@@ -8,21 +8,10 @@ import pytest
 from beehive import Group, Message, Module, ModuleName, handles
 from beehive.delivery import DropReason
 from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED
-from edgehub import EdgeHub
 from edgehub.counters import Rejection
 from edgehub.settings import Limit, Limits
-from tests.edgehub.beds import Bed, contents, started
+from tests.edgehub.beds import Bed, Fragile, contents, started
 from tests.edgehub.messages import content, message
-
-
-class Fragile(EdgeHub):
-    """Fails at the first message of a type."""
-
-    attempts = 1
-
-    @handles("poison")
-    def fail(self, _message: Message) -> None:
-        raise RuntimeError("on purpose")
 
 
 class Publisher(Module):

@@ -52,10 +52,12 @@ def address(kind: int = 20, device: int = 2, scope: int = 0, value: bytes = b"\x
     return datagram(kind, struct.pack("=BBBBI", 2, 24, 0, scope, device) + other + attribute(2, value))
 
 
-def route(kind: int = 24, bits: int = 0, table: int = 254, gateway: bytes = b"\xc0\0\2\xfe", type_: int = 1) -> bytes:
+def route(
+    kind: int = 24, bits: int = 0, table: int = 254, gateway: bytes = b"\xc0\0\2\xfe", type_: int = 1, device: int = 2
+) -> bytes:
     """A route."""
     body = struct.pack("=BBBBBBBBI", 2, bits, 0, 0, table, 3, 0, type_, 0)
-    return datagram(kind, body + attribute(4, b"\2\0\0\0") + attribute(5, gateway))
+    return datagram(kind, body + attribute(4, device.to_bytes(4, "little")) + attribute(5, gateway))
 
 
 @pytest.mark.parametrize(
@@ -130,8 +132,9 @@ def test_the_number_of_remembered_devices_is_bounded() -> None:
     """Devices without number do not take the memory."""
     changes = NetworkChanges()
     for device in range(2 * MOST_REMEMBERED):
-        changes.describe([InterfaceState(device, runs=True)])
-    assert len(changes._links) <= MOST_REMEMBERED + 1
+        changes.describe([InterfaceState(device, runs=True), *read(route(device=device))])
+    for kept in (changes._links, changes._there, changes._routed):
+        assert len(kept) <= MOST_REMEMBERED + 1
 
 
 class Listening:

@@ -12,9 +12,10 @@ from edgehub.ping_deadline import Flow
 from edgehub.transport import Transport
 from edgehub.websocket import CHECK_DEADLINE, WebsocketLink
 from modules.lab.doubles.memory_cloud import MemoryLink
-from tests.edgehub.beds import Bed
+from tests.edgehub.beds import Bed, Fragile
 from tests.edgehub.clouds import TIMEOUT, ScriptedCloud
 from tests.edgehub.links import dial
+from tests.edgehub.messages import message
 from tests.end_to_end.processes import wait_until
 from tests.support.clocks import Ahead
 
@@ -24,18 +25,17 @@ class Network:
 
     def __init__(self) -> None:
         self.changed: Callable[[str], None] | None = None
-        self.closed = False
-        self.made = 0
+        self.open = self.made = 0
 
     def make(self) -> "Network":
-        self.made += 1
+        self.open, self.made = self.open + 1, self.made + 1
         return self
 
     def run(self, changed: Callable[[str], None]) -> None:
         self.changed = changed
 
     def close(self) -> None:
-        self.closed = True
+        self.open -= 1
 
     def change(self, bed: Bed, what: str = "the default route has come") -> None:
         assert self.changed is not None
@@ -66,7 +66,7 @@ def test_a_change_has_a_live_link_checked(monkeypatch: pytest.MonkeyPatch) -> No
         assert checked == [MemoryLink]
         assert bed.counters.connected
         assert len(bed.cloud.dialled) == 1
-    assert network.closed
+    assert not network.open
 
 
 def test_a_change_has_the_cloud_dialled_immediately_but_not_in_a_storm() -> None:
@@ -87,6 +87,17 @@ def test_a_change_has_the_cloud_dialled_immediately_but_not_in_a_storm() -> None
         for _ in range(100):
             network.change(bed)
         assert len(bed.cloud.dialled) - tries <= 2
+
+
+def test_a_module_that_has_failed_closes_its_watch() -> None:
+    network = Network()
+    bed = Bed(hub=Fragile, watch_network=network.make)
+    bed.bee.expect_failures()
+    with bed.bee:
+        bed.bee.start()
+        bed.hub(message("default/poison/p", "insert"))
+        bed.bee.run_for(60)
+        assert (network.open, network.made) == (1, 2)
 
 
 def test_a_watch_that_fails_is_given_up() -> None:

@@ -219,6 +219,19 @@ def test_a_content_without_a_json_form_is_refused() -> None:
         assert bed.bee.hive.restarts()[ModuleName.EDGEHUB] == 0
 
 
+def test_a_keepalive_that_the_cloud_has_read_confirms_no_later_message(bed: Bed) -> None:
+    """Else what was lost with the link would count as delivered."""
+    bed.cut(60.0)
+    bed.cloud.stalled = True
+    bed.cut(60.0)
+    sent = bed.hub(message("default/event/e", "insert"))
+    bed.cloud.links[-1].confirm()
+    bed.bee.run_for(600.0)
+    bed.cloud.stalled = False
+    bed.cut(60.0)
+    assert [one.id for one in bed.sent()] == [sent.id, sent.id]
+
+
 def test_waiting_messages_are_sent_before_the_process_ends() -> None:
     """The rate limit does not apply at the end."""
     bed = started(message_qps=1, message_burst=1)

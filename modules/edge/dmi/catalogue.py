@@ -73,7 +73,7 @@ class Wanted(NamedTuple):
 
     message: Message
     digest: bytes
-    """Digest of the message and the uid; it identifies the object's state."""
+    """Of the message."""
     model: str = ""
     """The model that the mapper must have before this device."""
     notes: tuple[str, ...] = ()
@@ -186,8 +186,7 @@ class Catalogue:
             return None
         device = with_desired(read_mapped_device(stored.text), self._by_owner.get(key.id, {}))
         message, notes = device_message(device, model)
-        uid = device.metadata.uid
-        return Wanted(message, _digest(message, uid), stored.model, notes, uid)
+        return Wanted(message, _digest(message), stored.model, notes, device.metadata.uid)
 
     def _wanted_model(self, protocol: str, key: str) -> Wanted | None:
         stored = self._models.get(key)
@@ -227,8 +226,8 @@ def _patience(device: MappedDevice) -> float:
     )
 
 
-def _digest(message: Message, uid: str = "") -> bytes:
-    return blake2b(message.SerializeToString(deterministic=True) + uid.encode(), digest_size=16).digest()
+def _digest(message: Message) -> bytes:
+    return blake2b(message.SerializeToString(deterministic=True), digest_size=16).digest()
 
 
 class DeviceForMapper(NamedTuple):

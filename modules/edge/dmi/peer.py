@@ -71,7 +71,6 @@ class Peer:
     def record(self, key: Key, wanted: Wanted) -> None:
         """Note that the mapper has an object."""
         self._has[key], self._uids[key] = wanted.digest, wanted.uid
-        self._later.pop(key, None)
         self._queue_of(key).pop(key, None)
 
     def begin(self) -> None:
@@ -82,11 +81,9 @@ class Peer:
     def forget(self) -> None:
         """Note that the mapper may have been restarted: it gets all objects again."""
         self._generation += 1
-        self._uids.clear()
         keys = list(self._catalogue.keys(self.protocol))
         present = set(keys)
         self._has = {key: _UNKNOWN for key in self._has if key.kind == "device" or key not in present}
-        self._later.clear()
         self.mark((*keys, *self._has))
 
     def mark(self, keys: Iterable[Key]) -> None:

@@ -98,6 +98,8 @@ def test_what_could_not_be_written_is_written_with_the_next_change(tmp_path: Pat
     with FULL_DISK:
         world.manager.release(UID)
         world.list("a", "b")
+    world.manager.listed(RESOURCE, world.connection, (Device("a", healthy=False), Device("b")))
+    assert world.written().pods == {}, "another health alone is not written"
     world.list("a", "b", "d")
     assert world.written().pods == {}
     assert [device.id for device in world.written().devices[RESOURCE]] == ["a", "b", "d"]

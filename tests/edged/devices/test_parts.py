@@ -175,6 +175,14 @@ def an_inventory(*devices: Device) -> tuple[Inventory, Any]:
     return inventory, plugin
 
 
+def test_a_resource_that_has_vanished_stays_a_plugins_over_a_restart() -> None:
+    """A pod that wants it waits, and does not start without a device."""
+    inventory, plugin = an_inventory(Device("a"))
+    inventory.disconnected("r/x", plugin, 0.0)
+    assert inventory.capacity(GRACE_SECONDS) == {"r/x": DeviceCapacity(0, 0)}
+    assert Inventory(inventory.devices(), 0.0).is_known("r/x")
+
+
 def test_broken_devices_are_there_and_cannot_be_given() -> None:
     inventory, plugin = an_inventory(Device("a"), Device("b", healthy=False))
     assert inventory.capacity(0.0) == {"r/x": DeviceCapacity(2, 1)}

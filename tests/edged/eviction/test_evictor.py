@@ -64,7 +64,7 @@ class Machine:
         if self.after_collection is not None:
             self.left = self.after_collection
         if self.draw.random() < 0.3:
-            raise EdgedError("remove an image", "x", "it is busy")
+            raise self.draw.choice([EdgedError("remove an image", "x", "it is busy"), OSError("the disk is worn")])
 
     def _evict(self, uid: PodUid, why: str, grace: int, disruption: bool) -> None:
         assert why
@@ -162,3 +162,4 @@ def test_one_pod_at_a_time_is_evicted_and_only_if_nothing_else_helps(seed: int, 
                 expected = [(pod.metadata.uid, grace, True)]
         assert node.evicted == expected
         waits |= {name: now + grace + 30.0 for name, grace, _ in expected}
+        assert node.evictor._ending.keys() <= node.pods.keys(), "nothing is kept of a pod that has gone"

@@ -153,6 +153,9 @@ def test_an_unreadable_pull_secret_is_named_and_not_quoted(broken: Any) -> None:
         read_pull_secret(secret(broken))
     assert "default/pull" in str(caught.value)
     assert "hunter2" not in str(caught.value)
+    error = caught.value
+    assert error.__cause__ is None
+    assert error.__suppress_context__ or error.__context__ is None, "nor does a log show what has failed with it"
 
 
 def test_credentials_do_not_show_in_a_representation() -> None:

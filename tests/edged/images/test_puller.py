@@ -2,6 +2,7 @@
 
 import json
 from random import Random
+from typing import Any
 
 import grpc
 import pytest
@@ -231,8 +232,11 @@ def test_a_refusal_is_everybodys(registry: Registry) -> None:
         assert "wrong" not in str(error)
 
 
-def test_a_failure_does_not_keep_the_next_from_being_pulled(registry: Registry) -> None:
-    registry.runtime.fail("pull_image", UnavailableError("PullImage", "", grpc.StatusCode.UNAVAILABLE, "no network"))
+@pytest.mark.parametrize(
+    "error", [UnavailableError("PullImage", "", grpc.StatusCode.UNAVAILABLE, "no network"), ValueError("a bug")]
+)
+def test_a_failure_does_not_keep_the_next_from_being_pulled(registry: Registry, error: Any) -> None:
+    registry.runtime.fail("pull_image", error)
     registry.ask(A, "one")
     registry.ask(B, "two", wait=SECONDS * 3)
     assert registry.pulled_for == [A, B]

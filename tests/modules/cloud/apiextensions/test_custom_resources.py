@@ -298,6 +298,18 @@ def test_colliding_names_are_not_accepted_until_they_are_free(serving: Serving) 
     assert times[0] < times[1]
 
 
+def test_names_that_an_update_gives_up_are_free(serving: Serving) -> None:
+    first, second = answer(serving, "GET", f"{DEFINITIONS}/devices.devices.example.io"), definition(plural="machines")
+    first["spec"]["names"]["shortNames"] = ["mine"]
+    first = answer(serving, "PUT", f"{DEFINITIONS}/devices.devices.example.io", first)
+    second["spec"]["names"] = {"plural": "machines", "singular": "machine", "kind": "Machine", "shortNames": ["mine"]}
+    assert conditions(answer(serving, "POST", DEFINITIONS, second))["Established"][0] == "False"
+    first["spec"]["names"]["shortNames"] = ["other"]
+    answer(serving, "PUT", f"{DEFINITIONS}/devices.devices.example.io", first)
+    later = answer(serving, "GET", f"{DEFINITIONS}/machines.devices.example.io")
+    assert conditions(later)["Established"][0] == "True"
+
+
 def test_an_object_of_the_cluster_has_no_namespace() -> None:
     serving, made = Serving(), definition()
     made["spec"]["scope"] = "Cluster"

@@ -7,6 +7,8 @@ import pytest
 from beehive.testing import Harness
 from modules.cloud.api_messages import MODULE, Verb
 from modules.cloud.apiserver.embedded_kube_api import MOST_CALLS
+from modules.cloud.apiserver.fencing import NAME
+from modules.cloud.apiserver.namespaces import SYSTEM_NAMESPACE
 from modules.cloud.client.calls import MERGE, ApiCall
 from modules.cloud.client.kube_api import CallResponse
 from modules.cloud.client.lane_calls import RequestLane
@@ -117,6 +119,16 @@ def test_the_calls_of_a_lost_transaction_are_made_again_once(bee: Harness, monke
     assert sorted(each["metadata"]["name"][:4] for each in made) == ["of-0", "of-1", "of-2"]
     assert len({each["metadata"]["uid"] for each in made}) == len(made)
     assert lost
+
+
+def test_a_cloudcore_that_no_longer_runs_the_controllers_changes_nothing(calls: Calls) -> None:
+    """It was stopped for a minute, and goes on: each pod of a Job would be there twice."""
+    spec = {"holderIdentity": "a", "leaseTransitions": 3}
+    place = {"api_version": "coordination.k8s.io/v1", "plural": "leases", "namespace": SYSTEM_NAMESPACE}
+    calls.make("create", body={"metadata": {"name": NAME}, "spec": spec}, **place)
+    for fence in ("a/3", "a/2", "b/3"):
+        calls.make("create", body=configmap(fence.replace("/", "-")), fence=fence)
+    assert calls.statuses() == {"create": [201, 201, 409, 409]}
 
 
 def test_without_an_answer_each_call_ends_with_504(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,8 @@ from modules.cloud.apiserver.cluster import ApplyOutcome, Cluster
 from modules.cloud.apiserver.field_manager.managed_fields import Manager
 from modules.cloud.apiserver.pod_scheduler import Scheduling
 from modules.cloud.apiserver.scheduler import makes_room
+from modules.cloud.apiserver.verbs.deletion import delete
+from modules.cloud.client.calls import ApiCall
 from modules.cloud.storage.object_storage import EventType
 from tests.modules.cloud.objects import configmap, node, patch_status, pod, secret
 from tests.support.presence import present
@@ -274,7 +276,9 @@ def test_a_begun_deletion_can_be_shortened_and_not_prolonged(cluster: Cluster) -
     cluster.apply(pod())
     cluster.delete(WEB, grace=20)
     assert cluster.delete(WEB, grace=60)["metadata"]["deletionGracePeriodSeconds"] == 20
-    assert cluster.delete(WEB, grace=5)["metadata"]["deletionGracePeriodSeconds"] == 5
+    begun = cluster.delete(WEB, grace=5)
+    assert begun["metadata"]["deletionGracePeriodSeconds"] == 5
+    assert cluster.delete(WEB, grace=60, policy="Foreground") is begun, "nothing of it changes then"
 
 
 @pytest.mark.parametrize(
@@ -401,12 +405,18 @@ def test_the_rules_of_a_request_end_with_it_also_when_it_is_refused(cluster: Clu
     assert "managedFields" not in made["metadata"], "nor do its fields belong to who asked"
 
 
+_WEB: Any = {"api_version": "v1", "plural": "pods", "namespace": "default", "name": "web"}
 _REQUESTS: dict[str, Callable[[Cluster, JsonObject], object]] = {
     "create": lambda cluster, _: cluster.create({**pod("other"), "spec": {}}),
     "update": lambda cluster, old: cluster.update({**old, "spec": {**old["spec"], "nodeName": "another"}}),
     "apply": lambda cluster, _: cluster.apply_as(Manager("b", "Apply"), pod(nodeName="n2"), force=False),
     "replace": lambda cluster, old: cluster.replace({**old, "metadata": {**old["metadata"], "labels": {"a": "b"}}}),
     "patch": lambda cluster, _: cluster.to_change(WEB),
+    "delete": lambda cluster, _: cluster.delete(WEB),
+    "deletion of a state": lambda cluster, _: delete(
+        cluster, ApiCall(verb="delete", options={"preconditions": {"resourceVersion": "1"}}, **_WEB), WEB
+    ),
+    "event": lambda cluster, _: cluster.record_event({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}}),
 }
 """Requests that are wrong in another way, too: invalid, outdated, or in conflict with other managers."""
 
@@ -433,7 +443,8 @@ def test_who_may_not_learns_nothing_else_about_an_object(
     with pytest.raises(ForbiddenError), cluster.with_admission(refuse):
         _REQUESTS[request_](cluster, old)
     before, after = asked[0]
-    assert before == (None if request_ == "create" else live)
+    assert before == (None if request_ in ("create", "event") else live)
+    assert (after is None) == (request_ == "delete")
     assert request_ != "update" or (after or {})["status"] == live["status"]
 
 

@@ -1,5 +1,6 @@
 """A full disk below the embedded API server: reads go on, a refused write leaves nothing, and leases find room."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -69,9 +70,27 @@ def test_a_database_without_room_is_read_and_not_restarted(tmp_path: Path) -> No
         assert controller.cluster.storage.version == version, "nothing remains of them"
         assert bee.hive.readiness()[ApiServer.name].state is State.READY
         limit(controller.objects, 1000)
+        (result,) = controller.apply(configmap("d"))
+        assert result.refusal is not None, "what can wait waits until it is looked again"
         bee.run_for(FULL_SECONDS + 1)
         (result,) = controller.apply(configmap("b", a=BIG))
         assert result.refusal is None
+    controller.close()
+
+
+def test_a_manifest_without_room_is_applied_when_there_is_room(tmp_path: Path) -> None:
+    manifests = tmp_path / "manifests"
+    manifests.mkdir()
+    with Harness() as bee:
+        controller = Controller(bee, database=(tmp_path / "cloud.db", "a"), nodes=(), manifests=manifests)
+        limit(controller.objects, 4)
+        (manifests / "a.json").write_text(json.dumps(configmap("a", a=BIG)))
+        bee.run_for(2 * FULL_SECONDS)
+        assert (controller.call("list", "configmap").object or {})["items"] == []
+        limit(controller.objects, 1000)
+        bee.run_for(2 * FULL_SECONDS)
+        (found,) = (controller.call("list", "configmap").object or {})["items"]
+        assert found["metadata"]["name"] == "a"
     controller.close()
 
 

@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from beehive.testing import Harness
 from modules.cloud.api_messages import RESOURCE, SOURCE, Verb
+from modules.cloud.apiserver import loading
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.embedded_kube_api import EmbeddedKubeApi
 from modules.cloud.apiserver.endpoints.subscriptions import WAITING
@@ -20,8 +22,8 @@ MANY = WAITING
 """As many as may wait for a watch."""
 
 
-def watch(bee: Harness, version: int) -> WatchStart:
-    query = bee.message(RESOURCE, Verb.WATCH, WatchQuery("ConfigMap", version), source=SOURCE)
+def watch(bee: Harness, version: int, kind: str = "ConfigMap") -> WatchStart:
+    query = bee.message(RESOURCE, Verb.WATCH, WatchQuery(kind, version), source=SOURCE)
     return bee.ask(ApiServer.name, query).content_as(WatchStart)
 
 
@@ -69,3 +71,34 @@ def test_no_watch_goes_on_from_before_the_database_was_made(tmp_path: Path) -> N
             codes += [(watch(bee, version).refusal or {}).get("code") for version in (first - 1, first)]
         database.close()
     assert codes == [410, None, 410, None]
+
+
+def test_the_database_keeps_few_changes_that_no_watch_begins_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("CHANGES", "FORGET_EVERY"):
+        monkeypatch.setattr(f"modules.cloud.storage.watch_history.{name}", 5)
+    with Harness() as bee:
+        controller = Controller(bee, database=(tmp_path / "cloud.db", "a"), nodes=())
+        for number in range(60):
+            controller.apply(configmap("a", a=str(number)))
+        kept = [each for each in controller.objects.watch_history().changes if each.key.kind == "ConfigMap"]
+        assert 5 <= len(kept) <= 15
+    controller.close()
+
+
+def test_a_watch_does_not_go_on_where_objects_were_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would keep them for ever: nobody has deleted them."""
+    refused = []
+    for most in (1 << 20, 1):
+        monkeypatch.setitem(loading._MOST_BYTES, "Event", most)
+        with Harness() as bee:
+            controller = Controller(bee, database=(tmp_path / "cloud.db", "a"), nodes=())
+            about = {"kind": "Node", "name": "n1"}
+            if most > 1:
+                event = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}, "involvedObject": about}
+                controller.apply(event, configmap("a"))
+                version = controller.cluster.storage.version
+            refused.append([(watch(bee, version, kind).refusal or {}).get("code") for kind in ("Event", "ConfigMap")])
+        controller.close()
+    assert refused == [[None, None], [410, None]]

@@ -350,6 +350,7 @@ def test_tokens_are_for_its_pods(world: World) -> None:
         (own, bound(world, "mine", uid="")),
         (own, bound(world, "mine", uid="older")),
         (own, bound(world, "mine", kind="Secret")),
+        (own, bound(world, "mine", apiVersion="apps/v1")),
         (own, bound(world, "their")),
         ("default/serviceaccounttoken/their-account", bound(world, "their")),
         ("default/serviceaccounttoken/their-account", bound(world, "mine")),

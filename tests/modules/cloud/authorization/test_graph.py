@@ -3,12 +3,12 @@
 import pytest
 
 from beehive.simulation import Simulation
-from modules.apimachinery.kinds import JsonObject, ObjectKey
+from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
 from modules.apimachinery.pods.static import CONFIG_MIRROR
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.authorization.graph import NodeGraph
 from modules.cloud.authorization.node_metadata import HOSTNAME
-from modules.cloud.storage.object_storage import ObjectEvent
+from modules.cloud.storage.object_storage import EventType, ObjectEvent
 from tests.modules.cloud.objects import namespace, pod
 
 _SECRET = ObjectKey("Secret", "default", "key")
@@ -133,3 +133,16 @@ def test_a_secret_that_a_volume_of_this_name_named_earlier_is_not_readable(site:
     site.apply(volume)
     assert site.graph.refers("n1", ObjectKey("Secret", "other", "key"))
     assert not site.graph.refers("n1", ObjectKey("Secret", "shop", "key"))
+
+
+def test_a_status_counts_for_its_node_until_it_is_taken_back(site: Site) -> None:
+    """Also one that is told as a status alone."""
+    old = {**pod(), "status": {}}
+    new = {**old, "status": {"message": "x" * 1000}}
+    site.graph.add_objects([old])
+    before = site.graph.accounts._cost["n1"]
+    change = ObjectEvent(EventType.MODIFIED, key_of(new), new, old, is_of_status=True)
+    site.graph.handle_event(change)
+    assert site.graph.accounts._cost["n1"] >= before + 1000
+    site.graph.roll_back(change)
+    assert site.graph.accounts._cost["n1"] == before

@@ -151,7 +151,8 @@ def test_an_account_is_the_sum_of_the_stored_objects(site: Site, seed: int, monk
     for _ in range(200):
         name = random.choice("abcdef")
         old, is_mirror = stored.get(name), random.random() < 0.7
-        new = pod(name, random.randint(0, 1200), mirror=is_mirror if old is None else bool(annotations_of(old)))
+        is_mirror = is_mirror if old is None else bool(annotations_of(old))
+        new = pod(name, random.randint(0, 1200), mirror=is_mirror, message="x" * random.randint(0, 300))
         everything = [*stored.values(), *(obj for obj, _ in reserved.values())]
         match random.randrange(5):
             case 0 | 1:
@@ -165,12 +166,14 @@ def test_an_account_is_the_sum_of_the_stored_objects(site: Site, seed: int, monk
                 mirrors = sum(_charge_of(key_kind(obj), obj).is_mirror for obj in everything)
                 is_refused = own.cost > before and cost - before + own.cost > limit
                 is_refused = is_refused or (old is None and own.is_mirror and mirrors >= 3)
+                assert not (old and is_refused and site.accounts.has_room("n1", key_of(new), new["status"]))
+                assert not site.accounts.has_room("n2", key_of(new), new["status"])
                 assert bool(site.accounts.refusal("n1", old, new, site.own)) is is_refused
                 if not is_refused and old is None and name not in reserved:
                     reserved[name] = new, now
                 elif not is_refused and old is not None:
                     stored[name] = new
-                    site.accounts.put(key_of(new), new)
+                    (site.accounts.put if is_mirror else site.accounts.put_status)(key_of(new), new)
             case 2:
                 made, _ = reserved.pop(name, (new, 0.0))
                 stored[name] = made
@@ -185,7 +188,10 @@ def test_an_account_is_the_sum_of_the_stored_objects(site: Site, seed: int, monk
                 now += seconds
         everything = [*stored.values(), *(obj for obj, _ in reserved.values())]
         assert site.accounts._cost["n1"] == sum(_charge_of(key_kind(obj), obj).cost for obj in everything)
-        assert site.accounts._mirrors["n1"] == sum(_charge_of(key_kind(obj), obj).is_mirror for obj in everything)
+        mirrors = sum(_charge_of(key_kind(obj), obj).is_mirror for obj in everything)
+        assert site.accounts._mirrors["n1"] == mirrors
+        none: JsonObject = {"status": {"capacity": {"pods": "0"}}}
+        assert site.accounts.is_over("n1", none) or not mirrors
 
 
 def annotations_of(obj: JsonObject) -> JsonObject:

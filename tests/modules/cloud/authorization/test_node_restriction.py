@@ -45,6 +45,7 @@ def with_spec(**spec: Any) -> JsonObject:
     return an("Node", spec=spec)
 
 
+REQUEST = an("CertificateSigningRequest", spec={"username": "system:node:n1", "signerName": "example.com/own"})
 POD = {"kind": "Pod", "namespace": "default", "name": "web"}
 
 
@@ -76,6 +77,7 @@ POD = {"kind": "Pod", "namespace": "default", "name": "web"}
         (a_node(), a_node(**{"kubernetes.io/hostname": "n2"}), True),
         (None, a_node(**{"kubernetes.io/hostname": "n2"}), True),
         (a_node(**{"kubernetes.io/hostname": "n2"}), a_node(), False),
+        (a_node(**{"kubernetes.io/hostname": "n2"}), a_node(**{"kubernetes.io/hostname": "n2", "a": "b"}), False),
         (a_node(), a_node(**{"apps.kubeedge.io/belonging-to": "bank"}), True),
         (a_node(**{"apps.kubeedge.io/belonging-to": "bank"}), a_node(), True),
         (None, a_node(**{"apps.kubeedge.io/belonging-to": "bank"}), True),
@@ -98,6 +100,8 @@ POD = {"kind": "Pod", "namespace": "default", "name": "web"}
         (a_pod(annotations={"batch.kubernetes.io/job-completion-index": "1"}), a_pod(), True),
         (a_pod(annotations={"edgecore.io/owner": "1"}), a_pod(annotations={"edgecore.io/owner": "2"}), True),
         (a_node(), None, True),
+        (REQUEST, REQUEST, True),
+        (REQUEST, None, True),
     ],
 )
 def test_a_write_is_judged_by_the_object_before_and_after(
@@ -116,12 +120,13 @@ def test_a_write_is_judged_by_the_object_before_and_after(
         ("kubernetes.io/kubelet-serving", "system:node:n2", True),
         ("kubernetes.io/kube-apiserver-client-kubelet", "system:node:n2", True),
         ("kubernetes.io/kube-apiserver-client-kubelet", "", True),
+        ("kubernetes.io/kube-apiserver-client-kubelet", "system:node:n1 system:node:n2", True),
         ("example.com/own", "system:node:n2", False),
     ],
 )
 def test_a_node_asks_for_no_kubelets_certificate_of_another_name(signer: str, name: str, is_refused: bool) -> None:
     """The user in the request was the node itself: one who approves by the user gave it the certificate of another."""
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)] if name else [])
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, each) for each in name.split()])
     builder = x509.CertificateSigningRequestBuilder().subject_name(subject)
     made = builder.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256()).public_bytes(Encoding.PEM)
     spec = {"username": "system:node:n1", "signerName": signer, "request": b64encode(made).decode()}

@@ -73,6 +73,28 @@ def test_another_has_the_groups_that_the_review_names_and_no_others(groups: list
     assert (answer(call, graph, index).object or {})["status"]["allowed"] is allowed
 
 
+def of_the_node(group: str, plural: str, **spec: Any) -> dict[str, Any]:
+    """Answer a review of node n1."""
+    version = f"{group}.k8s.io/v1"
+    call = ApiCall(verb="create", api_version=version, plural=plural, node="n1", body={"spec": spec})
+    graph = NodeGraph(Cluster(RealClock()).storage, RealClock())
+    return answer(call, graph, RbacIndex(), lambda *_: Authenticated(User("alice"))).object or {}
+
+
+def test_the_answer_to_a_node_has_no_token() -> None:
+    """It goes through the bus, where it is traced."""
+    found = of_the_node("authentication", "tokenreviews", token="secret", audiences=["vault"])  # noqa: S106 - none
+    assert found["status"]["authenticated"]
+    assert found["spec"] == {"audiences": ["vault"]}
+
+
+@pytest.mark.parametrize(("subresource", "allowed"), [("", True), ("binding", False), ("eviction", False)])
+def test_a_node_asks_about_a_subresource(subresource: str, allowed: bool) -> None:
+    asked = {"verb": "create", "resource": "pods", "subresource": subresource, "namespace": "shop"}
+    found = of_the_node("authorization", "selfsubjectaccessreviews", resourceAttributes=asked)
+    assert found["status"]["allowed"] is allowed
+
+
 @pytest.mark.parametrize(
     ("parts", "spec", "code", "words"),
     [

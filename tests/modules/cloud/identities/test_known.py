@@ -7,6 +7,7 @@ import pytest
 
 from beehive.simulation import Simulation
 from modules.apimachinery.errors import ApiStatusError
+from modules.cloud.identities import known as module
 from modules.cloud.identities.known import NOT_YET, KnownIdentities
 from modules.cloud.identities.peer import CertifiedPeer
 from modules.cloud.identities.records import JoinToken, NodeIdentity, RevokedCertificate, key_of
@@ -58,6 +59,30 @@ def test_a_server_that_has_ended_hears_of_no_revocation_and_the_others_do(known:
     end()
     known.put(RevokedCertificate(name="1F", revoked_at=5.0), 1)
     assert (ended.end_connections.call_count, other.end_connections.call_count) == (0, 1)
+
+
+def test_connections_end_with_their_certificates_and_credentials(known: KnownIdentities) -> None:
+    server = Mock()
+    known.end_connections(server, lambda credentials: credentials == "Bearer revoked")
+    known.complete([])
+    (is_refused,) = server.end_connections.call_args.args
+    assert [is_refused(None, f"Bearer {each}") for each in ("revoked", "other")] == [True, False]
+
+
+def test_nothing_is_kept_of_what_has_gone_and_of_few_that_are_refused(
+    known: KnownIdentities, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tokens come and go, and anybody may ask in any name."""
+    monkeypatch.setattr(module, "_MOST_REFUSED", 2)
+    before = {name: repr(value) for name, value in vars(known).items()}
+    known.put(OWN, 3)
+    known.remove(key_of(OWN))
+    assert {name: repr(value) for name, value in vars(known).items()} == before
+    known.complete([])
+    for number in range(5):
+        known.put(NodeIdentity(name=f"n{number}", revoked_at=5.0), 10 + number)
+        assert known.refusal_of_node(f"n{number}", None)
+    assert len(known.refused()) == 2
 
 
 def test_late_news_undoes_no_revocation(known: KnownIdentities) -> None:

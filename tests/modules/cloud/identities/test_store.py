@@ -83,7 +83,9 @@ def test_a_record_that_was_written_is_in_force_at_once(bee: Harness) -> None:
     made["metadata"]["resourceVersion"] = "7"
     api, known = Api(bee, get=refused(404), create=ApiResult(object=made)), KnownIdentities(bee.clock)
     store = IdentityStore(cast("Module", api), known, "kubeedge")
-    store.change(("node", "n1"), lambda _: RecordChange(REVOKED), lambda *_: None)
+    seen: list[object] = []
+    store.change(("node", "n1"), lambda _: RecordChange(REVOKED), lambda *_: seen.extend(known.records()))
+    assert seen == [REVOKED], "before anybody is told"
     known.put(ALLOWED, 6)
     assert known.records() == [REVOKED]
 

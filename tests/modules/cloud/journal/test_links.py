@@ -1,6 +1,7 @@
 """The link journal in a real database."""
 
 import pytest
+from sqlalchemy import select
 
 from beehive.turns import Turns
 from modules.cloud.journal import links as journal
@@ -139,6 +140,9 @@ def test_the_journal_is_bounded_by_time_for_a_node_and_in_all(url: str, monkeypa
     assert sorted(each.connection for each in store.read(LinkQuery())) == ["c4", "c5", "d1", "d2"], "open ones stay"
     store.mark(NOW + (DAYS + 1) * 86_400.0)
     assert [each.connection for each in store.read(LinkQuery())] == ["c5", "d1", "d2"], "open ones stay"
+    LinkStore(store.database, "b").mark(NOW + 2 * (DAYS + 1) * 86_400.0)
+    marks = store.database.run("look", lambda connection: connection.execute(select(journal.marks.c.cloudcore)).all())
+    assert marks == [("b",)], "each start of a cloudcore has left one"
     store.close()
 
 

@@ -14,6 +14,7 @@ from modules.apimachinery.node_jobs import API_VERSION
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.messages import NODES
 from modules.cloud.refusals import Refusals
+from modules.cloud.taskmanager import module
 from modules.cloud.taskmanager.events import MOST
 from modules.cloud.taskmanager.module import CloudTaskManager, _Job
 from modules.cloud.taskmanager.progress import EDGE, TIMED_OUT
@@ -273,6 +274,26 @@ def test_a_deleted_job_begins_nothing_more(bee: Harness) -> None:
     cloud.server.change("DELETED", cloud.job)
     cloud.pull("a", seconds=60)
     assert len(cloud.sent()) == 1
+
+
+def test_a_job_that_was_made_again_begins_anew(bee: Harness) -> None:
+    """Although its deletion was not seen, and a report about the earlier one waits."""
+    cloud = connected(bee, "a")
+    cloud.report("a", "Check", seconds=-3)
+    cloud.job = {**cloud.job, "metadata": {"name": JOB, "uid": "later"}, "status": {}}
+    cloud.server.change("MODIFIED", cloud.job)
+    assert cloud.sent(after=3) == ["a", "a"]
+    assert "actionFlow" not in cloud.job["status"]["nodeStatus"][0]
+
+
+def test_reports_that_wait_are_bounded(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_REPORTS", 1)
+    cloud = connected(bee, "a", "b", concurrency=2)
+    cloud.report("a", "Check", seconds=-3)
+    cloud.report("b", "Check")
+    assert cloud.refusals.counts["too many reports wait", "jobs"] == 1
+    cloud.report("b", "Check")
+    assert cloud.refusals.counts.total() == 1, "the first was written"
 
 
 def test_a_job_that_cannot_be_read_fails_with_the_reason(bee: Harness) -> None:

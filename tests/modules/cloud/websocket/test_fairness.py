@@ -25,6 +25,7 @@ from beehive.testing import Harness
 from modules.cloud.cloudhub.module import CloudHub
 from modules.cloud.cloudhub.upstream_window import _HELD, HANDLED_TIMEOUT, MAX_BYTES, MAX_MESSAGES, UpstreamWindow
 from modules.cloud.messages import HANDLED, HANDLED_RESOURCE
+from modules.cloud.websocket.connection import OPENING_SECONDS
 from modules.cloud.websocket.fair_share import FairShare
 from modules.cloud.websocket.link import FrameReceived, Link, LinkEvent, LinkOpened
 from modules.cloud.websocket.message_budget import MOST_BYTES
@@ -93,6 +94,7 @@ def test_who_has_gone_is_forgotten() -> None:
     for who in ("a", "b"):
         share.add(who, 1)
     share.forget("a")
+    assert "a" not in share._reached
     assert [share.pop(), share.pop()] == ["b", None]
     assert not share._reached
     assert not share._heap
@@ -293,6 +295,22 @@ def test_who_sends_more_than_is_handled_is_held_back_and_nobody_else(served: Ser
         sender.join(DEADLINE)
         wait_until(lambda: len(served.of("greedy")) == 3000, "all has come")
         assert served.of("greedy") == list(range(3000))
+
+
+def test_the_time_to_open_stands_while_the_inboxes_are_full(served: Served) -> None:
+    """And begins again when they have room."""
+    served.full.set()
+    with socket.create_connection(served.server.address, DEADLINE) as client:
+        client.sendall(b"GET")
+        wait_until(lambda: bool(served.server._unopened), "it waits")
+        served.clock.go(2 * OPENING_SECONDS)
+        looks = served.looks
+        wait_until(lambda: served.looks > looks + 2, "the server has looked for overdue ones")
+        assert served.server._connections
+        served.full.clear()
+        wait_until(lambda: not served.server._unopened, "it is read")
+        served.clock.go(2 * OPENING_SECONDS)
+        assert client.recv(1) == b""
 
 
 def test_a_keepalive_passes_what_stands_before_it(served: Served) -> None:

@@ -10,8 +10,10 @@ from typing import Any, cast
 import pytest
 
 from beehive.clock import RealClock
+from beehive.simulation import Simulation
+from modules.cloud.identities.known import KnownIdentities
 from modules.cloud.websocket import server as websocket
-from modules.cloud.websocket.link import LinkEvent
+from modules.cloud.websocket.link import LinkClosed, LinkEvent
 from modules.cloud.websocket.server import WebsocketServer, WebsocketSettings
 from modules.cloud.websocket.wire import PlainWire
 from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call
@@ -20,11 +22,22 @@ _WATCHED = "register"
 
 
 @pytest.fixture
-def server() -> Iterator[WebsocketServer]:
+def events() -> list[LinkEvent]:
+    """What is delivered."""
+    return []
+
+
+@pytest.fixture
+def known() -> KnownIdentities:
+    return KnownIdentities(Simulation().clock)
+
+
+@pytest.fixture
+def server(events: list[LinkEvent], known: KnownIdentities) -> Iterator[WebsocketServer]:
     """A server without its thread."""
     clock = RealClock()
     settings = WebsocketSettings(address="127.0.0.1", port=0, node_limit=2, max_frame_bytes=1000, write_timeout=1.0)
-    made = WebsocketServer(settings, list[LinkEvent]().append, clock)
+    made = WebsocketServer(settings, events.append, clock, identities=known)
     yield made
     made.stop()
     clock.close()
@@ -79,3 +92,23 @@ def test_a_connection_that_can_no_longer_be_watched_ends(server: WebsocketServer
         server._watch(connection, selectors.EVENT_WRITE)
         server._selector = selector
     assert not census((server,)).more_than(before)
+
+
+def test_of_a_node_that_is_refused_nothing_more_is_delivered(server: WebsocketServer, events: list[LinkEvent]) -> None:
+    """Though it waits here; and the node has a moment to read why, whoever else ends the connection."""
+    with closing(socket.create_connection(server.address)):
+        server._accept()
+        (connection,) = server._connections.values()
+        connection.unread.append(b"{}")
+        server._cut_off(connection, "revoked")
+        assert [type(each) for each in events] == [LinkClosed]
+        connection.link.close()
+        server._serve_signalled()
+        assert list(server._connections.values()) == [connection]
+
+
+def test_a_server_that_has_ended_hears_of_no_revocation(server: WebsocketServer, known: KnownIdentities) -> None:
+    server.start()
+    assert known._changed == [server.recheck]
+    server.stop()
+    assert known._changed == []

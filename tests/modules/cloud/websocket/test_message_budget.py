@@ -51,6 +51,7 @@ def test_the_next_goes_on_when_the_oldest_has_ended(end: str) -> None:
     assert budget.resumable() == []
     getattr(budget, end)("a")
     assert budget.resumable() == ["b"]
+    assert budget.resumable() == [], "it was told"
     assert budget.may_grow("b")
     assert budget.resumable() == []
 
@@ -65,6 +66,16 @@ def test_an_unfinished_message_has_a_deadline_while_another_is_stopped() -> None
     budget.forget("slow")
     assert budget.resumable() == ["b"]
     assert list(budget.overdue(1030.0)) == []
+
+
+def test_a_connection_goes_on_when_complete_messages_of_others_were_delivered() -> None:
+    budget: MessageBudget[str] = MessageBudget(1000, 10, 30.0)
+    budget.keep("complete", 0, 900, 0.0)
+    budget.keep("oldest", 11, 0, 0.0)
+    budget.keep("stopped", 200, 0, 0.0)
+    assert not budget.may_grow("stopped")
+    budget.keep("complete", 0, 0, 1.0)
+    assert budget.resumable() == ["stopped"]
 
 
 def test_a_message_that_grows_is_as_old_as_its_beginning() -> None:

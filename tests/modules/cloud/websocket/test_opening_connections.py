@@ -66,6 +66,7 @@ def test_an_open_websocket_does_not_count(opening: OpeningConnections) -> None:
         begin(opening, connection)
         connection.is_open = True
         opening.update(connection)
+        assert len(opening) == 0
         opening.remove(connection)
     assert len(opening) == 0
     assert opening.spare() is None

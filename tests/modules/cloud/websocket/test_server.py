@@ -25,6 +25,7 @@ from modules.apimachinery.limits import NODE_LIMIT, NODE_VALUES
 from modules.cloud.cloudhub.counters import CloudHubCounters
 from modules.cloud.cloudhub.dispatcher import Dispatcher
 from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
+from modules.cloud.websocket.connection import _PASSED_FRAMES
 from modules.cloud.websocket.server import _LONGEST, _TOO_LONG, WebsocketServer, WebsocketSettings, _read_long
 from modules.edge.servicebus.application_calls import MOST_BODY
 from tests.end_to_end.processes import wait_until
@@ -203,6 +204,15 @@ def test_garbage_is_counted_and_kills_nothing(cloud: Cloud, garbage: bytes) -> N
     assert cloud.hive.restarts()["cloudhub"] == 0
 
 
+def test_a_node_that_sends_much_garbage_is_read_on(cloud: Cloud) -> None:
+    """Nobody handles it, so that it must not count as passed on."""
+    with cloud.node() as node:
+        for _ in range(2 * _PASSED_FRAMES):
+            node.send(b'{"header": 1}')
+        node.send(encode(cloud.message("default/event/e", "insert")))
+        cloud.wait_for_event("insert")
+
+
 @pytest.mark.parametrize(
     ("headers", "reason"),
     [({"Connectionuse": "stream"}, "use"), ({"Origin": "http://elsewhere"}, "origin"), ({"Node_id": "?"}, "node name")],
@@ -244,6 +254,14 @@ def test_the_node_limit_counts_nodes_and_not_connections() -> None:
             pass
         with cloud.node("n1"):
             cloud.wait_for_event("disconnected")
+
+
+def test_a_node_that_has_gone_takes_no_place() -> None:
+    with stopping(Cloud(node_limit=1)) as cloud:
+        for name in ("n1", "n2"):
+            with cloud.node(name):
+                assert list(cloud.server._nodes) == [name]
+            wait_until(lambda: not cloud.server._connections, "it has gone")
 
 
 def test_a_second_connection_of_a_node_ends_the_first(cloud: Cloud) -> None:
@@ -362,6 +380,20 @@ def test_connections_that_say_nothing_keep_no_node_out(monkeypatch: pytest.Monke
             with cloud.node():
                 stack.enter_context(socket.create_connection(address, timeout=DEADLINE))
             assert silent[0].recv(1) == b""
+
+
+def test_a_port_without_descriptors_takes_connections_later(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, lacks = socket.socket.accept, [errno.EMFILE]
+
+    def accept(listening: socket.socket) -> tuple[socket.socket, Any]:
+        if listening is cloud.server._listening and lacks:
+            raise OSError(lacks.pop(), "Too many open files")
+        return real(listening)
+
+    monkeypatch.setattr(socket.socket, "accept", accept)
+    with cloud.node():
+        cloud.wait_for_event("connected")
+    assert lacks == []
 
 
 def test_silent_clients_give_way_when_descriptors_run_out(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:

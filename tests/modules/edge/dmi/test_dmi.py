@@ -16,6 +16,7 @@ from typing import Any
 import grpc
 import pytest
 
+from beehive.sockets.unix_sockets import connect_unix
 from metamanager.rows import Row
 from metamanager.store import open_store
 from protos.dmi.v1beta1 import api_pb2 as dmi
@@ -396,6 +397,18 @@ def test_a_socket_of_another_process_is_left_alone(tmp_path: Path, caplog: pytes
         with stopping(DmiNode(tmp_path).start()) as node:
             wait_until(lambda: "another process serves on it" in caplog.text, "the reason is logged")
     assert node.socket.exists()
+
+
+def test_a_socket_that_has_taken_the_place_of_the_nodes_stays(tmp_path: Path) -> None:
+    """As when the next process has begun before this one ends."""
+    with stopping(DmiNode(tmp_path)) as node, socket.socket(socket.AF_UNIX) as other:
+        node.start()
+        own = node.socket.rename(tmp_path / "own")
+        other.bind(str(node.socket))
+        node.stop()
+        assert node.socket.exists()
+        with pytest.raises(ConnectionRefusedError):
+            connect_unix(own, TIMEOUT)
 
 
 def test_the_mapper_that_registers_last_has_the_protocol(

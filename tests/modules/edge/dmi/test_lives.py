@@ -136,15 +136,15 @@ class Channel:
     def __init__(self, process: Process) -> None:
         self._process = process
         self._stamp = process.stamp
-        self._is_closed = False
+        self.is_closed = False
 
     def call(self, method: str, request: Any, _answer: object, _seconds: float) -> None:
         """Call the process."""
-        self._process.call(None if self._is_closed else self._stamp, method.rpartition("/")[2], request)
+        self._process.call(None if self.is_closed else self._stamp, method.rpartition("/")[2], request)
 
     def close(self) -> None:
         """Take no further calls."""
-        self._is_closed = True
+        self.is_closed = True
 
 
 class Life:
@@ -162,6 +162,7 @@ class Life:
         self._version = 0
         self.wrong: list[str] = []
         self.sockets = 0
+        self.channels: list[Channel] = []
         self.objects: dict[tuple[str, str], Json] = {}
         self.processes = [Process(self, name) for name in ("first", "second", "third")]
         self.protocols: dict[str, str] = {}
@@ -169,7 +170,12 @@ class Life:
         by_path = {one.path: one for one in self.processes}
         patch.setattr(session, "_stamp", lambda path: by_path[path].stamp)
         patch.setattr(session, "is_served", lambda path: by_path[path].is_up)
-        patch.setattr(session, "PluginSocket", lambda path: Channel(by_path[path]))
+
+        def opened(path: Path) -> Channel:
+            self.channels.append(Channel(by_path[path]))
+            return self.channels[-1]
+
+        patch.setattr(session, "PluginSocket", opened)
         patch.setattr(dmi_module, "DmiServer", Server)
         self.readings_fail = 0
         """The readings of the node's devices that fail next."""
@@ -328,7 +334,10 @@ def test_each_mapper_has_its_devices_in_the_end(
     told = {key[1] for protocol in life.protocols.values() for key in _wanted(life, protocol) if key[0] == "device"}
     states = {one.id: one.state for one in map(decode, life.stored("devicetwin"))}
     assert {name: states[name] for name in told} == dict.fromkeys(told, "unknown")
+    assert sum(not one.is_closed for one in life.channels) <= len(life.protocols)
+    assert len(life.dmi.__dict__["_Module__children"]) == len(life.protocols), "an actor calls each mapper"
     life.bee.hive.stop()
+    assert all(one.is_closed for one in life.channels)
     caplog.clear()
 
 
@@ -362,4 +371,20 @@ def test_mappers_that_register_at_once_are_no_more_than_a_node_may_have(
     life.bee.settle()
     assert all(one.settled for one in futures)
     assert len(life.stored("devicemapper")) == MAX_MAPPERS
+    monkeypatch.setattr("modules.edge.dmi.registered_mappers.MAX_MAPPERS", 3)
+    life.restart()
+    life.bee.settle()
+    assert life.dmi._registered is not None
+    assert len(life.dmi._registered._sessions) == 3, "of those that are stored"
+    life.bee.hive.stop()
+
+
+def test_a_mapper_that_changes_its_protocol_takes_no_place_with_the_earlier_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("modules.edge.dmi.registered_mappers.MAX_MAPPERS", 2)
+    life = Life(0, tmp_path, monkeypatch)
+    for number in range(5):
+        life.ask_to_register(life.processes[0], f"p-{number}")
+    assert life.protocols == {"first": "p-4"}
     life.bee.hive.stop()

@@ -269,6 +269,7 @@ def test_an_answer_from_before_a_restart_does_not_count() -> None:
     assert isinstance(step, MapperStep)
     mapper.restart()
     mapper.peer.succeeded(step)
+    assert mapper.peer.failed(step, 0.0, random.Random(0)) == 0  # noqa: S311 - of a delay
     mapper.run()
     assert list(mapper.models) == ["ns/m"]
 

@@ -45,3 +45,22 @@ def test_refused_registrations_make_a_protocols_quota_no_larger() -> None:
             quotas.registration(f"protocol-{number}", 0.0)
     with pytest.raises(MapperCallRefused, match="too many registrations"):
         quotas.registration("demo", 0.5)
+
+
+def test_a_mapper_that_registers_again_and_again_takes_no_others_place() -> None:
+    quotas = Quotas(1.0, 1)
+    for _ in range(1000):
+        with suppress(MapperCallRefused):
+            quotas.registration("flood", 0.0)
+    for number in range(ALL_REGISTRATIONS[1] - REGISTRATIONS[1]):
+        quotas.registration(f"protocol-{number}", 0.0)
+
+
+def test_a_protocol_that_is_used_keeps_its_quota() -> None:
+    """However many others there are: the least recently used one goes."""
+    quotas, mapper = Quotas(0.001, 1), MapperRow("flood", protocol="demo")
+    quotas.report(mapper, 0.0)
+    for number in range(1000):
+        quotas.report(MapperRow("other", protocol=f"protocol-{number}"), 0.0)
+        with pytest.raises(MapperCallRefused, match="too many reports"):
+            quotas.report(mapper, 0.0)

@@ -209,3 +209,12 @@ def test_a_registration_forgets_that_the_mapper_was_away(node: Node) -> None:
     assert node.session.lost_for(node.context.clock.monotonic()) == 0.0
     assert node.look() == 0.0
     assert len(node.calls(SETTLE_SECONDS + FIRST_DELAY)) == 2
+
+
+def test_a_registration_during_a_look_at_the_socket_ends_no_later_look(node: Node) -> None:
+    node.session.check_socket()
+    node.session.register(ROW, with_data=True)
+    node.calls()
+    node.mapper.is_up = False
+    node.look()
+    assert node.look() > 0.0

@@ -6,15 +6,17 @@ import pytest
 
 from beehive.simulation import Simulation
 from modules.apimachinery.api_errors import ForbiddenError
-from modules.apimachinery.kinds import JsonObject, ObjectKey
+from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
 from modules.cloud.apiserver.admission.namespace_room import room_of_namespaces
 from modules.cloud.apiserver.built_in_controllers import make_default_accounts
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.system_objects import make_system_objects
 from modules.cloud.storage.object_storage import Storage
+from tests.modules.cloud.apiextensions.definition import definition
 from tests.modules.cloud.controllers.site import Site
 
 ROOM = 100_000
+DEVICE: JsonObject = {"apiVersion": "devices.example.io/v1", "kind": "Device", "spec": {"protocol": "modbus"}}
 
 
 @pytest.fixture
@@ -78,6 +80,17 @@ def test_a_users_status_takes_room_and_a_controllers_is_written_without(cluster:
         cluster.update_status(key, grown)
     with cluster.within_quotas():
         assert cluster.update_status(key, grown)["status"] == grown["status"]
+
+
+def test_a_users_status_of_a_custom_object_takes_room(cluster: Cluster) -> None:
+    cluster.create(definition())
+    live = cluster.create({**DEVICE, "metadata": {"name": "pump", "namespace": "evil"}})
+    fill(cluster)
+    grown = {**live, "status": {"state": "x" * 10_000}}
+    of_user = cluster.with_admission(lambda _old, _new: None)
+    with pytest.raises(ForbiddenError, match="exceeded quota"), cluster.within_quotas(), of_user:
+        cluster.update_status(key_of(live), grown)
+    assert cluster.update_status(key_of(live), grown)["status"] == grown["status"]
 
 
 def test_the_control_plane_itself_is_not_refused(cluster: Cluster) -> None:

@@ -1,7 +1,9 @@
 """The changes that wait for watches are bounded, and reach all watches."""
 
+import os
 import select
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -140,3 +142,14 @@ def test_watches_begin_while_changes_are_published(subscriptions: Subscriptions)
     subscriptions.publish(changed(1, size=8 * _MEBIBYTE))
     assert len(watch.drain()[0]) == 1
     assert "Secret" in subscriptions._by_kind
+
+
+def test_a_subscription_that_is_closed_again_closes_nothing_else(subscriptions: Subscriptions) -> None:
+    """Its descriptor's number may be another file's by then."""
+    watch = subscriptions.subscribe("ConfigMap")
+    number = watch.descriptor
+    watch.close()
+    with Path(os.devnull).open("rb") as other:
+        assert other.fileno() == number
+        watch.close()
+        os.fstat(number)

@@ -163,6 +163,15 @@ def test_changes_of_roles_and_bindings_count_immediately(world: World) -> None:
     assert not world.may(User("dave"), "watch", "pods", "any"), "a binding of a role that is gone gives nothing"
 
 
+def test_a_role_that_went_before_the_objects_are_read_again_gives_nothing(world: World) -> None:
+    """The index outlives a restart of the API server."""
+    binding = bound("one", "one", user("carol"))
+    world.index.load([of("ClusterRole", "one", rules=[READ_PODS]), binding])
+    assert world.may(CAROL, "get", "pods", "any")
+    world.index.load([binding])
+    assert not world.may(CAROL, "get", "pods", "any")
+
+
 def test_who_stays_in_a_binding_has_its_rights_at_each_moment_of_its_change(world: World) -> None:
     """Threads of other requests read the index meanwhile."""
     seen = list[bool]()
