@@ -13,6 +13,8 @@ from pathlib import Path
 
 OWNER_ONLY = 0o600
 _NEW = ".new"
+_PAGE = 4096
+"""Bytes of a file that one write replaces as a whole."""
 
 
 def replace_file(path: Path, content: bytes, mode: int = OWNER_ONLY) -> None:
@@ -33,6 +35,22 @@ def replace_soon(path: Path, content: bytes, mode: int = OWNER_ONLY) -> None:
     following = _beside(path)
     _write(following, content, mode, durable=False)
     os.replace(following, path)  # noqa: PTH105 - strings: a pod has several such files
+
+
+def overwrite_soon(path: Path, text: bytes) -> None:
+    """Replace the text of a file in its place, with blanks up to the former length: the file system finds no other
+    inode. A kill leaves the old or the new text; a power cut before `make_durable` may leave a mixture. A text of more
+    than a page is replaced as by `replace_soon`. Raises OSError, also if there is no such file.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        whole = text.ljust(os.fstat(descriptor).st_size)
+        if len(whole) <= _PAGE:
+            os.write(descriptor, whole)
+            return
+    finally:
+        os.close(descriptor)
+    replace_soon(path, text)
 
 
 def write_soon(path: Path | str, content: bytes, mode: int = OWNER_ONLY) -> None:

@@ -31,7 +31,7 @@ from google.protobuf.message import DecodeError, Message
 from beehive.decoding import decode_json
 from beehive.files.damaged import set_aside, set_aside_unless_directory, set_aside_unless_file
 from beehive.files.descriptors import raise_shortage
-from beehive.files.durable import make_directories, replace_file, replace_soon, write_soon
+from beehive.files.durable import make_directories, overwrite_soon, replace_file, write_soon
 from beehive.files.reading import read_file
 from beehive.files.removal import remove_tree
 from modules.runtimes.engine.errors import StateDirectoryError
@@ -171,8 +171,8 @@ def write_record(path: Path, record: msgspec.Struct) -> None:
 
 
 def write_record_soon(path: Path, record: msgspec.Struct) -> None:
-    """Replace the record at `path`; a power cut may bring back the one that was published. Raises OSError."""
-    replace_soon(path, msgspec.json.encode(record))
+    """Replace the record at `path`; a power cut brings back the one that was published. Raises OSError."""
+    overwrite_soon(path, msgspec.json.encode(record))
 
 
 def read_record(path: Path, kind: type[StructT]) -> StructT | None:

@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+import pytest
+
 from beehive.files.damaged import KEPT, all_set_aside, set_aside
-from beehive.files.durable import make_durable, replace_file, replace_soon
+from beehive.files.durable import make_durable, overwrite_soon, replace_file, replace_soon
 from beehive.files.reserve import Reserve
 from tests.support.power_cuts import Cut, Loss, Promise, after_each_cut
 
@@ -42,6 +44,24 @@ def test_a_file_that_is_durable_later_is_whole_from_then_on(tmp_path: Path) -> N
             assert path.read_bytes() in (b"old", b"new")
 
     assert after_each_cut(tmp_path, life, check) > 8
+
+
+@pytest.mark.parametrize("new", [b"new", b"x" * 4096, b"x" * 4097], ids=["shorter", "a page", "more than a page"])
+def test_a_text_that_is_overwritten_is_the_old_or_the_new_one(tmp_path: Path, new: bytes) -> None:
+    """A power cut before it is durable may mix them."""
+    path = tmp_path / "file"
+    replace_file(path, b"former text")
+
+    def life(promise: Promise) -> None:
+        overwrite_soon(path, new)
+        make_durable(path)
+        promise(new)
+
+    def check(cut: Cut) -> None:
+        if cut.promised or cut.loss is Loss.NOTHING:
+            assert path.read_bytes().rstrip() in ((new,) if cut.promised else (b"former text", new))
+
+    assert after_each_cut(tmp_path, life, check) > 5
 
 
 def test_a_damaged_file_is_in_its_place_or_set_aside(tmp_path: Path) -> None:

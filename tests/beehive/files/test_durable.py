@@ -5,7 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from beehive.files.durable import beside, make_directories, make_durable, replace_file, replace_soon, write_soon
+from beehive.files.durable import (
+    beside,
+    make_directories,
+    make_durable,
+    overwrite_soon,
+    replace_file,
+    replace_soon,
+    write_soon,
+)
 
 
 def test_content_is_flushed_before_the_rename_and_the_directory_after_it(
@@ -45,6 +53,26 @@ def test_a_file_that_is_flushed_later_is_whole_for_everybody_before(tmp_path: Pa
     assert (tmp_path / "file").read_bytes() == b"new"
     make_durable(tmp_path / "file")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize(("size", "is_same"), [(4096, True), (4097, False)])
+def test_a_small_file_keeps_its_inode(tmp_path: Path, size: int, *, is_same: bool) -> None:
+    path = tmp_path / "file"
+    replace_file(path, b"former")
+    before = path.stat().st_ino
+    overwrite_soon(path, b"new")
+    assert path.read_bytes() == b"new   "
+    overwrite_soon(path, b"x" * size)
+    assert path.read_bytes() == b"x" * size
+    assert (path.stat().st_ino == before) is is_same
+
+
+def test_a_link_is_not_overwritten(tmp_path: Path) -> None:
+    replace_file(tmp_path / "other", b"other")
+    (tmp_path / "file").symlink_to("other")
+    with pytest.raises(OSError, match="symbolic links"):
+        overwrite_soon(tmp_path / "file", b"new")
+    assert (tmp_path / "other").read_bytes() == b"other"
 
 
 def test_a_file_that_the_kernel_writes_in_parts_is_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

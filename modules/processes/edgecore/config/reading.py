@@ -60,7 +60,8 @@ class _Reader:
                 settings[key.attribute] = self.section(key.section, tree, entry, at)
             elif key.kind is not None and entry is not None:
                 default = getattr(defaults, key.attribute)
-                settings[key.attribute] = self._setting(key.kind, default, entry, at)
+                if type(entry) is not type(default) or entry != default:  # a whole file of defaults is quick to read
+                    settings[key.attribute] = self._setting(key.kind, default, entry, at)
         return section(**settings)
 
     def _setting(self, kind: ValueKind[Any], default: object, value: object, path: Path) -> object:

@@ -12,6 +12,7 @@ from modules.processes.edgecore.config import (
     load,
     loads,
 )
+from modules.processes.edgecore.config.value_kinds import Text
 
 KUBEEDGE_DEFAULT = Path(__file__).with_name("kubeedge_default.yaml")
 HUB = "modules.edgeHub"
@@ -43,6 +44,25 @@ def test_kubeedges_own_file_is_taken_whole() -> None:
     assert config.modules.edged.tailored_kubelet_config.read_only_port == 10350
     assert config.modules.edged.tailored_kubelet_config.node_status_report_frequency == 300.0
     assert config.image_endpoint == "unix:///run/containerd/containerd.sock"
+
+
+def test_a_default_that_is_written_is_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A whole file has few values of its own, and the patterns of the others would be compiled at each start."""
+    project, server = "e632aba927ea4ac2b575ec1603d56f10", "https://cloud:1"
+    checked: list[object] = []
+
+    def read(_: Text, value: object) -> str:
+        checked.append(value)
+        return str(value)
+
+    monkeypatch.setattr(Text, "read", read)
+    loads(f"{text_with(f'{HUB}.projectID', project)}\n    httpServer: {server}")
+    assert server in checked
+    assert project not in checked
+
+
+def test_the_number_of_a_switch_is_not_its_default() -> None:
+    assert problems_of(text_with(f"{HUB}.quic.enable", "0"))
 
 
 def test_our_defaults_are_kubeedges_but_for_the_argued_ones() -> None:
