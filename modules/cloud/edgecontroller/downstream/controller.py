@@ -439,7 +439,7 @@ class DownstreamController:
                     return
                 down = object_message(down.node, down.operation, down.key, self._groups.shown(down.node, down.content))
             self._sent.record(down.node, uid, version)
-        self._send(self.edge_mesh.in_our_name(down))
+        self._send(down if down.key.kind == _POD.name else self.edge_mesh.in_our_name(down))
 
     def _with_older(self, event: ObjectEvent) -> set[str]:
         """Return the nodes that have an older version of a Service, perhaps with another topology, if it is new here:
