@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import msgspec
 
 from beehive.cache import LONGEST
-from beehive.decoding import decode_base64, decode_json
+from beehive.decoding import decode_base64, decode_json, json_decoder
 from beehive.errors import ContentError
 from beehive.names import OK, Operation
 from beehive.resource import READERS, Resource, Side
@@ -22,6 +22,7 @@ T = TypeVar("T")
 
 _RESPONSE = Operation.RESPONSE
 _NULL = msgspec.Raw(b"null")
+_TEXT = json_decoder(str)
 
 
 class Header(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
@@ -199,11 +200,12 @@ class Message(msgspec.Struct, frozen=True, dict=True):
         text, of_any = bytes(raw).lstrip(), Any
         if text[:1] != b'"' or kind in (str, bytes, of_any):
             return self._decode(raw, kind)
-        inner = self._decode(raw, str)
+        inner = ""
         try:
+            inner = _TEXT.decode(raw)
             return decode_json(inner, kind)
         except (msgspec.DecodeError, UnicodeError) as error:
-            plain = decode_base64(inner)
+            plain = decode_base64(inner) if inner else None
             if plain is None:
                 raise self._content_error(error) from error
             return self._decode(plain, kind)

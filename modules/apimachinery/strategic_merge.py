@@ -55,7 +55,7 @@ def merge_strategic(original: JsonObject, patch: JsonObject, schema: MergeSchema
         if key[:1] == "$" and key.startswith(_ORDER):
             name = _named_by(key, "setElementOrder")
             ordered.add(name)
-            _merge_ordered(result, patch, name, _list_of(order), schema.field(name))
+            _merge_ordered(result, patch, name, order, schema.fields.get(name) or schema.values or PLAIN)
     for key, value in patch.items():
         if type(value) in _PLAIN and key[:1] != "$" and key not in ordered:
             result[key] = value
@@ -135,12 +135,13 @@ def _retained(original: JsonObject, patch: JsonObject) -> JsonObject:
     return {key: value for key, value in original.items() if key in keep}
 
 
-def _merge_ordered(result: JsonObject, patch: JsonObject, name: str, order: list[Any], field: MergeField) -> None:
+def _merge_ordered(result: JsonObject, patch: JsonObject, name: str, order: Any, field: MergeField) -> None:
     """Merge the patch's elements of a list, if there are any, into the result, in the order of a directive."""
     old, new = result.get(name), patch.get(name)
-    if type(old) is list and type(new) is list and (alike := _merged_alike(old, new, field, order)) is not None:
+    if type(old) is type(new) is type(order) is list and (alike := _merged_alike(old, new, field, order)) is not None:
         result[name] = alike
         return
+    order = _list_of(order)
     old = _list_of(old) if name in result else None
     new = _list_of(new) if name in patch else None
     _check_order(new or [], order, field.merge_key)

@@ -13,6 +13,8 @@ from tests.counts.cloud import ACK_DELAY, CountedCloud, CountedNode
 
 _JOURNALS_SECONDS: Final = 2.0
 """After them the journals are written; other work that comes with the time is counted, too."""
+_QUIET_SECONDS: Final = 10.0
+"""The period of the slowest checks of all nodes."""
 MANY: Final = 32
 """Nodes that report at the same time."""
 
@@ -56,8 +58,15 @@ class _Fleet:
 
     def journals(self) -> Counted:
         """Return what it costs for each node that the journals keep what it has done."""
+        return self._later(_JOURNALS_SECONDS)
+
+    def quiet(self) -> Counted:
+        """Return what each node costs that says nothing."""
+        return self._later(_QUIET_SECONDS)
+
+    def _later(self, seconds: float) -> Counted:
         with self._cloud.calls.counted() as counted:
-            self._cloud.bee.run_for(_JOURNALS_SECONDS)
+            self._cloud.bee.run_for(seconds)
         return counted.shared(len(self.nodes))
 
     def settle(self) -> None:
@@ -119,6 +128,7 @@ def _measure(directory: Path, count: int, words: str) -> dict[str, Counted]:
             ),
             f"cloud: a pod's status of one field, {words}": fleet.report(small_patch),
             f"cloud: a pod's whole status, {words}": fleet.report(whole_patch),
+            f"cloud: a quiet node for ten seconds, {words}": fleet.quiet(),
             f"cloud: a pod is deleted by its node, {words}": fleet.counted(
                 lambda node: node.ask(
                     f"default/pod/{node.name}-0", "delete",

@@ -121,7 +121,7 @@ def an_acknowledgement_of_an_older_version_is_one_of_the_newest() -> Iterator[No
 
     def hasty(self: NodeSession, message_id: str) -> Any:
         subject = self._sent.get(message_id)
-        pending = self._under_way.get(subject.key) if subject is not None else None
+        pending = self.under_way.get(subject.key) if subject is not None else None
         return acknowledge(self, pending.message.id if pending is not None else message_id)
 
     with patch.object(NodeSession, "acknowledge", hasty):

@@ -183,14 +183,14 @@ class NodeLifecycle(Reconciler):
         """Return whether a node's lease has expired; of a node without one, whether its heartbeats have ended, or have
         not begun.
         """
+        key = ObjectKey("Lease", _LEASES, str(node["metadata"]["name"]))
+        lease = self._storage.find(key)
+        if lease is not None and self._storage.unchanged_for(key) <= _seconds_of(lease):
+            return False  # as of most nodes, so it is looked at first
         ready = condition_of(node, "Ready")
         if ready and not any(map(_is_heard, conditions_of(node))):
             return False  # it is marked
-        key = ObjectKey("Lease", _LEASES, str(node["metadata"]["name"]))
-        lease = self._storage.find(key)
-        if lease is not None:
-            return self._storage.unchanged_for(key) > _seconds_of(lease)
-        return self._unheard_for(node, ready) > (_LEASE_SECONDS if ready else _STARTUP_SECONDS)
+        return lease is not None or self._unheard_for(node, ready) > (_LEASE_SECONDS if ready else _STARTUP_SECONDS)
 
     def _unheard_for(self, node: JsonObject, ready: JsonObject) -> float:
         """Return the seconds since this cloud has noticed the last heartbeat."""

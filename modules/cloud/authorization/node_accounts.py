@@ -68,6 +68,8 @@ class NodeAccounts:
         self._cost: Counter[str] = Counter()
         self._mirrors: Counter[str] = Counter()
         self._bound: Counter[str] = Counter()
+        self._measured: tuple[JsonObject, int] = {}, 0
+        """The status that was looked at last, which is mostly the one that is stored next, and its cost."""
 
     def put(self, key: ObjectKey, obj: JsonObject | None) -> None:
         """Take over a stored object; None for a removed one."""
@@ -95,7 +97,9 @@ class NodeAccounts:
         if known is None or not known.is_bound or self._reserved:
             self.put(key, pod)
             return
-        cost = memory_of(msgspec.json.encode({"status": pod["status"]}))
+        measured, cost = self._measured
+        if measured is not pod["status"]:
+            cost = _cost({"status": pod["status"]})
         if cost != known.cost:
             self._charges[key] = msgspec.structs.replace(known, cost=cost)
             self._cost[known.node] += cost - known.cost
@@ -107,7 +111,8 @@ class NodeAccounts:
         known = self._charges.get(key)
         if known is None or not known.is_bound or known.node != node or self._reserved:
             return False
-        cost = memory_of(msgspec.json.encode({"status": status}))
+        cost = _cost({"status": status})
+        self._measured = status, cost
         limit = _COST + _COST_OF_POD * self._bound[node]
         return cost <= known.cost or self._cost[node] - known.cost + cost <= limit
 

@@ -54,7 +54,7 @@ def size_of(call: ApiCall) -> int:
     is_plain = call.verb in _METHODS and _PLAIN_VERSION(call.api_version) and _PLAIN(call.plural) and _PLAIN(call.name)
     if not (is_plain and _PLAIN(call.namespace or "-") and _PLAIN(call.subresource or "-")):
         _path_of(call)
-    return len(_body_of(call))
+    return call.size or len(_body_of(call))
 
 
 def request_of(call: ApiCall) -> ApiRequest:

@@ -43,6 +43,8 @@ class ApiCall(msgspec.Struct, frozen=True, kw_only=True):
     """A sentence for each field that the text of the body has twice."""
     document: bytes = b""
     """The text of the body, if that is JSON and has a field twice: unknown fields are reported in its order."""
+    size: int = 0
+    """About the bytes of the body as JSON, if that is known."""
     is_passed_on: bool = False
     """Whether the object in the answer is passed on, and only its metadata are looked at: its spec and its status may
     stay JSON text (`msgspec.Raw`).

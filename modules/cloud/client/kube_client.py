@@ -82,9 +82,9 @@ class Handover:
         self._is_announced = False
         """Whether `_take` is in the inbox. It is cleared before functions are taken, so none is left behind."""
 
-    def post(self, function: Callable[[], None]) -> None:
+    def post(self, function: Callable[..., None], *arguments: object) -> None:
         """Call a function on the module's thread; from any thread."""
-        self._waiting.append(function)
+        self._waiting.append(partial(function, *arguments) if arguments else function)
         if not self._is_announced:
             self._announce()
 
@@ -225,7 +225,7 @@ class KubeClient:
         else:
             lane = self._lanes.lane_of(effect.number)
         self._sent[effect.number] = lane, now
-        self._api.call(effect.call, partial(self._hand_over, effect.number))
+        self._api.call(effect.call, partial(self._handover.post, self._ended, effect.number))
         if self._api.collects and not self._sends_soon:
             self._sends_soon = True
             self._thread.end_turn_soon(self._send)
@@ -235,11 +235,6 @@ class KubeClient:
         self._sends_soon = False
         if not self._is_closed:
             self._api.send()
-
-    def _hand_over(self, number: int, end: CallResponse | Exception) -> None:
-        """Pass the end of a call on to the module's thread."""
-        if not self._is_closed:
-            self._handover.post(partial(self._ended, number, end))
 
     def _ended(self, number: int, end: CallResponse | Exception) -> None:
         sent = self._sent.pop(number, None)
@@ -335,10 +330,10 @@ class _Watch:
         """Pass the events of a request to the reflector."""
         if self._is_closed or self._reading is None or number != self._number:
             return
+        now = self._now()
         for observation in self._reading.receive():
-            now = self._thread.clock.monotonic()
             self._carry_out(self._reflector.on_observation(number, observation, now))
-            self._counters.heard_at = self._reflector.heard_at
+        self._counters.heard_at = self._reflector.heard_at
 
     def _wake_at(self, time: float) -> None:
         if self._timer is not None:

@@ -43,23 +43,19 @@ def needs_acknowledgement(message: Message) -> bool:
         return False
     if route.group == Group.USER or route.source in _TASK_SOURCES:
         return False
-    if route.source == ModuleName.EDGECONTROLLER and _is_answered(message):
-        return False
-    return route.operation != Operation.RESPONSE or not _is_ok_or_error(message)
+    is_response = route.operation == Operation.RESPONSE
+    if route.source == ModuleName.EDGECONTROLLER:  # some of its messages the edge repairs by another request
+        kind = message.subject_on_cloud.type
+        if kind == ResourceType.NODE and route.operation != Operation.UPDATE:
+            return False
+        if kind in _ANSWERED_TYPES or (kind == ResourceType.POD and is_response):
+            return False
+    return not is_response or not _is_ok_or_error(message)
 
 
 def _is_ok_or_error(message: Message) -> bool:
     content = plain_content(message)
     return content == OK or (isinstance(content, dict) and "ErrStatus" in content)
-
-
-def _is_answered(message: Message) -> bool:
-    """Return whether the message is a response of edgecontroller whose loss the edge repairs by another request."""
-    kind = message.subject_on_cloud.type
-    operation = message.route.operation
-    if kind == ResourceType.NODE:
-        return operation != Operation.UPDATE
-    return kind in _ANSWERED_TYPES or (kind == ResourceType.POD and operation == Operation.RESPONSE)
 
 
 def plain_content(message: Message) -> Any:

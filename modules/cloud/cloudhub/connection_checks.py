@@ -51,12 +51,13 @@ class ConnectionChecks:
             self._check()
 
     def _check(self) -> None:
+        heard_since = self._hub.clock.monotonic() - self._interval / 2
         for _ in range(min(_PORTION, len(self._unchecked))):
             node = self._unchecked.popleft()
             connection = self._connections.get(node)
             if connection is None:
                 continue
-            if self._is_silent(connection):
+            if connection.alive_at < heard_since and self._is_silent(connection):
                 self._hub.call_soon(partial(self._end, node, connection))
             else:
                 self._hub.send_overdue(node)

@@ -12,7 +12,7 @@ from beehive.handlers import HandlerTable, handles
 from beehive.message import Message, Route
 from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation
-from beehive.resource import Side, trim_node
+from beehive.resource import Side
 from modules.cloud.cloudhub.acknowledgement import needs_acknowledgement
 from modules.cloud.cloudhub.connection_checks import ConnectionChecks
 from modules.cloud.cloudhub.counters import CloudHubCounters
@@ -411,7 +411,7 @@ class CloudHub(Module):
         socket: a slow node would get the same objects repeatedly, and its queue would only grow.
         """
         link, session = self._connections[node].link, self._sessions[node]
-        if not session.unacknowledged:  # then nothing waits for the window, either
+        if not session.under_way:  # then nothing waits for the window, either
             return
         is_busy = self.slot.inbox.depth() > _BUSY  # acknowledgements probably wait in the inbox
         if not (link.is_behind or link.is_held_back or is_busy):
@@ -429,7 +429,8 @@ class CloudHub(Module):
             self._drop(_NOT_CONNECTED, message)
             return
         header, route = message.header, message.route
-        trimmed = Route(route.source, route.destination, route.group, route.operation, trim_node(route.resource))
+        resource = route.resource.removeprefix(f"node/{node}/")
+        trimmed = Route(route.source, route.destination, route.group, route.operation, resource)
         if header.sync:
             header = msgspec.structs.replace(header, sync=False)
         try:

@@ -87,7 +87,8 @@ class NodeSession:
         self._window = window
         self._waiting: dict[str, Delivery] = {}
         """Messages not sent yet, oldest first, by uid; responses by message id."""
-        self._under_way: dict[str, Delivery] = {}
+        self.under_way: dict[str, Delivery] = {}
+        """Messages that were sent and not acknowledged, as those."""
         self._sent: dict[str, ObjectVersion] = {}
         """Sent objects that may still be acknowledged, by message id, including superseded ones."""
         self._superseded: dict[str, None] = {}
@@ -97,7 +98,7 @@ class NodeSession:
         """Uids with a pending deletion, by resource; not of pods."""
 
     def __len__(self) -> int:
-        return len(self._waiting) + len(self._under_way)
+        return len(self._waiting) + len(self.under_way)
 
     @property
     def waiting(self) -> int:
@@ -107,11 +108,11 @@ class NodeSession:
     @property
     def unacknowledged(self) -> int:
         """The number of messages that were sent and not acknowledged."""
-        return len(self._under_way)
+        return len(self.under_way)
 
     def oldest_unacknowledged(self) -> float | None:
         """Return the monotonic seconds of the first attempt of the oldest unacknowledged message, or None."""
-        under_way = list(self._under_way.values())  # in one step, as other threads may ask
+        under_way = list(self.under_way.values())  # in one step, as other threads may ask
         return min((delivery.first_sent_at for delivery in under_way), default=None)
 
     def offer(self, message: Message) -> OfferResult:
@@ -126,7 +127,7 @@ class NodeSession:
             return OfferResult.QUEUED
         if not obj.is_delete and obj.version < 0:
             return OfferResult.NO_VERSION
-        pending = self._waiting.get(obj.key) or self._under_way.get(obj.key)
+        pending = self._waiting.get(obj.key) or self.under_way.get(obj.key)
         if pending is not None and _supersedes(pending.object, obj) and not _is_other_part(pending, message, obj):
             return OfferResult.ON_ITS_WAY
         known = self._acknowledged.get(obj.key, -1)
@@ -149,7 +150,7 @@ class NodeSession:
         elif obj.version >= 0:
             self._acknowledged[obj.key] = max(obj.version, self._acknowledged.get(obj.key, -1))
         for key in (obj.key, f"answer {message_id}"):
-            delivery = self._under_way.get(key)
+            delivery = self.under_way.get(key)
             if delivery is not None and delivery.message.header.msg_id == message_id:
                 self._drop(key)
                 if self._superseded:
@@ -158,7 +159,7 @@ class NodeSession:
 
     def overdue(self, now: float) -> Iterator[Message]:
         """Yield the messages to send again, oldest first, and count them as sent."""
-        overdue = [(key, one) for key, one in self._under_way.items() if now - one.sent_at >= self._resend_after]
+        overdue = [(key, one) for key, one in self.under_way.items() if now - one.sent_at >= self._resend_after]
         for key, delivery in overdue:
             if delivery.is_given_up:
                 self._sent.pop(delivery.message.id, None)
@@ -172,9 +173,9 @@ class NodeSession:
     def due(self, now: float) -> list[Message]:
         """Return the messages to send for the first time now, oldest first, and count them as sent."""
         due = list[Message]()
-        while self._waiting and len(self._under_way) < self._window:
+        while self._waiting and len(self.under_way) < self._window:
             key = next(iter(self._waiting))
-            delivery = self._under_way[key] = self._waiting.pop(key)
+            delivery = self.under_way[key] = self._waiting.pop(key)
             delivery.sent_at = delivery.first_sent_at = now
             delivery.times = 1
             self._sent[delivery.message.header.msg_id] = delivery.object
@@ -182,7 +183,7 @@ class NodeSession:
         return due
 
     def _queue(self, key: str, message: Message, obj: ObjectVersion) -> None:
-        if key in self._waiting or key in self._under_way:
+        if key in self._waiting or key in self.under_way:
             self._drop(key)
         self._waiting[key] = Delivery(message, obj)
         if obj.is_delete and self._superseded:
@@ -191,7 +192,7 @@ class NodeSession:
             self._deletions[obj.resource] = key
 
     def _drop(self, key: str) -> None:
-        dropped = self._waiting.pop(key, None) or self._under_way.pop(key, None)
+        dropped = self._waiting.pop(key, None) or self.under_way.pop(key, None)
         if dropped is None:
             return
         if (message_id := dropped.message.header.msg_id) in self._sent:

@@ -81,7 +81,11 @@ class UpstreamWindow(Generic[T]):
             if passed.id == message_id:
                 del state.passed[place]
                 state.bytes -= passed.size
-                return self._release(node, now)
+                if state.held:
+                    return self._release(node, now)
+                if not state.passed:
+                    del self._nodes[node]
+                break
         return ()
 
     def handled(self, node: str, count: int, now: float) -> Iterator[T]:

@@ -210,8 +210,10 @@ class EdgeController(Module):
     @handles_requests
     def on_request(self, message: Message) -> None:
         """Handle a query or a report of a node."""
-        handler = HANDLERS[message.subject_on_cloud.type, message.route.operation]
-        self._upstream.answer(message, handler, partial(self._downstream.edge_mesh.record_report, message))
+        reported = message.subject_on_cloud.type
+        is_of_node = reported == ResourceType.NODESTATUS
+        then = partial(self._downstream.edge_mesh.record_report, message) if is_of_node else None
+        self._upstream.answer(message, HANDLERS[reported, message.route.operation], then)
 
     @handles(ResourceType.NODE, Operation.INSERT)
     def on_node_insert(self, message: Message) -> None:

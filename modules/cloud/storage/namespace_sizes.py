@@ -30,7 +30,7 @@ class NamespaceSizes:
 
     def put(self, key: ObjectKey, text: bytes) -> None:
         """Take a stored object, as JSON."""
-        if counts(key):
+        if key in self._of_object or counts(key):
             size = _LEAST + memory_of(text)
             self._of_namespace[key.namespace] += size - self._of_object.get(key, 0)
             self._of_object[key] = size

@@ -155,6 +155,8 @@ class Transactions:
 
     def collect_changes(self) -> None:
         """Add the changes since the last call to the transaction, and call `object_changed` with them."""
+        if not self._storage.events:
+            return
         events = self._storage.drain_events()
         self._changes += events
         for event in events:

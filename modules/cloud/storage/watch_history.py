@@ -7,7 +7,7 @@ import msgspec
 
 from beehive.decoding import decode_json
 from modules.apimachinery.errors import ApiStatusError
-from modules.apimachinery.kinds import JsonObject, key_of, version_of
+from modules.apimachinery.kinds import JsonObject, key_kind, version_of
 from modules.cloud.storage.object_storage import EventType, ObjectEvent, Storage, StoredChange
 from modules.cloud.storage.stored_changes import StoredHistory
 
@@ -37,7 +37,7 @@ class ObjectChanged(msgspec.Struct, frozen=True):
     @property
     def kind(self) -> str:
         """The kind as in keys of objects."""
-        return key_of(self.object).kind
+        return key_kind(self.object)
 
     @property
     def version(self) -> int:

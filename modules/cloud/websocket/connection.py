@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import selectors
 import socket
 import ssl
 from collections import deque
@@ -213,38 +212,24 @@ class WebsocketConnection:
         self.unread: deque[bytes] = deque()
         """Received messages that wait for dispatching."""
         self.unread_bytes = 0
+        self.unfinished_bytes = 0
+        """Bytes of the message whose end has not come."""
         self._message = bytearray()
         self._fragments = 0
         self.alive_at = 0.0
         """Monotonic seconds of the last keepalive that was delivered to cloudhub."""
-        self._outgoing = bytearray()
+        self.outgoing = bytearray()
+        """Bytes that wait for the socket."""
         self._moved_at = now
         self._drop_at: float | None = now + OPENING_SECONDS
         self._is_ending = False
         self._is_cut = False
 
     @property
-    def has_to_write(self) -> bool:
-        """Whether bytes wait for the socket."""
-        return bool(self._outgoing)
-
-    @property
-    def unfinished_bytes(self) -> int:
-        """Bytes of the message whose end has not come."""
-        return len(self._message) + len(self._frames.data) + len(self._protocol.reader.buffer)
-
-    @property
-    def is_quiet(self) -> bool:
-        """Whether nothing of the node and nothing for it waits, and the socket is read."""
-        if self.unread or self._outgoing or self.link.waiting or self.watched != selectors.EVENT_READ:
-            return False
-        return not (self._message or self._frames.data or self._protocol.reader.buffer)
-
-    @property
     def may_be_read(self) -> bool:
         """Whether the connection has room for further messages."""
         is_full = len(self.unread) >= _UNREAD_FRAMES or self.unread_bytes >= _UNREAD_BYTES
-        return not is_full and len(self._outgoing) < _UNSENT_BYTES and self.link.waiting_bytes < _WAITING_BYTES
+        return not is_full and len(self.outgoing) < _UNSENT_BYTES and self.link.waiting_bytes < _WAITING_BYTES
 
     def pass_on(self, *, newest: bool = False) -> bytes:
         """Return the oldest message, or the newest one, out of order, counted as delivered to cloudhub."""
@@ -265,7 +250,7 @@ class WebsocketConnection:
 
     def is_overdue(self, now: float, write_timeout: float) -> bool:
         """Return whether the peer has missed a deadline: to open, to read, or to close."""
-        stuck = self.has_to_write and now - self._moved_at > write_timeout
+        stuck = bool(self.outgoing) and now - self._moved_at > write_timeout
         return stuck or (self._drop_at is not None and now > self._drop_at)
 
     def read(self, now: float, buffer: memoryview, keep: Keep) -> None:
@@ -299,10 +284,10 @@ class WebsocketConnection:
                 self._callbacks.tls_failed()
                 self._cut(now)
                 return
-            self._outgoing += self.wire.to_send()
+            self.outgoing += self.wire.to_send()
         if plain:
             self._read_messages(plain, now, keep)
-        if self._outgoing or self._is_ending:
+        if self.outgoing or self._is_ending:
             self.write(now)
         else:
             self._moved_at = now
@@ -317,14 +302,14 @@ class WebsocketConnection:
         """
         self._encode_portion()
         self.flush(now)
-        while self.link.waiting and self._is_talking and not self._outgoing:
+        while self.link.waiting and self._is_talking and not self.outgoing:
             self._encode_portion()
             self.flush(now)
 
     def _encode_portion(self) -> None:
         """Encode waiting messages until a portion waits for the socket; all of them together, for TLS."""
         link, protocol, plain = self.link, self._protocol, bytearray()
-        while link.waiting and self._is_talking and len(self._outgoing) + len(plain) < _PORTION:
+        while link.waiting and self._is_talking and len(self.outgoing) + len(plain) < _PORTION:
             message = link.pop()
             if protocol.extensions:
                 protocol.send_text(message)
@@ -333,7 +318,7 @@ class WebsocketConnection:
                 plain += text_head(len(message))
                 plain += message
         if plain:
-            self._outgoing += plain if self.wire.is_plain else self.wire.encrypt(bytes(plain))
+            self.outgoing += plain if self.wire.is_plain else self.wire.encrypt(bytes(plain))
 
     def flush(self, now: float) -> None:
         """Write the encoded bytes, until the socket's buffer is full.
@@ -341,12 +326,12 @@ class WebsocketConnection:
         Raises:
             OSError: the connection is closed.
         """
-        if not self._outgoing:
+        if not self.outgoing:
             self._moved_at = now
         try:
-            while self._outgoing:
-                sent = self.socket.send(self._outgoing)
-                del self._outgoing[:sent]
+            while self.outgoing:
+                sent = self.socket.send(self.outgoing)
+                del self.outgoing[:sent]
                 self._moved_at = now
         except BlockingIOError:
             self.link.is_stuck = True
@@ -391,6 +376,7 @@ class WebsocketConnection:
         self._message.clear()
         self._frames.data.clear()
         self._protocol.reader.discard()
+        self.unfinished_bytes = 0
         self._is_cut = self._is_ending = True
         self._drop_at = now + _CLOSE_TIMEOUT
         self.flush(now)
@@ -409,7 +395,7 @@ class WebsocketConnection:
         while frames.data:
             found = frames.next(is_apart=self._is_talking and not self._fragments)
             if found is None:
-                return
+                break
             data, is_message = found
             if is_message:
                 keep(self, data, now)
@@ -419,6 +405,7 @@ class WebsocketConnection:
                 for message in self._put_together():
                     keep(self, message, now)
                 self._flush_protocol()
+        self.unfinished_bytes = len(self._message) + len(frames.data) + len(self._protocol.reader.buffer)
 
     def _asked(self, plain: bytes) -> bytes:
         """Handle the bytes of the request for the upgrade, and return those after it."""
@@ -462,14 +449,14 @@ class WebsocketConnection:
     def _flush_protocol(self) -> None:
         for data in self._protocol.data_to_send():
             if data:
-                self._outgoing += self.wire.encrypt(data)
+                self.outgoing += self.wire.encrypt(data)
             else:
                 self._is_ending = True
 
     def _cut(self, now: float) -> None:
         """Send the TLS alert after a failure; later input is discarded."""
         self._is_cut = self._is_ending = True
-        self._outgoing += self.wire.to_send()
+        self.outgoing += self.wire.to_send()
         self.flush(now)
 
     def _end_gently(self, now: float) -> None:

@@ -291,12 +291,13 @@ class WebsocketServer:
         """Register a connection for the events it waits for now, and for its share of the dispatching."""
         if connection.link not in self._connections:
             return
-        if connection.is_quiet and connection not in self._incoming.large:
+        waits = connection.unread or connection.unfinished_bytes or connection.outgoing or connection.link.waiting
+        if not waits and connection.watched == selectors.EVENT_READ and connection not in self._incoming.large:
             connection.link.is_held_back = False
             return
         may_be_read = self._incoming.update(connection, self._clock.monotonic())
         wanted = selectors.EVENT_READ if may_be_read else 0
-        wanted |= selectors.EVENT_WRITE if connection.has_to_write else 0
+        wanted |= selectors.EVENT_WRITE if connection.outgoing else 0
         self._watch(connection, wanted)
 
     def _watch(self, connection: WebsocketConnection, wanted: int) -> None:
@@ -360,7 +361,7 @@ class WebsocketServer:
         """Serve a connection that is not open yet, unless it has ended or the inboxes are full."""
         if connection.link not in self._connections:
             return
-        if connection.has_to_write or not self._is_full():
+        if connection.outgoing or not self._is_full():
             self._attempt(connection, happened)
         else:
             connection.pause_opening()
@@ -411,7 +412,7 @@ class WebsocketServer:
                 self._drop(connection, "ended by the cloud")
             elif link.is_ended:
                 self._end(connection)
-            elif connection.has_to_write:
+            elif connection.outgoing:
                 self._update(connection)
             else:
                 self._attempt(connection, selectors.EVENT_WRITE)

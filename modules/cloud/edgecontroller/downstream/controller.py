@@ -384,7 +384,8 @@ class DownstreamController:
         Newer ones, or their acknowledgements, are still on the way: cloudhub could not detect that a repeated deletion
         was acknowledged.
         """
-        self._send_held_back(node)
+        if node in self._held_back:
+            self._send_held_back(node)
         unacknowledged, before = self._unacknowledged_of(node), self._unacknowledged.pop(node, set())
         late = {uid: sync for uid, sync in unacknowledged.items() if uid in before}
         if late:
@@ -439,7 +440,7 @@ class DownstreamController:
                     return
                 down = object_message(down.node, down.operation, down.key, self._groups.shown(down.node, down.content))
             self._sent.record(down.node, uid, version)
-        self._send(self.edge_mesh.in_our_name(down))
+        self._send(down if down.key.kind == _POD.name else self.edge_mesh.in_our_name(down))
 
     def _with_older(self, event: ObjectEvent) -> set[str]:
         """Return the nodes that have an older version of a Service, perhaps with another topology, if it is new here:
@@ -530,9 +531,11 @@ class DownstreamController:
         }
 
     def _is_unacknowledged(self, node: str, uid: str, sync: ObjectSync) -> bool:
+        live = self._live(sync.key, uid)
+        if live is not None and live.version == str(sync.version):
+            return False  # as most are, so it is looked at first
         if not self._mirrored.mirrors(sync.key.kind):
             return False
-        live = self._live(sync.key, uid)
         if live is None:
             return not self.newest.is_behind(sync)
         is_needed = self._object_syncs.is_needed(node, uid, number_of(live.version))
@@ -593,7 +596,7 @@ class DownstreamController:
         return version <= self._object_syncs.deletion_of(node, key.kind) and self.is_behind(node, key.kind)
 
     def _send_held_back(self, node: str) -> None:
-        held = self._held_back.pop(node, set())
+        held = self._held_back.pop(node)
         self._send_objects(node, sorted(key for key in held if not is_sent_to_nodes(key)))
         if any(map(is_sent_to_nodes, held)):
             self._reconcile_devices(node)

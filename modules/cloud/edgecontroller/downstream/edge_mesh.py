@@ -6,7 +6,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from beehive.message import Message
-from beehive.names import ModuleName, Operation, ResourceType
+from beehive.names import ModuleName, Operation
 from beehive.resource import Resource
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, key_of, kind_named, metadata_of, uid_of, version_of
 from modules.apimachinery.lister import Lister
@@ -73,9 +73,9 @@ class EdgeMeshServices:
         """By node and a list's resource, the versions of the objects of the list, by uid."""
 
     def record_report(self, message: Message) -> None:
-        """Note a node's report of its status; another message of a node is ignored."""
+        """Note a node's report of its status."""
         resource = message.subject_on_cloud
-        if resource.type != ResourceType.NODESTATUS or not self._object_syncs.is_connected(resource.node):
+        if not self._object_syncs.is_connected(resource.node):
             return
         if not _is_ready(message.content_as(dict)):
             self._ready.pop(resource.node, None)

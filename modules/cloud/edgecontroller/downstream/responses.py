@@ -63,7 +63,11 @@ def typed_response(
     """Return an ObjectResp with the object, without `kind` and `apiVersion`, which a Go client drops after a create or
     patch.
     """
-    shown = obj if keep_kind else {key: value for key, value in obj.items() if key not in ("kind", "apiVersion")}
+    shown = obj
+    if not keep_kind:
+        shown = {**obj}
+        shown.pop("kind", None)
+        shown.pop("apiVersion", None)
     version = version_of(obj) if with_version else ""
     return UpstreamResponse({"Object": shown, "Err": None}, version, held=obj if is_held else None)
 

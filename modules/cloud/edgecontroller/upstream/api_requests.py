@@ -4,10 +4,12 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, Final, TypeVar
 
+import msgspec
+
 from modules.apimachinery.api_errors import RefusedError
-from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, kind_named
+from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, key_of, kind_named
 from modules.cloud.client.calls import MERGE, STRATEGIC, ApiCall
-from modules.cloud.edgecontroller.upstream.requests import Steps
+from modules.cloud.edgecontroller.upstream.requests import Steps, UpstreamRequest
 
 _UNCHECKED = {"fieldValidation": "Ignore"}
 """A Go edge may know fields that the API server does not."""
@@ -58,11 +60,24 @@ def update_status(obj: JsonObject) -> ApiCall:
     return _call("update", key_of(obj), "status", body=obj, options=_UNCHECKED)
 
 
-def patch_status(key: ObjectKey, patch: JsonObject) -> ApiCall:
-    """Return the request to merge a strategic merge patch into the status and metadata of an object, whose answer is
-    passed on to the node.
+def patch_status(request: UpstreamRequest, kind: Kind, body: JsonObject) -> ApiCall:
+    """Return the request to merge a node's strategic merge patch into the status and metadata of the object that its
+    message names; the answer is passed on to the node.
     """
-    return _call("patch", key, "status", body=patch, patch_type=STRATEGIC, options=_UNCHECKED, is_passed_on=True)
+    key, content = request.key(kind), request.message.content
+    return ApiCall(
+        verb="patch",
+        api_version=kind.api_version,
+        plural=kind.plural,
+        namespace=key.namespace,
+        name=key.name,
+        subresource="status",
+        patch_type=STRATEGIC,
+        options=_UNCHECKED,
+        body=body,
+        size=len(content) if isinstance(content, msgspec.Raw) else 0,
+        is_passed_on=True,
+    )
 
 
 def patch_metadata(key: ObjectKey, metadata: JsonObject) -> ApiCall:

@@ -192,16 +192,17 @@ class UpstreamController:
         self._knows_all = knows_all
         self._known_since = known_since
 
-    def answer(self, message: Message, handler: UpstreamHandler, then: Callable[[], None]) -> None:
-        """Authorize and handle a message of a node, and send the responses; `then` is called after a success. Either
-        way the message counts as handled.
+    def answer(self, message: Message, handler: UpstreamHandler, then: Callable[[], None] | None) -> None:
+        """Authorize and handle a message of a node, and send the responses; `then` is called after a success, if it is
+        given. Either way the message counts as handled.
         """
         since = self._clock.monotonic()
         self._handled.begin(message)
 
         def finished(results: _Results) -> None:
             is_answered = self._send_results(message, results)
-            then()
+            if then is not None:
+                then()
             self._handled.count(message, since, is_answered=is_answered)
 
         def begin() -> None:

@@ -75,7 +75,7 @@ def update(request: UpstreamRequest) -> Steps[list[UpstreamResult]]:
 def patch(request: UpstreamRequest) -> Steps[list[UpstreamResult]]:
     """Handle nodepatch: a strategic merge patch of the node's status."""
     try:
-        return [typed_response((yield api_requests.patch_status(request.key(_NODE), request.message.content_as(dict))))]
+        return [typed_response((yield api_requests.patch_status(request, _NODE, request.message.content_as(dict))))]
     except RefusedError as error:
         return [error_response(error, "Node")]
 

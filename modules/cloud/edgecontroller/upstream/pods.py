@@ -39,13 +39,12 @@ class PodStatusRequest(msgspec.Struct):
 
 def patch(request: UpstreamRequest) -> Steps[list[UpstreamResult]]:
     """Handle podpatch: a strategic merge patch of a pod's status."""
-    key = request.key(_POD)
     body: JsonObject = request.message.content_as(dict)
     try:
-        return [typed_response((yield api_requests.patch_status(key, body)), is_held=True)]
+        return [typed_response((yield api_requests.patch_status(request, _POD, body)), is_held=True)]
     except RefusedError as error:
         is_unknown = error.code in _UNKNOWN
-        deletions = (yield from _end_of_unknown(request, key, _uid_in(body))) if is_unknown else []
+        deletions = (yield from _end_of_unknown(request, request.key(_POD), _uid_in(body))) if is_unknown else []
         return [error_response(error, "Pod"), *deletions]
 
 

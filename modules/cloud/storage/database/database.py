@@ -195,6 +195,8 @@ class Database:
         """Whether something was written since the savepoint."""
         self._transaction, self._message = PendingWrites(), PendingWrites()
         """The writes of the transaction, and of the present message, which are added after it."""
+        self._has_saved = False
+        """Whether a message's writes were added to the transaction's."""
 
     def _prepare(self) -> bool:
         """Prepare the tables, in two attempts: another cloudcore may create them at the same time."""
@@ -399,7 +401,10 @@ class Database:
     def set_savepoint(self) -> None:
         """Set the savepoint of `roll_back`, before the next message."""
         self.has_unsaved = False
-        self._transaction.add(self._message)
+        if self._has_saved:
+            self._transaction.add(self._message)
+        else:
+            self._transaction, self._message, self._has_saved = self._message, self._transaction, True
 
     def roll_back(self) -> set[str]:
         """Discard the changes since the savepoint, and return the nodes whose ObjectSyncs were among them."""
@@ -446,9 +451,10 @@ class Database:
             FullError: there is no room for them; nothing has changed.
             DatabaseError: the commit failed; nothing has changed.
         """
-        self.set_savepoint()
+        if self.has_unsaved:
+            self.set_savepoint()
         try:
-            if self._transaction:
+            if self._has_saved and self._transaction:
                 connection = self._current()
                 self._write_durably(connection, version)
                 self._log_has_secrets |= self._transaction.has_secrets
@@ -557,10 +563,11 @@ class Database:
         connection, self._connection = self._connection, None
         if self.in_transaction:
             self.meter.ended()
-        self._transaction.clear()
+        if self._has_saved:
+            self._transaction.clear()
         if self.has_unsaved:
             self._message.clear()
-        self.in_transaction, self.put_syncs, self.has_unsaved = False, 0, False
+        self.in_transaction, self.put_syncs, self.has_unsaved, self._has_saved = False, 0, False, False
         try:
             if connection is not None:
                 self._give_back(connection)

@@ -140,8 +140,8 @@ class RowWriter:
             self._changes.execute(driver, pending.changes)
         if pending.history:
             self._forget.execute(driver, [{"of_kind": kind, "until": until} for kind, until in pending.history.items()])
-        began = [{"of_kind": kind, "until": until} for kind, until in (pending.history | pending.gaps).items()]
-        if began:
+        if pending.history or pending.gaps:
+            began = [{"of_kind": kind, "until": until} for kind, until in (pending.history | pending.gaps).items()]
             self._raise_began.execute(driver, began)
             self._add_began.execute(driver, began)
         if pending.has_nodes:

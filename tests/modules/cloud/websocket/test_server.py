@@ -315,7 +315,7 @@ def test_of_what_waits_for_a_node_no_more_is_taken_than_it_reads(cloud: Cloud) -
         link.waiting.extend([frame] * 199)
         link.send(frame)
         wait_until(lambda: link.is_stuck, "the node has not taken all")
-        assert len(connection._outgoing) < 1_000_000
+        assert len(connection.outgoing) < 1_000_000
         assert link.waiting
         for _ in range(200):
             node.recv(DEADLINE)
