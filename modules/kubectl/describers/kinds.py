@@ -12,11 +12,12 @@ from modules.apimachinery.types.quantity import canonical_quantity
 from modules.kubectl.describers.common import (
     UNSET,
     Related,
+    conditions_table,
     events_table,
     finalizers,
     labels_and_annotations,
-    moment,
     name_and_namespace,
+    named,
     pairs,
     terminating,
 )
@@ -38,7 +39,7 @@ _MODES: Final = {
 def describe_config_map(obj: JsonObject, related: Related, now: float) -> str:
     """Return the description of a ConfigMap: its texts, and the sizes of its binary data."""
     texts, data = map_at(obj, "data"), map_at(obj, "binaryData")
-    parts = [_head(obj), "\nData\n====\n"]
+    parts = [named(obj).text(), "\nData\n====\n"]
     parts += [f"{printable(key)}:\n----\n{printable_lines(str(texts[key]))}\n\n" for key in sorted(texts)]
     parts.append("\nBinaryData\n====\n")
     parts += [f"{printable(key)}: {_size(data[key])} bytes\n" for key in sorted(data)]
@@ -57,7 +58,7 @@ def describe_secret(obj: JsonObject, _related: Related, _now: float) -> str:
     out.row(0, "Data")
     out.row(0, "====")
     out.fields(0, ((key, f"{_size(data[key])} bytes") for key in sorted(data)))
-    return _head(obj) + out.text()
+    return named(obj).text() + out.text()
 
 
 def describe_namespace(obj: JsonObject, related: Related, _now: float) -> str:
@@ -85,7 +86,7 @@ def describe_limit_range(obj: JsonObject, _related: Related, _now: float) -> str
 def _limits(out: AlignedWriter, ranges: Sequence[JsonObject], indent: str) -> None:
     titles = "Type", "Resource", "Min", "Max", "Default Request", "Default Limit", "Max Limit/Request Ratio"
     out.row(0, f"{indent}{titles[0]}", *titles[1:])
-    out.row(0, f"{indent}----", "--------", "---", "---", "---------------", "-------------", "-----------------------")
+    out.row(0, f"{indent}----", *("-" * len(title) for title in titles[1:]))
     for limit in (limit for each in ranges for limit in objects_at(each, "spec.limits")):
         amounts = [map_at(limit, each) for each in ("min", "max", "defaultRequest", "default", "maxLimitRequestRatio")]
         for name in sorted({name for each in amounts for name in each}):
@@ -105,13 +106,6 @@ def _quotas(quotas: Sequence[JsonObject]) -> str:
     return out.text()
 
 
-def _head(obj: JsonObject) -> str:
-    out = AlignedWriter()
-    name_and_namespace(out, obj)
-    labels_and_annotations(out, obj)
-    return out.text()
-
-
 def _size(encoded: Any) -> int:
     try:
         return len(b64decode(str(encoded), validate=True))
@@ -121,36 +115,35 @@ def _size(encoded: Any) -> int:
 
 def describe_service(service: JsonObject, related: Related, now: float) -> str:
     """Return the description of a Service."""
-    out = AlignedWriter()
-    name_and_namespace(out, service)
-    labels_and_annotations(out, service)
+    out = named(service)
     pairs(out, "Selector", map_at(service, "spec.selector"))
     out.field(0, "Type", text_at(service, "spec.type") or "ClusterIP")
     out.field(0, "IP Family Policy", text_at(service, "spec.ipFamilyPolicy") or NONE)
     out.field(0, "IP Families", ",".join(map(str, list_at(service, "spec.ipFamilies"))) or NONE)
     out.field(0, "IP", text_at(service, "spec.clusterIP"))
     out.field(0, "IPs", ",".join(map(str, list_at(service, "spec.clusterIPs"))) or NONE)
-    if list_at(service, "spec.externalIPs"):
-        out.field(0, "External IPs", ",".join(map(str, list_at(service, "spec.externalIPs"))))
-    for name, path in (("IP", "spec.loadBalancerIP"), ("External Name", "spec.externalName")):
-        if text_at(service, path):
-            out.field(0, name, text_at(service, path))
+    out.given(
+        0,
+        (
+            ("External IPs", ",".join(map(str, list_at(service, "spec.externalIPs")))),
+            ("IP", text_at(service, "spec.loadBalancerIP")),
+            ("External Name", text_at(service, "spec.externalName")),
+        ),
+    )
     for port in objects_at(service, "spec.ports"):
         _port(out, port, related.endpoints)
     out.field(0, "Session Affinity", text_at(service, "spec.sessionAffinity"))
-    for name in ("External", "Internal"):
-        policy = text_at(service, f"spec.{name.lower()}TrafficPolicy")
-        if policy:
-            out.field(0, f"{name} Traffic Policy", policy)
+    policies = ("External", "Internal")
+    out.given(
+        0, ((f"{name} Traffic Policy", text_at(service, f"spec.{name.lower()}TrafficPolicy")) for name in policies)
+    )
     events_table(out, related.events, now)
     return out.text()
 
 
 def describe_endpoints(endpoints: JsonObject, related: Related, now: float) -> str:
     """Return the description of Endpoints."""
-    out = AlignedWriter()
-    name_and_namespace(out, endpoints)
-    labels_and_annotations(out, endpoints)
+    out = named(endpoints)
     out.row(0, "Subsets:")
     for subset in objects_at(endpoints, "subsets"):
         for name, key in (("Addresses", "addresses"), ("NotReadyAddresses", "notReadyAddresses")):
@@ -159,8 +152,7 @@ def describe_endpoints(endpoints: JsonObject, related: Related, now: float) -> s
         ports = objects_at(subset, "ports")
         if ports:
             out.row(1, "Ports:")
-            out.row(2, "Name", "Port", "Protocol")
-            out.row(2, "----", "----", "--------")
+            out.head(2, "Name", "Port", "Protocol")
         for port in ports:
             out.row(2, text_at(port, "name") or UNSET, text_at(port, "port"), text_at(port, "protocol"))
         out.row(0)
@@ -202,12 +194,11 @@ def describe_claim(claim: JsonObject, related: Related, now: float) -> str:
     out.field(0, "Finalizers", finalizers(claim))
     out.field(0, "Capacity", canonical_quantity(text_at(claim, "status.capacity.storage")) if volume else "")
     out.field(0, "Access Modes", _modes(claim, "status.accessModes") if volume else "")
-    if text_at(claim, "spec.volumeMode"):
-        out.field(0, "VolumeMode", text_at(claim, "spec.volumeMode"))
+    out.given(0, [("VolumeMode", text_at(claim, "spec.volumeMode"))])
     owners = {text_at(each, "uid") for each in objects_at(claim, "metadata.ownerReferences")}
     users = (pod for pod in related.pods if name in _claims_of(pod) or text_at(pod, "metadata.uid") in owners - {""})
     out.values(0, "Used By", sorted(text_at(pod, "metadata.name") for pod in users))
-    _conditions(out, claim)
+    conditions_table(out, claim, "lastProbeTime")
     events_table(out, related.events, now)
     return out.text()
 
@@ -224,8 +215,7 @@ def describe_volume(volume: JsonObject, related: Related, now: float) -> str:
     out.field(0, "Claim", f"{text_at(claim, 'namespace')}/{text_at(claim, 'name')}" if claim else "")
     out.field(0, "Reclaim Policy", text_at(volume, "spec.persistentVolumeReclaimPolicy"))
     out.field(0, "Access Modes", _modes(volume, "spec.accessModes"))
-    if text_at(volume, "spec.volumeMode"):
-        out.field(0, "VolumeMode", text_at(volume, "spec.volumeMode"))
+    out.given(0, [("VolumeMode", text_at(volume, "spec.volumeMode"))])
     out.field(0, "Capacity", canonical_quantity(text_at(volume, "spec.capacity.storage")))
     _affinity(out, volume)
     out.field(0, "Message", text_at(volume, "status.message"))
@@ -241,20 +231,6 @@ def _modes(obj: JsonObject, path: str) -> str:
 
 def _claims_of(pod: JsonObject) -> list[str]:
     return [text_at(each, "persistentVolumeClaim.claimName") for each in objects_at(pod, "spec.volumes")]
-
-
-def _conditions(out: AlignedWriter, claim: JsonObject) -> None:
-    conditions = objects_at(claim, "status.conditions")
-    if not conditions:
-        return
-    titles = ("Type", "Status", "LastProbeTime", "LastTransitionTime", "Reason", "Message")
-    out.row(0, "Conditions:")
-    out.row(1, *titles)
-    out.row(1, "----", *("-" * len(title) for title in titles[1:]))
-    for condition in conditions:
-        times = (moment(text_at(condition, key)) for key in ("lastProbeTime", "lastTransitionTime"))
-        kind, status, reason = (text_at(condition, key) for key in ("type", "status", "reason"))
-        out.row(1, *(f"{cell} " for cell in (kind, status, *times, reason)), text_at(condition, "message"))
 
 
 def _affinity(out: AlignedWriter, volume: JsonObject) -> None:
@@ -303,9 +279,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z-]+")
 
 def describe_any(obj: JsonObject, related: Related, now: float) -> str:
     """Return the description of an object of a kind without a describer."""
-    out = AlignedWriter()
-    name_and_namespace(out, obj)
-    labels_and_annotations(out, obj)
+    out = named(obj)
     _members(out, 0, obj, "")
     events_table(out, related.events, now)
     return out.text()
