@@ -58,6 +58,28 @@ def labels_and_annotations(out: AlignedWriter, obj: JsonObject) -> None:
         out.row(0, title, NONE)
 
 
+def named(obj: JsonObject) -> AlignedWriter:
+    """Begin a description with name, namespace, labels and annotations."""
+    out = AlignedWriter()
+    name_and_namespace(out, obj)
+    labels_and_annotations(out, obj)
+    return out
+
+
+def conditions_table(out: AlignedWriter, obj: JsonObject, seen: str) -> None:
+    """Add the table of conditions, if there are any; `seen` is the field with the time of the last look."""
+    conditions = objects_at(obj, "status.conditions")
+    if not conditions:
+        return
+    out.row(0, "Conditions:")
+    out.row(1, "Type", "Status", f"{seen[:1].upper()}{seen[1:]}", "LastTransitionTime", "Reason", "Message")
+    out.row(1, "----", "------", "-" * 17, "-" * 18, "------", "-------")
+    for condition in conditions:
+        times = (moment(text_at(condition, key)) for key in (seen, "lastTransitionTime"))
+        kind, status, reason = (text_at(condition, key) for key in ("type", "status", "reason"))
+        out.row(1, *(f"{cell} " for cell in (kind, status, *times, reason)), text_at(condition, "message"))
+
+
 def pairs(out: AlignedWriter, name: str, members: JsonObject) -> None:
     """Add `key=value` for each member, one on a line."""
     out.values(0, name, (f"{key}={members[key]}" for key in sorted(members)))

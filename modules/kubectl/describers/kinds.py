@@ -2,7 +2,7 @@
 
 import re
 from base64 import b64decode
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from beehive.printable import printable, printable_lines
@@ -12,11 +12,13 @@ from modules.apimachinery.types.quantity import canonical_quantity
 from modules.kubectl.describers.common import (
     UNSET,
     Related,
+    conditions_table,
     events_table,
     finalizers,
     labels_and_annotations,
     moment,
     name_and_namespace,
+    named,
     terminating,
 )
 from modules.kubectl.describers.node import describe_node
@@ -37,7 +39,7 @@ _MODES: Final = {
 def describe_config_map(obj: JsonObject, related: Related, now: float) -> str:
     """Return the description of a ConfigMap: its texts, and the sizes of its binary data."""
     texts, data = map_at(obj, "data"), map_at(obj, "binaryData")
-    parts = [_head(obj), "\nData\n====\n"]
+    parts = [named(obj).text(), "\nData\n====\n"]
     parts += [f"{printable(key)}:\n----\n{printable_lines(str(texts[key]))}\n\n" for key in sorted(texts)]
     parts.append("\nBinaryData\n====\n")
     parts += [f"{printable(key)}: {_size(data[key])} bytes\n" for key in sorted(data)]
@@ -56,7 +58,7 @@ def describe_secret(obj: JsonObject, _related: Related, _now: float) -> str:
     out.row(0, "Data")
     out.row(0, "====")
     out.fields(0, ((key, f"{_size(data[key])} bytes") for key in sorted(data)))
-    return _head(obj) + out.text()
+    return named(obj).text() + out.text()
 
 
 def describe_namespace(obj: JsonObject, related: Related, _now: float) -> str:
@@ -69,8 +71,7 @@ def describe_namespace(obj: JsonObject, related: Related, _now: float) -> str:
     conditions = objects_at(obj, "status.conditions")
     if conditions:
         out.row(0, "Conditions:")
-        out.row(1, *titles)
-        out.row(1, "----", *("-" * len(title) for title in titles[1:]))
+        out.head(1, *titles)
     for each in conditions:
         kind, status, reason, message = (text_at(each, key) for key in ("type", "status", "reason", "message"))
         out.row(1, kind, status, moment(text_at(each, "lastTransitionTime")), reason, message)
@@ -93,7 +94,7 @@ def describe_limit_range(obj: JsonObject, _related: Related, _now: float) -> str
 def _limits(out: AlignedWriter, ranges: Sequence[JsonObject], indent: str) -> None:
     titles = "Type", "Resource", "Min", "Max", "Default Request", "Default Limit", "Max Limit/Request Ratio"
     out.row(0, f"{indent}{titles[0]}", *titles[1:])
-    out.row(0, f"{indent}----", "--------", "---", "---", "---------------", "-------------", "-----------------------")
+    out.row(0, f"{indent}----", *("-" * len(title) for title in titles[1:]))
     for limit in (limit for each in ranges for limit in objects_at(each, "spec.limits")):
         amounts = [map_at(limit, each) for each in ("min", "max", "defaultRequest", "default", "maxLimitRequestRatio")]
         for name in sorted({name for each in amounts for name in each}):
@@ -115,13 +116,6 @@ def _quotas(quotas: Sequence[JsonObject]) -> str:
     return out.text()
 
 
-def _head(obj: JsonObject) -> str:
-    out = AlignedWriter()
-    name_and_namespace(out, obj)
-    labels_and_annotations(out, obj)
-    return out.text()
-
-
 def _size(encoded: Any) -> int:
     try:
         return len(b64decode(str(encoded), validate=True))
@@ -131,9 +125,7 @@ def _size(encoded: Any) -> int:
 
 def describe_service(service: JsonObject, related: Related, now: float) -> str:
     """Return the description of a Service."""
-    out = AlignedWriter()
-    name_and_namespace(out, service)
-    labels_and_annotations(out, service)
+    out = named(service)
     selector = map_at(service, "spec.selector")
     out.field(0, "Selector", ",".join(f"{key}={selector[key]}" for key in sorted(selector)) or NONE)
     out.field(0, "Type", text_at(service, "spec.type") or "ClusterIP")
@@ -141,26 +133,30 @@ def describe_service(service: JsonObject, related: Related, now: float) -> str:
     out.field(0, "IP Families", ",".join(map(str, list_at(service, "spec.ipFamilies"))) or NONE)
     out.field(0, "IP", text_at(service, "spec.clusterIP"))
     out.field(0, "IPs", ",".join(map(str, list_at(service, "spec.clusterIPs"))) or NONE)
-    _some(out, "External IPs", map(str, list_at(service, "spec.externalIPs")))
-    _some(out, "Desired LoadBalancer IP", [text_at(service, "spec.loadBalancerIP")])
-    _some(out, "External Name", [text_at(service, "spec.externalName")])
-    _some(out, "LoadBalancer Ingress", map(_ingress, objects_at(service, "status.loadBalancer.ingress")), ", ")
+    ingresses = map(_ingress, objects_at(service, "status.loadBalancer.ingress"))
+    out.given(
+        0,
+        (
+            ("External IPs", ",".join(map(str, list_at(service, "spec.externalIPs")))),
+            ("Desired LoadBalancer IP", text_at(service, "spec.loadBalancerIP")),
+            ("External Name", text_at(service, "spec.externalName")),
+            ("LoadBalancer Ingress", ", ".join(ingresses)),
+        ),
+    )
     for port in objects_at(service, "spec.ports"):
         _port(out, port, related.endpoints)
     out.field(0, "Session Affinity", text_at(service, "spec.sessionAffinity"))
-    for name in ("External", "Internal"):
-        _some(out, f"{name} Traffic Policy", [text_at(service, f"spec.{name.lower()}TrafficPolicy")])
-    if number := value_at(service, "spec.healthCheckNodePort"):
-        out.field(0, "HealthCheck NodePort", str(number))
-    _some(out, "LoadBalancer Source Ranges", map(str, list_at(service, "spec.loadBalancerSourceRanges")))
+    out.given(
+        0,
+        (
+            ("External Traffic Policy", text_at(service, "spec.externalTrafficPolicy")),
+            ("Internal Traffic Policy", text_at(service, "spec.internalTrafficPolicy")),
+            ("HealthCheck NodePort", value_at(service, "spec.healthCheckNodePort")),
+            ("LoadBalancer Source Ranges", ",".join(map(str, list_at(service, "spec.loadBalancerSourceRanges")))),
+        ),
+    )
     events_table(out, related.events, now)
     return out.text()
-
-
-def _some(out: AlignedWriter, name: str, texts: Iterable[str], between: str = ",") -> None:
-    """Add a field with some texts, if it has any."""
-    if told := between.join(texts):
-        out.field(0, name, told)
 
 
 def _ingress(address: JsonObject) -> str:
@@ -170,9 +166,7 @@ def _ingress(address: JsonObject) -> str:
 
 def describe_endpoints(endpoints: JsonObject, related: Related, now: float) -> str:
     """Return the description of Endpoints."""
-    out = AlignedWriter()
-    name_and_namespace(out, endpoints)
-    labels_and_annotations(out, endpoints)
+    out = named(endpoints)
     out.row(0, "Subsets:")
     for subset in objects_at(endpoints, "subsets"):
         for name, key in (("Addresses", "addresses"), ("NotReadyAddresses", "notReadyAddresses")):
@@ -181,8 +175,7 @@ def describe_endpoints(endpoints: JsonObject, related: Related, now: float) -> s
         ports = objects_at(subset, "ports")
         if ports:
             out.row(1, "Ports:")
-            out.row(2, "Name", "Port", "Protocol")
-            out.row(2, "----", "----", "--------")
+            out.head(2, "Name", "Port", "Protocol")
         for port in ports:
             out.row(2, text_at(port, "name") or UNSET, text_at(port, "port"), text_at(port, "protocol"))
         out.row(0)
@@ -224,8 +217,7 @@ def describe_claim(claim: JsonObject, related: Related, now: float) -> str:
     out.field(0, "Finalizers", finalizers(claim))
     out.field(0, "Capacity", canonical_quantity(text_at(claim, "status.capacity.storage")) if volume else "")
     out.field(0, "Access Modes", _modes(claim, "status.accessModes") if volume else "")
-    if text_at(claim, "spec.volumeMode"):
-        out.field(0, "VolumeMode", text_at(claim, "spec.volumeMode"))
+    out.given(0, [("VolumeMode", text_at(claim, "spec.volumeMode"))])
     if source := map_at(claim, "spec.dataSource"):
         out.row(0, "DataSource:")
         group = (("APIGroup", text_at(source, "apiGroup")),) if source.get("apiGroup") is not None else ()
@@ -233,7 +225,7 @@ def describe_claim(claim: JsonObject, related: Related, now: float) -> str:
     owners = {text_at(each, "uid") for each in objects_at(claim, "metadata.ownerReferences")}
     users = (pod for pod in related.pods if name in _claims_of(pod) or text_at(pod, "metadata.uid") in owners - {""})
     out.values(0, "Used By", sorted(text_at(pod, "metadata.name") for pod in users))
-    _conditions(out, claim)
+    conditions_table(out, claim, "lastProbeTime")
     events_table(out, related.events, now)
     return out.text()
 
@@ -250,8 +242,7 @@ def describe_volume(volume: JsonObject, related: Related, now: float) -> str:
     out.field(0, "Claim", f"{text_at(claim, 'namespace')}/{text_at(claim, 'name')}" if claim else "")
     out.field(0, "Reclaim Policy", text_at(volume, "spec.persistentVolumeReclaimPolicy"))
     out.field(0, "Access Modes", _modes(volume, "spec.accessModes"))
-    if text_at(volume, "spec.volumeMode"):
-        out.field(0, "VolumeMode", text_at(volume, "spec.volumeMode"))
+    out.given(0, [("VolumeMode", text_at(volume, "spec.volumeMode"))])
     out.field(0, "Capacity", canonical_quantity(text_at(volume, "spec.capacity.storage")))
     _affinity(out, volume)
     out.field(0, "Message", text_at(volume, "status.message"))
@@ -268,20 +259,6 @@ def _modes(obj: JsonObject, path: str) -> str:
 
 def _claims_of(pod: JsonObject) -> list[str]:
     return [text_at(each, "persistentVolumeClaim.claimName") for each in objects_at(pod, "spec.volumes")]
-
-
-def _conditions(out: AlignedWriter, claim: JsonObject) -> None:
-    conditions = objects_at(claim, "status.conditions")
-    if not conditions:
-        return
-    titles = ("Type", "Status", "LastProbeTime", "LastTransitionTime", "Reason", "Message")
-    out.row(0, "Conditions:")
-    out.row(1, *titles)
-    out.row(1, "----", "------", "-" * 17, *("-" * len(title) for title in titles[3:]))
-    for condition in conditions:
-        times = (moment(text_at(condition, key)) for key in ("lastProbeTime", "lastTransitionTime"))
-        kind, status, reason = (text_at(condition, key) for key in ("type", "status", "reason"))
-        out.row(1, *(f"{cell} " for cell in (kind, status, *times, reason)), text_at(condition, "message"))
 
 
 def _affinity(out: AlignedWriter, volume: JsonObject) -> None:
@@ -330,9 +307,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z-]+")
 
 def describe_any(obj: JsonObject, related: Related, now: float) -> str:
     """Return the description of an object of a kind without a describer."""
-    out = AlignedWriter()
-    name_and_namespace(out, obj)
-    labels_and_annotations(out, obj)
+    out = named(obj)
     _members(out, 0, obj, "")
     events_table(out, related.events, now)
     return out.text()

@@ -11,6 +11,7 @@ from modules.kubectl.describers.common import (
     UNSET,
     Related,
     amount,
+    conditions_table,
     events_table,
     labels_and_annotations,
     moment,
@@ -48,7 +49,7 @@ def describe_node(node: JsonObject, related: Related, now: float) -> str:
     out.values(0, "Taints", map(_taint, taints))
     out.field(0, "Unschedulable", text_at(node, "spec.unschedulable") or "false")
     _lease(out, related.lease)
-    _conditions(out, node)
+    conditions_table(out, node, "lastHeartbeatTime")
     out.row(0, "Addresses:")
     out.fields(1, ((text_at(each, "type"), text_at(each, "address")) for each in objects_at(node, "status.addresses")))
     resource_rows(out, 0, "Capacity", map_at(node, "status.capacity"))
@@ -75,39 +76,17 @@ def _lease(out: AlignedWriter, lease: JsonObject | None) -> None:
         out.field(1, name, moment(text_at(lease, path)) if text_at(lease, path) else UNSET)
 
 
-def _conditions(out: AlignedWriter, node: JsonObject) -> None:
-    conditions = objects_at(node, "status.conditions")
-    if not conditions:
-        return
-    titles = ("Type", "Status", "LastHeartbeatTime", "LastTransitionTime", "Reason", "Message")
-    out.row(0, "Conditions:")
-    out.row(1, *titles)
-    out.row(1, "----", *("-" * len(title) for title in titles[1:]))
-    for condition in conditions:
-        times = (moment(text_at(condition, key)) for key in ("lastHeartbeatTime", "lastTransitionTime"))
-        kind, status, reason = (text_at(condition, key) for key in ("type", "status", "reason"))
-        cells = (kind, status, *times, reason)
-        out.row(1, *(f"{cell} " for cell in cells), text_at(condition, "message"))
-
-
 def _addresses(out: AlignedWriter, node: JsonObject) -> None:
     ranges = ",".join(map(str, list_at(node, "spec.podCIDRs")))
-    for name, value in (
-        ("PodCIDR", text_at(node, "spec.podCIDR")),
-        ("PodCIDRs", ranges),
-        ("ProviderID", text_at(node, "spec.providerID")),
-    ):
-        if value:
-            out.field(0, name, value)
+    cidr, provider = text_at(node, "spec.podCIDR"), text_at(node, "spec.providerID")
+    out.given(0, (("PodCIDR", cidr), ("PodCIDRs", ranges), ("ProviderID", provider)))
 
 
 def _pods(out: AlignedWriter, node: JsonObject, pods: Sequence[JsonObject], now: float) -> None:
     there = map_at(node, "status.allocatable") or map_at(node, "status.capacity")
     whole = {name: amount(value) for name, value in there.items()}
     out.row(0, "Non-terminated Pods:", f"({len(pods)} in total)")
-    titles = ("CPU Requests", "CPU Limits", "Memory Requests", "Memory Limits", "Age")
-    out.row(1, "Namespace", "Name", "", *titles)
-    out.row(1, "---------", "----", "", *("-" * len(title) for title in titles))
+    out.head(1, "Namespace", "Name", "", "CPU Requests", "CPU Limits", "Memory Requests", "Memory Limits", "Age")
     totals: dict[tuple[str, str], Fraction] = {}
     for pod in pods:
         amounts = {kind: pod_amounts(pod, kind) for kind in ("requests", "limits")}
@@ -123,8 +102,7 @@ def _pods(out: AlignedWriter, node: JsonObject, pods: Sequence[JsonObject], now:
 def _allocated(out: AlignedWriter, totals: dict[tuple[str, str], Fraction], whole: dict[str, Fraction]) -> None:
     out.row(0, "Allocated resources:")
     out.row(1, "(Total limits may be over 100 percent, i.e., overcommitted.)")
-    out.row(1, "Resource", "Requests", "Limits")
-    out.row(1, "--------", "--------", "------")
+    out.head(1, "Resource", "Requests", "Limits")
     others = sorted(name for name in whole if name not in _ALWAYS and name != "pods")
     for name in (*_ALWAYS, *others):
         values = [totals.get((name, kind), Fraction(0)) for kind in ("requests", "limits")]

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from beehive.http.authority import bracketed
 from modules.apimachinery.printing.fields import JsonObject, list_at, map_at, objects_at, text_at, value_at
@@ -100,11 +101,14 @@ def _basics(out: AlignedWriter, container: JsonObject, status: JsonObject | None
     for title, key in (("Port", "containerPort"), ("Host Port", "hostPort")):
         texts = (f"{text_at(each, key) or 0}/{text_at(each, 'protocol') or 'TCP'}" for each in ports)
         out.field(2, title + several, ", ".join(texts) or NONE)
-    profile = map_at(container, "securityContext.seccompProfile")
+    _seccomp_profile(out, map_at(container, "securityContext.seccompProfile"), 2, 3)
+
+
+def _seccomp_profile(out: AlignedWriter, profile: JsonObject, level: int, level_of_path: int) -> None:
     if profile:
-        out.field(2, "SeccompProfile", text_at(profile, "type"))
+        out.field(level, "SeccompProfile", text_at(profile, "type"))
         if profile.get("type") == "Localhost":
-            out.field(3, "LocalhostProfile", text_at(profile, "localhostProfile"))
+            out.field(level_of_path, "LocalhostProfile", text_at(profile, "localhostProfile"))
 
 
 def _state(out: AlignedWriter, title: str, state: JsonObject) -> None:
@@ -114,9 +118,7 @@ def _state(out: AlignedWriter, title: str, state: JsonObject) -> None:
         out.field(3, "Started", moment(text_at(state, "running.startedAt")))
     elif ended:
         out.field(2, title, "Terminated")
-        for name, key in (("Reason", "reason"), ("Message", "message")):
-            if ended.get(key):
-                out.field(3, name, text_at(ended, key).rstrip("\n"))
+        out.given(3, ((name, text_at(ended, name.lower()).rstrip("\n")) for name in ("Reason", "Message")))
         out.field(3, "Exit Code", text_at(ended, "exitCode") or "0")
         if ended.get("signal"):
             out.field(3, "Signal", ended["signal"])
@@ -124,8 +126,7 @@ def _state(out: AlignedWriter, title: str, state: JsonObject) -> None:
         out.field(3, "Finished", moment(text_at(ended, "finishedAt")))
     else:
         out.field(2, title, "Waiting")
-        if text_at(state, "waiting.reason"):
-            out.field(3, "Reason", text_at(state, "waiting.reason"))
+        out.given(3, [("Reason", text_at(state, "waiting.reason"))])
 
 
 def _environment(out: AlignedWriter, container: JsonObject, pod: JsonObject) -> None:
@@ -224,15 +225,16 @@ def describe_pod(pod: JsonObject, related: Related, now: float) -> str:
     return out.text()
 
 
+_CLASSES: Final = (
+    ("Priority", "priority"),
+    ("Priority Class Name", "priorityClassName"),
+    ("Runtime Class Name", "runtimeClassName"),
+    ("Service Account", "serviceAccountName"),
+)
+
+
 def _placement(out: AlignedWriter, pod: JsonObject) -> None:
-    for name, path in (
-        ("Priority", "spec.priority"),
-        ("Priority Class Name", "spec.priorityClassName"),
-        ("Runtime Class Name", "spec.runtimeClassName"),
-        ("Service Account", "spec.serviceAccountName"),
-    ):
-        if text_at(pod, path):
-            out.field(0, name, text_at(pod, path))
+    out.given(0, ((name, text_at(pod, f"spec.{key}")) for name, key in _CLASSES))
     node = text_at(pod, "spec.nodeName")
     out.field(0, "Node", f"{node}/{text_at(pod, 'status.hostIP')}" if node else NONE)
     if text_at(pod, "status.startTime"):
@@ -246,14 +248,8 @@ def _status(out: AlignedWriter, pod: JsonObject, now: float) -> None:
     if deleted:
         grace = text_at(pod, "metadata.deletionGracePeriodSeconds") or "0"
         out.field(0, "Termination Grace Period", f"{grace}s")
-    for name, path in (("Reason", "status.reason"), ("Message", "status.message")):
-        if text_at(pod, path):
-            out.field(0, name, text_at(pod, path))
-    profile = map_at(pod, "spec.securityContext.seccompProfile")
-    if profile:
-        out.field(0, "SeccompProfile", text_at(profile, "type"))
-        if profile.get("type") == "Localhost":
-            out.field(0, "LocalhostProfile", text_at(profile, "localhostProfile"))
+    out.given(0, ((name, text_at(pod, f"status.{name.lower()}")) for name in ("Reason", "Message")))
+    _seccomp_profile(out, map_at(pod, "spec.securityContext.seccompProfile"), 0, 0)
 
 
 def _addresses(out: AlignedWriter, pod: JsonObject) -> None:
@@ -264,10 +260,8 @@ def _addresses(out: AlignedWriter, pod: JsonObject) -> None:
         out.fields(1, (("IP", text_at(each, "ip")) for each in addresses))
     else:
         out.field(0, "IPs", NONE)
-    if controller_of(pod):
-        out.field(0, "Controlled By", controller_of(pod))
-    if text_at(pod, "status.nominatedNodeName"):
-        out.field(0, "NominatedNodeName", text_at(pod, "status.nominatedNodeName"))
+    nominated = text_at(pod, "status.nominatedNodeName")
+    out.given(0, (("Controlled By", controller_of(pod)), ("NominatedNodeName", nominated)))
 
 
 def _conditions(out: AlignedWriter, pod: JsonObject) -> None:

@@ -50,6 +50,16 @@ def _flag(source: JsonObject, key: str) -> str:
     return str(bool(source.get(key))).lower()
 
 
+def _fields(*rows: tuple[str, str]) -> Callable[[JsonObject], _Fields]:
+    """Return a reader of fields: names and keys; a key with a question mark is a flag."""
+
+    def fields(source: JsonObject) -> _Fields:
+        for name, key in rows:
+            yield name, _flag(source, key[:-1]) if key.endswith("?") else text_at(source, key)
+
+    return fields
+
+
 def _host_path(source: JsonObject) -> _Fields:
     yield "Path", text_at(source, "path")
     yield "HostPathType", NONE if source.get("type") is None else text_at(source, "type")
@@ -61,46 +71,12 @@ def _empty_dir(source: JsonObject) -> _Fields:
     yield "SizeLimit", canonical_quantity(str(limit)) if amount(limit) > 0 else UNSET
 
 
-def _config_map(source: JsonObject) -> _Fields:
-    yield "Name", text_at(source, "name")
-    yield "Optional", _flag(source, "optional")
-
-
-def _secret(source: JsonObject) -> _Fields:
-    yield "SecretName", text_at(source, "secretName")
-    yield "Optional", _flag(source, "optional")
-
-
-def _claim(source: JsonObject) -> _Fields:
-    yield "ClaimName", text_at(source, "claimName")
-    yield "ReadOnly", _flag(source, "readOnly")
-
-
 def _csi(source: JsonObject) -> _Fields:
     yield "Driver", text_at(source, "driver")
     yield "FSType", text_at(source, "fsType")
     if "volumeHandle" in source:
         yield "VolumeHandle", text_at(source, "volumeHandle")
     yield "ReadOnly", _flag(source, "readOnly")
-
-
-def _nfs(source: JsonObject) -> _Fields:
-    yield "Server", text_at(source, "server")
-    yield "Path", text_at(source, "path")
-    yield "ReadOnly", _flag(source, "readOnly")
-
-
-def _local(source: JsonObject) -> _Fields:
-    yield "Path", text_at(source, "path")
-
-
-def _image(source: JsonObject) -> _Fields:
-    yield "Reference", text_at(source, "reference")
-    yield "PullPolicy", text_at(source, "pullPolicy")
-
-
-def _items(_: JsonObject) -> _Fields:
-    yield from ()
 
 
 def _projected(volume: JsonObject) -> _Fields:
@@ -117,19 +93,33 @@ def _projected(volume: JsonObject) -> _Fields:
             yield "TokenExpirationSeconds", text_at(source, "serviceAccountToken.expirationSeconds") or "3600"
 
 
+_OPTIONAL: Final = ("Optional", "optional?")
+_READ_ONLY: Final = ("ReadOnly", "readOnly?")
 _KINDS: Final[dict[str, tuple[str, Callable[[JsonObject], _Fields]]]] = {
     "hostPath": ("HostPath (bare host directory volume)", _host_path),
     "emptyDir": ("EmptyDir (a temporary directory that shares a pod's lifetime)", _empty_dir),
-    "configMap": ("ConfigMap (a volume populated by a ConfigMap)", _config_map),
-    "secret": ("Secret (a volume populated by a Secret)", _secret),
+    "configMap": (
+        "ConfigMap (a volume populated by a ConfigMap)",
+        _fields(("Name", "name"), _OPTIONAL),
+    ),
+    "secret": (
+        "Secret (a volume populated by a Secret)",
+        _fields(("SecretName", "secretName"), _OPTIONAL),
+    ),
     "persistentVolumeClaim": (
         "PersistentVolumeClaim (a reference to a PersistentVolumeClaim in the same namespace)",
-        _claim,
+        _fields(("ClaimName", "claimName"), _READ_ONLY),
     ),
-    "downwardAPI": ("DownwardAPI (a volume populated by information about the pod)", _items),
+    "downwardAPI": ("DownwardAPI (a volume populated by information about the pod)", _fields()),
     "projected": ("Projected (a volume that contains injected data from multiple sources)", _projected),
     "csi": ("CSI (a Container Storage Interface (CSI) volume source)", _csi),
-    "nfs": ("NFS (an NFS mount that lasts the lifetime of a pod)", _nfs),
-    "local": ("LocalVolume (a persistent volume backed by local storage on a node)", _local),
-    "image": ("Image (a container image or OCI artifact)", _image),
+    "nfs": (
+        "NFS (an NFS mount that lasts the lifetime of a pod)",
+        _fields(("Server", "server"), ("Path", "path"), _READ_ONLY),
+    ),
+    "local": ("LocalVolume (a persistent volume backed by local storage on a node)", _fields(("Path", "path"))),
+    "image": (
+        "Image (a container image or OCI artifact)",
+        _fields(("Reference", "reference"), ("PullPolicy", "pullPolicy")),
+    ),
 }

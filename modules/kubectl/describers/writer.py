@@ -35,6 +35,15 @@ class AlignedWriter:
         for line in rest:
             self.row(level, "", line)
 
+    def given(self, level: int, pairs: Iterable[tuple[str, object]]) -> None:
+        """Add those of several fields that have a value."""
+        self.fields(level, (pair for pair in pairs if pair[1]))
+
+    def head(self, level: int, *titles: str) -> None:
+        """Add the titles of a table, underlined."""
+        self.row(level, *titles)
+        self.row(level, *("-" * len(title) for title in titles))
+
     def fields(self, level: int, pairs: Iterable[tuple[str, object]]) -> None:
         """Add several fields."""
         for name, value in pairs:

@@ -1,32 +1,21 @@
-"""The protocol of exec and attach over WebSocket: `v4.channel.k8s.io` and `v5.channel.k8s.io`. Pure.
-
-Each message begins with the number of a channel. Version 5 can close a channel, version 4 cannot: with it (containerd
-before 2.0) a command that reads its input to the end waits for ever.
-"""
+"""The end of a command by exec and attach, and the channels of its output. Pure."""
 
 import re
-from enum import IntEnum
-from typing import Any, Final
+from enum import Enum
+from typing import Final
 
 import msgspec
 
 from beehive.decoding import decode_json
 
-PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
-"""The first one is preferred."""
-
 _CODE: Final = re.compile(r"\d{1,9}", re.ASCII)
 
 
-class Channel(IntEnum):
-    """First byte of a message."""
+class Channel(Enum):
+    """An output of a command."""
 
-    STDIN = 0
-    STDOUT = 1
-    STDERR = 2
-    RESULT = 3
-    RESIZE = 4
-    CLOSE = 255
+    STDOUT = "stdout"
+    STDERR = "stderr"
 
 
 class _Cause(msgspec.Struct):
@@ -68,19 +57,3 @@ def result_of(content: bytes) -> CommandExit:
     if status.reason == "NonZeroExitCode" and codes:
         return CommandExit(int(codes[0]))
     return CommandExit(1, status.message or "the command could not be run")
-
-
-def size_message(columns: int, lines: int) -> bytes:
-    """Return a message with the terminal's size."""
-    size: dict[str, Any] = {"Width": columns, "Height": lines}
-    return bytes([Channel.RESIZE]) + msgspec.json.encode(size)
-
-
-def input_message(data: bytes) -> bytes:
-    """Return a message with input for the command."""
-    return bytes([Channel.STDIN]) + data
-
-
-def end_of_input() -> bytes:
-    """Return the message that closes the input; version 5 only."""
-    return bytes([Channel.CLOSE, Channel.STDIN])

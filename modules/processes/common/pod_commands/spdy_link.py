@@ -3,7 +3,10 @@
 import os
 import select
 from collections.abc import Callable
-from typing import Final
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+import msgspec
 
 from beehive.http.client import ClientExchange
 from beehive.http.errors import HttpError
@@ -113,26 +116,45 @@ class SpdyLink:
         return self._socket.recv(_READ_BYTES)
 
 
+class Terminal(NamedTuple):
+    """The terminal of this side."""
+
+    resized: int
+    """A descriptor that becomes readable when the size has changed."""
+    size: Callable[[], tuple[int, int]]
+    """Returns columns and lines; raises OSError when the terminal is gone."""
+
+
 class SpdyCommand:
-    """The streams of a command over SPDY, where the end of its input can be told; without a terminal.
+    """The streams of a command over SPDY, where every runtime learns of the end of its input.
 
     Args:
         link: connection to exec or attach.
         output: called with a channel and its data.
         source: descriptor of the input; None for no input.
+        terminal: for a command that was given one; its errors come with its output.
     """
 
-    def __init__(self, link: SpdyLink, output: Callable[[Channel, bytes], None], source: int | None = None) -> None:
+    def __init__(
+        self,
+        link: SpdyLink,
+        output: Callable[[Channel, bytes], None],
+        source: int | None = None,
+        terminal: Terminal | None = None,
+    ) -> None:
         self._link = link
         self._output = output
         self._source = source
+        self._terminal = terminal
+        self._sent_size: tuple[int, int] | None = None
         streams = link.streams
         self._error = streams.open_stream({"streamtype": "error"})
         self._input = streams.open_stream({"streamtype": "stdin"}) if source is not None else 0
-        self._outputs = {
-            streams.open_stream({"streamtype": "stdout"}): Channel.STDOUT,
-            streams.open_stream({"streamtype": "stderr"}): Channel.STDERR,
-        }
+        self._outputs = {streams.open_stream({"streamtype": "stdout"}): Channel.STDOUT}
+        if terminal is None:
+            self._outputs[streams.open_stream({"streamtype": "stderr"})] = Channel.STDERR
+        else:
+            self._resize = streams.open_stream({"streamtype": "resize"})
         self._open = {self._error, *self._outputs}
         self._status = b""
 
@@ -142,10 +164,15 @@ class SpdyCommand:
         Raises:
             NodeError: the node's bytes are not SPDY.
         """
+        self._send_size()
         while self._open:
             self._link.send()
             ready = self._wait()
+            if self._terminal is not None and self._terminal.resized in ready:
+                os.read(self._terminal.resized, _READ_BYTES)
+                self._send_size()
             if self._source is not None and self._source in ready:
+                self._send_size()  # the kernel may report keys before the signal of a change
                 self._pass_on(os.read(self._source, _READ_BYTES))
             if self._link.fileno() in ready or self._link.has_received:
                 self._handle(self._link.receive())
@@ -158,7 +185,19 @@ class SpdyCommand:
         poll.register(self._link, select.POLLIN | (select.POLLOUT if unsent else 0))
         if self._source is not None and not unsent:
             poll.register(self._source, select.POLLIN)
+        if self._terminal is not None:
+            poll.register(self._terminal.resized, select.POLLIN)
         return {descriptor for descriptor, _ in poll.poll(0 if self._link.has_received else None)}
+
+    def _send_size(self) -> None:
+        """Send the terminal's size if it is another one than the last. A terminal that is gone has none."""
+        if self._terminal is None:
+            return
+        with suppress(OSError):
+            columns, lines = size = self._terminal.size()
+            if size != self._sent_size:
+                self._link.streams.send(self._resize, msgspec.json.encode({"Width": columns, "Height": lines}))
+                self._sent_size = size
 
     def _pass_on(self, data: bytes) -> None:
         self._link.streams.send(self._input, data, last=not data)

@@ -1,4 +1,4 @@
-"""edgecore's own client of exec, attach and port-forward, over SPDY and WebSocket, as `edgecore exec` uses it."""
+"""edgecore's own client of exec, attach and port-forward, over SPDY, as `edgecore exec` uses it."""
 
 import os
 import socket
@@ -14,8 +14,7 @@ from modules.processes.common.pod_commands.channels import Channel, CommandExit
 from modules.processes.common.pod_commands.client import NodeClient
 from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.common.pod_commands.port_forward import SpdyPorts
-from modules.processes.common.pod_commands.remote import StreamSession
-from modules.processes.common.pod_commands.spdy_link import COMMAND, SpdyCommand, SpdyLink
+from modules.processes.common.pod_commands.spdy_link import COMMAND, SpdyCommand, SpdyLink, Terminal
 from modules.runtimes.streaming import StreamingServer
 from tests.modules.runtimes.streaming.backend import LocalBackend
 from tests.modules.runtimes.streaming.front import Front
@@ -38,34 +37,22 @@ class Client:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def spdy(self, *command: str, given: bytes | None = None) -> tuple[CommandExit, Output]:
-        """Over SPDY."""
-        output = Output()
-        link = SpdyLink(NodeClient(self.path), target(command, has_input=given is not None), COMMAND)
-        with Feeder(given) as source:
-            try:
-                return SpdyCommand(link, output, source if given is not None else None).run(), output
-            finally:
-                link.close()
-
-    def web_socket(
+    def run(
         self, *command: str, given: bytes | None = None, size: tuple[int, int] | None = None
     ) -> tuple[CommandExit, Output]:
-        """Over a WebSocket, with a terminal if it has a size."""
-        output = Output()
+        """Run a command, with a terminal if it has a size."""
+        output, has_input = Output(), given is not None
+        resized, resizing = os.pipe()
         with (
             Feeder(given) as source,
+            os.fdopen(resized),
+            os.fdopen(resizing),
             closing(
-                StreamSession(
-                    NodeClient(self.path),
-                    target(command, has_input=given is not None, tty=size is not None),
-                    output,
-                    source if given is not None else None,
-                )
-            ) as session,
+                SpdyLink(NodeClient(self.path), target(command, has_input=has_input, tty=size is not None), COMMAND)
+            ) as link,
         ):
-            session.open()
-            return session.run(size=(lambda: size) if size is not None else None), output
+            terminal = Terminal(resized, lambda: size) if size is not None else None
+            return SpdyCommand(link, output, source if has_input else None, terminal).run(), output
 
 
 class Feeder:
@@ -104,50 +91,45 @@ def client(server: StreamingServer, tmp_path: Path) -> Iterator[Client]:
         yield Client(tmp_path / "s")
 
 
-def test_exec_over_both(client: Client) -> None:
+def test_exec(client: Client) -> None:
     """Output, errors and exit code."""
-    for run in (client.spdy, client.web_socket):
-        result, output = run("sh", "-c", "echo out; echo err >&2; exit 7")
-        assert result == CommandExit(7)
-        assert output.bytes == {Channel.STDOUT: b"out\n", Channel.STDERR: b"err\n"}
+    result, output = client.run("sh", "-c", "echo out; echo err >&2; exit 7")
+    assert result == CommandExit(7)
+    assert output.bytes == {Channel.STDOUT: b"out\n", Channel.STDERR: b"err\n"}
 
 
-def test_input_has_an_end_over_both(client: Client) -> None:
+def test_input_has_an_end(client: Client) -> None:
     """More than all buffers hold."""
     given = os.urandom(1 << 20) * 3
-    for run in (client.spdy, client.web_socket):
-        result, output = run("cat", given=given)
-        assert (result, output.bytes[Channel.STDOUT] == given) == (CommandExit(0), True)
+    result, output = client.run("cat", given=given)
+    assert (result, output.bytes[Channel.STDOUT] == given) == (CommandExit(0), True)
 
 
 def test_a_terminal_has_a_size(client: Client) -> None:
     """It is set before the command asks."""
     wait = "while [ \"$(stty size)\" != '33 101' ]; do :; done; stty size"
-    result, output = client.web_socket("sh", "-c", wait, given=b"", size=(101, 33))
+    result, output = client.run("sh", "-c", wait, given=b"", size=(101, 33))
     assert result == CommandExit(0)
     assert output.bytes[Channel.STDOUT].strip() == b"33 101"
 
 
 def test_a_missing_program_is_named(client: Client) -> None:
     """With the runtime's reason."""
-    for run in (client.spdy, client.web_socket):
-        result, _ = run("/no/such/program")
-        assert "No such file" in result.problem
+    result, _ = client.run("/no/such/program")
+    assert "No such file" in result.problem
 
 
 def test_a_command_that_reads_no_input_ends(client: Client) -> None:
     """Though its client has more."""
-    for run in (client.spdy, client.web_socket):
-        result, output = run("echo", "done", given=b"x" * (4 << 20))
-        assert (result, output.bytes[Channel.STDOUT]) == (CommandExit(0), b"done\n")
+    result, output = client.run("echo", "done", given=b"x" * (4 << 20))
+    assert (result, output.bytes[Channel.STDOUT]) == (CommandExit(0), b"done\n")
 
 
 def test_children_that_stay_do_not_hold_a_command(client: Client) -> None:
     """They have its output open."""
-    for run in (client.spdy, client.web_socket):
-        result, output = run("sh", "-c", "sleep 1000 & echo $!")
-        os.kill(int(output.bytes[Channel.STDOUT]), 9)
-        assert result == CommandExit(0)
+    result, output = client.run("sh", "-c", "sleep 1000 & echo $!")
+    os.kill(int(output.bytes[Channel.STDOUT]), 9)
+    assert result == CommandExit(0)
 
 
 def test_a_forwarded_port(client: Client) -> None:

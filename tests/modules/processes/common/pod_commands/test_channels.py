@@ -1,17 +1,11 @@
-"""Messages of the channels of exec and attach."""
+"""How a command of exec or attach ends."""
 
 import json
 from typing import Any
 
 import pytest
 
-from modules.processes.common.pod_commands.channels import (
-    CommandExit,
-    end_of_input,
-    input_message,
-    result_of,
-    size_message,
-)
+from modules.processes.common.pod_commands.channels import CommandExit, result_of
 
 
 def failure(**fields: Any) -> bytes:
@@ -38,9 +32,3 @@ def failure(**fields: Any) -> bytes:
 )
 def test_how_a_command_ended(content: bytes, result: CommandExit) -> None:
     assert result_of(content) == result
-
-
-def test_reports_on_the_channels() -> None:
-    assert input_message(b"ls\n") == b"\x00ls\n"
-    assert end_of_input() == b"\xff\x00"
-    assert size_message(80, 24) == b'\x04{"Width":80,"Height":24}'

@@ -6,6 +6,7 @@ import signal
 import socket
 import termios
 import threading
+from argparse import Namespace
 from collections.abc import Callable
 from http.client import HTTPConnection
 from pathlib import Path
@@ -48,7 +49,7 @@ class _Link:
     ("module", "user", "call"),
     [
         (remote, "SpdyCommand", lambda: remote.run_command(NODE, TARGET, ("true",), _Output())),
-        (remote, "SpdyCommand", lambda: remote._with_end_of_input(NODE, "/")),
+        (remote, "SpdyCommand", lambda: remote._converse(NODE, Namespace(stdin=True, tty=False), "/")),
         (port_forward, "_Tunnel", lambda: port_forward.SpdyPorts(NODE, "/").carry(cast("socket.socket", None), 80)),
     ],
     ids=["command", "input", "port"],

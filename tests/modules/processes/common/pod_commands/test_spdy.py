@@ -1,10 +1,12 @@
 """A command's streams over SPDY."""
 
+import errno
 import os
 import socket
 import struct
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ import pytest
 from modules.processes.common.pod_commands.channels import Channel, CommandExit
 from modules.processes.common.pod_commands.client import NodeClient
 from modules.processes.common.pod_commands.errors import NodeError
-from modules.processes.common.pod_commands.spdy_link import COMMAND, SpdyCommand, SpdyLink
+from modules.processes.common.pod_commands.spdy_link import COMMAND, SpdyCommand, SpdyLink, Terminal
 from tests.modules.processes.common.pod_commands.spdy_server import (
     SUCCESS,
     SpdyPeer,
@@ -114,3 +116,71 @@ def test_mistakes_of_a_server_are_reported(
     with SpdySocket(tmp_path / "s", behaviour, refusal), pytest.raises(NodeError, match=says) as error:
         run(tmp_path / "s", "x")
     assert error.value.status == (int(refusal.split()[1]) if b" No" in refusal else 0)
+
+
+def converse(path: Path, source: int, terminal: Terminal) -> CommandExit:
+    """Run a command with a terminal."""
+    with closing(SpdyLink(NodeClient(path), "/exec/ns/p/app?command=x", COMMAND)) as link:
+        return SpdyCommand(link, Output(), source, terminal).run()
+
+
+def _end(peer: SpdyPeer) -> None:
+    peer.data("error", SUCCESS)
+    peer.control(7, struct.pack(">II", 0, 0))
+
+
+def _heard(peer: SpdyPeer) -> tuple[str, bytes]:
+    """The next bytes of the client, with the stream's type; b"" is the end of the stream."""
+    frame = peer.read()
+    assert frame is not None and frame.kind == 0
+    return {stream: kind for kind, stream in peer.streams.items()}[frame.stream], frame.content
+
+
+def test_a_changed_size_is_sent_once_and_before_keys(tmp_path: Path) -> None:
+    """The kernel may report keys that were typed after the change before the signal is handled."""
+    heard: list[tuple[str, bytes]] = []
+
+    def behave(connection: socket.socket, _target: str) -> None:
+        peer = SpdyPeer(connection)
+        accept_streams(peer, 4)
+        heard.extend(_heard(peer) for _ in range(2))
+        os.write(keys, b"x")
+        heard.extend(_heard(peer) for _ in range(2))
+        os.write(resizing, b"\x1c")
+        os.write(keys, b"y")
+        heard.append(_heard(peer))
+        _end(peer)
+
+    reading, keys = os.pipe()
+    resized, resizing = os.pipe()
+    os.write(keys, b"w")
+    sizes = iter([(91, 24), (91, 24), (57, 24)])
+    with SpdySocket(tmp_path / "s", behave):
+        assert converse(tmp_path / "s", reading, Terminal(resized, lambda: next(sizes, (57, 24)))) == CommandExit(0)
+    for descriptor in (reading, keys, resized, resizing):
+        os.close(descriptor)
+    small, large = b'{"Width":57,"Height":24}', b'{"Width":91,"Height":24}'
+    assert heard == [("resize", large), ("stdin", b"w"), ("resize", small), ("stdin", b"x"), ("stdin", b"y")]
+
+
+def test_the_input_of_a_terminal_that_is_gone_ends(tmp_path: Path) -> None:
+    """It has no size any more, which is no failure of the command."""
+    heard: list[tuple[str, bytes]] = []
+
+    def behave(connection: socket.socket, _target: str) -> None:
+        peer = SpdyPeer(connection)
+        accept_streams(peer, 4)
+        heard.append(_heard(peer))
+        _end(peer)
+
+    def size() -> tuple[int, int]:
+        raise OSError(errno.EIO, "Input/output error")
+
+    reading, keys = os.pipe()
+    resized, resizing = os.pipe()
+    os.close(keys)
+    with SpdySocket(tmp_path / "s", behave):
+        assert converse(tmp_path / "s", reading, Terminal(resized, size)) == CommandExit(0)
+    for descriptor in (reading, resized, resizing):
+        os.close(descriptor)
+    assert heard == [("stdin", b"")]

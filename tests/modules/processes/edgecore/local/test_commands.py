@@ -74,7 +74,7 @@ def test_a_pod_that_is_not_here_is_reported(stub: Stub, tmp_path: Path, capsys: 
     [
         ("logs", ("other",), ExitCode.REFUSED, "no such pod"),
         ("exec", ("-i", "ns/p", "--", "ls"), ExitCode.REFUSED, "this runtime has no streams"),
-        ("attach", ("ns/p",), ExitCode.REFUSED, "does not agree"),
+        ("attach", ("ns/p",), ExitCode.REFUSED, "broke off"),
         ("exec", ("ns/p",), ExitCode.USAGE, "edgecore exec POD -- COMMAND"),
         ("exec", (), ExitCode.USAGE, "a pod and a command"),
         ("attach", (), ExitCode.USAGE, "pod is wanted"),
