@@ -91,6 +91,8 @@ class MetaManager(Module):
         self._connected = False
         self._flush_is_due = False
         self._closing = ExitStack()
+        self._lose_for_good: Callable[[], None] = lambda: None
+        """Rolls the batch back, once there is one."""
 
     def on_start(self) -> None:
         """Open the database.
@@ -108,6 +110,7 @@ class MetaManager(Module):
         self._health = StoreHealth(self, self._statistics, self._write_probe)
         self._batch = Batch(self._store, self, self._health)
         self._closing.callback(self._batch.flush)
+        self._lose_for_good = partial(self._batch.lose, for_good=True)
         self._local_query = LocalQuery(self._store, self.clock)
         self._remote_query = RemoteQuery(self, self._settings.remote_query_timeout, self._answered)
         self._steps = Steps(
@@ -143,9 +146,11 @@ class MetaManager(Module):
 
         Commit nothing more to a damaged database; the next start sets it aside.
         """
-        if any(isinstance(each, StoreDamagedError) for each in error):
-            self._batch.lose(for_good=True)
-        self._closing.close()
+        try:
+            if any(isinstance(each, StoreDamagedError) for each in error):
+                self._lose_for_good()
+        finally:
+            self._closing.close()
 
     def give_up(self, message: Message) -> None:
         """Answer an operation of a volume, which edged may carry out."""

@@ -3,13 +3,19 @@
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from beehive.errors import StartError
+from beehive.testing import Harness
 from metamanager import sqlite_migrations
+from metamanager.errors import StoreDamagedError
+from metamanager.module import MetaManager, MetaSettings
 from metamanager.sqlite_migrations import migrate
 from metamanager.sqlite_open import BUSY_MILLISECONDS, open_file
 from metamanager.sqlite_store import SqliteStore
+from metamanager.store import Store
 from tests.support.failing import Attempt, Failing, PlannedError, fail_at_each_call
 
 
@@ -54,3 +60,26 @@ def test_after_a_failed_truncation_of_the_log_others_are_waited_for_as_before(tm
         store.make_room()
         store._connection.set_authorizer(None)
         assert store._connection.execute("PRAGMA busy_timeout").fetchone() == (BUSY_MILLISECONDS,)
+
+
+def test_a_store_that_is_damaged_once_more_is_closed_too() -> None:
+    """The next start sets its file aside; an open one would be locked."""
+    opened, closed = list[str](), list[str]()
+
+    class Damaged:
+        """A store whose events cannot be read."""
+
+        def __getattr__(self, name: str) -> Any:
+            if name == "close":
+                return lambda: closed.append("closed")
+            raise StoreDamagedError("read the database", "f")
+
+    def open_store(source: str) -> Store:
+        opened.append(source)
+        return cast("Store", Damaged())
+
+    with Harness() as bee:
+        bee.add(MetaManager, MetaSettings("f"), open_store)
+        with pytest.raises(StartError, match="read the database"):
+            bee.start()
+        assert (len(opened), len(closed)) == (2, 2)

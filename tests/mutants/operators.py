@@ -51,8 +51,8 @@ _NO_ERROR = ast.parse("__import__('sys').exc_info()[0] is None", mode="eval").bo
 """In a `finally`: its body has ended without an error."""
 _STACKED = ("callback", "enter_context")
 """Methods of an `ExitStack` that give it something to clean up."""
-_SUPPRESSING = ("suppress", "nullcontext")
-"""Contexts without clean-up."""
+_NO_CLEAN_UP = ("suppress", "nullcontext", "open", "fdopen", "scandir", "socket.socket")
+"""Ends of the names of contexts without clean-up, or with one that the end of their last reference makes, too."""
 Undo = Callable[[], None]
 
 
@@ -235,7 +235,7 @@ def _of_contexts(statement: ast.With) -> Iterator[Change]:
     for item in statement.items:
         context = item.context_expr
         name = ast.unparse(context.func if isinstance(context, ast.Call) else context)
-        if name.endswith(_SUPPRESSING) or name.lower().endswith("lock"):
+        if name.endswith(_NO_CLEAN_UP) or name.lower().endswith("lock"):
             continue
         texts = _head(statement), f"without an error: {ast.unparse(item)}"
         left = _left_open("LeftOpen", context)

@@ -280,7 +280,7 @@ def test_clean_up_is_left_out_after_an_error_only() -> None:
 
 CONTEXTS = """
 def run(work, calls):
-    with suppress(KeyError), closing(calls("file")) as file, calls.lock, ExitStack() as stack:
+    with suppress(KeyError), calls.open(), closing(calls("file")) as file, calls.lock, ExitStack() as stack:
         stack.enter_context(closing(calls("inner")))
         stack.callback(calls.note, "undone")
         work(file)
@@ -288,7 +288,9 @@ def run(work, calls):
 
 
 def test_a_context_is_left_open_after_an_error_only() -> None:
-    """A lock is not, which would hang, nor what only suppresses errors. An `ExitStack` as a whole, and each part."""
+    """A lock is not, which would hang, nor what only suppresses errors, or is closed with its last reference, as files
+    are. An `ExitStack` as a whole, and each part.
+    """
     changes = [one for one in mutants("m.py", CONTEXTS) if one.of_failure]
     left = [one.after.removeprefix("without an error: ") for one in changes]
     assert left == [
@@ -300,6 +302,7 @@ def test_a_context_is_left_open_after_an_error_only() -> None:
         def __init__(self) -> None:
             self.noted: list[str] = []
             self.lock = nullcontext()
+            self.open = nullcontext
 
         def note(self, name: str) -> None:
             self.noted.append(name)

@@ -1,6 +1,7 @@
 """The cloud's watches for clients of the node's API: the watching part of KubeEdge's metaserver agent."""
 
 import logging
+from functools import partial
 from http import HTTPStatus
 from typing import ClassVar, Final, TypeVar
 
@@ -163,8 +164,9 @@ class WatchAgent(Module):
     def _repeat(self) -> None:
         self._cancel()
         if self._watches:
-            repeated = self.message(SYNC, "null", dict(self._watches), group=Group.DYNAMICCONTROLLER)
-            self.request(ModuleName.EDGEHUB, repeated, _SECONDS, self._repeated)
+            watches = dict(self._watches)
+            repeated = self.message(SYNC, "null", watches, group=Group.DYNAMICCONTROLLER)
+            self.request(ModuleName.EDGEHUB, repeated, _SECONDS, partial(self._repeated, watches))
         for app in self._unproven.values():
             if target := target_of(app):
                 self._prove(app, target)
@@ -175,11 +177,12 @@ class WatchAgent(Module):
         else:
             self._repeat_after_silence(answer)
 
-    def _repeated(self, answer: Message | BeehiveError) -> None:
+    def _repeated(self, watches: dict[str, Application], answer: Message | BeehiveError) -> None:
+        """Take the answer to repeated watches; a later one has an answer of its own."""
         if (refused := _content_of(answer, dict[str, Application])) is not None:
             for app in refused.values():
                 self._handle_application(msgspec.structs.replace(app, status=Progress.REJECTED))
-            for name, app in self._watches.items():
+            for name, app in watches.items():
                 if name not in refused:
                     self._followed(app)
         else:

@@ -17,6 +17,7 @@ from modules.cloud.client.transport_errors import (
     KubeTooLargeError,
     KubeTransportError,
 )
+from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.client.servers import TIMEOUT, Heard, Peer, ScriptedServer, answering, client
 from tests.support.patience import PATIENCE
 from tests.support.ports import free_port, needs_ipv6
@@ -198,10 +199,12 @@ def test_a_connection_that_the_server_wants_to_close_is_not_kept() -> None:
     def script(peer: Peer) -> None:
         peer.request()
         peer.answer(headers=(("Connection", "close"),))
-        peer.closed()
+        ended.append(peer.closed())
 
+    ended = list[bool]()
     with ScriptedServer(script) as server, client(f"http://127.0.0.1:{server.port}") as api:
         assert [api.ask(), api.ask("/", "PUT", body=b"1")] == [(200, b"{}")] * 2
+        wait_until(lambda: len(ended) == 2, "the client closes them")
         assert server.connections == 2
 
 

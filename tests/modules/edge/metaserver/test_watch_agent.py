@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import msgspec
 import pytest
 
-from beehive import Message, Module, ModuleName, handles
+from beehive import Group, Message, Module, ModuleName, handles
 from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED, CONNECTION_RESOURCE
 from beehive.testing import Harness
 from modules.apimachinery.application import (
@@ -83,6 +83,37 @@ def test_each_new_connection_repeats_the_watches(bee: Harness) -> None:
     assert (repeated.route.resource, repeated.route.operation) == ("watchapp/sync", "null")
     follow(bee, POLICIES)  # a message that is on its way does not change
     assert repeated.content_as(dict[str, Application]) == watches
+
+
+def test_the_answer_to_repeated_watches_says_nothing_of_a_later_one() -> None:
+    """edgemesh would take objects that the cloud has not sent yet for ones that do not exist."""
+
+    class Mesh(Module):
+        name: ClassVar[str] = ModuleName.EDGEMESH
+        group: ClassVar[str] = Group.MESH
+
+        @handles(None, FOLLOWED)
+        def told(self, message: Message) -> None:
+            """Note it."""
+            followed.append(message.content_as(Target))
+
+    followed = list[Target]()
+    with Harness() as bee:
+        bee.add(WatchAgent, "n1", ClientWatches())
+        bee.add(Mesh)
+        bee.start()
+        follow(bee, SERVICES)
+        link_is(bee, CLOUD_CONNECTED)
+        *_, repeated = asked(bee)
+        follow(bee, SLICES)
+        (own,) = asked(bee)
+        bee.hive.respond(repeated.reply(bee.clock, {}).with_route(operation=RESPONSE), ModuleName.EDGEHUB)
+        bee.settle()
+        assert followed == [SERVICES]
+        approved = msgspec.structs.replace(own.content_as(Application), status=Progress.APPROVED)
+        bee.hive.respond(own.reply(bee.clock, approved).with_route(operation=RESPONSE), ModuleName.EDGEHUB)
+        bee.settle()
+        assert followed == [SERVICES, SLICES]
 
 
 def test_a_registered_node_repeats_them_too(bee: Harness) -> None:
