@@ -89,21 +89,6 @@ def test_an_entry_that_cannot_be_removed_is_reported_and_the_others_are_removed(
     assert not top.exists()
 
 
-def test_a_deep_tree_goes_although_an_entry_appears_at_its_top(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second pass knows nothing of the deep parts of the first."""
-    top = make_deep(tmp_path / "top", 40)
-    real, left = os.rmdir, ["new"]
-
-    def rmdir(name: str, *, dir_fd: int) -> None:
-        if name == top.name and left:
-            (top / left.pop()).touch()
-        real(name, dir_fd=dir_fd)
-
-    monkeypatch.setattr(os, "rmdir", rmdir)
-    remove_tree(top)
-    assert (left, list(tmp_path.iterdir())) == ([], [])
-
-
 def test_entries_that_appear_meanwhile_are_removed_within_bounds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

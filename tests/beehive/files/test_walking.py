@@ -76,7 +76,7 @@ def test_a_walk_that_is_closed_early_leaves_no_descriptor_open(tmp_path: Path) -
 def test_another_file_system_is_not_entered_and_not_kept_open(tmp_path: Path) -> None:
     _tree(tmp_path / "top")
     walk = Walk(tmp_path / "top")
-    walk._device = -1
+    walk._tree._device = -1
     found = [each.entry.name for each in walk]
     assert sorted(found) == sorted(each.name for each in (tmp_path / "top").iterdir())
     assert open_below(tmp_path) == 0
