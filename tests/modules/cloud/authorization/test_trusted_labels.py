@@ -104,7 +104,8 @@ def test_the_present_state_of_a_group_decides() -> None:
 def test_a_node_that_takes_the_place_of_another_takes_its_hostname_from_others() -> None:
     other, gone, come = a_node("a", **{HOSTNAME: "b"}), a_node("c"), a_node("b")
     objects = Objects(other, gone)
-    trusted = TrustedLabels(lambda key: objects.known.get(key))
+    trusted = TrustedLabels(objects.known.get)
     assert labels_of(trusted.nodes([other, gone], [])[0]) == {HOSTNAME: "b"}
-    objects = Objects(other, come)
+    objects.known.clear()
+    objects.known |= Objects(other, come).known
     assert labels_of(trusted.nodes([other, come], [])[0]) == {}
