@@ -73,6 +73,15 @@ def test_a_walk_that_is_closed_early_leaves_no_descriptor_open(tmp_path: Path) -
     assert open_below(tmp_path) == 0
 
 
+def test_another_file_system_is_not_entered_and_not_kept_open(tmp_path: Path) -> None:
+    _tree(tmp_path / "top")
+    walk = Walk(tmp_path / "top")
+    walk._tree._device = -1
+    found = [each.entry.name for each in walk]
+    assert sorted(found) == sorted(each.name for each in (tmp_path / "top").iterdir())
+    assert open_below(tmp_path) == 0
+
+
 def test_a_directory_that_was_moved_meanwhile_is_not_walked_at_its_old_place(tmp_path: Path) -> None:
     """A container replaces directories by links, and moves the directory that is being walked."""
     precious = tmp_path / "precious"

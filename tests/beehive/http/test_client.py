@@ -92,6 +92,17 @@ def test_a_body_that_ends_too_early_is_an_error() -> None:
         exchange.read_body(receive, LIMIT)
 
 
+@pytest.mark.parametrize(("skipped", "is_read"), [(100, True), (101, False)])
+def test_informational_responses_are_bounded(skipped: int, is_read: bool) -> None:
+    """A server could send them for ever."""
+    exchange, receive = asked(*[b"HTTP/1.1 103 Early Hints\r\n\r\n"] * skipped, b"HTTP/1.1 204 Done\r\n\r\n")
+    if is_read:
+        assert exchange.read_head(receive).status == 204
+        return
+    with pytest.raises(HttpError, match="more than 100 informational"):
+        exchange.read_head(receive)
+
+
 @pytest.mark.parametrize(("size", "is_read"), [(1, False), (2 * PIECE_BYTES, True)])
 def test_a_head_does_not_come_a_byte_at_a_time(size: int, is_read: bool) -> None:
     """Each read takes as long as one of kilobytes: 64 KiB took seconds of the processor."""

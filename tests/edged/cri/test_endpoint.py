@@ -110,6 +110,20 @@ def test_calls_of_this_process_that_fail_are_forgotten() -> None:
     assert (runtime._leaving, runtime._endings, runtime._under_way) == (set(), set(), 0)
 
 
+def test_a_call_of_this_process_that_begins_while_it_is_closed_is_left() -> None:
+    """`close` has left those that it knew, and nothing else would end it."""
+    left: list[bool] = []
+
+    def status(_: object, on_leave: Callable[[Callable[[], None]], None], **__: object) -> Any:
+        runtime.close()
+        on_leave(lambda: left.append(True))
+        return pb.StatusResponse()
+
+    runtime = Endpoint("/run/a.sock", lambda *_: None, {"/runtime.v1.RuntimeService/Status": status})
+    runtime.call(pb.StatusRequest(), pb.StatusResponse, 1.0)
+    assert left == [True]
+
+
 def test_v1_is_spoken_where_it_is_known(fakes: Fakes) -> None:
     server = fakes.server(V1, V1ALPHA2, Version=version_answer)
     fakes.client(server.endpoint).version()

@@ -153,7 +153,7 @@ def test_output_of_commands_is_recorded_as_text(recorded: Recorded, monkeypatch:
     from edged.cri import ExecResult  # noqa: PLC0415
 
     def exec_sync(*_arguments: Any) -> ExecResult:
-        return ExecResult(b"\xff out", f"bad {PASSWORD}".encode(), 3)
+        return ExecResult(b"\xff out" + b"x" * 1_000_000, f"bad {PASSWORD}".encode(), 3)
 
     monkeypatch.setattr(recorded.double, "exec_sync", exec_sync)
     recorded.redactor.known.learn(PASSWORD.encode())
@@ -161,6 +161,7 @@ def test_output_of_commands_is_recorded_as_text(recorded: Recorded, monkeypatch:
     [call] = recorded.calls()
     assert b'"exit_code":3' in call.answer
     assert PASSWORD.encode() not in call.answer
+    assert len(call.answer) < 100_000
 
 
 def test_removing_a_sandbox_answers_nothing(recorded: Recorded) -> None:

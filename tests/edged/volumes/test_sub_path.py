@@ -118,6 +118,12 @@ def test_an_error_of_the_kernel_is_reported(tmp_path: Path) -> None:
     assert raised.value.retryable
 
 
+def test_a_path_that_cannot_be_named_leaves_nothing(volume: Path) -> None:
+    with patch("os.rename", side_effect=OSError("a worn disk")), pytest.raises(VolumeError, match="mount the sub path"):
+        resolve_sub_path(volume, "b")
+    assert {path.name for path in volume.iterdir()} == {"a"}
+
+
 @pytest.mark.parametrize("moment", ["made", "named"])
 def test_two_pods_that_make_one_path_at_once_both_have_it(volume: Path, moment: str) -> None:
     """Neither start fails because the other was faster, and nothing is left of either."""

@@ -7,15 +7,17 @@ import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from beehive import State
+from beehive.simulation import Simulation
 from beehive.testing import Harness
 from beehive.turns import Turns
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.full_disk import FULL_SECONDS, is_vital
+from modules.cloud.apiserver.full_disk import FULL_SECONDS, DiskRoom, is_vital
 from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.journal.database import JournalDatabase
@@ -149,6 +151,13 @@ def small_disk() -> Iterator[Path]:
 )
 def test_which_calls_are_made_on_a_full_disk(call: ApiCall, *, vital: bool) -> None:
     assert is_vital(call) is vital
+
+
+def test_a_disk_that_is_short_of_room_counts_as_full() -> None:
+    """Before a write has found none."""
+    for is_short in (True, False):
+        database = cast("Database", SimpleNamespace(room=SimpleNamespace(is_short=is_short)))
+        assert DiskRoom(database, Simulation().clock).is_full is is_short
 
 
 def test_leases_find_room_on_a_full_disk(small_disk: Path) -> None:

@@ -10,13 +10,17 @@ from beehive.clock import RealClock
 from beehive.http.request import Request
 from beehive.http.responses import Response
 from modules.apimachinery.api_errors import ApiError
+from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.apiserver.access.service import AccessService
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.authentication.users import ADMINISTRATORS, Authenticated, User
 from modules.cloud.authorization.access_reviews import answer
+from modules.cloud.authorization.attributes import of_call
 from modules.cloud.authorization.graph import NodeGraph
 from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.authorization.subject_reviews import access_review, is_access_review, token_review
+from modules.cloud.authorization.user_reviews import PATHS
+from modules.cloud.authorization.user_reviews import review as user_review
 from modules.cloud.client.calls import ApiCall, ApiResult
 from tests.modules.cloud.apiserver.endpoints.serving import Serving, not_asked
 
@@ -103,6 +107,7 @@ def test_a_node_asks_about_a_subresource(subresource: str, allowed: bool) -> Non
         (ACCESS, {"user": "a", "nonResourceAttributes": {"path": "/"}}, 422, "cannot be specified in combination"),
         (LOCAL, {"user": "a", "nonResourceAttributes": {"path": "/"}}, 422, "disallowed on this kind of request"),
         (LOCAL, {"user": "a", "resourceAttributes": {"namespace": "x"}}, 400, "must match namespace: shop"),
+        (LOCAL, {"user": "a", "resourceAttributes": {"verb": "get"}}, 400, "must match namespace: shop"),
     ],
 )
 def test_a_review_of_nothing_or_nobody_is_refused(
@@ -111,6 +116,33 @@ def test_a_review_of_nothing_or_nobody_is_refused(
     with pytest.raises(ApiError, match=words) as refused:
         review(parts, **spec)
     assert refused.value.status()["code"] == code
+
+
+@pytest.mark.parametrize(
+    ("plural", "namespace", "selector", "name"),
+    [
+        ("secrets", "shop", "metadata.name=key", "key"),
+        ("secrets", "", "metadata.name=key", ""),
+        ("secrets", "shop", "type=x", ""),
+        ("nodes", "", "metadata.name=n1", "n1"),
+    ],
+)
+def test_a_list_is_of_one_object_only_where_it_can_have_one(
+    plural: str, namespace: str, selector: str, name: str
+) -> None:
+    """A list of all namespaces has the objects of that name in each of them."""
+    options = {"fieldSelector": selector}
+    call = ApiCall(verb="list", api_version="v1", plural=plural, namespace=namespace, name="ignored", options=options)
+    assert of_call("n1", call).name == name
+
+
+def test_the_rights_of_a_node_are_not_listed() -> None:
+    """Its roles are not what is decided by."""
+    user = User("system:node:n1", groups=("system:nodes",))
+    for path in PATHS[1:]:
+        with pytest.raises(ApiStatusError) as refused:
+            user_review(user, path, {"spec": {"namespace": "shop"}}, RbacIndex())
+        assert refused.value.code == 403
 
 
 def test_a_token_is_its_users_or_nobodys() -> None:

@@ -99,3 +99,13 @@ def test_the_present_state_of_a_group_decides() -> None:
         objects.put("bank", spec)
         seen.append(trusted.of(node).get(BELONGING_TO))
     assert seen == ["bank", None, "bank", "bank", None]
+
+
+def test_a_node_that_takes_the_place_of_another_takes_its_hostname_from_others() -> None:
+    other, gone, come = a_node("a", **{HOSTNAME: "b"}), a_node("c"), a_node("b")
+    objects = Objects(other, gone)
+    trusted = TrustedLabels(objects.known.get)
+    assert labels_of(trusted.nodes([other, gone], [])[0]) == {HOSTNAME: "b"}
+    objects.known.clear()
+    objects.known |= Objects(other, come).known
+    assert labels_of(trusted.nodes([other, come], [])[0]) == {}

@@ -107,6 +107,16 @@ def test_of_a_node_that_is_refused_nothing_more_is_delivered(server: WebsocketSe
         assert list(server._connections.values()) == [connection]
 
 
+def test_the_time_that_a_node_has_taken_is_forgotten(server: WebsocketServer) -> None:
+    """Else one that sent much an hour ago would be served last."""
+    with closing(socket.create_connection(server.address)):
+        server._accept()
+        (connection,) = server._connections.values()
+        connection.seconds = 8.0
+        server._drop_overdue(0.0)
+        assert connection.seconds == 4.0
+
+
 def test_a_server_that_has_ended_hears_of_no_revocation(server: WebsocketServer, known: KnownIdentities) -> None:
     server.start()
     assert known._changed == [server.recheck]

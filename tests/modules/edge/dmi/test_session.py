@@ -218,3 +218,27 @@ def test_a_registration_during_a_look_at_the_socket_ends_no_later_look(node: Nod
     node.mapper.is_up = False
     node.look()
     assert node.look() > 0.0
+
+
+def _away_for_long(node: Node) -> None:
+    node.session.begin()
+    node.calls()
+    node.mapper.is_up = False
+    node.change("true")
+    assert len(node.calls(1000.0)) > 10
+
+
+def test_a_mapper_that_was_away_for_long_is_called_soon_the_next_time(node: Node) -> None:
+    _away_for_long(node)
+    node.mapper.is_up = True
+    node.calls(100.0)
+    node.mapper.is_up = False
+    node.change("false")
+    assert len(node.calls(2 * FIRST_DELAY)) > 1
+
+
+def test_a_new_socket_of_a_mapper_that_was_away_for_long_is_called_soon(node: Node) -> None:
+    _away_for_long(node)
+    node.mapper.stamp, node.mapper.is_up = 2, True
+    node.look()
+    assert node.calls(2 * SETTLE_SECONDS)
