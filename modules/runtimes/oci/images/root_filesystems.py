@@ -31,6 +31,10 @@ _OPTIONS_LIMIT: Final = 4095
 _DIRECTORY: Final = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PLAIN: Final = pattern(r"[\w/.-]+", re.ASCII)
 """Paths that need no escape in the options."""
+_VOLATILE: Final = ",volatile"
+"""The option with which a flush in a container, and the end of a mount, flush nothing (Linux 5.10). Otherwise each end
+flushes all files of the disk. After a power cut no container goes on with its writable layer.
+"""
 _SECTOR: Final = 512
 _PASSING: Final = (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC)
 """Errors that say nothing about overlays."""
@@ -54,12 +58,14 @@ class RootFilesystems:
         self._store = store
         self._layout = store.layout
         self._has_overlays: bool | None = None
+        self._volatile = ""
 
     @property
     def has_overlays(self) -> bool:
         """Whether overlays can be mounted here, by a trial; False if containers get copies of their images."""
         if self._has_overlays is None:
-            self._has_overlays = _try_overlay(self._layout.root)
+            self._volatile = _VOLATILE if _try_overlay(self._layout.root, _VOLATILE) else ""
+            self._has_overlays = bool(self._volatile) or _try_overlay(self._layout.root)
             if not self._has_overlays:
                 _log.warning('there are no overlays in "%s": each container copies its image', self._layout.root)
         return self._has_overlays
@@ -79,14 +85,19 @@ class RootFilesystems:
             self._copy(image_id, target, is_plain=root is None and not label)
         elif not is_mounted(target):
             layers = self._layers(image_id)
-            upper = f"{directory}/upper"
-            for path in (upper, f"{directory}/work"):
-                with suppress(FileExistsError):
-                    os.mkdir(path)  # noqa: PTH102 - strings: this is done for each container
+            upper, work = f"{directory}/upper", f"{directory}/work"
+            with suppress(FileExistsError):
+                os.mkdir(upper)  # noqa: PTH102 - strings: this is done for each container
+            try:
+                os.mkdir(work)  # noqa: PTH102 - as above
+            except FileExistsError:  # with the mark of a volatile mount, which the kernel makes once
+                remove_tree(Path(work))
+                os.mkdir(work)  # noqa: PTH102 - as above
             os.chmod(upper, 0o755)  # noqa: PTH101, S103 - as above; it is the container's /
             if root is not None:
                 os.chown(upper, root.uid, root.gid)
-            _mount_overlay(layers, target, directory, root, label)
+            context = f',context="{label}"' if label else ""
+            _mount_overlay(layers, target, directory, root, self._volatile + context)
         return target
 
     def mount_image(self, image_id: str, directory: Path, root: MappedRoot | None = None) -> Path:
@@ -186,8 +197,8 @@ def _statuses(*tops: Path) -> Iterator[os.stat_result]:
                     yield found.entry.stat(follow_symlinks=False)
 
 
-def _try_overlay(directory: Path) -> bool:
-    """Return whether an overlay can be mounted below a directory; the trial leaves nothing.
+def _try_overlay(directory: Path, more: str = "") -> bool:
+    """Return whether an overlay can be mounted below a directory, with more options; the trial leaves nothing.
 
     Raises RunFailedError if that is not known, because the machine is short of something.
     """
@@ -196,7 +207,7 @@ def _try_overlay(directory: Path) -> bool:
         for part in parts.values():
             part.mkdir()
         try:
-            _mount_overlay([parts["lower"]], parts["rootfs"], Path(name), None)
+            _mount_overlay([parts["lower"]], parts["rootfs"], Path(name), None, more)
         except RunFailedError as error:
             if isinstance(error.__cause__, OSError) and error.__cause__.errno in _PASSING:
                 raise
@@ -215,9 +226,11 @@ def _remove_mount_point(target: Path) -> None:
 
 
 def _mount_overlay(
-    layers: list[Path], target: Path, directory: Path | None, root: MappedRoot | None, label: str = ""
+    layers: list[Path], target: Path, directory: Path | None, root: MappedRoot | None, more: str = ""
 ) -> None:
-    """Mount layers by their paths, or by descriptors if those do not fit into mount's options or have a colon."""
+    """Mount layers by their paths, or by descriptors if those do not fit into mount's options or have a colon, with
+    more options, each after a comma.
+    """
     attempt = f'mount the root file system "{target}"'
     try:
         with ExitStack() as opened:
@@ -229,7 +242,7 @@ def _mount_overlay(
             if len(options) > _OPTIONS_LIMIT or not all(map(_PLAIN.fullmatch, names)):
                 named = [_named(path, opened) for path in paths]
                 options = _options(named, is_writable=directory is not None)
-            options += f',context="{label}"' if label else ""
+            options += more
             if len(options) > _OPTIONS_LIMIT:
                 raise RunFailedError(attempt, f"the image has {len(layers)} layers, too many for overlayfs")
             mount("overlay", str(target), "overlay", 0 if directory else MS_RDONLY, options)

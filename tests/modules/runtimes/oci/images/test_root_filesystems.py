@@ -121,6 +121,35 @@ def test_the_root_directory_is_its_roots(
     assert (upper.st_uid, upper.st_gid, stat.S_IMODE(upper.st_mode)) == (100_000, 200_000, 0o755)
 
 
+def test_the_end_of_a_root_flushes_nothing(store: ImageStore, image: StoredImage, container: Path) -> None:
+    """It would flush all files of the disk. What is mounted again has the files all the same."""
+    roots = RootFilesystems(store)
+    for _ in range(2):
+        root = roots.mount(image.id, container)
+        [options] = [each for each in Path("/proc/self/mounts").read_text().splitlines() if str(root) in each]
+        assert "volatile" in options
+        (root / "own").touch()
+        roots.unmount(container)
+    assert (container / "upper/own").exists()
+    roots.remove(container)
+
+
+def test_a_kernel_that_always_flushes_has_overlays(
+    store: ImageStore, image: StoredImage, container: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before Linux 5.10."""
+
+    def refuse(source: str, target: str, kind: str, flags: int = 0, options: str = "") -> None:
+        if "volatile" in options:
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        kernel.mount(source, target, kind, flags, options)
+
+    monkeypatch.setattr(root_filesystems, "mount", refuse)
+    roots = RootFilesystems(store)
+    assert roots.mount(image.id, container).is_mount()
+    roots.remove(container)
+
+
 def test_a_root_in_use_is_unmounted_all_the_same(store: ImageStore, image: StoredImage, container: Path) -> None:
     """It leaves the tree immediately, and ends with its last user."""
     mounted = RootFilesystems(store)
