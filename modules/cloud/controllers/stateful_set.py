@@ -186,7 +186,7 @@ class _Pass:
         update, current = self._revisions.present, self._current()
         updated, ready = sum(map(self._is_updated, staying)), sum(map(is_ready, pods))
         is_rolling = (self._spec.get("updateStrategy") or {}).get("type") != "OnDelete"
-        if is_rolling and updated == ready == len(self._wanted) and update is not None:
+        if is_rolling and updated == ready == len(pods) == len(self._wanted) and update is not None:
             current = update
         counts = {
             "readyReplicas": ready,

@@ -109,7 +109,7 @@ def shown(amounts: Amounts) -> str:
 
 
 def written(name: str, amount: Fraction) -> str:
-    """Return an amount as a quantity."""
-    if name.endswith(_IN_BYTES) and amount.denominator == 1:
+    """Return an amount as a quantity, of bytes with the suffixes of powers of two where it has one."""
+    if (name.endswith(_IN_BYTES) or _HUGE in name) and amount % 1024 == 0:
         return format_binary_quantity(int(amount))
     return format_quantity(amount)

@@ -12,7 +12,7 @@ from modules.apimachinery.times import format_rfc3339
 from modules.cloud.controllers.replica_set import MOST_WRITES
 from modules.cloud.controllers.stateful_set import reconcile
 from modules.cloud.controllers.view import View
-from tests.modules.cloud.controllers.site import Site, image_of, new_image, site_of, workload
+from tests.modules.cloud.controllers.site import Site, image_of, new_image, site_of, workload, written_status
 
 
 def site_with(replicas: int = 3, seed: int = 0, seconds: float = 20, **spec: Any) -> Site:
@@ -112,6 +112,22 @@ def test_the_revision_is_current_when_all_updated_pods_are_ready() -> None:
     assert db(site)["status"]["currentRevision"] == before
     site.report(site.get("Pod", "db-0"), "Running", ready=True, seconds=10)
     assert db(site)["status"]["currentRevision"] == db(site)["status"]["updateRevision"] != before
+
+
+def test_a_revision_is_not_current_while_a_surplus_pod_alone_is_updated() -> None:
+    """Scaled down during a rollout, a set has as many updated and ready pods as it wants, but not the wanted ones."""
+    site = site_with(2, updateStrategy={"rollingUpdate": {"partition": 1}})
+    before = db(site)["status"]["currentRevision"]
+    site.patch(db(site), new_image("app:2"), seconds=60)
+    assert images(site) == {"db-0": "app:1", "db-1": "app:2"}
+    view = View()
+    for each in (*site.all("ControllerRevision"), *site.all("Node"), site.get("Pod", "db-1")):
+        view.put(each)
+    first = site.get("Pod", "db-0")
+    view.put({**first, "status": {**first["status"], "conditions": []}})
+    view.put({**db(site), "spec": {**db(site)["spec"], "replicas": 1}})
+    status = written_status(reconcile(view, ObjectKey("StatefulSet", "default", "db"), site.clock.now()))
+    assert (status["updatedReplicas"], status["readyReplicas"], status["currentRevision"]) == (1, 1, before)
 
 
 def test_in_parallel_all_are_made_together() -> None:

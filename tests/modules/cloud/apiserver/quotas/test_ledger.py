@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from modules.apimachinery.api_errors import ForbiddenError
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, kind_named
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.quotas.ledger import QuotaLedger
+from modules.cloud.apiserver.quotas.usage import written
 
 QUOTA = ObjectKey("ResourceQuota", "shop", "q")
 
@@ -365,3 +367,22 @@ def test_differences_add_up_to_a_count_of_all(world: World, seed: int) -> None:
         assert counted == {key_of(each): each["status"] for each in world.storage.list(kind_named("ResourceQuota"))}, (
             step
         )
+
+
+@pytest.mark.parametrize(
+    ("name", "amount", "text"),
+    [
+        ("requests.memory", 64 * 2**20, "64Mi"),
+        ("requests.memory", 300_000_000, "300M"),
+        ("requests.memory", 1000, "1k"),
+        ("requests.storage", 2**30, "1Gi"),
+        ("hugepages-2Mi", 2**21, "2Mi"),
+        ("requests.hugepages-2Mi", 2**21, "2Mi"),
+        ("requests.cpu", 1024, "1024"),
+        ("limits.cpu", Fraction(1, 2), "500m"),
+        ("pods", 2048, "2048"),
+        ("memory", 0, "0"),
+    ],
+)
+def test_amounts_are_written_as_in_kubernetes(name: str, amount: int | Fraction, text: str) -> None:
+    assert written(name, Fraction(amount)) == text
