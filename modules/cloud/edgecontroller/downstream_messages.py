@@ -7,7 +7,6 @@ import msgspec
 
 from beehive.names import Operation
 from beehive.resource import NULL_NAMESPACE, Resource
-from modules.apimachinery.graceful_deletion import is_deletion_over
 from modules.apimachinery.kinds import (
     JsonObject,
     ObjectKey,
@@ -16,7 +15,6 @@ from modules.apimachinery.kinds import (
     version_of,
     wire_namespace,
 )
-from modules.apimachinery.pods.objects import has_ended
 from modules.cloud.devices import KEY_NAMES as DEVICES
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 
@@ -116,11 +114,9 @@ def _for_pod(event: ObjectEvent) -> list[DownstreamMessage]:
     status in `managedFields`, so a recorded cloud echoes every status. A Go edge needs the echo: while the pod that it
     was last sent has another status than it reported, its kubelet reconciles the pod every ten seconds
     (needsReconcile).
-
-    The last state of an ended pod is left out: an API server writes a grace period of 0 and deletes the pod next.
     """
     node = (event.new.get("spec") or {}).get("nodeName")
-    if not node or (event.type is EventType.MODIFIED and has_ended(event.new) and is_deletion_over(event.new)):
+    if not node:
         return []
     operation = _OPERATIONS[event.type]
     if event.old is not None and not (event.old.get("spec") or {}).get("nodeName"):

@@ -110,9 +110,6 @@ def event(change: EventType, new: dict[str, Any], old: dict[str, Any] | None = N
 UNPLACED = stored(pod(nodeName=""))
 PLACED = stored(pod())
 RUNNING = {**PLACED, "status": {"phase": "Running"}}
-DELETED = {"deletionTimestamp": "2026-11-29T12:00:00Z", "deletionGracePeriodSeconds": 0}
-FORCED = stored(RUNNING, **DELETED)
-OVER = {**FORCED, "status": {"phase": "Failed"}}
 
 
 @pytest.mark.parametrize(
@@ -126,11 +123,6 @@ OVER = {**FORCED, "status": {"phase": "Failed"}}
         pytest.param(event(EventType.MODIFIED, RUNNING, PLACED), ["update"], id="a changed status is echoed"),
         pytest.param(event(EventType.MODIFIED, stored(pod(), labels={"a": "1"}), PLACED), ["update"], id="a new label"),
         pytest.param(event(EventType.DELETED, PLACED), ["delete"], id="a deleted pod"),
-        pytest.param(event(EventType.MODIFIED, OVER, RUNNING), [], id="the last state of an ended pod"),
-        pytest.param(event(EventType.MODIFIED, stored(OVER, finalizers=["a/b"]), RUNNING), ["update"],
-            id="an ended pod that its finalizers keep"),
-        pytest.param(event(EventType.MODIFIED, FORCED, RUNNING), ["update"], id="a pod that still runs loses its time"),
-        pytest.param(event(EventType.DELETED, OVER, OVER), ["delete"], id="a deleted pod that has ended"),
         pytest.param(event(EventType.ADDED, stored(configmap())), ["insert", "insert"], id="a new configmap"),
         pytest.param(event(EventType.ADDED, stored(secret())), ["update", "update"], id="a new secret is an update"),
         pytest.param(event(EventType.DELETED, stored(secret())), ["delete", "delete"], id="a deleted secret"),
