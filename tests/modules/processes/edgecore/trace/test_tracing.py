@@ -81,6 +81,7 @@ def test_an_unforeseen_end_of_the_process_has_it_written(tmp_path: Path, error: 
         bed.tracing.attach(stack)
         raise error
     assert [path.name.partition("Z-")[2] for path in bed.dumps()] == ["crash.1.trace"] * written
+    assert not (tmp_path / "edged" / SOCKET).exists()
 
 
 @pytest.mark.parametrize("tick", [0.0, 0.01, -3600.0], ids=["frozen", "10 ms", "clock set back"])
