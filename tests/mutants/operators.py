@@ -234,9 +234,8 @@ def _of_contexts(statement: ast.With) -> Iterator[Change]:
     """Yield a change for each context that cleans up: an error leaves it open."""
     for item in statement.items:
         context = item.context_expr
-        name = ast.unparse(context.func if isinstance(context, ast.Call) else context)
-        if name.endswith(_NO_CLEAN_UP) or name.lower().endswith("lock"):
-            continue
+        if not isinstance(context, ast.Call) or ast.unparse(context.func).endswith(_NO_CLEAN_UP):
+            continue  # a lock or a condition, without a call
         texts = _head(statement), f"without an error: {ast.unparse(item)}"
         left = _left_open("LeftOpen", context)
         yield Change(partial(_set, item, "context_expr", left), texts, of_failure=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,7 +38,6 @@ from modules.processes.edgecore.trace_socket import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import ExitStack
     from types import TracebackType
 
     from beehive import Hive
@@ -92,6 +92,8 @@ class _Dumper(Actor):
                 self._dump(message.why)
             except TraceError as error:
                 _log.error("the flight recorder could not be written: %s", error)
+            except Exception:  # noqa: BLE001 - later failures are to be written, too
+                _log.exception("the flight recorder could not be written")
 
 
 class Tracing:
@@ -203,9 +205,12 @@ class Tracing:
 
         writer = open_writer(path, self._header, self._limit)
         waiting = Waiting()
-        running = self._hive.runtime.start(
-            StreamRecorder, waiting, writer, Serialiser(self._origin, self._redactor), name="trace/recorder"
-        )
+        with ExitStack() as failing:
+            failing.callback(writer.close)
+            running = self._hive.runtime.start(
+                StreamRecorder, waiting, writer, Serialiser(self._origin, self._redactor), name="trace/recorder"
+            )
+            failing.pop_all()
         stack.callback(running.stop, _STOP_SECONDS)
         self._hive.taps.append(waiting)
         self._adders.append(waiting.add)
@@ -217,7 +222,10 @@ class Tracing:
         stack.callback(dumper.stop, _STOP_SECONDS)
         _make(self._root, 0o750)
         listening = listen(self._root / SOCKET)
-        listener = runtime.start(TraceSocketListener, listening, self._asked, name="trace/socket")
+        with ExitStack() as failing:
+            failing.callback(close_trace_socket, listening, self._root / SOCKET)
+            listener = runtime.start(TraceSocketListener, listening, self._asked, name="trace/socket")
+            failing.pop_all()
         stack.callback(listener.stop, _STOP_SECONDS)
         stack.callback(close_trace_socket, listening, self._root / SOCKET)
         listener.ref.tell(ServeTraceSocket())
@@ -228,6 +236,9 @@ class Tracing:
             dumped = self.dump("asked for")
         except TraceError as error:
             return {"error": str(error)}
+        except Exception:  # noqa: BLE001 - others ask later
+            _log.exception("the flight recorder could not be written")
+            return {"error": "the flight recorder could not be written: edgecore's log says why"}
         return {"path": str(dumped.path), "records": dumped.records}
 
     def _happened(self, happened: AnyEntry) -> None:

@@ -240,14 +240,24 @@ def test_a_log_that_cannot_be_had(node: Node, target: str, status: int, says: st
     assert (answer[0], says in answer[1]) == (status, True), answer
 
 
-def test_without_the_runtime(node: Node) -> None:
+@pytest.mark.parametrize(
+    ("call", "target", "method"),
+    [
+        ("container_status", "/containerLogs/ns/p/app", "GET"),
+        ("list_containers", "/runningpods", "GET"),
+        ("exec_sync", "/run/ns/p/app?cmd=true", "POST"),
+        ("exec_url", "/exec/ns/p/app?command=true&output=1", "POST"),
+    ],
+)
+def test_without_the_runtime(node: Node, call: str, target: str, method: str) -> None:
     """The runtime's answer decides the status; before edged runs there is no runtime."""
-    node.runtime.fail("container_status", UnavailableError("ContainerStatus", "c", StatusCode.UNAVAILABLE, "away"))
-    assert node.answer("/containerLogs/ns/p/app")[0] == 503
-    node.runtime.fail("container_status", NotFoundError("ContainerStatus", "c", StatusCode.NOT_FOUND, "gone"))
-    assert node.answer("/containerLogs/ns/p/app")[0] == 404
+    for error, status in ((UnavailableError, 503), (NotFoundError, 404)):
+        code = StatusCode.UNAVAILABLE if status == 503 else StatusCode.NOT_FOUND
+        node.runtime.fail(call, error(call, "c", code, "away"))
+        assert node.answer(target, "Upgrade: websocket", method=method)[0] == status
     node.snapshots.runtime = None
-    assert node.answer("/runningpods") == (503, "edged does not run (it starts, or was stopped)")
+    says = (503, "edged does not run (it starts, or was stopped)")
+    assert node.answer(target, "Upgrade: websocket", method=method) == says
 
 
 UPGRADE = "Upgrade: websocket"

@@ -70,9 +70,10 @@ def enter(record: Path) -> None:
         fcntl.flock(file, fcntl.LOCK_EX)
         secret = os.pread(file, _LONGEST, 0).decode("ascii", "replace").strip()
         member = _member(secret) if secret else None
-        group = delegated_group(record.with_name(SCOPE), anew=member is None)
         if member is not None:
             stack.callback(os.close, member)
+        group = delegated_group(record.with_name(SCOPE), anew=member is None)
+        if member is not None:
             _join(member, group)
             ensure_holder()
         else:

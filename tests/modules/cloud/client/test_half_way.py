@@ -1,7 +1,9 @@
 """What is left of a client's work that fails half-way."""
 
 import io
+import selectors
 import signal
+import socket
 import subprocess
 import threading
 from collections.abc import Callable
@@ -33,7 +35,7 @@ from modules.cloud.client.transport import ApiResponse, ResponseHead
 from tests.modules.cloud.client.servers import ManualClock, Peer, ScriptedServer, client
 from tests.modules.cloud.client.test_credentials import V1, source_of
 from tests.modules.cloud.client.test_kube_client import Thread, Transport
-from tests.support.failing import Failing, PlannedError, census, left_by_repeating
+from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call, left_by_repeating
 from tests.support.patience import PATIENCE
 
 CALL: Final = ApiCall(verb="get", api_version="v1", plural="nodes", name="n1")
@@ -236,3 +238,22 @@ def test_a_response_that_begins_again_has_nothing_of_the_first() -> None:
         collector.on_data(data)
     collector.on_end()
     assert ended == [ApiResponse(ResponseHead(200), b"second")]
+
+
+def test_a_selector_that_cannot_be_made_leaves_no_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair, selector = socket.socketpair, selectors.DefaultSelector
+
+    def make(failing: Failing) -> Attempt:
+        class Failed(selector):  # type: ignore[misc, valid-type]
+            """A selector whose registrations count."""
+
+            def register(self, *given: Any) -> Any:
+                """Register, or fail."""
+                failing.step()
+                return super().register(*given)
+
+        monkeypatch.setattr(selectors, "DefaultSelector", failing.call(Failed))
+        monkeypatch.setattr(socket, "socketpair", failing.call(pair))
+        return Attempt(lambda: SelectorThread("test", SimpleNamespace()).close())
+
+    assert fail_at_each_call(make) == 3

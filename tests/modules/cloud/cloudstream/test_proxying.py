@@ -444,3 +444,15 @@ def test_an_answer_in_small_chunks_is_passed_on_in_larger_pieces_and_so_many_a_s
     found = list(asked.pieces(asked.head(wait), wait))
     assert (len(found), sum(map(len, found))) == (pieces, size * chunks)
     assert round(sum(waited), 6) == seconds
+
+
+@pytest.mark.parametrize("headers", [(("upgrade", "websocket"),), (("upgrade", "web\nsocket"),)])
+def test_a_request_without_an_answer_leaves_no_connection(headers: tuple[tuple[str, str], ...]) -> None:
+    """Neither one that cannot be sent, nor one that the pod does not answer: its stream would stay at the node."""
+    ours, theirs = socket.socketpair()
+    theirs.close()
+    stream = NodeStream(ours)
+    request = Request(method="GET", target="/ws", parts=("ws",), headers=headers)
+    with pytest.raises(ApiStatusError):
+        proxied(lambda: stream, PORT, ProxiedPath(PREFIX, "/ws"), request, StandingClock())
+    assert stream.closed.is_set()

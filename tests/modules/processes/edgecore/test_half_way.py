@@ -4,6 +4,7 @@ import os
 import pty
 import select
 import socket
+import sqlite3
 import subprocess
 import sys
 import termios
@@ -23,6 +24,7 @@ from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.common.support_bundle import machine
 from modules.processes.edgecore.device_commands import calls
 from modules.processes.edgecore.runtime_commands import connection
+from modules.processes.edgecore.store_commands.database import opened
 from modules.processes.edgecore.top import background, node_view, run
 from modules.processes.edgecore.uninstall import pods
 from modules.processes.edgecore.upgrade import replay_gate, sources, staging, updater
@@ -253,3 +255,13 @@ def test_streams_of_commands_are_closed_after_an_error(tmp_path: Path, monkeypat
         theirs.sendall(b"no HTTP\r\n")
         list(node_view.SocketLog(tmp_path, "/").pieces())
     assert ours.fileno() < 0
+
+
+def test_a_database_whose_reader_fails_is_closed(tmp_path: Path) -> None:
+    file = tmp_path / "edgecore.db"
+    sqlite3.connect(file).close()
+    before = census()
+    with pytest.raises(PlannedError), opened(Namespace(database=str(file))) as reader:
+        reader.path.stat()
+        raise PlannedError
+    assert not census().more_than(before)

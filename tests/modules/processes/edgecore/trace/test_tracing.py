@@ -1,6 +1,7 @@
 """When the flight recorder is written without being asked, what the header says, and how many files are kept."""
 
 import signal
+import threading
 from contextlib import ExitStack, suppress
 from itertools import count
 from pathlib import Path
@@ -12,10 +13,14 @@ from beehive import Hive, Message, Module, Threads, handles
 from beehive.errors import StartError, TraceError
 from beehive.trace.reader import read
 from beehive.trace.writer import parts_of
+from modules.processes.edgecore import trace_socket
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.value_kinds import SecretText
+from modules.processes.edgecore.trace_socket import SOCKET
 from modules.processes.edgecore.tracing import FILES, Tracing, configuration
 from tests.end_to_end.processes import wait_until
+from tests.support import failing as failing_calls
+from tests.support.failing import census
 
 
 class Failing(Module):
@@ -76,6 +81,7 @@ def test_an_unforeseen_end_of_the_process_has_it_written(tmp_path: Path, error: 
         bed.tracing.attach(stack)
         raise error
     assert [path.name.partition("Z-")[2] for path in bed.dumps()] == ["crash.1.trace"] * written
+    assert not (tmp_path / "edged" / SOCKET).exists()
 
 
 @pytest.mark.parametrize("tick", [0.0, 0.01, -3600.0], ids=["frozen", "10 ms", "clock set back"])
@@ -132,3 +138,49 @@ def test_the_header_has_the_configuration_without_its_secrets(tmp_path: Path) ->
 
 def test_a_signal_before_the_start_does_nothing(tmp_path: Path) -> None:
     Bed(tmp_path).tracing.dump_soon(signal.SIGUSR2.name)
+
+
+def test_a_tracing_without_a_thread_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever part has none: neither a file of the stream, nor the socket, which others would ask in vain."""
+    start = threading.Thread.start
+    for at in range(4):
+        before, failing = census(), failing_calls.Failing(at, RuntimeError("can't start new thread"))
+
+        def counted(thread: threading.Thread, failing: failing_calls.Failing = failing) -> None:
+            failing.step()
+            start(thread)
+
+        with monkeypatch.context() as patched, ExitStack() as stack:
+            bed = Bed(tmp_path)
+            stack.callback(bed.runtime.close)
+            bed.tracing = Tracing(bed.hive, EdgeCoreConfig.below(tmp_path), tmp_path / f"{at}.trace")
+            patched.setattr(threading.Thread, "start", counted)
+            with ExitStack() as attached, suppress(RuntimeError):
+                bed.tracing.attach(attached)
+        assert failing.has_failed == (at < 3)
+        failing.forget()
+        assert not census().more_than(before)
+        assert not (tmp_path / "edged" / SOCKET).exists()
+
+
+def test_the_recorder_is_written_after_an_unforeseen_failure_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of the file system, or for want of memory: later failures are recorded, and those that ask are answered."""
+    bed = Bed(tmp_path)
+    fails = failing_calls.Failing(0, MemoryError()), failing_calls.Failing(0, MemoryError())
+    written = [each.call(bed.tracing._flight.write) for each in fails]
+    with ExitStack() as stack:
+        stack.callback(bed.runtime.close)
+        bed.tracing.attach(stack)
+        for ask in (lambda: bed.tracing.dump_soon("first"), lambda: trace_socket.ask(tmp_path / "edged" / SOCKET)):
+            with monkeypatch.context() as patched:
+                failing = written.pop()
+                patched.setattr(bed.tracing._flight, "write", failing)
+                with suppress(TraceError):
+                    ask()
+                wait_until(lambda: "could not be written" in caplog.text, "the failure")
+            caplog.clear()
+        bed.tracing.dump_soon("second")
+        assert "path" in trace_socket.ask(tmp_path / "edged" / SOCKET)
+        wait_until(lambda: any("second" in path.name for path in bed.dumps()), "the file")

@@ -136,3 +136,32 @@ def test_a_trial_that_is_refused_leaves_nothing(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(StateDirectoryError, match="files of sub-ids"):
         probe._try(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("secret", ["", "known"])
+def test_namespaces_that_cannot_be_entered_leave_their_record_unlocked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, secret: str
+) -> None:
+    """Neither new ones nor those of a living process: the next attempt would wait for the lock for ever."""
+    record = tmp_path / "node" / "record"
+    (tmp_path / "proc" / "self" / "task" / "1").mkdir(parents=True)
+    monkeypatch.setattr(entering, "_PROC", tmp_path / "proc")
+    for name in ("search_programs_of_administrators", "namespaces_id"):
+        monkeypatch.setattr(entering, name, lambda: "")
+
+    def make(failing: Failing) -> Attempt:
+        doubles: dict[str, Any] = dict.fromkeys(
+            ("_join", "ensure_holder", "make_namespaces", "_set_up", "_end_lost"), lambda *_: None
+        )
+        doubles |= {"_member": lambda _: os.dup(1), "delegated_group": lambda *_, **__: None}
+        for name, double in doubles.items():
+            monkeypatch.setattr(entering, name, failing.call(double))
+
+        def run() -> None:
+            record.parent.mkdir(exist_ok=True)
+            record.write_text(secret)
+            entering.enter(record)
+
+        return Attempt(run)
+
+    assert fail_at_each_call(make) == 4
