@@ -5,13 +5,20 @@ import ssl
 import subprocess
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from edgehub.errors import DialError
+from edgehub.errors import ClosedHereError, DialError
+from edgehub.install import CertifiedLink
 from edgehub.tls import client_context
 from tests.edgehub.clouds import LibraryCloud, ScriptedCloud
 from tests.edgehub.links import dial
+
+if TYPE_CHECKING:
+    from edgehub.certificates.manager import CertificateManager
+    from edgehub.link import LinkEvents
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificates")
 
@@ -101,3 +108,13 @@ def test_files_that_cannot_be_read_are_an_end_and_not_a_failure(tmp_path: Path) 
     with ScriptedCloud() as cloud, dial(url=secure(cloud.port), context=context) as running:
         end = running.wait_end()
     assert isinstance(end, DialError)
+
+
+def test_a_link_that_is_closed_waits_for_no_certificate() -> None:
+    """Its key is being made, or the cloud is asked: both take as long as they like."""
+    cancelled: list[bool] = []
+    certificates = SimpleNamespace(ensure=lambda _: None, cancel=lambda: cancelled.append(True))
+    link = CertifiedLink(lambda: pytest.fail("no link is made"), cast("CertificateManager", certificates))
+    link.close()
+    assert cancelled == [True]
+    assert isinstance(link.run(cast("LinkEvents", None)), ClosedHereError)

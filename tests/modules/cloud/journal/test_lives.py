@@ -135,6 +135,16 @@ def test_reported_values_are_in_the_database_soon_and_once(
     assert _stored(path) == (opened, [*versions, len(versions) + 1], reports), "a stop loses nothing"
 
 
+def test_each_time_without_the_database_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    database = Unreliable(str(tmp_path / "cloud.db"), Turns())
+    with Harness() as bee:
+        bee.add(Journal, lambda: database, "a")
+        bee.start()
+        for database.fails in ("before", "", "before", ""):
+            bee.run_for(4 * MARK_PERIOD)
+    assert [record.levelname for record in caplog.records if "have gaps" in record.getMessage()] == ["WARNING"] * 2
+
+
 class Links:
     """Two cloudcores that share a database, and the connections of two nodes as they really were."""
 

@@ -12,6 +12,8 @@ import pytest
 from beehive.clock import RealClock
 from beehive.simulation import Simulation
 from modules.cloud.identities.known import KnownIdentities
+from modules.cloud.identities.peer import CertifiedPeer
+from modules.cloud.identities.records import NodeIdentity
 from modules.cloud.websocket import server as websocket
 from modules.cloud.websocket.link import LinkClosed, LinkEvent
 from modules.cloud.websocket.server import WebsocketServer, WebsocketSettings
@@ -28,8 +30,14 @@ def events() -> list[LinkEvent]:
 
 
 @pytest.fixture
-def known() -> KnownIdentities:
-    return KnownIdentities(Simulation().clock)
+def used() -> list[CertifiedPeer]:
+    """The certificates whose use is noted."""
+    return []
+
+
+@pytest.fixture
+def known(used: list[CertifiedPeer]) -> KnownIdentities:
+    return KnownIdentities(Simulation().clock, used.append)
 
 
 @pytest.fixture
@@ -105,6 +113,23 @@ def test_of_a_node_that_is_refused_nothing_more_is_delivered(server: WebsocketSe
         connection.link.close()
         server._serve_signalled()
         assert list(server._connections.values()) == [connection]
+
+
+def test_the_key_of_a_node_that_connects_is_noted(
+    server: WebsocketServer, known: KnownIdentities, used: list[CertifiedPeer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name is its own from then on; one that is refused gets nothing by it."""
+    peer = CertifiedPeer("1F", 0.0, "n1", "system:node:n1", "a")
+    monkeypatch.setattr(websocket, "read_peer", lambda _: peer)
+    with closing(socket.create_connection(server.address)):
+        server._accept()
+        (connection,) = server._connections.values()
+        assert server._refusal_of_identity(connection, "n1") is not None, "nothing is known yet"
+        known.complete([])
+        assert (server._refusal_of_identity(connection, "n1"), used) == (None, [peer])
+        known.put(NodeIdentity(name="n1", key="b", since=5.0))
+        assert server._refusal_of_identity(connection, "n1") is not None
+    assert used == [peer]
 
 
 def test_the_time_that_a_node_has_taken_is_forgotten(server: WebsocketServer) -> None:

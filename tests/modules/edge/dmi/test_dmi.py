@@ -259,6 +259,7 @@ def test_reports_that_cannot_be_taken_are_refused_with_their_code(node: DmiNode,
         (dmi.MapperInfo(name="m", protocol="demo", address=b"relative.sock"), "absolute path"),
         (dmi.MapperInfo(name="m", protocol="demo", address=b"/a/../b"), "absolute path"),
         (dmi.MapperInfo(name="m", protocol="demo", address=b"/" + b"x" * 107), "107"),
+        (dmi.MapperInfo(name="m", protocol="demo", address="/ä".encode() + b"x" * 105), "107"),
         (dmi.MapperInfo(name="m", protocol="x" * 300), "253"),
     ],
 )
