@@ -1,4 +1,4 @@
-"""The conversion of a TCP connection's bytes to bytes of the websocket in it, without TLS; `TlsStream` is the one with it."""
+"""A TCP connection's bytes as bytes of the websocket in it, without TLS; `TlsStream` is the one with it."""
 
 from collections.abc import Mapping
 from typing import Any
