@@ -5,9 +5,10 @@ from typing import Protocol
 import msgspec
 
 from beehive.trace_context import NO_CAUSE, Cause, current_cause, own_context, resumed
-from metamanager.errors import StoreError, StoreWriteError
+from metamanager.errors import StoreWriteError
 from metamanager.replies import Outcome, Reply
 from metamanager.store import Store
+from metamanager.store_health import StoreHealth
 
 
 class Delivers(Protocol):
@@ -15,20 +16,6 @@ class Delivers(Protocol):
 
     def deliver(self, reply: Reply) -> None:
         """Send a reply."""
-
-
-class Reports(Protocol):
-    """A listener that learns whether the database takes changes (`StoreHealth`)."""
-
-    @property
-    def is_failing(self) -> bool:
-        """Whether the last change or commit has failed."""
-
-    def recovered(self) -> None:
-        """Take that a commit has succeeded after failures."""
-
-    def report(self, error: StoreError) -> None:
-        """Take the failure of a commit."""
 
 
 class Batch:
@@ -43,7 +30,7 @@ class Batch:
         health: learns of commits that fail, for which `failure_replies` are sent, and of the first that succeeds again.
     """
 
-    def __init__(self, store: Store, module: Delivers, health: Reports) -> None:
+    def __init__(self, store: Store, module: Delivers, health: StoreHealth) -> None:
         self._store = store
         self._module = module
         self._health = health

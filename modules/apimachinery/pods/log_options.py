@@ -1,10 +1,11 @@
 """Options of a request for a log: `v1.PodLogOptions`, read and validated as in Kubernetes (`ValidatePodLogOptions`)."""
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
+from beehive.http.request import Request
 from modules.apimachinery.attempts import UnreadableError
 from modules.apimachinery.go_json import int64_error
 from modules.apimachinery.go_values import time_error
@@ -31,19 +32,6 @@ class InvalidLogOptionsError(UnreadableError):
         super().__init__("the options are not valid", "PodLogOptions", self.why)
 
 
-class Query(Protocol):
-    """The query of a request."""
-
-    def first(self, name: str) -> str:
-        """Return the first value of a field; empty without one."""
-
-    def all(self, name: str) -> tuple[str, ...]:
-        """Return every value of a field, in order."""
-
-    def flag(self, name: str) -> bool:
-        """Return whether a switch is on."""
-
-
 class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The part of a log to show."""
 
@@ -62,7 +50,7 @@ class LogOptions(msgspec.Struct, frozen=True, kw_only=True):
     streams: tuple[str, ...] = ("stdout", "stderr")
 
 
-def log_options(query: Query, now: Nanoseconds) -> LogOptions:
+def log_options(query: Request, now: Nanoseconds) -> LogOptions:
     """Return the options of a request.
 
     Raises:
@@ -97,7 +85,7 @@ def log_options(query: Query, now: Nanoseconds) -> LogOptions:
     )
 
 
-def _time(query: Query) -> Nanoseconds | None:
+def _time(query: Request) -> Nanoseconds | None:
     text = query.first("sinceTime")
     try:
         return parse_time(text) if text else None
@@ -107,7 +95,7 @@ def _time(query: Query) -> Nanoseconds | None:
         raise LogOptionError("sinceTime", why) from None
 
 
-def _number(query: Query, name: str) -> int | None:
+def _number(query: Request, name: str) -> int | None:
     text = next(iter(query.all(name)), None)
     if text is None:
         return None

@@ -18,8 +18,9 @@ from modules.cloud.websocket.frames import FrameReader, text_head
 
 if TYPE_CHECKING:
     from modules.cloud.identities.peer import CertifiedPeer
+    from modules.cloud.tls_stream import TlsStream
     from modules.cloud.websocket.handshake import Refusal
-    from modules.cloud.websocket.wire import Wire
+    from modules.cloud.websocket.wire import PlainWire
 
 _log = logging.getLogger(__name__)
 READ_BYTES: Final = 16 * 1024
@@ -171,7 +172,7 @@ class WebsocketConnection:
         self,
         accepted: socket.socket,
         peer: str,
-        wire: "Wire",
+        wire: "PlainWire | TlsStream",
         link: WebsocketLink,
         callbacks: UpgradeCallbacks,
         *,

@@ -6,13 +6,16 @@ unknown.
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from modules.apimachinery.printing.ages import seconds_of
 from modules.insight.fleet.rollouts import FAIL, RUN, UNDER_WAY, UNHEARD, part_of
 from modules.insight.fleet.rows import FleetPodRow
+
+if TYPE_CHECKING:
+    from modules.cloud.object_writes import ObjectWrite
 
 _POD: Final = "Pod"
 _WORKLOADS: Final = ("Deployment", "ReplicaSet", "ReplicationController", "DaemonSet", "StatefulSet", "Job")
@@ -31,58 +34,6 @@ FAILS: Final = "bad"
 UNKNOWN: Final = "never"
 """Marks of how far a change got, as the page draws them."""
 _MARKS: Final = {RUN: DONE, UNDER_WAY: WAITS, FAIL: FAILS, UNHEARD: UNKNOWN}
-
-
-class JournalledWrite(Protocol):
-    """A write of an object, as the change journal has it."""
-
-    @property
-    def at(self) -> float:
-        """Seconds since 1970."""
-
-    @property
-    def user(self) -> str:
-        """Who wrote."""
-
-    @property
-    def manager(self) -> str:
-        """The field manager."""
-
-    @property
-    def verb(self) -> str:
-        """The change: created, changed, deleting or deleted."""
-
-    @property
-    def kind(self) -> str:
-        """As in keys of objects."""
-
-    @property
-    def namespace(self) -> str:
-        """The namespace."""
-
-    @property
-    def name(self) -> str:
-        """The name."""
-
-    @property
-    def version(self) -> int:
-        """The resourceVersion."""
-
-    @property
-    def node(self) -> str:
-        """The node that the object is bound to, or is."""
-
-    @property
-    def fields(self) -> Sequence[str]:
-        """The changed fields."""
-
-    @property
-    def more(self) -> int:
-        """1 if there are more of them."""
-
-    @property
-    def part(self) -> int:
-        """Of an access, its place after the write of this version."""
 
 
 class Holders(msgspec.Struct, frozen=True):
@@ -143,7 +94,7 @@ class ChangeReach:
         self._away = away
         self._known = known
 
-    def rows(self, writes: Sequence[tuple[JournalledWrite, Holders]]) -> list[ChangeRow]:
+    def rows(self, writes: "Sequence[tuple[ObjectWrite, Holders]]") -> list[ChangeRow]:
         """Return rows of writes, the newest first."""
         later: set[tuple[str, str, str]] = set()
         rows = []
@@ -159,7 +110,7 @@ class ChangeReach:
             )  # fmt: skip
         return rows
 
-    def of(self, write: JournalledWrite, holders: Holders, *, is_newest: bool = True) -> tuple[str, str]:
+    def of(self, write: "ObjectWrite", holders: Holders, *, is_newest: bool = True) -> tuple[str, str]:
         """Return the mark and the words of how far a write got.
 
         Args:
@@ -182,7 +133,7 @@ class ChangeReach:
             return DONE, f"{_have(number, number)} it"
         return WAITS, f"{_have(stored, number)} it; not confirmed by {self._named(holders.behind, '')}"
 
-    def _of_pod(self, write: JournalledWrite, holders: Holders, *, is_newest: bool) -> tuple[str, str]:
+    def _of_pod(self, write: "ObjectWrite", holders: Holders, *, is_newest: bool) -> tuple[str, str]:
         pod = self._pods.get(f"{write.namespace}/{write.name}")
         if pod is None:
             return "", "gone" if write.verb == _DELETED else "the pod is gone"
@@ -205,7 +156,7 @@ class ChangeReach:
         said = f"{pod.node} has it: {pod.status}" if holders.acknowledged else f"on {pod.node}: {pod.status}"
         return _MARKS[part_of(pod, is_unheard=False)], said
 
-    def _of_workload(self, write: JournalledWrite) -> tuple[str, str]:
+    def _of_workload(self, write: "ObjectWrite") -> tuple[str, str]:
         owned = self._of.get((write.namespace, f"{write.kind} {write.name}"), [])
         if write.kind == _REPLICA_SET and not owned:
             return "", ""  # its pods count to its Deployment
@@ -264,11 +215,11 @@ def changes_sentence(rows: Sequence[ChangeRow], more: int, *, is_reach_known: bo
     return f"{head}{newest}: {said}."
 
 
-def _key(write: JournalledWrite) -> tuple[str, str, str]:
+def _key(write: "ObjectWrite") -> tuple[str, str, str]:
     return write.kind, write.namespace, write.name
 
 
-def _is_of_template(write: JournalledWrite) -> bool:
+def _is_of_template(write: "ObjectWrite") -> bool:
     return any(each.startswith(_TEMPLATE) for each in write.fields)
 
 

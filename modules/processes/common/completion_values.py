@@ -57,18 +57,6 @@ class _List(msgspec.Struct, frozen=True):
     items: list[_Object] = []
 
 
-class _Connection(HTTPConnection):
-    def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=SECONDS)
-        self._path = path
-
-    def connect(self) -> None:
-        """Connect to the socket."""
-        from beehive.sockets.unix_sockets import connect_unix  # noqa: PLC0415 - only when there is a socket
-
-        self.sock = connect_unix(self._path, SECONDS)
-
-
 class Values:
     """Completers for the arguments of kubectl's verbs and of the node's commands.
 
@@ -139,8 +127,11 @@ class Values:
     def _get(self, chosen: argparse.Namespace, path: str) -> list[_Object]:
         """Return the objects that a request finds; none without an answer."""
         with suppress(Exception):  # nobody wants an error in the middle of a line
-            connection = _Connection(self._socket_of(chosen))
+            from beehive.sockets.unix_sockets import connect_unix  # noqa: PLC0415 - only when there is a socket
+
+            connection = HTTPConnection("localhost")
             try:
+                connection.sock = connect_unix(self._socket_of(chosen), SECONDS)
                 connection.request("GET", path)
                 answer = connection.getresponse()
                 if answer.status == 200:

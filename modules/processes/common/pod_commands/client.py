@@ -25,7 +25,7 @@ from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.pod_commands.errors import NodeError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from modules.processes.common.pod_commands.target import PodTarget
@@ -37,16 +37,6 @@ NOT_RUNNING: Final = "is `edgecore run` running, with the same --root or --confi
 
 _READ_BYTES: Final = 64 * 1024
 _NONE: Final[Mapping[str, str]] = {}
-
-
-class _Connection(HTTPConnection):
-    def __init__(self, dial: Callable[[], socket.socket]) -> None:
-        super().__init__("localhost", timeout=SECONDS)
-        self._dial = dial
-
-    def connect(self) -> None:
-        """Connect to the socket."""
-        self.sock = self._dial()
 
 
 class NodeClient:
@@ -100,9 +90,9 @@ class NodeClient:
         body: bytes | None = None,
     ) -> Iterator[bytes]:
         """Yield the answer as it arrives; `patient` waits without a time limit."""
-        connection = _Connection(self.dial)
+        connection = HTTPConnection("localhost")
         try:
-            connection.connect()
+            connection.sock = self.dial()
             if patient:
                 connection.sock.settimeout(None)
             connection.request(method, path, body, dict(headers))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from modules.processes.common.pod_commands.channels import Channel, CommandExit
 from modules.processes.common.pod_commands.client import remark, report_errors
 from modules.processes.common.pod_commands.errors import NodeError
-from modules.processes.common.pod_commands.spdy_link import COMMAND, SpdyCommand, SpdyLink, Terminal
+from modules.processes.common.pod_commands.spdy_link import COMMAND, SizedTerminal, SpdyCommand, SpdyLink
 from modules.processes.common.pod_commands.target import container_of, only_word, pod_target
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _converse(node: NodeClient, chosen: argparse.Namespace, target: str) -> int:
         link = stack.enter_context(closing(SpdyLink(node, target, COMMAND)))
         if chosen.tty:
             stack.enter_context(_raw())
-            terminal = Terminal(stack.enter_context(_size_changes()), _size)
+            terminal = SizedTerminal(stack.enter_context(_size_changes()), _size)
         result = SpdyCommand(link, _write, _INPUT if chosen.stdin else None, terminal).run()
     if result.problem:
         raise NodeError(result.problem)

@@ -116,7 +116,7 @@ class SpdyLink:
         return self._socket.recv(_READ_BYTES)
 
 
-class Terminal(NamedTuple):
+class SizedTerminal(NamedTuple):
     """The terminal of this side."""
 
     resized: int
@@ -140,7 +140,7 @@ class SpdyCommand:
         link: SpdyLink,
         output: Callable[[Channel, bytes], None],
         source: int | None = None,
-        terminal: Terminal | None = None,
+        terminal: SizedTerminal | None = None,
     ) -> None:
         self._link = link
         self._output = output

@@ -14,7 +14,7 @@ from modules.processes.common.pod_commands.channels import Channel, CommandExit
 from modules.processes.common.pod_commands.client import NodeClient
 from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.common.pod_commands.port_forward import SpdyPorts
-from modules.processes.common.pod_commands.spdy_link import COMMAND, SpdyCommand, SpdyLink, Terminal
+from modules.processes.common.pod_commands.spdy_link import COMMAND, SizedTerminal, SpdyCommand, SpdyLink
 from modules.runtimes.streaming import StreamingServer
 from tests.modules.runtimes.streaming.backend import LocalBackend
 from tests.modules.runtimes.streaming.front import Front
@@ -51,7 +51,7 @@ class Client:
                 SpdyLink(NodeClient(self.path), target(command, has_input=has_input, tty=size is not None), COMMAND)
             ) as link,
         ):
-            terminal = Terminal(resized, lambda: size) if size is not None else None
+            terminal = SizedTerminal(resized, lambda: size) if size is not None else None
             return SpdyCommand(link, output, source if has_input else None, terminal).run(), output
 
 

@@ -14,7 +14,7 @@ import pytest
 from modules.processes.common.pod_commands.channels import Channel, CommandExit
 from modules.processes.common.pod_commands.client import NodeClient
 from modules.processes.common.pod_commands.errors import NodeError
-from modules.processes.common.pod_commands.spdy_link import COMMAND, SpdyCommand, SpdyLink, Terminal
+from modules.processes.common.pod_commands.spdy_link import COMMAND, SizedTerminal, SpdyCommand, SpdyLink
 from tests.modules.processes.common.pod_commands.spdy_server import (
     SUCCESS,
     SpdyPeer,
@@ -118,7 +118,7 @@ def test_mistakes_of_a_server_are_reported(
     assert error.value.status == (int(refusal.split()[1]) if b" No" in refusal else 0)
 
 
-def converse(path: Path, source: int, terminal: Terminal) -> CommandExit:
+def converse(path: Path, source: int, terminal: SizedTerminal) -> CommandExit:
     """Run a command with a terminal."""
     with closing(SpdyLink(NodeClient(path), "/exec/ns/p/app?command=x", COMMAND)) as link:
         return SpdyCommand(link, Output(), source, terminal).run()
@@ -156,7 +156,9 @@ def test_a_changed_size_is_sent_once_and_before_keys(tmp_path: Path) -> None:
     os.write(keys, b"w")
     sizes = iter([(91, 24), (91, 24), (57, 24)])
     with SpdySocket(tmp_path / "s", behave):
-        assert converse(tmp_path / "s", reading, Terminal(resized, lambda: next(sizes, (57, 24)))) == CommandExit(0)
+        assert converse(tmp_path / "s", reading, SizedTerminal(resized, lambda: next(sizes, (57, 24)))) == CommandExit(
+            0
+        )
     for descriptor in (reading, keys, resized, resizing):
         os.close(descriptor)
     small, large = b'{"Width":57,"Height":24}', b'{"Width":91,"Height":24}'
@@ -180,7 +182,7 @@ def test_the_input_of_a_terminal_that_is_gone_ends(tmp_path: Path) -> None:
     resized, resizing = os.pipe()
     os.close(keys)
     with SpdySocket(tmp_path / "s", behave):
-        assert converse(tmp_path / "s", reading, Terminal(resized, size)) == CommandExit(0)
+        assert converse(tmp_path / "s", reading, SizedTerminal(resized, size)) == CommandExit(0)
     for descriptor in (reading, resized, resizing):
         os.close(descriptor)
     assert heard == [("stdin", b"")]
