@@ -268,12 +268,12 @@ def _update_subresource(cluster: Cluster, request: ApiCall, key: ObjectKey, kind
 
 def _manager_of(request: ApiCall) -> Manager | None:
     """Return the manager of the fields that a request changes. A node has none: its writes are of statuses, and notes
-    about them would be larger than they are. A binding has none, as in Kubernetes.
+    about them would be larger than they are. Bindings and ephemeral containers have none, as in Kubernetes.
     """
     name = str(request.options.get("fieldManager") or "")
     if not name or request.node or request.verb not in WITH_OBJECT or request.patch_type == APPLY:
         return None
-    if request.subresource == "binding":
+    if request.subresource in ("binding", _EPHEMERAL):
         return None
     return Manager(name, UPDATED, request.subresource, stored_version(request))
 

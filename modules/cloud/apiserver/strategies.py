@@ -4,6 +4,7 @@ From the strategies of kube-apiserver 1.32 (`pkg/registry/*/strategy.go`: Prepar
 kinds have rules of their own; see `modules.cloud.apiextensions.objects`.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from modules.apimachinery.conditions import condition_of, timed
@@ -51,6 +52,39 @@ _ZEROS: Final[dict[str, JsonObject]] = {
     "VolumeAttachment": {"attached": False},
 }
 """By kind: the members of a status that JSON has even when they are zero."""
+
+
+def _with_addresses(status: JsonObject) -> JsonObject:
+    """Return a pod's status with its first address under both names, as Kubernetes' conversion has it."""
+    one, several = status.get("podIP"), status.get("podIPs")
+    if one and not several:
+        return {**status, "podIPs": [{"ip": one}]}
+    return {**status, "podIP": several[0]["ip"]} if several and not one and several[0].get("ip") else status
+
+
+def _with_room(status: JsonObject) -> JsonObject:
+    """Return a Node's status, which has room for pods in all of its capacity unless it says otherwise."""
+    capacity = status.get("capacity")
+    return {**status, "allocatable": capacity} if capacity and not status.get("allocatable") else status
+
+
+def _with_modes(status: JsonObject) -> JsonObject:
+    """Return a Service's status whose load balancer's addresses have a mode."""
+    balancer = status.get("loadBalancer") or {}
+    found = balancer.get("ingress") or ()
+    moded = [{**each, "ipMode": each.get("ipMode") or "VIP"} if each.get("ip") else each for each in found]
+    return {**status, "loadBalancer": {**balancer, "ingress": moded}} if moded else status
+
+
+_COMPLETED: Final[dict[str, Callable[[JsonObject], JsonObject]]] = {
+    "Namespace": lambda status: {"phase": "Active", **status},
+    "Node": _with_room,
+    "PersistentVolume": lambda status: {"phase": "Pending", **status},
+    "PersistentVolumeClaim": lambda status: {"phase": "Pending", **status},
+    "Pod": _with_addresses,
+    "Service": _with_modes,
+}
+"""By kind: returns a status with the defaults of a request to change it (`SetDefaults_…` of core/v1)."""
 
 
 def has_status(obj: JsonObject) -> bool:
@@ -101,7 +135,8 @@ def with_changed_status(new: JsonObject, live: JsonObject) -> JsonObject:
     if was and isinstance(new.get(_STATUS), dict) and not new[_STATUS].get("qosClass"):
         new = {**new, _STATUS: {**new[_STATUS], "qosClass": was}}
     if _STATUS in new:
-        changed[_STATUS] = new[_STATUS]
+        complete = _COMPLETED.get(kind)
+        changed[_STATUS] = new[_STATUS] if complete is None else complete(new[_STATUS] or {})
     return with_first_status(changed) if kind in _ZEROS else changed
 
 

@@ -7,6 +7,7 @@ from modules.apimachinery.api_errors import NotFoundError
 from modules.apimachinery.kinds import JsonObject, key_for, key_kind, kind_named
 from modules.apimachinery.lister import Lister
 from modules.cloud.apiserver.admission.certificate_subject import certificate_subject
+from modules.cloud.apiserver.admission.classes import check_resize, with_ingress_class, with_storage_class
 from modules.cloud.apiserver.admission.limit_ranger import check_claim, check_pod, with_default_amounts
 from modules.cloud.apiserver.admission.pod_security import pod_security, pod_security_labels
 from modules.cloud.apiserver.admission.priority import only_default, with_priority
@@ -42,6 +43,7 @@ class Plugin(NamedTuple):
 
 
 _PODS: Final = frozenset({"Pod"})
+_CLAIMS: Final = frozenset({"PersistentVolumeClaim"})
 
 
 def _namespace_lifecycle(obj: JsonObject, live: JsonObject | None, objects: Lister) -> JsonObject:
@@ -76,16 +78,19 @@ def _is_about(toleration: JsonObject, key: str) -> bool:
 PLUGINS: Final = (
     Plugin("NamespaceLifecycle", None, _namespace_lifecycle),
     Plugin("LimitRanger", _PODS, with_default_amounts, check_pod),
-    Plugin("LimitRanger", frozenset({"PersistentVolumeClaim"}), validate=check_claim),
+    Plugin("LimitRanger", _CLAIMS, validate=check_claim),
     Plugin("ServiceAccount", _PODS, service_account),
     Plugin("PodSecurity", _PODS, validate=pod_security),
     Plugin("PodSecurity", frozenset({_NAMESPACE.name}), validate=pod_security_labels),
     Plugin("Priority", _PODS, with_priority),
     Plugin("Priority", frozenset({"PriorityClass"}), validate=only_default),
     Plugin("DefaultTolerationSeconds", _PODS, _default_toleration_seconds),
+    Plugin("DefaultStorageClass", _CLAIMS, with_storage_class),
     Plugin("StorageObjectInUseProtection", frozenset(FINALIZERS), with_protection),
+    Plugin("PersistentVolumeClaimResize", _CLAIMS, validate=check_resize),
     Plugin("RuntimeClass", _PODS, with_runtime_class, check_overhead),
     Plugin("CertificateSubjectRestriction", frozenset({"CertificateSigningRequest"}), validate=certificate_subject),
+    Plugin("DefaultIngressClass", frozenset({"Ingress"}), with_ingress_class),
 )
 PLUGINS_WITH_TOKENS: Final = tuple(
     each._replace(admit=service_account_with_token) if each.admit is service_account else each for each in PLUGINS

@@ -163,7 +163,7 @@ def _checked_seconds(seconds: int | None) -> int:
     if seconds is None:
         return _DEFAULT_SECONDS
     if not _LEAST_SECONDS <= seconds <= _MOST_SECONDS:
-        words = "longer than 2^32 seconds" if seconds > _MOST_SECONDS else "less than 10 minutes"
+        words = "larger than 2^32 seconds" if seconds > _MOST_SECONDS else "less than 10 minutes"
         why = f"Invalid value: {str(seconds)[:40]}: may not specify a duration {words}"
         raise InvalidError("TokenRequest", "", "spec.expirationSeconds", why, _GROUP)
     return seconds

@@ -30,7 +30,8 @@ OTHER_NAMES: Final = (
     r"kubernetes\.io/(kube-apiserver-client|kube-apiserver-client-kubelet|kubelet-serving|legacy-unknown)",  # signers
     r"kubernetes\.io/job-controller",  # a value of `managedBy`
     r"kubernetes\.io/(description|role)",  # written for people
-    r"storageclass\.(beta\.)?kubernetes\.io/is-default-class",  # shown in tables
+    r"(storage|ingress)class\.(beta\.)?kubernetes\.io/is-default-class|kubernetes\.io/ingress\.class",  # of classes
+    r"volume\.beta\.kubernetes\.io/storage-class",  # of claims
     r"authorization\.k8s\.io/decision|audit\.edgecore\.io/dropped",  # written to the audit log
     r"kubernetes\.io/config\.source|edgecore\.io/only-a-name",  # read on the node: of its static pods and runtimes
     r"k(ubernetes|8s)\.io/initial-events-.*",  # written for clients that watch

@@ -6,9 +6,10 @@ import pytest
 
 from beehive.clock import RealClock
 from modules.apimachinery.api_errors import ApiError
-from modules.apimachinery.kinds import key_for, kind_named
+from modules.apimachinery.kinds import key_for, key_of, kind_named
 from modules.apimachinery.validation.invalid_fields import InvalidFieldsError
 from modules.cloud.apiserver.admission.chain import PLUGINS, AdmissionChain
+from modules.cloud.apiserver.admission.classes import with_storage_class
 from modules.cloud.apiserver.admission.runtime_class import merged_tolerations
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.system_objects import make_system_objects
@@ -247,3 +248,90 @@ def test_a_toleration_that_one_of_the_runtime_class_includes_is_left_out(
 def test_a_toleration_includes_another(wide: dict[str, Any], one: dict[str, Any], *, includes: bool) -> None:
     assert (merged_tolerations([one, wide]) == [wide]) is includes
     assert (merged_tolerations([wide, one]) == [wide]) is includes
+
+
+_STORAGE, _INGRESS = ("StorageClass", "storage.k8s.io/v1"), ("IngressClass", "networking.k8s.io/v1")
+_MARK = {"StorageClass": "storageclass.kubernetes.io/is-default-class",
+         "IngressClass": "ingressclass.kubernetes.io/is-default-class"}  # fmt: skip
+
+
+def class_of(kind: str, version: str, name: str, *, is_default: str = "true", **fields: Any) -> dict[str, Any]:
+    """Return a class of volumes or of an Ingress."""
+    given = {"provisioner": "p"} if kind == "StorageClass" else {"spec": {"controller": "example.com/c"}}
+    metadata = {"name": name, "annotations": {_MARK[kind]: is_default}}
+    return {"kind": kind, "apiVersion": version, "metadata": metadata, **given, **fields}
+
+
+def claim(name: str, storage: str = "1Gi", annotations: Any = None, **spec: Any) -> dict[str, Any]:
+    """Return a claim."""
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": storage}}, **spec}
+    made = of("PersistentVolumeClaim", name, spec=spec)
+    return {**made, "metadata": {"name": name, "namespace": "default", "annotations": annotations or {}}}
+
+
+def ingress(name: str, annotations: Any = None, **spec: Any) -> dict[str, Any]:
+    """Return an Ingress."""
+    made = of("Ingress", name, version="networking.k8s.io/v1", spec={"rules": [{"host": "example.com"}], **spec})
+    return {**made, "metadata": {"name": name, "namespace": "default", "annotations": annotations or {}}}
+
+
+@pytest.mark.parametrize(
+    ("obj", "field", "wanted"),
+    [
+        (claim("a"), "storageClassName", "one"),
+        (claim("a", storageClassName=""), "storageClassName", ""),
+        (claim("a", storageClassName="two"), "storageClassName", "two"),
+        (claim("a", annotations={"volume.beta.kubernetes.io/storage-class": "two"}), "storageClassName", None),
+        (ingress("a"), "ingressClassName", "one"),
+        (ingress("a", ingressClassName="two"), "ingressClassName", "two"),
+        (ingress("a", annotations={"kubernetes.io/ingress.class": "two"}), "ingressClassName", None),
+    ],
+)
+def test_an_object_without_a_class_gets_the_default_one(
+    cluster: Cluster, obj: dict[str, Any], field: str, wanted: str | None
+) -> None:
+    for kind in (_STORAGE, _INGRESS):
+        for name, is_default in (("two", "true"), ("one", "true"), ("none", "false")):
+            cluster.create(class_of(*kind, name, is_default=is_default))
+    made = cluster.create(obj)
+    assert made["spec"].get(field) == wanted
+    bare = {**made, "spec": {name: value for name, value in made["spec"].items() if name != field}}
+    if made["kind"] == "Ingress":
+        assert field not in cluster.update(bare)["spec"], "only new objects get one"
+
+
+def test_of_several_default_classes_the_newest_counts() -> None:
+    made = [("2026-01-01T00:00:00Z", "c"), ("2026-01-02T00:00:00Z", "b"), ("2026-01-02T00:00:00Z", "a")]
+    cluster = Cluster(RealClock(), plugins=())
+    for time, name in made:
+        stored = cluster.create(class_of(*_STORAGE, name))
+        cluster.storage.replace({**stored, "metadata": {**stored["metadata"], "creationTimestamp": time}})
+    assert with_storage_class(claim("x"), None, cluster.storage)["spec"]["storageClassName"] == "a"
+
+
+@pytest.mark.parametrize(
+    ("phase", "name", "storage", "why"),
+    [
+        ("Bound", "grows", "2Gi", ""),
+        ("Bound", "stays", "1Gi", ""),
+        ("Pending", "grows", "2Gi", "spec is immutable after creation"),
+        ("Bound", "stays", "2Gi", "only dynamically provisioned pvc can be resized"),
+        ("Bound", "", "2Gi", "only dynamically provisioned pvc can be resized"),
+        ("Bound", "gone", "2Gi", "only dynamically provisioned pvc can be resized"),
+    ],
+)
+def test_a_claim_grows_if_it_is_bound_and_its_class_lets_it(
+    cluster: Cluster, phase: str, name: str, storage: str, why: str
+) -> None:
+    for each, grows in (("grows", True), ("stays", False)):
+        cluster.create(class_of(*_STORAGE, each, is_default="false", allowVolumeExpansion=grows))
+    made = cluster.create(claim("a", storageClassName=name))
+    status = {"phase": phase, "capacity": {"storage": "1Gi"}}
+    live = cluster.update_status(key_of(made), {**made, "status": status})
+    wanted = {**live, "spec": {**live["spec"], "resources": {"requests": {"storage": storage}}}}
+    if not why:
+        cluster.update(wanted)
+        return
+    with pytest.raises(ApiError, match=why) as refused:
+        cluster.update(wanted)
+    assert refused.value.code in (403, 422)

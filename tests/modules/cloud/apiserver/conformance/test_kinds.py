@@ -337,7 +337,7 @@ def test_older_events_are_deleted_by_label(world: World) -> None:
 
 def test_the_life_of_a_service(world: World) -> None:
     """[sig-network] Services should complete a service status lifecycle [Conformance]"""
-    status = {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}
+    status = {"loadBalancer": {"ingress": [{"ip": "192.0.2.1", "ipMode": "VIP"}]}}
     made = {"spec": {"type": "LoadBalancer", "ports": [{"name": "http", "port": 80, "targetPort": 80}]}}
     world.supports_operations("v1/services", made, status=status)
 

@@ -337,6 +337,14 @@ def test_an_empty_object_that_is_applied_again_keeps_what_others_have_put_there(
         )  # fmt: skip
 
 
+def test_ephemeral_containers_have_no_manager(api: Api) -> None:
+    api("create", {"metadata": {"name": "c"}, "spec": {"containers": [CONTAINER]}}, "maker", plural="pods", name="")
+    body = {"spec": {"ephemeralContainers": [{"name": "debug", "image": "busybox:1"}]}}
+    made = api("patch", body, "other", plural="pods", subresource="ephemeralcontainers", patch_type=STRATEGIC)
+    assert made["spec"]["ephemeralContainers"][0]["name"] == "debug"
+    assert set(managers(made)) == {("maker", "Update")}
+
+
 def test_an_update_of_an_object_without_managers_notes_none(api: Api) -> None:
     api("create", {"metadata": {"name": "c"}, "data": {"a": "1"}}, name="")
     assert managers(api("patch", {"data": {"a": "2"}}, "editor", patch_type=MERGE)) == {}

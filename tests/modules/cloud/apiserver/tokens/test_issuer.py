@@ -78,7 +78,7 @@ def test_no_token_is_valid_for_more_than_a_year(accounts: Accounts) -> None:
     [
         ({"name": "none"}, 404, 'serviceaccounts "none" not found'),
         ({"expirationSeconds": 599}, 422, "may not specify a duration less than 10 minutes"),
-        ({"expirationSeconds": 2**32 + 1}, 422, "may not specify a duration longer than 2^32 seconds"),
+        ({"expirationSeconds": 2**32 + 1}, 422, "may not specify a duration larger than 2^32 seconds"),
         ({"expirationSeconds": "600"}, 400, "expirationSeconds"),
         ({"audiences": "vault"}, 400, "audiences"),
         ({"kind": "Pod", "of": "none"}, 404, 'pods "none" not found'),

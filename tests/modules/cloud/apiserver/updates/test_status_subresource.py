@@ -14,6 +14,7 @@ from modules.apimachinery.strategic_merge import merge_json
 from modules.apimachinery.validation.invalid_fields import InvalidFieldsError
 from modules.cloud.apiserver.api_calls import serve
 from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.strategies import with_changed_status
 from modules.cloud.client.calls import MERGE, ApiCall, ApiResult
 from tests.modules.cloud.apiserver.updates.samples import sample
 from tests.modules.cloud.objects import CERTIFICATE
@@ -25,9 +26,9 @@ _names = (f"x{number}" for number in itertools.count())
 _CONDITION = {"conditions": [{"type": "a.b/c", "status": "True"}]}
 _STATUSES: dict[str, Json] = {
     "Pod": {"message": "busy"},
-    "Service": {"loadBalancer": {"ingress": [{"ip": "192.0.2.9"}]}},
+    "Service": {"loadBalancer": {"ingress": [{"ip": "192.0.2.9", "ipMode": "VIP"}]}},
     "Node": {"conditions": [{"type": "Ready", "status": "True"}]},
-    "Namespace": _CONDITION,
+    "Namespace": {"phase": "Active", **_CONDITION},
     "PersistentVolume": {"phase": "Failed"},
     "PersistentVolumeClaim": {"phase": "Lost"},
     "VolumeAttachment": {"attached": True},
@@ -320,3 +321,26 @@ def test_a_namespace_that_is_being_deleted_stays_so(cluster: Cluster) -> None:
     refusal = present(put(cluster, {**ending, "status": {"phase": "Active"}}, "status").refusal)
     assert "may only be 'Terminating' if `deletionTimestamp` is not empty" in refusal["message"]
     assert put(cluster, {**ending, "status": {**ending["status"], **_CONDITION}}, "status").object is not None
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "stored"),
+    [
+        ("Namespace", {}, {"phase": "Active"}),
+        ("PersistentVolume", {"message": "a"}, {"phase": "Pending", "message": "a"}),
+        ("PersistentVolumeClaim", {}, {"phase": "Pending"}),
+        ("Node", {"capacity": {"cpu": "2"}}, {"capacity": {"cpu": "2"}, "allocatable": {"cpu": "2"}}),
+        ("Node", {"capacity": {"cpu": "2"}, "allocatable": {"cpu": "1"}},
+         {"capacity": {"cpu": "2"}, "allocatable": {"cpu": "1"}}),
+        ("Pod", {"podIP": "192.0.2.1"}, {"podIP": "192.0.2.1", "podIPs": [{"ip": "192.0.2.1"}]}),
+        ("Pod", {"podIPs": [{"ip": "192.0.2.1"}, {"ip": "2001:db8::1"}]},
+         {"podIP": "192.0.2.1", "podIPs": [{"ip": "192.0.2.1"}, {"ip": "2001:db8::1"}]}),
+        ("Service", {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}, {"ip": "192.0.2.2", "ipMode": "Proxy"},
+                                                  {"hostname": "a"}]}},
+         {"loadBalancer": {"ingress": [{"ip": "192.0.2.1", "ipMode": "VIP"}, {"ip": "192.0.2.2", "ipMode": "Proxy"},
+                                       {"hostname": "a"}]}}),
+    ],
+)  # fmt: skip
+def test_a_status_has_the_defaults_of_its_kind(kind: str, given: Json, stored: Json) -> None:
+    live = {"kind": kind, "metadata": {"name": "a"}}
+    assert with_changed_status({**live, "status": given}, live)["status"] == stored

@@ -173,7 +173,6 @@ ROWS = (
     Row("PersistentVolumeClaim", _spec(volumeMode="Block"), "volumeMode", _IMMUTABLE),
     Row("PersistentVolumeClaim", _spec(volumeName="v")),
     Row("PersistentVolumeClaim", _spec(resources={"requests": {"storage": "2Gi"}}), "spec", _OF_CLAIMS),
-    Row("PersistentVolumeClaim", _spec(resources={"requests": {"storage": "2Gi"}}), status=_BOUND),
     Row("PersistentVolumeClaim", _spec(resources={"limits": {"storage": "3Gi"}}), "spec", _OF_CLAIMS, status=_BOUND),
     Row("PersistentVolumeClaim", _spec(resources={"requests": {"storage": "1Mi"}}), "spec.resources.requests.storage",
         "field can not be less than status.capacity", status=_BOUND),
