@@ -144,4 +144,4 @@ def _is_up(obj: JsonObject) -> bool:
         return True
     status = obj.get("status") or {}
     is_observed = status.get("observedGeneration") == obj["metadata"].get("generation")
-    return is_observed and status.get("readyReplicas", 0) == obj["spec"].get("replicas", 1)
+    return bool(is_observed and status.get("readyReplicas", 0) == obj["spec"].get("replicas", 1))
