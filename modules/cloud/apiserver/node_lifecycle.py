@@ -6,6 +6,7 @@ node may be offline for long, keeps its pods, and gets new ones when it connects
 """
 
 import logging
+import math
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -30,6 +31,9 @@ _LEASE_SECONDS: Final = 40
 """A kubelet's lease duration; without a Lease a heartbeat of the condition Ready counts for as long."""
 _STARTUP_SECONDS: Final = 60
 """Seconds that a Node may be without a condition Ready (kube-controller-manager's `--node-startup-grace-period`)."""
+_STALL: Final = 15.0
+"""Seconds between two looks at the nodes, of which there is one in `PERIOD`, after which this process has stood still:
+what nodes have sent meanwhile waits to be read."""
 _LONGEST_LEASE: Final = 300
 """Longest lease duration that counts; a node with a longer one would never be silent."""
 _CONTROLLER: Final = "node-controller"
@@ -122,6 +126,10 @@ class NodeLifecycle(Reconciler):
         """The last heartbeats of nodes without a Lease."""
         self._changed: set[str] = set()
         """Nodes that have changed since their taints were looked at."""
+        self._looked_at = math.inf
+        """Monotonic seconds of the last look at silent nodes."""
+        self._awake_since = -math.inf
+        """When this process went on, if it has stood still."""
 
     def handle_own(self, event: ObjectEvent) -> None:
         """Note that a node has changed."""
@@ -141,8 +149,12 @@ class NodeLifecycle(Reconciler):
 
     def overdue(self) -> Callable[[], None] | None:
         """Return the marking of silent nodes, if there are any. All cloudcores of a database do this, and the first one
-        does it.
+        does it. After a stall of this process nobody is silent before a whole lease has passed.
         """
+        now = self._clock.monotonic()
+        if now - self._looked_at > _STALL:
+            self._awake_since = now
+        self._looked_at = now
         return self.mark_silent if self.has_silent() else None
 
     def has_silent(self) -> bool:
@@ -184,13 +196,17 @@ class NodeLifecycle(Reconciler):
         not begun.
         """
         key = ObjectKey("Lease", _LEASES, str(node["metadata"]["name"]))
-        lease = self._storage.find(key)
-        if lease is not None and self._storage.unchanged_for(key) <= _seconds_of(lease):
+        lease, unheard, allowed = self._storage.find(key), math.inf, 0
+        if lease is not None:
+            unheard, allowed = self._storage.unchanged_for(key), _seconds_of(lease)
+        if unheard <= allowed:
             return False  # as of most nodes, so it is looked at first
         ready = condition_of(node, "Ready")
         if ready and not any(map(_is_heard, conditions_of(node))):
             return False  # it is marked
-        return lease is not None or self._unheard_for(node, ready) > (_LEASE_SECONDS if ready else _STARTUP_SECONDS)
+        if lease is None:
+            unheard, allowed = self._unheard_for(node, ready), _LEASE_SECONDS if ready else _STARTUP_SECONDS
+        return min(unheard, self._clock.monotonic() - self._awake_since) > allowed
 
     def _unheard_for(self, node: JsonObject, ready: JsonObject) -> float:
         """Return the seconds since this cloud has noticed the last heartbeat."""

@@ -9,7 +9,6 @@ from typing import Final
 import msgspec
 
 from beehive.decoding import decode_json
-from modules.apimachinery.conditions import condition_of
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_of
 from modules.apimachinery.merge_patch import merge_patch
 from modules.cloud.applications import kind_of
@@ -140,8 +139,9 @@ def _state(application: JsonObject, copy: Copy, live: JsonObject | None) -> Json
 
 
 def _is_up(obj: JsonObject) -> bool:
-    """Return whether an object does its work: a Deployment by its condition, others because they are there."""
+    """Return whether an object does its work: a Deployment if all its pods are ready, others because they are there."""
     if obj["kind"] != "Deployment":
         return True
-    is_observed = (obj.get("status") or {}).get("observedGeneration") == obj["metadata"].get("generation")
-    return is_observed and condition_of(obj, "Available").get("status") == "True"
+    status = obj.get("status") or {}
+    is_observed = status.get("observedGeneration") == obj["metadata"].get("generation")
+    return bool(is_observed and status.get("readyReplicas", 0) == obj["spec"].get("replicas", 1))

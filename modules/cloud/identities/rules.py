@@ -55,7 +55,9 @@ def refusal_of_node(peer: CertifiedPeer, identity: NodeIdentity) -> str:
         return _revoked(identity)
     if not peer.key or not identity.key or peer.key in (identity.key, identity.next_key):
         return ""
-    return "" if peer.begins > identity.since else _belongs_to_another(identity)
+    if peer.begins > identity.since:
+        return ""
+    return _superseded(identity) if 0 < int(identity.pinned_at) <= peer.begins else _belongs_to_another(identity)
 
 
 def refuses_token(identity: NodeIdentity | None, issued_at: float) -> bool:
@@ -163,6 +165,15 @@ def _revoked(identity: NodeIdentity) -> str:
     return (
         f"node {identity.name} is revoked since {format_rfc3339(identity.revoked_at)}{why}: an administrator ends that "
         f"with `cloudcore allow node {identity.name}`"
+    )
+
+
+def _superseded(identity: NodeIdentity) -> str:
+    """Return the refusal of a certificate that the node itself has had since the name is its own."""
+    return (
+        f"the certificate of {identity.name} was renewed, and the new one is in use: restart its edgecore, as "
+        f"KubeEdge's reads the certificate of its stream tunnel once; or, if the machine was restored from a backup, "
+        f"join with a token of `cloudcore token --node {identity.name} --replace`"
     )
 
 

@@ -89,6 +89,21 @@ def test_a_dead_node_is_not_ready_for_any_clock_of_its_own(
     assert ready(cluster)["status"] == status
 
 
+@pytest.mark.parametrize("has_lease", [True, False])
+def test_no_node_is_silent_because_the_cloud_stood_still(
+    cluster: Cluster, simulation: Simulation, *, has_lease: bool
+) -> None:
+    """A cloudcore that got no processor for a minute marked all its nodes before it read their renewals."""
+    cluster.create(node())
+    if has_lease:
+        cluster.create(lease(leaseDurationSeconds=40))
+    looks: list[bool] = []
+    for seconds in (5.0, 60.0, 15.0, 15.0, 10.0, 5.0):
+        looks.append(cluster.node_lifecycle.overdue() is not None)
+        simulation.run_for(seconds)
+    assert (looks, cluster.node_lifecycle.overdue() is not None) == ([False] * 6, True)
+
+
 def test_a_silent_node_is_marked_once_with_the_time_and_an_event(cluster: Cluster, simulation: Simulation) -> None:
     """Conditions that others have set stay."""
     cluster.create(node(Gate="True"))

@@ -101,6 +101,17 @@ def test_a_deployment_without_its_pods_is_not_available(at: Site) -> None:
     assert states(at) == [(0, "web-east", "Processing"), (1, "settings", "Available")]
 
 
+def test_a_deployment_is_available_when_all_its_pods_are_ready(at: Site) -> None:
+    """As in KubeEdge: a Deployment of four has its own condition Available with three."""
+    at.ready_after = lambda pod: None if pod["metadata"]["name"] == min(names(at, "Pod")) else 1.0
+    at.apply(application(target("east"), manifests=[workload("Deployment", replicas=4)]), seconds=20)
+    ready = at.get("Deployment", "web-east")["status"]["readyReplicas"]
+    assert (ready, states(at)) == (3, [(0, "web-east", "Processing")])
+    at.ready_after = lambda _: 1.0
+    at.run_for(10)
+    assert states(at) == [(0, "web-east", "Available")]
+
+
 def test_a_changed_manifest_changes_only_its_own_fields(at: Site) -> None:
     at.apply(application(target("east"), manifests=[workload("Deployment", replicas=1), SETTINGS, SERVICE]), seconds=10)
     address = at.get("Service", "web")["spec"]["clusterIP"]
