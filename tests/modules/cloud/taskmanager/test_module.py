@@ -276,16 +276,6 @@ def test_a_deleted_job_begins_nothing_more(bee: Harness) -> None:
     assert len(cloud.sent()) == 1
 
 
-def test_a_job_that_was_made_again_begins_anew(bee: Harness) -> None:
-    """Although its deletion was not seen, and a report about the earlier one waits."""
-    cloud = connected(bee, "a")
-    cloud.report("a", "Check", seconds=-3)
-    cloud.job = {**cloud.job, "metadata": {"name": JOB, "uid": "later"}, "status": {}}
-    cloud.server.change("MODIFIED", cloud.job)
-    assert cloud.sent(after=3) == ["a", "a"]
-    assert "actionFlow" not in cloud.job["status"]["nodeStatus"][0]
-
-
 def test_reports_that_wait_are_bounded(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_REPORTS", 1)
     cloud = connected(bee, "a", "b", concurrency=2)
