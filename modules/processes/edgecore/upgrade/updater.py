@@ -86,7 +86,8 @@ _LARGEST_JOURNAL: Final = 4 * 1024 * 1024
 _MORE_MEMORY: Final = 256 * 1024 * 1024
 """Bytes that the new version may have more than the one before, or twice as many."""
 _UNIT: Final = "edgecore-updater"
-_DATABASE_FILES: Final = ("-wal", "-shm", "-journal")
+_DATABASE_FILES: Final = ("", "-wal", "-shm", "-journal")
+"""In the order of their removal: without its log, a database may look as if it had not changed."""
 
 
 class Phase(StrEnum):

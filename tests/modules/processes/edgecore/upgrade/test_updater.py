@@ -365,6 +365,36 @@ def test_the_database_stays_when_its_schema_did_not_move(steps: Steps, tmp_path:
     assert value_of(database) == "later"
 
 
+def test_a_way_back_that_is_killed_between_files_of_the_database_is_gone_again(
+    steps: Steps, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new schema is in the log only, which could not be written back."""
+    installation, database = make(tmp_path / "n")
+    journal = journal_of(installation)
+    with closing(sqlite3.connect(database)) as held:
+        held.execute("PRAGMA journal_mode = wal")
+        write_database(database, "kept", SCHEMAS[OLD])
+        with closing(sqlite3.connect(program.backup_of(database))) as backup:
+            held.backup(backup)
+        write_database(database, "later", SCHEMAS[NEW])
+        remove, removed = Path.unlink, list[Path]()
+
+        def remove_one(path: Path, missing_ok: bool = False) -> None:
+            if removed:
+                raise KeyboardInterrupt
+            removed.append(path)
+            remove(path, missing_ok=missing_ok)
+
+        with monkeypatch.context() as killed, pytest.raises(KeyboardInterrupt):
+            killed.setattr(Path, "unlink", remove_one)
+            installation.roll_back(journal)
+        left = {file: file.read_bytes() for file in database.parent.glob(f"{database.name}*")}
+    for file, content in left.items():  # as before `held` was closed, which a kill does not do
+        file.write_bytes(content)
+    installation.roll_back(journal)
+    assert value_of(database) == "kept"
+
+
 def test_another_version_that_was_started_beside_the_way_back_is_stopped(steps: Steps, tmp_path: Path) -> None:
     """Its launcher is one of before 0.4, which locks nothing."""
     installation, database = make(tmp_path / "n")
