@@ -80,10 +80,21 @@ def _owner_references(value: Any, path: str, found: Causes) -> None:
 def finalizers(value: Any, path: str, found: Causes) -> None:
     """Check finalizers: each is one of Kubernetes' own or has a domain, and they do not contradict each other."""
     for index, name in enumerate(value):
-        if "/" not in name and name not in _STANDARD_FINALIZERS:
-            why = "name is neither a standard finalizer name nor is it fully qualified"
-            found.append(invalid(f"{path}[{index}]", name, why))
+        _known_or_qualified(name, f"{path}[{index}]", found)
     lenient_finalizers(value, path, found)
+
+
+def content_finalizers(value: Any, found: Causes) -> None:
+    """Check the finalizers in the spec of a namespace, each for itself."""
+    for index, name in enumerate(value):
+        for why in faults_of_label_key(name):
+            found.append(invalid(f"spec.finalizers[{index}]", name, why))
+        _known_or_qualified(name, f"spec.finalizers[{index}]", found)
+
+
+def _known_or_qualified(name: str, path: str, found: Causes) -> None:
+    if "/" not in name and name not in _STANDARD_FINALIZERS:
+        found.append(invalid(path, name, "name is neither a standard finalizer name nor is it fully qualified"))
 
 
 def lenient_finalizers(value: Any, path: str, found: Causes) -> None:

@@ -32,10 +32,11 @@ from modules.apimachinery.kinds import (
     version_of,
 )
 from modules.apimachinery.times import format_rfc3339
+from modules.apimachinery.validation.causes import Causes
 from modules.apimachinery.validation.classes import check_class_deletion
 from modules.apimachinery.validation.invalid_fields import InvalidFieldsError
 from modules.apimachinery.validation.kinds import Creation, Update
-from modules.apimachinery.validation.metadata import deletion_faults
+from modules.apimachinery.validation.metadata import content_finalizers, deletion_faults
 from modules.apimachinery.validation.objects import (
     check_shape,
     validate_metadata,
@@ -550,8 +551,12 @@ class Cluster:
         Raises:
             NotFoundError: no such namespace.
             ConflictError: the stored one has another uid or resourceVersion.
+            InvalidFieldsError: a finalizer is neither Kubernetes' own nor has a domain.
         """
         live = self.storage.get(key_of(namespace), uid_of(namespace))
+        content_finalizers(content_finalizers_of(namespace), found := Causes())
+        if found:
+            raise InvalidFieldsError(_NAMESPACE.name, "", live["metadata"]["name"], found)
         metadata = {**live["metadata"], "resourceVersion": version_of(namespace) or version_of(live)}
         return self.replace({**finalized(live, content_finalizers_of(namespace)), "metadata": metadata})
 

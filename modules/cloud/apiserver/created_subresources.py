@@ -13,7 +13,7 @@ from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.disruption_budgets import charged_budget
 from modules.cloud.apiserver.fields.bodies import BINDING, EVICTION, TOKEN_REQUEST
 from modules.cloud.apiserver.pod_scheduled import is_gated, with_node
-from modules.cloud.apiserver.write_options import propagation_policy
+from modules.cloud.apiserver.write_options import check_delete_options, propagation_policy
 from modules.cloud.storage.object_storage import check_version
 
 _POD, _NODE = kind_named("Pod"), kind_named("Node")
@@ -81,10 +81,12 @@ def evict_pod(cluster: Cluster, namespace: str, name: str, eviction: JsonObject)
         NotFoundError: there is no such pod.
         ConflictError: the pod has another uid or resourceVersion than the options name.
         BadRequestError: it is for another pod.
+        InvalidFieldsError: an option of the deletion has a value that no API server takes.
         TooManyRequestsError, ForbiddenError, InternalError: its budget does not allow it; see `charged_budget`.
     """
     _uid_for(name, eviction, "Eviction")
     options = eviction.get("deleteOptions") or {}
+    check_delete_options(options)
     grace, policy = options.get("gracePeriodSeconds"), propagation_policy(options)
     preconditions = options.get("preconditions") or {}
     uid, version = (str(preconditions.get(field) or "") for field in ("uid", "resourceVersion"))

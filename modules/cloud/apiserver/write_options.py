@@ -1,6 +1,6 @@
 """The options of writes, checked as an API server does (apimachinery's `apis/meta/v1/validation`)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -29,13 +29,22 @@ def check_options(request: ApiCall) -> None:
     """
     if not request.options:
         return
-    deletes = request.verb in _DELETES
-    kind = "DeleteOptions" if deletes else _KINDS.get(request.verb, "")
-    if not kind:
-        return
-    causes = [*(_faults_of_delete(request.options) if deletes else _faults_of_write(request))]
-    if request.options.get("dryRun"):
-        causes += _faults_of_dry_run(request.options["dryRun"])
+    if request.verb in _DELETES:
+        check_delete_options(request.options)
+    elif kind := _KINDS.get(request.verb, ""):
+        _refuse(kind, [*_faults_of_write(request), *_faults_of_dry_run(request.options)])
+
+
+def check_delete_options(options: JsonObject) -> None:
+    """Check the options of a deletion.
+
+    Raises:
+        InvalidFieldsError: an option has a value that no API server takes.
+    """
+    _refuse("DeleteOptions", [*_faults_of_delete(options), *_faults_of_dry_run(options)])
+
+
+def _refuse(kind: str, causes: Sequence[Cause]) -> None:
     if causes:
         raise InvalidFieldsError(kind, _META, "", causes)
 
@@ -66,8 +75,9 @@ def _faults_of_write(request: ApiCall) -> Iterator[Cause]:
         yield _unsupported("fieldValidation", shown(validation), _VALIDATIONS)
 
 
-def _faults_of_dry_run(asked: Any) -> Iterator[Cause]:
-    if asked != [_ALL]:
+def _faults_of_dry_run(options: JsonObject) -> Iterator[Cause]:
+    asked = options.get("dryRun")
+    if asked and asked != [_ALL]:
         values = [str(each) for each in asked] if isinstance(asked, list) else [str(asked)]
         if any(each != _ALL for each in values):
             yield _unsupported("dryRun", f"[]string{{{', '.join(map(shown, values))}}}", (_ALL,))

@@ -144,7 +144,8 @@ def test_an_evicted_pod_ends_in_its_grace_period(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("body", "code"),
     [(eviction(gracePeriodSeconds="x"), 400), (eviction(preconditions={"uid": "other"}), 409),
-     (eviction(preconditions={"resourceVersion": "1"}), 409), ({"deleteOptions": 1}, 400)],
+     (eviction(preconditions={"resourceVersion": "1"}), 409), ({"deleteOptions": 1}, 400),
+     (eviction(propagationPolicy="x"), 422), (eviction(dryRun=["x"]), 422)],
 )  # fmt: skip
 def test_an_eviction_that_is_refused(cluster: Cluster, body: dict[str, Any], code: int) -> None:
     made = cluster.create(pod(nodeName="n1"))

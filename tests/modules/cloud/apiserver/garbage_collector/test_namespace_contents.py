@@ -122,6 +122,10 @@ def test_an_update_changes_neither_the_finalizers_nor_the_phase_of_a_namespace(w
     changed = {**live, "spec": {"finalizers": []}, "status": {"phase": "Terminating"}}
     made = world("update", "namespaces", "ns", changed, namespace="")
     assert (made["spec"], made["status"]) == (live["spec"], live["status"])
+    for name in ("own", "own.example/a b"):
+        wrong = {**live, "spec": {"finalizers": [name]}}
+        refused = world("update", "namespaces", "ns", wrong, namespace="", subresource="finalize")
+        assert (refused["code"], refused["details"]["causes"][0]["field"]) == (422, "spec.finalizers[0]")
     more = {**live, "spec": {"finalizers": ["kubernetes", "own.example/one"]}}
     made = world("update", "namespaces", "ns", more, namespace="", subresource="finalize")
     assert made["spec"]["finalizers"] == ["kubernetes", "own.example/one"]
