@@ -58,7 +58,7 @@ _PARTS: Final = 20
 _TIMES: Final = 3
 _PERIOD: Final = 5.0
 """Seconds in which the API server looks at all nodes once. All of them are not 40, after which nodes are silent."""
-_LOOK: Final = 1.25
+_LOOK: Final = 0.5
 """Seconds in which a cloudcore reads the changes of others."""
 _THOUSAND: Final = 1000
 _PAGE: Final = 500

@@ -39,8 +39,6 @@ from modules.cloud.storage.watch_history import ObjectChanged, WatchQuery, Watch
 
 MOST_CALLS: Final = 32
 """Calls of a message: others' requests have their turn between two messages."""
-_AT_ONCE: Final = 16
-"""Changes of a watch that a module takes before other items of its inbox have their turn."""
 _OK, _CREATED = int(HTTPStatus.OK), int(HTTPStatus.CREATED)
 
 _End = Callable[[CallResponse | Exception], None]
@@ -189,8 +187,7 @@ class _Watch:
             elif not self._is_over:
                 self._newest = changed.object["metadata"]["resourceVersion"]
                 self._waiting.append(changed)
-                if len(self._waiting) == 1:  # `receive` takes those that come before it, too
-                    self._woken()
+                self._woken()
 
     def end(self) -> None:
         """End the watch, as the API server does when it stops."""
@@ -202,20 +199,12 @@ class _Watch:
         self.end()
 
     def receive(self) -> Sequence[Observation]:
-        """Return the observations of the changes and bookmarks that wait; of many, first some."""
-        seen, waiting = list[Observation](), self._waiting
-        for _ in range(_AT_ONCE):
-            try:
-                found = waiting.popleft()
-            except IndexError:
-                return seen
-            if isinstance(found, ObjectChanged):
-                self._see(found, seen)
-            else:
-                seen.append(found)
-        if waiting:
-            self._woken()
-        return seen
+        """Return the observations of one change or bookmark."""
+        try:
+            found = self._waiting.popleft()
+        except IndexError:
+            return ()
+        return self._seen(found) if isinstance(found, ObjectChanged) else (found,)
 
     def cancel(self) -> None:
         """End the watch; nothing more is taken."""
@@ -249,17 +238,16 @@ class _Watch:
             self._add(Bookmark(str(self._version)))
             self._mark_later()
 
-    def _see(self, changed: ObjectChanged, seen: list[Observation]) -> None:
-        """Add the observation of a change, if it is one."""
+    def _seen(self, changed: ObjectChanged) -> Sequence[Observation]:
         type_, namespace = event_type(changed, self._selector), self._selection.namespace
         if not type_ or namespace not in ("", changed.object["metadata"].get("namespace")):
-            return
+            return ()
         obj = changed.object if type_ != EventType.DELETED else sent_object(changed, type_)
         if self._resource.schema or obj.get("apiVersion") != self._api_version:
             obj = in_version(obj, self._resource)
         is_same, before = obj is changed.object, changed.old if changed.is_of_status else None
         version = "" if before is None else before["metadata"]["resourceVersion"]
-        seen.append(ObservedEvent(type_, _observed(obj, changed.body if is_same else b"", version)))
+        return (ObservedEvent(type_, _observed(obj, changed.body if is_same else b"", version)),)
 
 
 def _end(ended: _End, result: ApiResult) -> None:

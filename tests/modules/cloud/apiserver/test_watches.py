@@ -6,18 +6,15 @@ import msgspec
 import pytest
 
 from beehive.testing import Harness
-from modules.apimachinery.kinds import kind_called
 from modules.cloud.api_messages import RESOURCE, SOURCE, Verb
 from modules.cloud.apiserver import loading
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.embedded_kube_api import EmbeddedKubeApi
 from modules.cloud.apiserver.endpoints.subscriptions import WAITING
 from modules.cloud.apiserver.module import ApiServer
-from modules.cloud.client.reflector.observations import Observation, ObservedEvent
-from modules.cloud.client.reflector.selection import Selection, WatchRequest
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.object_storage import Storage
-from modules.cloud.storage.watch_history import ObjectChanged, WatchQuery, WatchStart
+from modules.cloud.storage.watch_history import WatchQuery, WatchStart
 from tests.modules.cloud.edgecontroller.controller import Controller, add_api_server
 from tests.modules.cloud.objects import configmap
 
@@ -42,34 +39,6 @@ def test_a_watch_gets_each_change_of_a_large_transaction(tmp_path: Path) -> None
         names = {change.object["metadata"]["name"] for change in found}
         assert (len(found), names, has_ended) == (MANY, {f"c{number}" for number in range(MANY)}, False)
         subscription.close()
-
-
-def test_changes_that_come_before_a_modules_turn_wake_it_once() -> None:
-    """Of many it takes first some, and is woken for the rest."""
-    with Harness() as bee:
-        api = add_api_server(bee, Cluster(bee.clock)).connect(bee.simulation)
-        assert isinstance(api, EmbeddedKubeApi)
-        bee.start()
-        woken, found = list[None](), list[Observation]()
-        reading = api.read(WatchRequest(Selection(kind=kind_called("configmap")), "1", 300), lambda: woken.append(None))
-        bee.settle()
-        for number in range(40):
-            metadata = {"name": f"c{number}", "namespace": "default", "resourceVersion": str(number)}
-            api.subscriptions.publish(ObjectChanged("ADDED", {**configmap(), "metadata": metadata}))
-        wakes = [len(woken)]
-        for _ in range(3):
-            found += reading.receive()
-            wakes.append(len(woken))
-        assert wakes == [1, 2, 3, 3]
-        assert [_name_of(each) for each in found] == [f"c{number}" for number in range(40)]
-        assert not reading.receive()
-        reading.cancel()
-
-
-def _name_of(observation: Observation) -> str:
-    assert isinstance(observation, ObservedEvent)
-    assert observation.object is not None
-    return observation.object.name
 
 
 def test_a_watch_goes_on_after_a_restart(tmp_path: Path) -> None:
