@@ -30,10 +30,10 @@ class Calls:
         self.ends: dict[str, list[Ended]] = {}
         request_then = server.bee.hive.request_then
 
-        def send(destination: str, message: Any, *rest: Any) -> None:
+        def send(destination: str, message: Any, *rest: Any, **how: Any) -> None:
             if destination == MODULE:
                 self.sent.append(message.route.operation)
-            request_then(destination, message, *rest)
+            request_then(destination, message, *rest, **how)
 
         monkeypatch.setattr(server.bee.hive, "request_then", send)
 

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from beehive import Message, ModuleName
+from beehive.decoding import decode_json
 from beehive.names import Operation
 from beehive.testing import Harness
 from modules.apimachinery.node_jobs import API_VERSION
@@ -162,7 +163,7 @@ class Fleet:
 
 def _copy(obj: Any) -> Json:
     """Return what is stored of an object; much faster than `deepcopy`."""
-    return msgspec.json.decode(msgspec.json.encode(obj), type=Json)
+    return decode_json(msgspec.json.encode(obj), Json)
 
 
 @pytest.mark.slow

@@ -74,7 +74,7 @@ def test_the_frames_of_a_closed_connection_are_delivered_and_leave_the_budget(co
 def test_a_large_message_is_as_old_as_its_own_beginning(connection: WebsocketConnection) -> None:
     """And not as that of the one before, with whose end it came."""
     frames = IncomingFrames(lambda *_: None, lambda: True, 1 << 20)
-    connection._message += bytes(FREE_BYTES + 1)
+    connection.unfinished_bytes = FREE_BYTES + 1
     frames.received(connection, 0.0)
     frames.keep(connection, bytes(FREE_BYTES + 2), 29.0)
     frames.received(connection, 29.0)
