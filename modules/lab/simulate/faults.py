@@ -19,9 +19,9 @@ _LATE: Final = 180.0
 """Seconds after which a cloudcore has handled the messages that a node had sent to it: it lists all objects at its
 start, and has a minute for each request.
 """
-_UNDER_WAY: Final = 30.0
-"""The same of the present cloudcore. A process with an empty store does not know of the patches that an earlier one
-has sent, and begins with what the cloud tells.
+_UNDER_WAY: Final = 60.0
+"""The same of the present cloudcore, by a slow link too, at an API server that answers late. A process with an empty
+store does not know of the patches that an earlier one has sent, and begins with what the cloud tells.
 """
 
 
