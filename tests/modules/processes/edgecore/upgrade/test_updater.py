@@ -373,6 +373,7 @@ def test_a_way_back_that_is_killed_between_files_of_the_database_is_gone_again(
     journal = journal_of(installation)
     with closing(sqlite3.connect(database)) as held:
         held.execute("PRAGMA journal_mode = wal")
+        held.execute("SELECT a FROM t").fetchall()
         write_database(database, "kept", SCHEMAS[OLD])
         with closing(sqlite3.connect(program.backup_of(database))) as backup:
             held.backup(backup)
