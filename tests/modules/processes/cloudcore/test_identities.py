@@ -2,6 +2,7 @@
 
 import base64
 import http.client
+import re
 import ssl
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, suppress
@@ -26,6 +27,9 @@ from tests.modules.cloud.cloudhub.certificates.made import chain, csr, new_key
 from tests.modules.cloud.objects import node
 from tests.modules.processes.cloudcore.stubs import CLOCK, DEADLINE, Edge, Stub
 from tests.modules.processes.cloudcore.test_tls import Joining
+
+_GONE = re.compile("the name n1 belongs to the key of another machine|the certificate of n1 was renewed")
+"""Of a certificate that was made in the second in which another machine got the name, both may be true."""
 
 
 def started(directory: Path) -> Stub:
@@ -148,8 +152,8 @@ def test_a_name_belongs_to_the_machine_that_has_it(stub: Stub, tmp_path: Path) -
     assert b"cloudcore token --node n1 --replace" in body
     with stub.edge("n1", first) as edge:
         second = join(stub, tmp_path, node="n1", replace=True)
-        assert "belongs to the key of another machine" in close_of(edge)[1]
-    assert "belongs to the key" in refused(stub, first)
+        assert _GONE.match(close_of(edge)[1])
+    assert _GONE.match(refused(stub, first))
     with stub.edge("n1", second):
         pass
 
