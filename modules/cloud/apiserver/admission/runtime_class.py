@@ -9,6 +9,8 @@ from modules.apimachinery.lister import Lister
 
 _RUNTIME_CLASS: Final = kind_named("RuntimeClass")
 _REJECTED: Final = "pod rejected: "
+_MOST_COMPARED: Final = 200
+"""Tolerations of a pod and its class that are compared with each other."""
 
 
 def with_runtime_class(pod: JsonObject, live: JsonObject | None, objects: Lister) -> JsonObject:
@@ -64,7 +66,11 @@ def _placement(pod: JsonObject, runtime_class: JsonObject) -> JsonObject:
 
 
 def merged_tolerations(tolerations: Sequence[JsonObject]) -> list[JsonObject]:
-    """Return tolerations without those that another one includes (`MergeTolerations` in pkg/util/tolerations)."""
+    """Return tolerations without those that another one includes (`MergeTolerations` in pkg/util/tolerations), if they
+    are not too many to be compared.
+    """
+    if len(tolerations) > _MOST_COMPARED:
+        return list(tolerations)
     kept: list[JsonObject] = []
     for place, one in enumerate(tolerations):
         later = (other for other in tolerations[place + 1 :] if other != one)

@@ -248,6 +248,8 @@ def test_a_toleration_that_one_of_the_runtime_class_includes_is_left_out(
 def test_a_toleration_includes_another(wide: dict[str, Any], one: dict[str, Any], *, includes: bool) -> None:
     assert (merged_tolerations([one, wide]) == [wide]) is includes
     assert (merged_tolerations([wide, one]) == [wide]) is includes
+    many = [one] * 300
+    assert merged_tolerations(many) == many
 
 
 _STORAGE, _INGRESS = ("StorageClass", "storage.k8s.io/v1"), ("IngressClass", "networking.k8s.io/v1")
