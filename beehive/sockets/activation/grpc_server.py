@@ -13,9 +13,8 @@ from beehive.sockets.activation.private_socket import PrivateSocket
 _STOP_SECONDS: Final = 5.0
 """For the end of calls that were cancelled."""
 
-MOST_OPENED: Final = 32
-"""Calls at a time whose request has not come; a further one ends the oldest of them. An honest client sends it at once.
-"""
+LEAST_OPENED: Final = 32
+"""Calls at a time whose request has not come, where there are fewer places: see `CallPlaces`."""
 
 
 class CallPlaces:
@@ -25,13 +24,16 @@ class CallPlaces:
     leave none for others, until it ends.
 
     Args:
-        most_calls: calls at a time that have their request.
+        most_calls: calls at a time that have their request. As many, but at least `LEAST_OPENED`, may wait for it; one
+            more ends the oldest of these: an honest client sends it at once, but may begin all of its calls before.
     """
 
     def __init__(self, most_calls: int) -> None:
         self._lock = threading.Lock()
         self._opened: dict[grpc.ServicerContext, None] = {}
         """The calls whose request has not come, the oldest first."""
+        self.most_opened = max(LEAST_OPENED, most_calls)
+        """Calls whose request has not come."""
         self._free = threading.Semaphore(most_calls)
 
     def bounded(self, handler: "grpc.RpcMethodHandler[Any, Any]") -> "grpc.RpcMethodHandler[Any, Any]":
@@ -73,7 +75,7 @@ class CallPlaces:
     def _request(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
         with self._lock:
             self._opened[context] = None
-            oldest = next(iter(self._opened)) if len(self._opened) > MOST_OPENED else None
+            oldest = next(iter(self._opened)) if len(self._opened) > self.most_opened else None
             if oldest is not None:
                 del self._opened[oldest]
         if oldest is not None:
@@ -108,11 +110,11 @@ class GrpcServer:
                 thread, so only as many threads exist as calls were ever under way at one time.
             largest_request: in bytes.
         """
-        threads = most_calls + MOST_OPENED
+        places = CallPlaces(most_calls)
+        threads = most_calls + places.most_opened
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix=name)
         limits = [("grpc.max_receive_message_length", largest_request), ("grpc.max_concurrent_streams", threads)]
         self._server = grpc.server(self._threads, options=limits)
-        places = CallPlaces(most_calls)
         for service, handlers in services.items():
             bounded = {method: places.bounded(handler) for method, handler in handlers.items()}
             self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, bounded),))

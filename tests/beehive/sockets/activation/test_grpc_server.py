@@ -3,6 +3,7 @@
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from struct import pack
 
@@ -11,7 +12,7 @@ import pytest
 
 from beehive.clock import RealClock
 from beehive.sockets.activation import ActivatedServer
-from beehive.sockets.activation.grpc_server import MOST_OPENED, GrpcServer
+from beehive.sockets.activation.grpc_server import LEAST_OPENED, CallPlaces, GrpcServer
 from beehive.sockets.unix_sockets import bind_unix, connect_unix
 from tests.end_to_end.processes import wait_until
 from tests.support.patience import PATIENCE
@@ -80,7 +81,7 @@ def begun(path: Path, method: str, count: int, flags: int = END_HEADERS) -> sock
 @pytest.mark.parametrize("method", ["Echo", "Twice"])
 def test_calls_without_a_request_leave_threads_for_others(path: Path, method: str) -> None:
     """They are more than the threads, and come on several connections."""
-    silent = [begun(path, f"/test.Service/{method}", MOST_OPENED + CALLS) for _ in range(3)]
+    silent = [begun(path, f"/test.Service/{method}", LEAST_OPENED + CALLS) for _ in range(3)]
     with grpc.insecure_channel(f"unix:{path}") as channel:
         grpc.channel_ready_future(channel).result(timeout=PATIENCE)
         for number in range(10):
@@ -89,6 +90,35 @@ def test_calls_without_a_request_leave_threads_for_others(path: Path, method: st
             assert list(channel.unary_stream("/test.Service/Twice")(asked, timeout=PATIENCE)) == [asked, asked]
     for each in silent:
         each.close()
+
+
+class Context:
+    """What a call is told."""
+
+    is_cancelled = False
+
+    def cancel(self) -> None:
+        """End it."""
+        self.is_cancelled = True
+
+
+def test_a_burst_of_as_many_calls_as_there_are_places_is_answered() -> None:
+    """All begin before the first of their requests comes."""
+    contexts, begun_, go_on = [Context() for _ in range(100)], threading.Semaphore(0), threading.Event()
+    echo = grpc.unary_unary_rpc_method_handler(lambda request, _: request)
+    answer = CallPlaces(len(contexts)).bounded(echo).stream_unary
+
+    def late() -> Iterator[bytes]:
+        begun_.release()
+        go_on.wait(PATIENCE)
+        yield b"a"
+
+    with ThreadPoolExecutor(len(contexts)) as threads:
+        answers = [threads.submit(answer, late(), context) for context in contexts]
+        assert all(begun_.acquire(timeout=PATIENCE) for _ in contexts)
+        go_on.set()
+        assert [each.result(PATIENCE) for each in answers] == [b"a"] * len(contexts)
+    assert not any(each.is_cancelled for each in contexts)
 
 
 def test_a_call_beyond_the_places_is_refused_until_one_ends(path: Path) -> None:
@@ -109,7 +139,7 @@ def test_requests_that_cannot_be_decoded_take_no_place_for_good(path: Path) -> N
     """They are more than a connection may have calls at a time."""
     with grpc.insecure_channel(f"unix:{path}") as channel:
         text = channel.unary_unary("/test.Service/Text")
-        for _ in range(2 * MOST_OPENED):
+        for _ in range(2 * LEAST_OPENED):
             with pytest.raises(grpc.RpcError) as refused:
                 text(b"\xff", timeout=PATIENCE)
             assert refused.value.code() == grpc.StatusCode.INTERNAL
