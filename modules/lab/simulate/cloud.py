@@ -336,7 +336,7 @@ class SimulatedCloud:
         """Forget a node's pods (KubeEdge's ObjectSyncs go with their node) and allow its connection to end. The node
         may register again.
         """
-        self.endpoint.deleted_nodes.add(node)
+        self.endpoint.forgotten_nodes.add(node)
         self.torn |= self.pods_of(node).keys()
         uids = self.pods_of(node).keys() | {uid for uid, its in self._synced() if its == node}
         self._forgotten_with_nodes |= dict.fromkeys(uids, node)

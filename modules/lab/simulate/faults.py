@@ -64,6 +64,7 @@ class Faults:
             return nothing
         if fault.kind in API_FAULTS:
             return API_FAULTS[fault.kind](cloud, fault)
+        cloud.endpoint.forgotten_nodes.update(each.name for each in self._nodes)
         return STATE_FAULTS[fault.kind](cloud, node, fault)
 
     def _end(self, fault: Fault, end: Undo) -> None:

@@ -126,8 +126,8 @@ class CloudEndpoint:
         """The time of the last connection of a node to a cloudcore, by the names of both."""
         self.has_node: Callable[[str], bool] = lambda _node: True
         """Whether the cloud has the Node object of a node."""
-        self.deleted_nodes = set[str]()
-        """The nodes whose Node object was ever deleted, and with it the record of what they have."""
+        self.forgotten_nodes = set[str]()
+        """The nodes of which the cloud has ever lost the record of what they have, as with their Node object."""
 
     @property
     def listener(self) -> "CloudListener | None":
@@ -233,7 +233,7 @@ class SimulatedConnection:
         self.up = FrameChannel(self._world, line.delay, self._at_cloud, lambda: line.no_way_up > 0)
         self.down = FrameChannel(self._world, line.delay, self._at_node, lambda: line.no_way_down > 0)
         self._repetitions = RepetitionWatch(
-            self._world, line.node, lambda: line.watch.has_forgotten or line.node in listener.cloud.deleted_nodes
+            self._world, line.node, lambda: line.watch.has_forgotten or line.node in listener.cloud.forgotten_nodes
         )
         self._heard = self._began = self._world.now()
         self._cloud_has_it = True
