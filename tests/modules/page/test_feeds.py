@@ -130,7 +130,8 @@ def test_the_objects_of_a_cluster_are_listed_again_and_again(tmp_path: Path, mon
         away = clock.now()
         wait_until(lambda: picture.changes(0, NAMES).as_of > 0.0)
         said = picture.changes(0, NAMES)
-        assert (said.trouble, said.as_of <= away) == ("no answer from the API server", True)
+        assert said.trouble.startswith("no answer")  # on a slow machine cloudcore has given it up by now
+        assert said.as_of <= away
         cluster.start_cluster()
         wait_until(lambda: picture.changes(0, NAMES).trouble == "")
         feeds.stop()
