@@ -256,8 +256,9 @@ def _bare(obj: JsonObject) -> JsonObject:
 
 def _empty_like(obj: JsonObject) -> JsonObject:
     """Return what there is in an empty object of a kind: plain members of a status, which Go's types never lack."""
-    status = obj.get("status") or {}
-    return {"metadata": {}, "status": {name: value for name, value in status.items() if value in (0, "")}}
+    status = obj.get("status")
+    plain = status.items() if isinstance(status, dict) else ()  # a custom object's may be anything
+    return {"metadata": {}, "status": {name: value for name, value in plain if value in (0, "")}}
 
 
 def _given_or_live(live: JsonObject | None, new: JsonObject) -> Entries:

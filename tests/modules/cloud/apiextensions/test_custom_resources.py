@@ -477,6 +477,19 @@ def test_a_server_side_apply_refuses_fields_that_the_schema_has_not(serving: Ser
     assert 'strict decoding error: unknown field "unknownField"' in json.loads(reply.body)["message"]
 
 
+def test_an_object_whose_status_is_a_text_is_applied() -> None:
+    """Its first managers are found without a look into the status."""
+    serving, wanted = Serving(), definition()
+    version = wanted["spec"]["versions"][0]
+    version["schema"]["openAPIV3Schema"]["properties"]["status"] = {"type": "string"}
+    del version["subresources"]
+    answer(serving, "POST", DEFINITIONS, wanted)
+    answer(serving, "POST", DEVICES, {**device(), "status": "on"})
+    media, options = "application/apply-patch+yaml", {"fieldManager": "first", "force": "true"}
+    reply = serving.ask("PATCH", f"{DEVICES}/pump", {**device(), "status": "off"}, media, **options)
+    assert (reply.status, json.loads(reply.body)["status"]) == (200, "off")
+
+
 def test_openapi_describes_what_every_kind_has(serving: Serving) -> None:
     """`explain` prints it, also where the definition's schema has these fields without a description."""
     schemas = answer(serving, "GET", "/openapi/v3/apis/devices.example.io/v1")["components"]["schemas"]
