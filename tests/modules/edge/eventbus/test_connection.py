@@ -196,6 +196,15 @@ def test_a_client_is_behind_until_it_has_handled_its_messages(client: BufferedCl
     assert (len(client.handle(1).messages), client.is_behind) == (1, False)
 
 
+@pytest.mark.parametrize("more", [b"", publish("b", b"1", 2, qos=1, retain=False)])
+def test_a_message_too_large_that_has_come_whole_takes_no_byte_of_the_next(client: BufferedClient, more: bytes) -> None:
+    """Neither of one that has come with it, nor of one that comes later."""
+    client._incoming += publish("a", bytes(2 * 1024 * 1024), 1, qos=1, retain=False) + more
+    first = client.handle(2).messages
+    assert (first[0].topic, first[0].payload, first[0].left_out) == ("a", b"", 2 * 1024 * 1024)
+    assert (client._to_skip, [each.topic for each in first[1:]]) == (0, ["b"] if more else [])
+
+
 def test_a_number_that_was_of_a_message_too_large_may_be_of_another(client: BufferedClient) -> None:
     client._left_out_by_number = {7: 5}
     for _ in range(2):
