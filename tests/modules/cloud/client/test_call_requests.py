@@ -30,6 +30,8 @@ PLACE = "/api/v1/namespaces/default/pods"
         ("updatestatus", {"body": {}}, "PUT", f"{PLACE}/web/status"),
         ("patch", {"body": {}, "patch_type": STRATEGIC}, "PATCH", f"{PLACE}/web"),
         ("delete", {}, "DELETE", f"{PLACE}/web"),
+        ("delete", {"options": {"propagationPolicy": "Orphan"}}, "DELETE", f"{PLACE}/web"),
+        ("list", {"options": {"limit": 1}}, "GET", f"{PLACE}?limit=1"),
         (
             "get",
             {"api_version": "storage.k8s.io/v1", "plural": "csidrivers", "namespace": ""},
@@ -39,7 +41,7 @@ PLACE = "/api/v1/namespaces/default/pods"
     ],
 )
 def test_each_verb(verb: str, fields: dict[str, Any], method: str, path: str) -> None:
-    """What concerns a collection has no name in its path."""
+    """What concerns a collection has no name in its path; options of a deletion are its body."""
     request = request_of(ApiCall(verb=verb, **{**POD, **fields}))
     assert (request.method, request.path) == (method, path)
 
