@@ -34,6 +34,7 @@ from tests.support.leftovers import (
 from tests.support.patience import PATIENCE
 from tests.support.scheduling import Scheduling, turn
 from tests.support.spread import spread
+from tests.support.swallowed import SwallowedErrors
 
 profiles.register()
 
@@ -44,6 +45,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 _failed: Final[list[tuple[Hive, str]]] = []
 """The modules of hives of this process that have failed since the last test, with their errors."""
+_swallowed: Final = SwallowedErrors()
 
 
 def _watch_modules() -> None:
@@ -64,6 +66,7 @@ def pytest_runtest_protocol() -> Generator[None, object, object]:
     """Restore loggers: a remaining handler would write to a closed stream, and pytest's own would be missing."""
     loggers = [logging.getLogger(), *(logging.getLogger(name) for name in COSTLY)]
     levels, handlers = [logger.level for logger in loggers], loggers[0].handlers[:]
+    loggers[0].addHandler(_swallowed)
     try:
         return (yield)
     finally:
@@ -75,12 +78,12 @@ def pytest_runtest_protocol() -> Generator[None, object, object]:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
     """Demand that no module has failed, of any hive and of the processes that tests start: it is started again, so a
-    test may pass in spite of it.
+    test may pass in spite of it. And that no thread went on after an error of the product's own.
     """
     try:
         yield
     finally:
-        told, failed = failed_modules(), _failed[:]
+        told, failed, swallowed = failed_modules(), _failed[:], _swallowed.take()
         _failed.clear()
         for hive, text in failed:
             if isinstance(hive, HarnessHive):
@@ -90,6 +93,8 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
         if told and item.get_closest_marker("modules_fail") is None:
             wanted = "a module has failed; a test that wants it has the mark modules_fail"
             raise AssertionError(f"{wanted}: {'; '.join(told)}")
+        if swallowed and item.get_closest_marker("modules_fail") is None:
+            raise AssertionError(f"an error was logged, and nothing else happened: {'; '.join(swallowed)}")
 
 
 @pytest.fixture

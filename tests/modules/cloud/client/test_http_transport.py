@@ -418,6 +418,26 @@ def test_nobody_listens() -> None:
             assert f"http://127.0.0.1:{port} (connection refused" in str(error)
 
 
+@pytest.mark.parametrize("stray", [b"", b"HTTP/1.1 408 Request Timeout\r\n\r\n"])
+def test_a_kept_connection_that_the_server_ends_is_closed(stray: bytes) -> None:
+    """Before anybody uses it: a PATCH on it would have no known end."""
+    is_kept, has_ended = threading.Event(), queue.Queue[bool]()
+
+    def ends(peer: Peer) -> None:
+        peer.request()
+        peer.answer()
+        assert is_kept.wait(TIMEOUT)
+        peer.raw(stray) if stray else peer.socket.shutdown(socket.SHUT_WR)
+        has_ended.put(peer.closed())
+
+    with ScriptedServer(ends, answering()) as server, client(f"http://127.0.0.1:{server.port}") as api:
+        assert api.ask() == (200, b"{}")
+        is_kept.set()
+        assert has_ended.get(timeout=TIMEOUT)
+        assert api.ask("/", "PATCH", body=b"{}") == (200, b"{}")
+        assert server.connections == 2
+
+
 def test_each_idle_connection_is_closed_in_its_time() -> None:
     """One after the other; of five that become idle, the oldest is closed immediately."""
     asked, goes_on = queue.Queue[int](), [threading.Event() for _ in range(5)]
