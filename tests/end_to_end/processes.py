@@ -25,8 +25,11 @@ _PRELOADS: Final = {module: (f"{module}.cli", f"{module}.process") for module in
 """What each program imports in any case."""
 _LOOKS: Final = 1000
 _CRASH: Final = "Fatal Python error"
-_FAILED: Final = re.compile(rb"module \S+ failed \([^\n]*")
-"""What a process says of a module that it starts again (`beehive.supervisor`)."""
+_UNFORESEEN: Final = rb"^(?:Assertion|Attribute|Index|Key|Name|Recursion|Type|UnboundLocal)Error(?::[^\n]*)?$"
+_FAILED: Final = re.compile(rb"module \S+ failed \([^\n]*|" + _UNFORESEEN, re.MULTILINE)
+"""What a process says of a module that it starts again (`beehive.supervisor`), and the end of a traceback of an error
+that no input and no machine may cause.
+"""
 
 
 def wait_until(true: Callable[[], object], what: str, seconds: float = PATIENCE) -> None:

@@ -25,6 +25,7 @@ def test_a_failed_module_of_a_process_is_found_once(tmp_path: Path, caplog: pyte
     process = Process("modules.processes.edgecore", ["version"], log)
     with log.open("a") as output:
         output.write(f"E1126 {line}\nTraceback …\n")
-    assert failed_modules() == [line]
+        output.write("Traceback …\nKeyError: 'name'\nOSError: no space left\nKeyError is no end\n")
+    assert failed_modules() == [line, "KeyError: 'name'"]
     assert process.wait() == 0
     assert failed_modules() == []
