@@ -11,8 +11,9 @@ from beehive import Group, Message, Module, ModuleName, Operation, Source
 from beehive.decoding import decode_json
 from beehive.errors import BeehiveError
 from beehive.runtime import Future
+from modules.edge.devicetwin import topics
 from modules.edge.dmi import reports
-from modules.edge.dmi.counters import DmiCounters
+from modules.edge.dmi.counters import STORED, DmiCounters
 from modules.edge.dmi.errors import MapperCallRefused, RefusalStatus
 from modules.edge.dmi.mappers import MapperRow
 from modules.edge.dmi.quotas import Quotas
@@ -82,7 +83,7 @@ class Reporter:
 
     def refuse(self, future: Future[Any], refused: MapperCallRefused, mapper: str = "") -> None:
         """Refuse a call of a mapper, and count it."""
-        self._counters.refused(mapper, refused.refusal.name)
+        self._counters.count(mapper, refused.refusal.name)
         future.fail(refused)
 
     def _admitted(self, request: dmi.ReportDeviceStatusRequest | dmi.ReportDeviceStatesRequest) -> tuple[str, str]:
@@ -100,7 +101,7 @@ class Reporter:
 
     def _message(self, device: str, action: str, content: dict[str, Any]) -> Message:
         text = msgspec.json.encode(content).decode()
-        resource = reports.resource_for(device, action)
+        resource = topics.resource_of(topics.device_topic(device, f"/{action}"))
         return self._module.message(resource, Operation.RESPONSE, text, source=Source.BUS, group=Group.USER)
 
     def _answered(self, report: _Report, future: Future[Any], result: Message | BeehiveError) -> None:
@@ -116,7 +117,7 @@ class Reporter:
         if refused is not None:
             self.refuse(future, refused, report.mapper)
             return
-        self._counters.stored(report.mapper)
+        self._counters.count(report.mapper, STORED)
         self._stored(report.device, report.content.get("state", ""), answer.state)
         future.set(report.answer)
 
