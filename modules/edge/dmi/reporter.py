@@ -11,7 +11,6 @@ from beehive import Group, Message, Module, ModuleName, Operation, Source
 from beehive.decoding import decode_json
 from beehive.errors import BeehiveError
 from beehive.runtime import Future
-from modules.edge.devicetwin import topics
 from modules.edge.dmi import reports
 from modules.edge.dmi.counters import STORED, DmiCounters
 from modules.edge.dmi.errors import MapperCallRefused, RefusalStatus
@@ -101,7 +100,7 @@ class Reporter:
 
     def _message(self, device: str, action: str, content: dict[str, Any]) -> Message:
         text = msgspec.json.encode(content).decode()
-        resource = topics.resource_of(topics.device_topic(device, f"/{action}"))
+        resource = reports.resource_for(device, action)
         return self._module.message(resource, Operation.RESPONSE, text, source=Source.BUS, group=Group.USER)
 
     def _answered(self, report: _Report, future: Future[Any], result: Message | BeehiveError) -> None:

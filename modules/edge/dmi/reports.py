@@ -1,5 +1,6 @@
 """Conversion of a mapper's report to an application's message, which devicetwin accepts. Pure."""
 
+import base64
 from typing import Any, Final
 
 import msgspec
@@ -59,6 +60,16 @@ def state_update(request: dmi.ReportDeviceStatesRequest, now: int) -> dict[str, 
     if not request.state or not request.deviceName:
         raise MapperCallRefused(RefusalStatus.INVALID_ARGUMENT, "ReportDeviceStatesRequest is invalid data")
     return {"event_id": "", "timestamp": now, "state": request.state}
+
+
+def resource_for(device: str, action: str) -> str:
+    """Return the resource of a message to devicetwin: base64url of its topic, as KubeEdge's.
+
+    Args:
+        device: `namespace/name`.
+        action: `twin/update` or `state/update`.
+    """
+    return base64.urlsafe_b64encode(f"$hw/events/device/{device}/{action}".encode()).decode()
 
 
 class TwinAnswer(msgspec.Struct, frozen=True):
