@@ -13,7 +13,7 @@ from beehive import Module, Operation, Resource, ResourceType
 from metamanager.errors import CallError
 from metamanager.remote_query import Question
 from metamanager.repeated_queries import RepeatedQueries
-from modules.edge.devicetwin.objects import ObjectMetadata
+from modules.apimachinery.device_objects import ObjectMetadata
 
 _SECONDS: Final = 60.0
 """Seconds for an answer of the cloud."""

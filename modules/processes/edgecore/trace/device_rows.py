@@ -5,7 +5,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from beehive import Resource
 from beehive.names import ResourceType
-from modules.edge.devicetwin.objects import DeviceObject, ModelObject, read_device, read_model
+from modules.apimachinery.device_objects import DeviceObject, ModelObject, read_device, read_model
 from modules.edge.devicetwin.state import Device, decode
 from modules.edge.devicetwin.store import UNREADABLE
 from modules.edge.dmi.errors import MapperCallRefused
