@@ -111,7 +111,7 @@ class _Builder:
             value = _scalar(event)
         else:
             value = self._mapping(path) if isinstance(event, yaml.MappingStartEvent) else self._list(path)
-        if event.anchor is not None:
+        if isinstance(event, yaml.NodeEvent) and event.anchor is not None:
             self._anchors[event.anchor] = value
         return value
 
