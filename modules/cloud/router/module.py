@@ -126,7 +126,12 @@ class CloudRouter(Module):
 
     def on_end(self) -> None:
         """Close the port, when all callers have their answers, and the watch."""
-        self._close()
+        self._watch.stop()
+        server, self._server = self._server, None
+        self._waiting.end_all(_STOPPING)
+        self._requests.end_all(_STOPPING)
+        if server is not None:
+            server.stop()
 
     @handles(None, Operation.CONNECTED, source=ModuleName.CLOUDHUB)
     def on_connected(self, message: Message) -> None:
@@ -290,14 +295,6 @@ class CloudRouter(Module):
             failure = f"node {node}: {answer.body[:200].decode(errors='replace').strip()}"
         if not self._waiting.answer(message.parent_id, node, answer, failure):
             self._refusals.record(node, "answer to nothing that this node was asked", _KIND, message.parent_id)
-
-    def _close(self) -> None:
-        self._watch.stop()
-        server, self._server = self._server, None
-        self._waiting.end_all(_STOPPING)
-        self._requests.end_all(_STOPPING)
-        if server is not None:
-            server.stop()
 
 
 def _joined(path: str, rest: str) -> str:

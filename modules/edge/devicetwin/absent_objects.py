@@ -5,7 +5,6 @@ node of deletions. Its list may lack an object that is newer, so the node only a
 the object, sends the deletion. A KubeEdge cloud gives no list.
 """
 
-from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 import msgspec
@@ -14,7 +13,7 @@ from beehive import Module, Operation, Resource, ResourceType
 from metamanager.errors import CallError
 from metamanager.remote_query import Question
 from metamanager.repeated_queries import RepeatedQueries
-from modules.edge.devicetwin.objects import ObjectMetadata
+from modules.apimachinery.device_objects import ObjectMetadata
 
 _SECONDS: Final = 60.0
 """Seconds for an answer of the cloud."""
@@ -29,23 +28,9 @@ class AbsentObject(NamedTuple):
     metadata: ObjectMetadata
 
 
-class AbsentObjects:
-    """The queries about absent objects.
-
-    Args:
-        module: devicetwin.
-    """
-
-    def __init__(self, module: Module) -> None:
-        self._queries = RepeatedQueries(module, _SECONDS, _question_about, _decided)
-
-    def check(self, objects: Iterable[AbsentObject]) -> None:
-        """Query the objects that the newest list lacks."""
-        self._queries.ask(objects)
-
-    def cancel(self) -> None:
-        """Drop the remaining queries: the link has ended, and the next list starts over."""
-        self._queries.cancel()
+def absent_queries(module: Module) -> RepeatedQueries[AbsentObject]:
+    """Return devicetwin's queries about absent objects."""
+    return RepeatedQueries(module, _SECONDS, _question_about, _decided)
 
 
 def _question_about(absent: AbsentObject) -> Question:

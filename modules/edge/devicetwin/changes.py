@@ -8,11 +8,11 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from modules.apimachinery.device_objects import DeviceObject
 from modules.apimachinery.device_properties import ModelProperty, desired_fault
 from modules.edge.devicetwin import answers, topics, twins
 from modules.edge.devicetwin.answers import MessageStamp, Publication
 from modules.edge.devicetwin.errors import BAD_REQUEST, FAILED, TOO_LARGE, TwinRefused
-from modules.edge.devicetwin.objects import DeviceObject
 from modules.edge.devicetwin.requests import DeviceRequest, TwinRequest, TwinsRequest
 from modules.edge.devicetwin.state import Attribute, Device, Twin
 from modules.edge.devicetwin.twins import At

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from beehive import Message, Operation, ResourceType
+from modules.apimachinery.device_objects import DeviceObject, ModelObject, read_device, read_model
 from modules.edge.devicetwin import answers, changes
 from modules.edge.devicetwin.absent_objects import AbsentObject
 from modules.edge.devicetwin.answers import MessageStamp
 from modules.edge.devicetwin.changes import Change, Models, Rules
-from modules.edge.devicetwin.objects import DeviceObject, ModelObject, read_device, read_model
 from modules.edge.devicetwin.requests import DeviceRequest, MembershipRequest
 from modules.edge.devicetwin.slots import Done, Slots
 from modules.edge.devicetwin.state import Device

@@ -12,7 +12,7 @@ from beehive.errors import BeehiveError
 from beehive.names import CLOUD_CONNECTED, OK
 from metamanager.client import CallError
 from modules.edge.devicetwin import answers, changes, owner, topics
-from modules.edge.devicetwin.absent_objects import AbsentObjects
+from modules.edge.devicetwin.absent_objects import absent_queries
 from modules.edge.devicetwin.answers import MessageStamp, Publication
 from modules.edge.devicetwin.changes import Change, Rules
 from modules.edge.devicetwin.errors import BAD_JSON, FAILED, FORBIDDEN, NO_DEVICE, NOT_FOUND, TwinRefused
@@ -94,7 +94,7 @@ class DeviceTwin(Module):
         self._slots = Slots(self._store, self)
         self._uplink = Uplink(self, settings.node, self._slots, self)
         self._members = Members(self._slots, settings.node, settings.rules, self._repeat_later)
-        self._absent = AbsentObjects(self)
+        self._absent = absent_queries(self)
         self._repeating: Timer | None = None
 
     def on_start(self) -> None:
@@ -170,53 +170,46 @@ class DeviceTwin(Module):
     def _confirm(self, message: Message, _asked: Asked) -> None:
         self._uplink.handle(message)
 
-    def _twin_update(self, message: Message, asked: Asked) -> None:
-        request = read_twins(_request(message), plain=self._rules.like_kubeedge)
+    def _device(self, asked: Asked, event_id: str, reason: str = NO_DEVICE) -> Device:
+        """Return the device of a request. Raises TwinRefused with the reason if there is none."""
         device = self._slots.get(asked.id)
         if device is None:
-            raise TwinRefused(NOT_FOUND, NO_DEVICE, request.event_id)
-        models = self._members.models_of(asked.id)
+            raise TwinRefused(NOT_FOUND, reason, event_id)
+        return device
+
+    def _twin_update(self, message: Message, asked: Asked) -> None:
+        request = read_twins(_request(message), plain=self._rules.like_kubeedge)
+        device, models = self._device(asked, request.event_id), self._members.models_of(asked.id)
         self._change(message, changes.update_twins(device, request, models, self._stamp(), self._rules))
 
     def _twin_get(self, message: Message, asked: Asked) -> None:
         event_id = _event_id(message, "Unmarshal twin info not json failed , err: not a JSON object")
-        device = self._slots.get(asked.id)
-        if device is None:
-            raise TwinRefused(NOT_FOUND, f"Device {asked.id} not found while getting twin", event_id)
+        device = self._device(asked, event_id, f"Device {asked.id} not found while getting twin")
         self._change(message, Change(device, (answers.get_result(device, event_id, self.clock.now_ms()),)))
 
     def _twin_sync(self, message: Message, asked: Asked) -> None:
         request = read_twins(_request(message))
-        device = self._slots.get(asked.id)
-        if device is None:
-            raise TwinRefused(NOT_FOUND, NO_DEVICE, request.event_id)
-        models = self._members.models_of(asked.id)
+        device, models = self._device(asked, request.event_id), self._members.models_of(asked.id)
         change = changes.sync_twins(device, request.twins, models, request.event_id, self._stamp(), self._rules)
         self._change(message, change)
 
     def _state_update(self, message: Message, asked: Asked) -> None:
         request = _request(message)
         state, event_id = read_state(request), event_id_of(request)
-        device = self._slots.get(asked.id)
-        if device is None:
-            raise TwinRefused(NOT_FOUND, NO_DEVICE, event_id)
+        device = self._device(asked, event_id)
         self._change(message, changes.set_state(device, state, event_id, self._stamp(), self._rules))
 
     def _state_get(self, message: Message, asked: Asked) -> None:
         event_id = _event_id(message, BAD_JSON)
-        device = self._slots.get(asked.id)
-        if device is None:
-            raise TwinRefused(NOT_FOUND, f"Device {asked.id} not found while getting state", event_id)
+        device = self._device(asked, event_id, f"Device {asked.id} not found while getting state")
         said = answers.state_result(device, event_id, self.clock.now_ms(), topics.STATE_GET_RESULT)
         self._change(message, Change(device, (said,)))
 
     def _attributes(self, message: Message, asked: Asked) -> None:
         request = _request(message)
-        device = self._slots.get(asked.id)
-        if device is None:
-            raise TwinRefused(NOT_FOUND, NO_DEVICE, event_id_of(request))
-        given = read_attributes(request)
-        self._change(message, changes.set_attributes(device, given, event_id_of(request), self._stamp()))
+        event_id = event_id_of(request)
+        device = self._device(asked, event_id)
+        self._change(message, changes.set_attributes(device, read_attributes(request), event_id, self._stamp()))
 
     def _owner(self, message: Message, asked: Asked) -> None:
         """Set desired values for the node's owner, and answer with a code and a reason."""
@@ -236,7 +229,7 @@ class DeviceTwin(Module):
         asked = read_membership(_request(message))
         self._log_notes(self._members.handle(asked, self._stamp()))
         if asked.devices is not None:
-            self._absent.check(self._members.absent_from(asked.devices))
+            self._absent.ask(self._members.absent_from(asked.devices))
 
     def _membership_get(self, message: Message, _asked: Asked) -> None:
         event_id = _event_id(message, BAD_JSON)

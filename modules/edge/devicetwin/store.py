@@ -8,7 +8,7 @@ import msgspec
 
 from beehive import Module, ResourceType
 from metamanager.client import AsyncMetaClient, CallError
-from modules.edge.devicetwin.objects import DeviceObject, ModelObject, read_device, read_model
+from modules.apimachinery.device_objects import DeviceObject, ModelObject, read_device, read_model
 from modules.edge.devicetwin.slots import Done
 from modules.edge.devicetwin.state import Device, decode, encode
 

@@ -24,15 +24,8 @@ class DmiCounters:
         """Of each registered mapper, whether somebody listens on its socket, and the number of its devices."""
         self._mappers: set[str] = set()
 
-    def stored(self, mapper: str) -> None:
-        """Count a report that is stored."""
-        self._count(mapper, STORED)
-
-    def refused(self, mapper: str, status: str) -> None:
-        """Count a call that is refused."""
-        self._count(mapper, status)
-
-    def _count(self, mapper: str, result: str) -> None:
+    def count(self, mapper: str, result: str) -> None:
+        """Count a call of a mapper by its result."""
         if mapper not in self._mappers:
             if len(self._mappers) >= MOST_MAPPERS:
                 mapper = OTHERS

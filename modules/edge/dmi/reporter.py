@@ -12,7 +12,7 @@ from beehive.decoding import decode_json
 from beehive.errors import BeehiveError
 from beehive.runtime import Future
 from modules.edge.dmi import reports
-from modules.edge.dmi.counters import DmiCounters
+from modules.edge.dmi.counters import STORED, DmiCounters
 from modules.edge.dmi.errors import MapperCallRefused, RefusalStatus
 from modules.edge.dmi.mappers import MapperRow
 from modules.edge.dmi.quotas import Quotas
@@ -82,7 +82,7 @@ class Reporter:
 
     def refuse(self, future: Future[Any], refused: MapperCallRefused, mapper: str = "") -> None:
         """Refuse a call of a mapper, and count it."""
-        self._counters.refused(mapper, refused.refusal.name)
+        self._counters.count(mapper, refused.refusal.name)
         future.fail(refused)
 
     def _admitted(self, request: dmi.ReportDeviceStatusRequest | dmi.ReportDeviceStatesRequest) -> tuple[str, str]:
@@ -116,7 +116,7 @@ class Reporter:
         if refused is not None:
             self.refuse(future, refused, report.mapper)
             return
-        self._counters.stored(report.mapper)
+        self._counters.count(report.mapper, STORED)
         self._stored(report.device, report.content.get("state", ""), answer.state)
         future.set(report.answer)
 

@@ -3,10 +3,8 @@
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
-import msgspec
-
-from beehive.decoding import decode_json
-from modules.apimachinery.device_properties import ModelProperty, desired_fault
+from modules.apimachinery.device_objects import read_device, read_model
+from modules.apimachinery.device_properties import desired_fault
 
 _METHODS: Final = ["api", "v1", "devicemethod"]
 _LEAST_PARTS: Final = len(_METHODS) + 5
@@ -22,26 +20,6 @@ class MethodCall(NamedTuple):
     value: str
 
 
-class _ModelRef(msgspec.Struct, frozen=True):
-    name: str = ""
-
-
-class _DeviceSpec(msgspec.Struct, frozen=True, rename="camel"):
-    device_model_ref: _ModelRef | None = None
-
-
-class _Device(msgspec.Struct, frozen=True):
-    spec: _DeviceSpec = _DeviceSpec()
-
-
-class _ModelSpec(msgspec.Struct, frozen=True):
-    properties: tuple[ModelProperty, ...] | None = None
-
-
-class _Model(msgspec.Struct, frozen=True):
-    spec: _ModelSpec = _ModelSpec()
-
-
 def method_call_of(target: str) -> MethodCall | None:
     """Return the call of a device's method at a path; None for any other path. A quoted slash counts as one, as for
     mappers of KubeEdge's framework.
@@ -55,11 +33,9 @@ def method_call_of(target: str) -> MethodCall | None:
 
 def model_of(device: bytes) -> str:
     """Return the name of a Device's model, or "". Raises as `decode_json`."""
-    reference = decode_json(device, _Device).spec.device_model_ref
-    return reference.name if reference is not None else ""
+    return read_device(device).model.rpartition("/")[2]
 
 
 def fault_of(call: MethodCall, model: bytes) -> str:
     """Return why a DeviceModel forbids the value of a call, or "". Raises as `decode_json`."""
-    properties = {one.name: one for one in decode_json(model, _Model).spec.properties or ()}
-    return desired_fault(properties.get(call.prop), call.prop, call.value)
+    return desired_fault(read_model(model).properties.get(call.prop), call.prop, call.value)

@@ -9,7 +9,7 @@ from modules.processes.edgecore.config.edged import Edged
 from modules.processes.edgecore.config.edgehub import EdgeHub, WebSocket
 from modules.processes.edgecore.config.kubelet import TailoredKubeletConfig
 from modules.processes.edgecore.config.model import Modules
-from modules.processes.edgecore.tracing import configuration
+from modules.processes.edgecore.config.section import plain
 
 REPORT_EVENTS: Final = False
 """Whether simulated nodes send their events, which would hide more important messages in a log."""
@@ -26,4 +26,4 @@ def configuration_of(edged: EdgedSettings, *, mqtt: bool = False) -> dict[str, A
     )
     hub = EdgeHub(websocket=WebSocket(server="ws://cloud.simulated:10000"))
     bus = EventBusOptions(enable=mqtt)
-    return configuration(EdgeCoreConfig(modules=Modules(edged=section, edge_hub=hub, event_bus=bus)))
+    return plain(EdgeCoreConfig(modules=Modules(edged=section, edge_hub=hub, event_bus=bus)))

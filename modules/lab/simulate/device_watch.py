@@ -6,8 +6,8 @@ from contextlib import closing
 from pathlib import Path
 
 from metamanager.rows import Row
+from modules.apimachinery.device_objects import read_model
 from modules.apimachinery.device_properties import ModelProperty, desired_fault
-from modules.edge.devicetwin.objects import read_model
 from modules.edge.devicetwin.state import Device, Side, Twin, decode
 from modules.lab.simulate.broker import SimulatedBroker
 from modules.lab.simulate.world import World

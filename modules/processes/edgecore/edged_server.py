@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from beehive import Hive
 from beehive.http.browser_guard import BrowserGuard
@@ -18,7 +18,7 @@ from edged.server.streaming import StreamingSettings
 from modules.processes.common.version import KUBELET_VERSION
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.names import host_name
-from modules.processes.edgecore.config.section import Section, keys_of, value_of
+from modules.processes.edgecore.config.section import plain
 from modules.processes.edgecore.socket_path import socket_path
 
 if TYPE_CHECKING:
@@ -120,15 +120,6 @@ def serve(
             max_streams=MAX_STREAMS + from_tunnel,
         )
         _start(server, stack)
-
-
-def plain(section: Section) -> dict[str, Any]:
-    """Return settings as in the file. The section must have no secret; the kubelet's has no secret."""
-    found: dict[str, Any] = {}
-    for key in keys_of(type(section)):
-        value = value_of(section, key)
-        found[key.name] = plain(value) if isinstance(value, Section) else value
-    return found
 
 
 def _start(server: HttpServer, stack: ExitStack) -> None:

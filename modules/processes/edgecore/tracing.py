@@ -27,7 +27,7 @@ from metamanager.recording import RecordingStore
 from metamanager.store import open_store
 from modules.apimachinery.attempts import AttemptError
 from modules.processes.common.version import VERSION
-from modules.processes.edgecore.config.section import Section, keys_of
+from modules.processes.edgecore.config.section import plain
 from modules.processes.edgecore.trace_socket import (
     SOCKET,
     ServeTraceSocket,
@@ -59,7 +59,6 @@ FAILURE_PAUSE: Final = 60.0
 """Seconds after a module's failure without files of further failures: the first file has the cause."""
 
 _STOP_SECONDS = 5.0
-_NOT_SHOWN = "not shown"
 _FORESEEN = (BeehiveError, AttemptError, OSError)
 
 
@@ -123,7 +122,7 @@ class Tracing:
         """Takes the entries of recorded parts."""
         self._origin = clock.monotonic()
         self._header = TraceHeader(
-            FORMAT, f"edgecore {VERSION}", config.node_name, clock.now(), None, configuration(config),
+            FORMAT, f"edgecore {VERSION}", config.node_name, clock.now(), None, plain(config),
             int.from_bytes(os.urandom(8), "big"), why="record",
         )  # fmt: skip
         self._flight = FlightRecorder(clock, noted=self.add)
@@ -275,20 +274,6 @@ class Tracing:
             self.dump("crash")
         except TraceError as failure:
             _log.error("the flight recorder could not be written: %s", failure)
-
-
-def configuration(section: Section) -> dict[str, Any]:
-    """Return settings as JSON values under their keys in the file; for a secret only whether it is set."""
-    settings: dict[str, Any] = {}
-    for key in keys_of(type(section)):
-        value = getattr(section, key.attribute)
-        if isinstance(value, Section):
-            settings[key.name] = configuration(value)
-        elif key.kind is not None and key.kind.secret:
-            settings[key.name] = _NOT_SHOWN if value else ""
-        else:
-            settings[key.name] = value if key.kind is None else key.kind.write(value)
-    return settings
 
 
 def _make(directory: Path, mode: int) -> None:

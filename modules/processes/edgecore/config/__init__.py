@@ -10,8 +10,6 @@ fast.
 
 from modules.processes.edgecore.config.errors import (
     ConfigError,
-    ConfigSyntaxError,
-    ConfigUnreadableError,
     Problem,
     Remark,
 )
@@ -22,8 +20,6 @@ from modules.processes.edgecore.config.names import PROCESS_ENDPOINT
 __all__ = [
     "PROCESS_ENDPOINT",
     "ConfigError",
-    "ConfigSyntaxError",
-    "ConfigUnreadableError",
     "EdgeCoreConfig",
     "LoadResult",
     "Problem",

@@ -1,11 +1,4 @@
-"""Errors of a configuration.
-
-    ConfigError                  the file cannot be used; `problems` has every reason, not only the first
-    ├── ConfigUnreadableError    the file is missing, not readable, not text, or far too large
-    └── ConfigSyntaxError        the file is not YAML; its one problem has line and column
-
-One exception has all problems of a file, because the user wants the whole list together.
-"""
+"""The error of a configuration: one exception has all problems of a file, because the user wants the whole list."""
 
 import msgspec
 
@@ -52,11 +45,3 @@ class ConfigError(Exception):
         self.source = source
         self.problems = problems
         self.warnings = warnings
-
-
-class ConfigUnreadableError(ConfigError):
-    """The file could not be read."""
-
-
-class ConfigSyntaxError(ConfigError):
-    """The file is not YAML."""

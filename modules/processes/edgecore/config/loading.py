@@ -12,8 +12,6 @@ from modules.processes.common.loopback import is_loopback
 from modules.processes.edgecore.config.dangers import dangers
 from modules.processes.edgecore.config.errors import (
     ConfigError,
-    ConfigSyntaxError,
-    ConfigUnreadableError,
     Problem,
     Remark,
 )
@@ -88,7 +86,7 @@ def loads(text: str, source: str = "configuration", *, is_file: bool = False) ->
     """
     document = parse(text)
     if isinstance(document, Problem):
-        raise ConfigSyntaxError(source, (document,))
+        raise ConfigError(source, (document,))
     config, findings = read(EdgeCoreConfig, KNOWN, document)
     lacking = [_NO_MODULES] if is_file and _lacks_modules(document.value) else []
     problems = findings.problems or lacking or _broken(config, document)
@@ -267,5 +265,5 @@ def _dangers(
     return told, fatal
 
 
-def _unreadable(source: str, text: str, hint: str) -> ConfigUnreadableError:
-    return ConfigUnreadableError(source, (Problem(path="", text=text, hint=hint),))
+def _unreadable(source: str, text: str, hint: str) -> ConfigError:
+    return ConfigError(source, (Problem(path="", text=text, hint=hint),))

@@ -5,11 +5,13 @@ The structs are the only description of the file: reading, writing, `config chec
 """
 
 from functools import cache
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, Final, get_args, get_origin
 
 import msgspec
 
 from modules.processes.edgecore.config.value_kinds import ValueKind
+
+_NOT_SHOWN: Final = "not shown"
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -52,3 +54,16 @@ def value_of(section: Section, key: ConfigKey) -> Any:
     """Return the value of the file for a setting."""
     setting = getattr(section, key.attribute)
     return setting if key.kind is None else key.kind.write(setting)
+
+
+def plain(section: Section) -> dict[str, Any]:
+    """Return settings as JSON values under their keys in the file; for a secret only whether it is set."""
+    settings: dict[str, Any] = {}
+    for key in keys_of(type(section)):
+        value = value_of(section, key)
+        if isinstance(value, Section):
+            value = plain(value)
+        elif key.kind is not None and key.kind.secret:
+            value = _NOT_SHOWN if value else ""
+        settings[key.name] = value
+    return settings

@@ -9,6 +9,7 @@ Plain scalars are read as by `sigs.k8s.io/yaml` (YAML 1.1 with those two excepti
 because a node may have such a name.
 """
 
+from collections.abc import Iterator
 from types import NoneType
 from typing import Final
 
@@ -59,17 +60,16 @@ class _YamlSyntaxError(Exception):
 
 def parse(text: str) -> ConfigDocument | Problem:
     """Return the one document of `text` (None for an empty text), or the problem that stops the reading."""
-    builder = _Builder()
+    builder = _Builder(events(text, depth=MAX_DEPTH, shares_aliases=True))
     try:
-        for event in events(text, depth=MAX_DEPTH, shares_aliases=True):
-            builder.handle(event)
+        root = builder.root()
     except _YamlSyntaxError as error:
         return error.problem
     except YamlBoundsError as error:
         return _problem_at(error.place, error.why)
     except YamlError as error:
         return _problem_at(error.place, f"not YAML: {', '.join(part for part in (error.context, error.why) if part)}")
-    return ConfigDocument(builder.root, builder.lines, tuple(builder.problems))
+    return ConfigDocument(root, builder.lines, tuple(builder.problems))
 
 
 def join(path: Path) -> str:
@@ -80,133 +80,103 @@ def join(path: Path) -> str:
     return text
 
 
-class _Frame:
-    """An open mapping or list."""
-
-    __slots__ = ("anchor", "container", "key", "merges", "path", "seen")
-
-    def __init__(self, container: dict[str, object] | list[object], path: Path, anchor: str | None) -> None:
-        self.container = container
-        self.path = path
-        self.anchor = anchor
-        self.key: str | None = None
-        self.merges = False
-        self.seen: dict[str, int] = {}
-
-    def child_path(self) -> Path:
-        """Return the path of the next value."""
-        part = len(self.container) if isinstance(self.container, list) else self.key
-        return (*self.path, part if part is not None else "")
-
-
 class _Builder:
     """The builder of one text's values from its events."""
 
-    def __init__(self) -> None:
-        self.root: object = None
+    def __init__(self, given: Iterator[yaml.Event]) -> None:
         self.lines: dict[Path, int] = {}
         self.problems: list[Problem] = []
-        self._documents = 0
-        self._frames: list[_Frame] = []
+        self._events = given
         self._anchors: dict[str, object] = {}
+        """The finished parts that aliases may refer to."""
 
-    def handle(self, event: yaml.Event) -> None:
-        """Take the next event."""
-        if isinstance(event, yaml.DocumentStartEvent):
-            self._documents += 1
-            if self._documents > 1:
+    def root(self) -> object:
+        """Build the one document; None without any."""
+        root, documents = None, 0
+        for event in self._events:
+            if isinstance(event, yaml.NodeEvent):
+                root = self._value(event, ())
+            documents += isinstance(event, yaml.DocumentStartEvent)
+            if documents > 1:
                 raise _stop(event, "a second document", "a configuration file holds one")
-        elif isinstance(event, yaml.CollectionStartEvent):
-            self._open({} if isinstance(event, yaml.MappingStartEvent) else [], event)
-        elif isinstance(event, yaml.CollectionEndEvent):
-            frame = self._frames.pop()
-            self._remember(frame.anchor, frame.container)
-        elif isinstance(event, yaml.ScalarEvent):
-            self._scalar(event)
-        elif isinstance(event, yaml.AliasEvent):
-            self._alias(event)
+        return root
 
-    def _open(self, container: dict[str, object] | list[object], event: yaml.CollectionStartEvent) -> None:
-        if self._at_key():
+    def _value(self, event: yaml.Event, path: Path) -> object:
+        """Build the value that begins with an event."""
+        if isinstance(event, yaml.AliasEvent):
+            if event.anchor not in self._anchors:
+                raise _stop(event, f"*{event.anchor} refers to no finished part of the file before it")
+            return self._anchors[event.anchor]
+        if isinstance(event, yaml.ScalarEvent):
+            value = _scalar(event)
+        else:
+            value = self._mapping(path) if isinstance(event, yaml.MappingStartEvent) else self._list(path)
+        if isinstance(event, yaml.NodeEvent) and event.anchor is not None:
+            self._anchors[event.anchor] = value
+        return value
+
+    def _list(self, path: Path) -> list[object]:
+        found: list[object] = []
+        while not isinstance(event := next(self._events), yaml.CollectionEndEvent):
+            at = (*path, len(found))
+            self.lines[at] = _line(event)
+            found.append(self._value(event, at))
+        return found
+
+    def _mapping(self, path: Path) -> dict[str, object]:
+        found: dict[str, object] = {}
+        seen: dict[str, int] = {}
+        while not isinstance(event := next(self._events), yaml.CollectionEndEvent):
+            if isinstance(event, yaml.ScalarEvent) and event.value == _MERGE and event.implicit[0]:
+                if _MERGE in seen:
+                    self._add_problem((*path, _MERGE), event, _twice(seen[_MERGE]))
+                self._merge(found, next(self._events))
+                continue
+            name = self._key(event, path, seen)
+            found[name] = self._value(next(self._events), (*path, name))
+        return found
+
+    def _key(self, event: yaml.Event, path: Path, seen: dict[str, int]) -> str:
+        """Return a key as text, and note its line."""
+        if isinstance(event, yaml.CollectionStartEvent):
             raise _stop(event, "a key that is a mapping or a list", "keys are text")
-        path = self._frames[-1].child_path() if self._frames else ()
-        self._place(container, event)
-        self._frames.append(_Frame(container, path, event.anchor))
-
-    def _scalar(self, event: yaml.ScalarEvent) -> None:
-        value = self._scalar_value(event)
-        self._remember(event.anchor, value)
-        if self._at_key():
-            merge = event.value == _MERGE and event.implicit[0]
-            self._handle_key(_MERGE if merge else value, event, merge=merge)
-        else:
-            self._place(value, event)
-
-    def _alias(self, event: yaml.AliasEvent) -> None:
-        if event.anchor not in self._anchors:
-            raise _stop(event, f"*{event.anchor} refers to no finished part of the file before it")
-        value = self._anchors[event.anchor]
-        if self._at_key():
-            self._handle_key(value, event, merge=False)
-        else:
-            self._place(value, event)
-
-    def _at_key(self) -> bool:
-        frame = self._frames[-1] if self._frames else None
-        return frame is not None and isinstance(frame.container, dict) and frame.key is None
-
-    def _handle_key(self, value: object, event: yaml.Event, *, merge: bool) -> None:
-        frame, line = self._frames[-1], _line(event)
+        value = self._value(event, path)
         name = value if isinstance(value, str) else _shown(value)
-        path = (*frame.path, name)
+        at = (*path, name)
         if not isinstance(value, str):
-            self._add_problem(path, line, f"the key {name} is not text", "put it in quotes")
-        if name in frame.seen:
-            self._add_problem(path, line, f"given twice, first in line {frame.seen[name]}", "remove one of them")
-        if not merge:
-            frame.seen.setdefault(name, line)
-            self.lines.setdefault(path, line)
-        frame.key, frame.merges = name, merge
+            self._add_problem(at, event, (f"the key {name} is not text", "put it in quotes"))
+        if name in seen:
+            self._add_problem(at, event, _twice(seen[name]))
+        seen.setdefault(name, _line(event))
+        self.lines.setdefault(at, _line(event))
+        return name
 
-    def _place(self, value: object, event: yaml.Event) -> None:
-        """Put a value into the open mapping or list, or at the root."""
-        if not self._frames:
-            self.root = value
-            return
-        frame = self._frames[-1]
-        if isinstance(frame.container, list):
-            self.lines[frame.child_path()] = _line(event)
-            frame.container.append(value)
-        elif frame.key is not None:
-            key, frame.key = frame.key, None
-            if frame.merges:
-                self._merge(frame.container, value, event)
-            else:
-                frame.container[key] = value
-
-    def _merge(self, into: dict[str, object], value: object, event: yaml.Event) -> None:
+    def _merge(self, into: dict[str, object], event: yaml.Event) -> None:
         """Apply YAML's merge key: add the entries of another mapping that this one lacks."""
-        if not isinstance(event, yaml.AliasEvent) or not isinstance(value, dict):
+        value = self._value(event, ()) if isinstance(event, yaml.AliasEvent) else None
+        if not isinstance(value, dict):
             raise _stop(event, "<<: needs an alias of a mapping, such as <<: *name")
         for name, entry in value.items():
             into.setdefault(name, entry)
 
-    def _scalar_value(self, event: yaml.ScalarEvent) -> object:
-        if event.tag is None and event.implicit[0]:
-            return plain_value(event.value)
-        if event.tag in (None, "!", _TAG + "str"):
-            return str(event.value)
-        value = plain_value(event.value)
-        if event.tag != _TAG + _TAG_OF_TYPE.get(type(value), ""):
-            raise _stop(event, f"the tag {event.tag}", "leave it away")
-        return value
+    def _add_problem(self, path: Path, event: yaml.Event, text_and_hint: tuple[str, str]) -> None:
+        text, hint = text_and_hint
+        self.problems.append(Problem(path=join(path), text=text, hint=hint, line=_line(event)))
 
-    def _remember(self, anchor: str | None, value: object) -> None:
-        if anchor is not None:
-            self._anchors[anchor] = value
 
-    def _add_problem(self, path: Path, line: int, text: str, hint: str) -> None:
-        self.problems.append(Problem(path=join(path), text=text, hint=hint, line=line))
+def _twice(first: int) -> tuple[str, str]:
+    return f"given twice, first in line {first}", "remove one of them"
+
+
+def _scalar(event: yaml.ScalarEvent) -> object:
+    if event.tag is None and event.implicit[0]:
+        return plain_value(event.value)
+    if event.tag in (None, "!", _TAG + "str"):
+        return str(event.value)
+    value = plain_value(event.value)
+    if event.tag != _TAG + _TAG_OF_TYPE.get(type(value), ""):
+        raise _stop(event, f"the tag {event.tag}", "leave it away")
+    return value
 
 
 def _line(event: yaml.Event) -> int:

@@ -1,13 +1,12 @@
 """Checks of the machine's facts. Pure."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeVar
 
 from edgehub.certificates.certificate import format_duration
 from modules.edge.eventbus.internal_broker import INSTALL
 from modules.processes.common.doctor.check_result import CheckResult, failed, ok, unknown, warning
 from modules.processes.edgecore.doctor.facts import (
-    BrokerNeeds,
     Configured,
     DatabaseFile,
     Directory,
@@ -23,7 +22,6 @@ from modules.processes.edgecore.doctor.facts import (
     RootlessNeeds,
     Running,
     Runtime,
-    UnservedDevices,
 )
 from modules.processes.edgecore.doctor.link_checks import check_cloud, check_identity
 from modules.processes.edgecore.runtime_kinds import LeftKind
@@ -289,7 +287,7 @@ def check_mappers(mappers: MapperSocket) -> Iterator[CheckResult]:
     yield warning("mappers", text, "ask as root, or as a member of its group" if mappers.denied else hint)
 
 
-def check_devices(running: Running, unserved: UnservedDevices | None) -> Iterator[CheckResult]:
+def check_devices(running: Running, unserved: Mapping[str, list[str]] | None) -> Iterator[CheckResult]:
     """Check that the registered mappers are there, and that each device has one, or an application."""
     for mapper, is_up in sorted(running.mappers.items()):
         if is_up:
@@ -297,7 +295,7 @@ def check_devices(running: Running, unserved: UnservedDevices | None) -> Iterato
         else:
             text = f"{mapper} has ended: nobody listens on its socket, and its devices are not reached"
             yield warning("mapper", text, "start it again; its own log says why it has ended")
-    for protocol, devices in sorted((unserved or UnservedDevices()).by_protocol.items()):
+    for protocol, devices in sorted((unserved or {}).items()):
         more = f" and {len(devices) - _FEW} more" if len(devices) > _FEW else ""
         text = f"no mapper has registered for the protocol {protocol}, and nobody has reported of "
         hint = "start the mapper of the protocol, or an application that reports by MQTT"
@@ -372,10 +370,10 @@ def check_docker(needs: DockerNeeds, configured: Configured) -> Iterator[CheckRe
         yield failed("cgroup driver", f"Docker uses {theirs}, this node {ours}: two owners of one tree", hint)
 
 
-def check_broker(needs: BrokerNeeds) -> Iterator[CheckResult]:
-    """Check the requirements of the internal MQTT broker."""
-    if needs.program:
-        yield ok("MQTT broker", f"{needs.program} is installed")
+def check_broker(program: str) -> Iterator[CheckResult]:
+    """Check that the program of the internal MQTT broker is there."""
+    if program:
+        yield ok("MQTT broker", f"{program} is installed")
     else:
         hint = f"`{INSTALL}` (Debian, Ubuntu), or name a broker in mqttServerExternal and set mqttMode: 2"
         yield failed("MQTT broker", "mosquitto is not installed, and edgecore is to run it", hint)

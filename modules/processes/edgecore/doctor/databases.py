@@ -15,7 +15,7 @@ from metamanager.sqlite_open import reason_of
 from metamanager.store import sqlite_path
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.device_commands.mappers import without_mapper
-from modules.processes.edgecore.doctor.facts import DatabaseFile, UnservedDevices
+from modules.processes.edgecore.doctor.facts import DatabaseFile
 from modules.processes.edgecore.doctor.machine import is_there
 from modules.processes.edgecore.store_commands.database import StoreReadError, reading
 
@@ -39,16 +39,16 @@ def outbox(config: EdgeCoreConfig, clock: Clock) -> DatabaseFile:
     return inspect_database(config.outbox_path, "outbox", clock)
 
 
-def unserved(config: EdgeCoreConfig) -> UnservedDevices:
+def unserved(config: EdgeCoreConfig) -> dict[str, list[str]]:
     """Return the devices that nobody serves; none if the database cannot be read, which another check reports."""
     path = sqlite_path(str(config.database_url))
     if path is None or not is_there(path):
-        return UnservedDevices()
+        return {}
     try:
         with reading(path) as reader:
-            return UnservedDevices(by_protocol=without_mapper(reader))
+            return without_mapper(reader)
     except StoreReadError:
-        return UnservedDevices()
+        return {}
 
 
 def inspect_database(path: Path, table: str, clock: Clock) -> DatabaseFile:

@@ -245,19 +245,6 @@ class MapperSocket(msgspec.Struct, frozen=True, kw_only=True):
     """The group that may connect."""
 
 
-class UnservedDevices(msgspec.Struct, frozen=True, kw_only=True):
-    """Devices that have a protocol, that no mapper has, and that no application has ever reported of."""
-
-    by_protocol: dict[str, list[str]] = {}
-
-
-class BrokerNeeds(msgspec.Struct, frozen=True, kw_only=True):
-    """The machine's facts about the requirements of the MQTT broker that edgecore runs."""
-
-    program: str = ""
-    """Path of mosquitto; empty if it is not installed."""
-
-
 class Configured(msgspec.Struct, frozen=True, kw_only=True):
     """The part of the configuration that checks need."""
 
@@ -304,10 +291,10 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """None also where edgemesh is off."""
     mappers: MapperSocket | None = None
     """None also where mappers cannot register, by the configuration."""
-    unserved: UnservedDevices | None = None
-    """The same."""
-    broker: BrokerNeeds | None = None
-    """None also where edgecore runs no broker."""
+    unserved: dict[str, list[str]] | None = None
+    """By protocol, the devices that no mapper has, and that no application has ever reported of; None as `mappers`."""
+    broker: str | None = None
+    """Path of mosquitto, empty if it is not installed; None also where edgecore runs no broker."""
     identity: Identity | None = None
     cloud: CloudReach | None = None
     database: DatabaseFile | None = None

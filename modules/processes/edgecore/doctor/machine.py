@@ -17,7 +17,7 @@ from beehive.http.authority import server_of
 from beehive.sockets.unix_sockets import connect_unix
 from modules.edge.eventbus.mosquitto_files import SEARCHED, find_mosquitto
 from modules.processes.edgecore.config import EdgeCoreConfig
-from modules.processes.edgecore.doctor.facts import BrokerNeeds, Directory, Kernel, Listening, MapperSocket
+from modules.processes.edgecore.doctor.facts import Directory, Kernel, Listening, MapperSocket
 from modules.processes.edgecore.location import KUBEEDGE_FILE
 from modules.processes.edgecore.ownership import LOCK_FILE
 
@@ -120,9 +120,9 @@ def _wanted_ports(config: EdgeCoreConfig) -> Iterator[tuple[str, str, int]]:
         yield "mqttServerInternal", "127.0.0.1" if host == "localhost" else host, port
 
 
-def broker(searched: str = SEARCHED) -> BrokerNeeds:
-    """Return the facts about the requirements of the MQTT broker that edgecore runs."""
-    return BrokerNeeds(program=str(find_mosquitto(searched) or ""))
+def broker(searched: str = SEARCHED) -> str:
+    """Return the path of the MQTT broker that edgecore runs; empty if it is not installed."""
+    return str(find_mosquitto(searched) or "")
 
 
 def lock_holder(root: Path, proc: Path = PROC) -> str:

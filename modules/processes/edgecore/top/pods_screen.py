@@ -12,7 +12,6 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import DataTable, Footer, Input, Static
 
-from beehive.printable import printable
 from modules.apimachinery.printing.fields import JsonObject, text_at
 from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.edgecore.top.amounts import duration, mebibytes, millicores
@@ -25,7 +24,7 @@ from modules.processes.edgecore.top.spans import Line, Span, Tone, clipped_line,
 from modules.processes.edgecore.top.text_screen import TextScreen
 from modules.processes.edgecore.top.texts import HELP, containers_of, description_of, events_table, yaml_of
 from modules.processes.edgecore.top.themes import cell_of, content_of
-from modules.processes.edgecore.top.waits import Wait, wait_lines, waits_of
+from modules.processes.edgecore.top.waits import Wait, cut, one_line, wait_lines, waits_of
 
 if TYPE_CHECKING:
     from textual.theme import Theme
@@ -102,7 +101,7 @@ def pod_table(rows: list[PodRow], width: int, *, stale: bool = False) -> PodTabl
     else:
         widths[0] = max(_LEAST_NAME, width - fixed)
     shown = tuple(
-        tuple(Cell(_cut(cell.text, size), cell.tone) for cell, size in zip(row, widths, strict=True)) for row in cells
+        tuple(Cell(cut(cell.text, size), cell.tone) for cell, size in zip(row, widths, strict=True)) for row in cells
     )
     last = len(titles) - 1
     columns = tuple(
@@ -139,21 +138,13 @@ def _cells(row: PodRow, *, wide: bool, stale: bool) -> tuple[Cell, ...]:
     ]
     if wide:
         cells.append(Cell(row.reason, row.tone if row.tone in (Tone.BAD, Tone.BUSY) else Tone.FAINT))
-    return tuple(Cell(_one_line(cell.text), Tone.FAINT if stale else cell.tone) for cell in cells)
+    return tuple(Cell(one_line(cell.text), Tone.FAINT if stale else cell.tone) for cell in cells)
 
 
 def _restarts(row: PodRow, *, wide: bool) -> str:
     if not row.restarts or row.restarted is None:
         return str(row.restarts)
     return f"{row.restarts} ({duration(row.restarted)}{' ago' if wide else ''})"
-
-
-def _one_line(text: str) -> str:
-    return printable(" ".join(text.split()))
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
 class PodsScreen(Screen[None]):

@@ -40,12 +40,12 @@ def wait_lines(waits: list[Wait], width: int) -> list[Line]:
 
 def _line(wait: Wait, who_width: int, width: int) -> Line:
     left = "" if wait.left is None else f"in {duration(wait.left)}" if wait.left >= 1 else "now"
-    head = f"{_cut(_one_line(wait.who), who_width):<{who_width}}"
+    head = f"{cut(one_line(wait.who), who_width):<{who_width}}"
     rest = max(1, width - who_width - 12)
     return (
         span(head, Tone.STRONG),
         Span(f"{left:>10}  ", Tone.FAINT),
-        span(_cut(_one_line(wait.what), rest), wait.tone),
+        span(cut(one_line(wait.what), rest), wait.tone),
     )
 
 
@@ -105,9 +105,11 @@ def _until(moment: str, now: float) -> float | None:
         return None
 
 
-def _one_line(text: str) -> str:
+def one_line(text: str) -> str:
+    """Return a text from outside on one line, without characters that control a terminal."""
     return printable(" ".join(text.split()))
 
 
-def _cut(text: str, width: int) -> str:
+def cut(text: str, width: int) -> str:
+    """Cut a text to a number of characters; the last one is `…` when something is missing."""
     return text if len(text) <= width else f"{text[: width - 1]}…"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import array
 import gzip
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -31,8 +31,6 @@ class TraceFacts(msgspec.Struct, frozen=True):
     program: str
     began: float
     """Wall clock of the origin of time, seconds since the epoch."""
-    note: str = ""
-    """A remark for the reader, for example that the file was cut."""
 
 
 class PackedTrace(msgspec.Struct, frozen=True):
@@ -41,19 +39,6 @@ class PackedTrace(msgspec.Struct, frozen=True):
     index: bytes
     bodies: tuple[bytes, ...]
     count: int
-
-
-class _Texts:
-    """A table of texts; each has a number."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-
-    def number(self, text: str) -> int:
-        return self._numbers.setdefault(text, len(self._numbers))
-
-    def all(self) -> list[str]:
-        return list(self._numbers)
 
 
 class _Bodies:
@@ -93,8 +78,8 @@ def pack(events: Iterable[Event], facts: TraceFacts) -> PackedTrace:
 def _index(kept: list[tuple[Event, int, int, int]], facts: TraceFacts) -> bytes:
     events = [item[0] for item in kept]
     lanes = in_order({event.source for event in events} | {event.target for event in events})
-    texts = _Texts()
-    columns = _fields(events, {lane: number for number, lane in enumerate(lanes)}, texts.number)
+    texts: dict[str, int] = {}
+    columns = _fields(events, {lane: number for number, lane in enumerate(lanes)}, texts)
     columns |= {
         "cause": array.array("i", causes_of(events)),
         "chunk": array.array("I", (item[1] for item in kept)),
@@ -106,13 +91,13 @@ def _index(kept: list[tuple[Event, int, int, int]], facts: TraceFacts) -> bytes:
         "count": len(events),
         "lanes": [{"name": lane, "label": label(lane)} for lane in lanes],
         "sorts": [str(sort) for sort in _SORTS],
-        "texts": texts.all(),
+        "texts": list(texts),
     }
     return _zipped(_joined(about, columns))
 
 
 def _fields(
-    events: list[Event], lanes: dict[str, int], number: Callable[[str], int]
+    events: list[Event], lanes: dict[str, int], texts: dict[str, int]
 ) -> dict[str, array.array[float] | array.array[int]]:
     sorts = {sort: place for place, sort in enumerate(_SORTS)}
     columns: dict[str, array.array[float] | array.array[int]] = {
@@ -127,8 +112,8 @@ def _fields(
         "size": array.array("I", (min(event.size, 0xFFFFFFFF) for event in events)),
     }
     for field in ("verb", "about", "id", "parent", "outcome", "reason"):
-        columns[field] = array.array("I", (number(getattr(event, field)) for event in events))
-    columns["way"] = array.array("I", (number(event.route) for event in events))
+        columns[field] = array.array("I", (texts.setdefault(getattr(event, field), len(texts)) for event in events))
+    columns["way"] = array.array("I", (texts.setdefault(event.route, len(texts)) for event in events))
     return columns
 
 

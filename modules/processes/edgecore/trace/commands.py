@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from beehive import BeehiveError
+from beehive.errors import TraceError
 from beehive.trace import Record
 from beehive.trace.reader import TraceReader, read
 from modules.apimachinery.printing.terminal import print_json, print_lines
@@ -36,14 +36,6 @@ _DUMP: Final = "`edgecore trace dump -o FILE` writes one"
 _DEVICES: Final = ("device", "devices")
 MOST: Final = 1_000_000
 """Events that a page may have; a browser cannot hold more."""
-
-
-class TooLongError(BeehiveError):
-    """The trace has more events than a page can show."""
-
-
-class NotThereError(BeehiveError):
-    """The object to be shown is not in the trace."""
 
 
 @reporting_errors_as(ExitCode.USAGE)
@@ -124,7 +116,7 @@ def view(chosen: argparse.Namespace) -> int:
     packed = pack(islice(events, MOST), facts)
     if next(events, None) is not None:
         hint = "narrow it down with --object, --from and --to"
-        raise TooLongError("cannot show the trace", f"{chosen.file} has more than {MOST} events", hint)
+        raise TraceError("cannot show the trace", f"{chosen.file} has more than {MOST} events", hint)
     output = chosen.output or Path(f"{chosen.file.name}.html")
     status = _write(output, (piece.encode() for piece in page(packed)))
     print_remark(f"{output}: {packed.count} events, {output.stat().st_size / 1e6:.1f} MB; open it in a browser")
@@ -153,7 +145,7 @@ def _story_of(path: Path, target: Target) -> ObjectHistory:
     history = history_of(lambda: _events(path), target)
     diagnosis = diagnose(history)
     if diagnosis.state is State.UNKNOWN:
-        raise NotThereError("cannot show the object", f"{target} is not in the trace", diagnosis.why)
+        raise TraceError("cannot show the object", f"{target} is not in the trace", diagnosis.why)
     return history
 
 

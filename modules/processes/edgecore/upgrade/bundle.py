@@ -8,6 +8,7 @@ with size and SHA-256. Nothing is parsed before the signature is verified, and n
 import base64
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -80,20 +81,12 @@ def read_bundle(source: Path, keys: Sequence[str], into: Path) -> tuple[BundleMa
     Raises:
         UpgradeError: it is not signed by one of the keys, damaged, of a newer form, too large, or cannot be read.
     """
-    try:
-        with source.open("rb") as file:
-            tar = TarStream(PlainBytes(file.read), ANY_SIZE, lambda: None)
-            members = iter(TarEntries(tar, 2 * MOST_WHEELS))
-            text = _member(tar, members, MANIFEST, LARGEST_MANIFEST)
-            _check_signature(_member(tar, members, SIGNATURE, _SIGNATURE_BYTES), text, keys)
-            manifest = _decoded(text)
-            check_room(into, sum(part.size for part in manifest.parts) + manifest.unpacked)
-            extract_parts(tar, members, manifest.parts, into)
-            read_end(tar)
-    except OSError as error:
-        raise UpgradeError("cannot read the bundle", str(error.filename or source), advice(error)) from error
-    except DAMAGED as error:
-        raise UpgradeError("cannot read the bundle", str(source), f"it is truncated or damaged: {error}") from error
+    with _opened(source) as (tar, members):
+        text = _signed(tar, members, keys)
+        manifest = _decoded(text)
+        check_room(into, sum(part.size for part in manifest.parts) + manifest.unpacked)
+        extract_parts(tar, members, manifest.parts, into)
+        read_end(tar)
     return manifest, text
 
 
@@ -103,17 +96,28 @@ def read_manifest(source: Path, keys: Sequence[str]) -> BundleManifest:
     Raises:
         UpgradeError: it is not signed by one of the keys, damaged, or of a newer form.
     """
+    with _opened(source) as (tar, members):
+        return _decoded(_signed(tar, members, keys))
+
+
+@contextmanager
+def _opened(source: Path) -> Iterator[tuple[TarStream, Iterator[Entry]]]:
+    """Yield a bundle and its members. Raises UpgradeError if it turns out to be damaged, or cannot be read."""
     try:
         with source.open("rb") as file:
             tar = TarStream(PlainBytes(file.read), ANY_SIZE, lambda: None)
-            members = iter(TarEntries(tar, 2 * MOST_WHEELS))
-            text = _member(tar, members, MANIFEST, LARGEST_MANIFEST)
-            _check_signature(_member(tar, members, SIGNATURE, _SIGNATURE_BYTES), text, keys)
-            return _decoded(text)
+            yield tar, iter(TarEntries(tar, 2 * MOST_WHEELS))
     except OSError as error:
         raise UpgradeError("cannot read the bundle", str(error.filename or source), advice(error)) from error
     except DAMAGED as error:
         raise UpgradeError("cannot read the bundle", str(source), f"it is truncated or damaged: {error}") from error
+
+
+def _signed(tar: TarStream, members: Iterator[Entry], keys: Sequence[str]) -> bytes:
+    """Return the manifest's text, whose signature is verified."""
+    text = _member(tar, members, MANIFEST, LARGEST_MANIFEST)
+    _check_signature(_member(tar, members, SIGNATURE, _SIGNATURE_BYTES), text, keys)
+    return text
 
 
 def _member(tar: TarStream, members: Iterator[Entry], name: str, largest: int) -> bytes:

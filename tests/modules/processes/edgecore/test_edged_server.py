@@ -16,7 +16,8 @@ from beehive.sockets.unix_sockets import short_name
 from edged.server.snapshots import Snapshots
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.kubelet import TailoredKubeletConfig
-from modules.processes.edgecore.edged_server import plain, serve
+from modules.processes.edgecore.config.section import plain
+from modules.processes.edgecore.edged_server import serve
 from modules.processes.edgecore.socket_path import socket_path
 from tests.support.ports import free_port
 

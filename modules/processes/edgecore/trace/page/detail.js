@@ -106,7 +106,6 @@ class Detail {
       keys.append(element("kbd", {}, key), element("span", {}, meaning));
     }
     const parts = [element("h2", {}, trace.title)];
-    if (trace.note) parts.push(element("p", { class: "bad" }, trace.note));
     return [...parts, facts, element("h3", {}, "Colours"), legend, element("h3", {}, "Keys"), keys,
       element("h3", {}, "Reading it"), element("p", { class: "quiet" },
         "An arrow is a message; the thin bar is its time in the inbox, the thick one its handling. The area at the foot of a "

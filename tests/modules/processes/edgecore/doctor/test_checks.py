@@ -10,7 +10,6 @@ from edgehub.certificates.certificate import Certificate
 from modules.processes.common.doctor.check_result import Level, failed, lines, ok, unknown, warning
 from modules.processes.edgecore.doctor.checks import check_all
 from modules.processes.edgecore.doctor.facts import (
-    BrokerNeeds,
     CloudReach,
     Condition,
     Configured,
@@ -29,7 +28,6 @@ from modules.processes.edgecore.doctor.facts import (
     Running,
     Runtime,
     Shortage,
-    UnservedDevices,
 )
 from modules.processes.edgecore.runtime_kinds import LeftKind, RuntimeKind
 
@@ -144,7 +142,7 @@ BROKEN = {
         Level.WARNING,
     ),
     "no crun": Broken({"oci": OciNeeds(missing=("crun (or runc)",))}, "programs", "not installed: crun (or runc)"),
-    "no mosquitto": Broken({"broker": BrokerNeeds()}, "MQTT broker", "mosquitto is not installed"),
+    "no mosquitto": Broken({"broker": ""}, "MQTT broker", "mosquitto is not installed"),
     "no overlayfs": Broken({"oci": OciNeeds(overlay=False)}, "overlayfs", "the kernel has no overlayfs", Level.WARNING),
     "old crun": Broken({"oci": OciNeeds(old="crun 1.8 lacks fixes")}, "crun", "crun 1.8 lacks", Level.WARNING),
     "no mappers": Broken(
@@ -158,7 +156,7 @@ BROKEN = {
         "mapper", "boilers has ended: nobody listens on its socket", Level.WARNING,
     ),
     "devices without mapper": Broken(
-        {"unserved": UnservedDevices(by_protocol={"modbus": [f"ns/d{number}" for number in range(7)]})},
+        {"unserved": {"modbus": [f"ns/d{number}" for number in range(7)]}},
         "devices", "for the protocol modbus, and nobody has reported of ns/d0, ns/d1, ns/d2, ns/d3, ns/d4 and 2 more",
         Level.WARNING,
     ),

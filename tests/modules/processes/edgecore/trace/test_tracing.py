@@ -15,9 +15,10 @@ from beehive.trace.reader import read
 from beehive.trace.writer import parts_of
 from modules.processes.edgecore import trace_socket
 from modules.processes.edgecore.config import EdgeCoreConfig
+from modules.processes.edgecore.config.section import plain
 from modules.processes.edgecore.config.value_kinds import SecretText
 from modules.processes.edgecore.trace_socket import SOCKET
-from modules.processes.edgecore.tracing import FILES, Tracing, configuration
+from modules.processes.edgecore.tracing import FILES, Tracing
 from tests.end_to_end.processes import wait_until
 from tests.support import failing as failing_calls
 from tests.support.failing import census
@@ -129,7 +130,7 @@ def test_the_header_has_the_configuration_without_its_secrets(tmp_path: Path) ->
     hub = msgspec.structs.replace(config.modules.edge_hub, token=SecretText("planted-token"))
     database = msgspec.structs.replace(config.database, data_source=SecretText("x://u:planted-password@h/db"))
     modules = msgspec.structs.replace(config.modules, edge_hub=hub)
-    settings = configuration(msgspec.structs.replace(config, modules=modules, database=database))
+    settings = plain(msgspec.structs.replace(config, modules=modules, database=database))
     text = msgspec.json.encode(settings).decode()
     assert "planted" not in text
     assert settings["modules"]["edgeHub"]["token"] == "not shown"  # noqa: S105

@@ -1,4 +1,4 @@
-"""Device and DeviceModel of `devices.kubeedge.io/v1beta1`, reduced to the fields that twins need. Pure."""
+"""Device and DeviceModel of `devices.kubeedge.io/v1beta1`, reduced to the fields that say what is desired and allowed. Pure."""
 
 import msgspec
 
