@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from modules.apimachinery.kinds import JsonObject
-from modules.cloud.apiserver.scheduling.pod_affinity import Matcher, selector_of
+from modules.cloud.apiserver.scheduling.pod_affinity import Matcher, remembered, selector_of
 from modules.cloud.apiserver.scheduling.rooms import NodeRoom, NodeRooms, PodDemand
 
 UNBALANCED: Final = "node(s) didn't match pod topology spread constraints"
@@ -141,7 +141,7 @@ def _read(given: Mapping[str, object], pod: PodDemand) -> _Constraint:
         str(given.get("topologyKey")),
         skew if isinstance(skew, int) else 1,
         domains if isinstance(domains, int) else 1,
-        selector_of(selector, added, pod.labels),
+        remembered(selector_of(selector, added, pod.labels)),
         not _is_empty(selector) or any(key in pod.labels for key in added["In"]),
         given.get("whenUnsatisfiable") == _HARD,
         given.get("nodeAffinityPolicy") != "Ignore",
