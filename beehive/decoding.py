@@ -53,7 +53,7 @@ class JsonDecoder(Generic[T]):
             if isinstance(plain, str):
                 brackets = plain.count("[") + plain.count("{")
             else:
-                brackets = plain.count(b"[") + plain.count(b"{")
+                brackets = len(plain) - len(plain.translate(None, b"[{"))
             if brackets > LEVELS:
                 check_nesting(plain, DeepJsonError)
         try:
