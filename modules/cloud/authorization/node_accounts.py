@@ -1,5 +1,6 @@
 """How much of the API server's objects each node has written."""
 
+import sys
 from collections import Counter
 from typing import Any, Final
 
@@ -206,7 +207,7 @@ def _charge_of(kind: str, obj: JsonObject) -> _Charge:
     """Return the cost of an object of a kind, and the node that bears it."""
     if kind == "Pod":
         spec = obj.get("spec")
-        node = str(spec.get("nodeName") or "") if isinstance(spec, dict) else ""
+        node = sys.intern(str(spec.get("nodeName") or "")) if isinstance(spec, dict) else ""
         mirrors = is_mirror(obj)
         written = obj if mirrors else {"status": obj.get("status")}
         cost = memory_of(msgspec.json.encode(written)) if node else 0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from beehive.decoding import decode_json
+from beehive.decoding import decode_json, encode_to_keep
 from beehive.nesting import LEVELS, NestingError, check_nesting
 from modules.apimachinery.api_errors import (
     AlreadyExistsError,
@@ -629,7 +629,7 @@ def _stored(obj: JsonObject, old: JsonObject) -> tuple[bytes, bytes, JsonObject]
 
 def _raw(managed: object) -> msgspec.Raw:
     try:
-        return msgspec.Raw(msgspec.json.encode(managed))
+        return msgspec.Raw(encode_to_keep(managed))
     except (TypeError, ValueError, OverflowError) as error:
         raise BadRequestError(f"metadata.managedFields has no JSON form: {error}") from error
 

@@ -669,7 +669,12 @@ def test_rules_are_asked_once_about_pods_that_are_alike(wanted: Any, monkeypatch
 
     def noting(*rule: Any) -> pod_affinity.Matcher:
         matches = selector_of(*rule)
-        return lambda pod: asked.append(pod.alike) or matches(pod)
+
+        def note(pod: rooms.PodDemand) -> bool:
+            asked.append(pod.alike)
+            return matches(pod)
+
+        return note
 
     for package in (pod_affinity, topology_spread):
         monkeypatch.setattr(package, "selector_of", noting)
