@@ -100,7 +100,7 @@ class NodeAccounts:
             return
         measured, cost = self._measured
         if measured is not pod["status"]:
-            cost = _cost({"status": pod["status"]})
+            cost = memory_of(msgspec.json.encode({"status": pod["status"]}))
         if cost != known.cost:
             self._charges[key] = msgspec.structs.replace(known, cost=cost)
             self._cost[known.node] += cost - known.cost
@@ -112,7 +112,7 @@ class NodeAccounts:
         known = self._charges.get(key)
         if known is None or not known.is_bound or known.node != node or self._reserved:
             return False
-        cost = _cost({"status": status})
+        cost = memory_of(msgspec.json.encode({"status": status}))
         self._measured = status, cost
         limit = _COST + _COST_OF_POD * self._bound[node]
         return cost <= known.cost or self._cost[node] - known.cost + cost <= limit
