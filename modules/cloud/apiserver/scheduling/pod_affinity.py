@@ -110,13 +110,17 @@ class PodRules:
         self._anti = self._terms(pod, _ANTI_AFFINITY, _REQUIRED)
         self._is_first_of_its_kind = all(term.matches(pod) for term in self._affinity)
         self._concerns = remembered(lambda other: [*self._concern(other)])
-        self._counted = self._summed(Counter(hit for room in self._rooms.values() for hit in self._hits(room)))
+        of_own = bool(self._affinity or self._anti)
+        rooms = [room for room in self._rooms.values() if of_own or room.with_rules]
+        self._counted = self._summed(Counter(hit for room in rooms for hit in self._hits(room)))
+        self.are_any = bool(self._counted[0] or self._affinity)
+        """Whether a rule may keep the pod from a node."""
 
     def refusal(self, room: NodeRoom) -> str:
         """Return why a node does not fit; "" if it does. It may be a trial, with fewer pods than the fleet's."""
-        hits, starts, broken = self._counted
-        if not hits and not self._affinity:
+        if not self.are_any:
             return ""
+        hits, starts, broken = self._counted
         known = self._rooms.get(room.name)
         if known is not None and room is not known:
             changed = hits.copy()

@@ -64,6 +64,8 @@ class SpreadRules:
         hard = [one for one in found if one.is_hard]
         eligible = _with_labels(self._rooms.values(), hard) if hard else []
         self._hard = [self._counted(one, self._by_topology(one, eligible)) for one in hard]
+        self.has_limits = bool(hard)
+        """Whether there are constraints that keep the pod from nodes."""
 
     def refusal(self, room: NodeRoom) -> str:
         """Return why a node does not fit; "" if it does. It may be a trial, with fewer pods than the fleet's."""

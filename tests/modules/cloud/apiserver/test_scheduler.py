@@ -691,6 +691,14 @@ def test_rules_are_asked_once_about_pods_that_are_alike(wanted: Any, monkeypatch
     assert 0 < of(2) == of(20)
 
 
+def test_other_nodes_are_not_looked_at_for_a_pod_without_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduler._Attempt, "_of_others", lambda *_: "looked at")
+    others = [labelled(a_pod("w", on="a"), app="web")]
+    assert place(a_pod(), [a_node("a"), a_node("b")], others).node == "b"
+    shy = labelled(a_pod(affinity=affinity("podAntiAffinity", key="zone", app="web")))
+    assert "looked at" in place(shy, [a_node("a", labels={"zone": "a"})], others).why
+
+
 def test_unchanged_objects_are_not_read_again() -> None:
     fleet = rooms.NodeRooms()
     node, pods = a_node("a"), [a_pod(str(number), on="a", cpu="100m") for number in range(3)]
