@@ -20,9 +20,12 @@ REPOSITORY: Final = Path(__file__).parents[2]
 
 _clock: Final = RealClock()
 _never: Final = threading.Event()
-_PROGRAMS: Final = ("modules.processes.cloudcore", "modules.processes.edgecore")
-_PRELOADS: Final = {module: (f"{module}.cli", f"{module}.process") for module in _PROGRAMS}
-"""What each program imports in any case."""
+_PROGRAMS: Final = {
+    "modules.processes.cloudcore": ("cli", "process", "embedded_api_server"),
+    "modules.processes.edgecore": ("cli", "process"),
+}
+_PRELOADS: Final = {module: tuple(f"{module}.{part}" for part in parts) for module, parts in _PROGRAMS.items()}
+"""What each program imports in most cases."""
 _LOOKS: Final = 1000
 _CRASH: Final = "Fatal Python error"
 _UNFORESEEN: Final = rb"^(?:Assertion|Attribute|Index|Key|Name|Recursion|Type|UnboundLocal)Error(?::[^\n]*)?$"

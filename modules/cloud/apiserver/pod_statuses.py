@@ -89,6 +89,6 @@ def _merged(patch: JsonObject, live: JsonObject) -> JsonObject:
     if not is_in_stored_form(*_TYPE, merged):
         stored = [each for some in before.values() if type(some) is list for each in some if type(each) is dict]
         changed = without_empty_members({**live, **decoded(_POD, {_STATUS: merged}, stored)}, live)
-    validate_schema({"kind": _POD.name, "apiVersion": _POD.api_version, _STATUS: changed[_STATUS]})
+        validate_schema({"kind": _POD.name, "apiVersion": _POD.api_version, _STATUS: changed[_STATUS]})
     status: JsonObject = with_changed_status(changed, live)[_STATUS]
     return status

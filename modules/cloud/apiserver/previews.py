@@ -88,7 +88,7 @@ class Previews:
         if call.verb not in _VERBS or call.subresource not in _SUBRESOURCES:
             return False
         try:
-            is_large = len(msgspec.json.encode(call.body)) >= LARGE
+            is_large = (call.size or len(msgspec.json.encode(call.body))) >= LARGE
         except (TypeError, ValueError, OverflowError):
             return False  # it has no JSON form, and is refused
         large = self._cluster.storage.large

@@ -210,6 +210,7 @@ class _Attempt:
         self._claims = claims_for_one_pod(obj, fleet.find)
         self._users = [room.name for room in fleet.rooms.values() if self._claims and self._uses_claim(room)]
         """The nodes that have a pod with one of the claims."""
+        self._minds_others = bool(self._users) or self._spread.has_limits or self._rules.are_any
         self._asked = _asked(obj, self._pod, self.demand) + msgspec.json.encode(self._volumes)
 
     def fits(self, room: NodeRoom) -> bool:
@@ -239,7 +240,7 @@ class _Attempt:
             look = room.verdict(self._asked, self._refusal)
             if look and not isinstance(look, NodeVerdict):
                 reasons.update(look)
-            elif reason := self._of_others(room):
+            elif self._minds_others and (reason := self._of_others(room)):
                 reasons[reason] += 1
             else:
                 fitting.append((room, look))

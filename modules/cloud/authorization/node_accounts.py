@@ -1,5 +1,6 @@
 """How much of the API server's objects each node has written."""
 
+import sys
 from collections import Counter
 from typing import Any, Final
 
@@ -99,7 +100,7 @@ class NodeAccounts:
             return
         measured, cost = self._measured
         if measured is not pod["status"]:
-            cost = _cost({"status": pod["status"]})
+            cost = memory_of(msgspec.json.encode({"status": pod["status"]}))
         if cost != known.cost:
             self._charges[key] = msgspec.structs.replace(known, cost=cost)
             self._cost[known.node] += cost - known.cost
@@ -111,7 +112,7 @@ class NodeAccounts:
         known = self._charges.get(key)
         if known is None or not known.is_bound or known.node != node or self._reserved:
             return False
-        cost = _cost({"status": status})
+        cost = memory_of(msgspec.json.encode({"status": status}))
         self._measured = status, cost
         limit = _COST + _COST_OF_POD * self._bound[node]
         return cost <= known.cost or self._cost[node] - known.cost + cost <= limit
@@ -206,7 +207,7 @@ def _charge_of(kind: str, obj: JsonObject) -> _Charge:
     """Return the cost of an object of a kind, and the node that bears it."""
     if kind == "Pod":
         spec = obj.get("spec")
-        node = str(spec.get("nodeName") or "") if isinstance(spec, dict) else ""
+        node = sys.intern(str(spec.get("nodeName") or "")) if isinstance(spec, dict) else ""
         mirrors = is_mirror(obj)
         written = obj if mirrors else {"status": obj.get("status")}
         cost = memory_of(msgspec.json.encode(written)) if node else 0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from beehive.decoding import decode_json
+from beehive.decoding import decode_json, encode_to_keep
 from beehive.nesting import LEVELS, NestingError, check_nesting
 from modules.apimachinery.api_errors import (
     AlreadyExistsError,
@@ -41,6 +41,7 @@ from modules.cloud.storage.namespace_sizes import NamespaceSizes
 from modules.cloud.storage.object_meta import prepared_for_create, prepared_for_update
 from modules.cloud.storage.past_states import PastStates
 from modules.cloud.storage.service_numbers import ServiceNumbers
+from modules.cloud.storage.shared_texts import SharedTexts
 from modules.cloud.storage.unbound_pods import UnboundPods
 
 if TYPE_CHECKING:
@@ -166,6 +167,7 @@ class Storage:
         """The changes since the savepoint, in order."""
         self._saved_version = first_version
         self._past = PastStates(first_version)
+        self._texts = SharedTexts()
         self.unknown_until: dict[str, int] = {}
         """By kind ("" for all), the version until which only the last change of each object is known, where others have
         made several.
@@ -410,6 +412,8 @@ class Storage:
         """
         if status == old["status"]:
             return old
+        if len(status) > len(old["status"]):  # the first whole one, whose texts stay
+            self._texts.share(status)
         metadata = {**old["metadata"], "resourceVersion": str(self.version + 1)}
         new = {**old, "metadata": metadata, "status": status}
         bare = body = _body_of(new)
@@ -431,7 +435,7 @@ class Storage:
 
     def restore(self, objects: Iterable[JsonObject]) -> None:
         """Add objects with their uids and versions, without events."""
-        for obj in map(_compacted, objects):
+        for obj in map(self._compacted, objects):
             self._set(key_of(obj), obj, msgspec.json.encode(obj))
             self.version = max(self.version, int(version_of(obj) or 0))
         self.forget_past()
@@ -458,7 +462,7 @@ class Storage:
             deleted: the versions of deletions in `found`.
             has_gap: whether there may have been further changes, even of objects that were made and deleted.
         """
-        adopted = {key: obj and _compacted(obj) for key, obj in found}
+        adopted = {key: obj and self._compacted(obj) for key, obj in found}
         for key in [key for key in self._objects if key not in adopted] if complete else ():
             self._adopt_state(key, None, self.version)  # when is not known: before all that is
         unknown: set[str] = {""} if complete or has_gap else set()
@@ -498,8 +502,16 @@ class Storage:
                 meta = {**old["metadata"], "resourceVersion": str(change.version)}
                 self._record(EventType.DELETED, key, {**old, "metadata": meta}, old)
         elif change.body is not None:
-            new = _compacted(decode_json(change.body))
+            new = self._compacted(decode_json(change.body))
             self._record(EventType.ADDED if old is None else EventType.MODIFIED, key, new, old, change.body)
+
+    def _compacted(self, obj: JsonObject) -> JsonObject:
+        """Return a loaded object, with its `managedFields` as JSON."""
+        managed = metadata_of(obj).get(_MANAGED)
+        if managed and not isinstance(managed, msgspec.Raw):
+            obj["metadata"][_MANAGED] = _raw(managed)
+        self._texts.share(obj)
+        return obj
 
     def next_version(self) -> int:
         """Return a new resourceVersion for a row that is not an object."""
@@ -511,7 +523,7 @@ class Storage:
         new["metadata"]["resourceVersion"] = str(self.version + 1)
         body = bare = b""
         if change is not EventType.DELETED:
-            body, bare, new = _stored(new, old or {})
+            body, bare, new = _stored(new, old or {}, self._texts)
         self.version += 1
         self._record(change, key, new, old, body, bare)
         return new
@@ -603,10 +615,11 @@ def _states_of(
     return sorted(found, key=attrgetter("version"))
 
 
-def _stored(obj: JsonObject, old: JsonObject) -> tuple[bytes, bytes, JsonObject]:
+def _stored(obj: JsonObject, old: JsonObject, texts: SharedTexts) -> tuple[bytes, bytes, JsonObject]:
     """Return an object as JSON, the same without `managedFields` (empty where these are an empty list), and a copy of
     it, whose `managedFields` are JSON (`msgspec.Raw`): they are often its larger half, and most changes leave them as
     they are. Parts that are the old state's own, such as the spec beside a new status, are not copied: both have them.
+    The copy shares `texts`.
     """
     managed = obj["metadata"].get(_MANAGED)
     bare = obj
@@ -616,9 +629,12 @@ def _stored(obj: JsonObject, old: JsonObject) -> tuple[bytes, bytes, JsonObject]
     shared = {name: value for name, value in obj.items() if isinstance(value, dict) and value is old.get(name)}
     if shared:
         own = {name: value for name, value in bare.items() if name not in shared}
-        copy: JsonObject = {**bare, **decode_json(msgspec.json.encode(own))}
+        copy: JsonObject = decode_json(msgspec.json.encode(own))
     else:
         copy = decode_json(bare_body)  # in a fraction of deepcopy's time
+    texts.share(copy)
+    if shared:
+        copy = {**bare, **copy}
     if not managed:
         return bare_body, b"" if _MANAGED in obj["metadata"] else bare_body, copy
     copy["metadata"][_MANAGED] = managed if isinstance(managed, msgspec.Raw) else _raw(managed)
@@ -629,17 +645,9 @@ def _stored(obj: JsonObject, old: JsonObject) -> tuple[bytes, bytes, JsonObject]
 
 def _raw(managed: object) -> msgspec.Raw:
     try:
-        return msgspec.Raw(msgspec.json.encode(managed))
+        return msgspec.Raw(encode_to_keep(managed))
     except (TypeError, ValueError, OverflowError) as error:
         raise BadRequestError(f"metadata.managedFields has no JSON form: {error}") from error
-
-
-def _compacted(obj: JsonObject) -> JsonObject:
-    """Return a loaded object, with its `managedFields` as JSON."""
-    managed = metadata_of(obj).get(_MANAGED)
-    if managed and not isinstance(managed, msgspec.Raw):
-        obj["metadata"][_MANAGED] = _raw(managed)
-    return obj
 
 
 def _body_of(obj: JsonObject) -> bytes:
@@ -647,7 +655,7 @@ def _body_of(obj: JsonObject) -> bytes:
         body = msgspec.json.encode(obj)
     except (TypeError, ValueError, OverflowError) as error:
         raise BadRequestError(f"{obj['kind']}: it has no JSON form: {error}") from error
-    if len(body) > OBJECT_BYTES or body.count(b"[") + body.count(b"{") > OBJECT_LEVELS:
+    if len(body) > OBJECT_BYTES or len(body) - len(body.translate(None, b"[{")) > OBJECT_LEVELS:
         _check_size(body, obj)
     return body
 

@@ -18,7 +18,7 @@ FORGET_EVERY: Final = 100
 """Changes of a kind beyond these bounds that the database keeps, before it deletes them together."""
 
 
-class ObjectChanged(msgspec.Struct, frozen=True):
+class ObjectChanged(msgspec.Struct, frozen=True, gc=False):
     """A change of an object, for watches."""
 
     change: str

@@ -21,9 +21,6 @@ from beehive.runtime import Threads
 from beehive.turns import Turns
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
-from modules.cloud.apiserver.kubernetes_service import KubernetesService, kubernetes_service
-from modules.cloud.apiserver.manifest_directory import check_directory
-from modules.cloud.apiserver.service_addresses import service_ranges
 from modules.cloud.audit.log_file import AuditLog
 from modules.cloud.audit.recording import AuditTrail
 from modules.cloud.client.calls import ApiCall
@@ -62,7 +59,6 @@ from modules.processes.cloudcore.api_tokens import ApiTokens
 from modules.processes.cloudcore.config import CloudCoreConfig, TlsConfig
 from modules.processes.cloudcore.control import Control, EmbeddedApi, check_socket
 from modules.processes.cloudcore.counters import Counters
-from modules.processes.cloudcore.embedded_api_server import EmbeddedApiServer
 from modules.processes.cloudcore.health_server import HealthServer
 from modules.processes.cloudcore.router_parts import other_cloudcores, rest_listener
 from modules.processes.cloudcore.stream_parts import stream_listener, tunnel_server
@@ -77,6 +73,7 @@ from modules.processes.common.version import VERSION
 if TYPE_CHECKING:
     import ssl
 
+    from modules.cloud.apiserver.kubernetes_service import KubernetesService
     from modules.cloud.client.kubeconfig.model import Selected
     from modules.cloud.cloudhub.certificates.authority import Authority
     from modules.cloud.cloudstream.stream_service import StreamListener
@@ -162,6 +159,8 @@ class CloudCore:
     def __init__(self, config: CloudCoreConfig) -> None:
         check_socket(config.control_socket)
         if config.manifests_dir:
+            from modules.cloud.apiserver.manifest_directory import check_directory  # noqa: PLC0415 - not for clusters
+
             check_directory(config.manifests_dir)
         self._config = config
         self._selected = _selected(config)
@@ -238,6 +237,8 @@ class CloudCore:
         """
         if self._selected is not None:
             return _remote(self._selected, self._config, self._counters), None
+        from modules.processes.cloudcore.embedded_api_server import EmbeddedApiServer  # noqa: PLC0415 - 4 MB
+
         server = EmbeddedApiServer(
             self.hive,
             self._config,
@@ -511,11 +512,14 @@ def _audit_log(config: CloudCoreConfig, clock: Clock) -> AuditLog | None:
     return AuditLog(config.audit_log.path, config.audit_log.max_size * _MEGABYTE, config.audit_log.max_backup, clock)
 
 
-def _kubernetes_service(config: CloudCoreConfig) -> KubernetesService | None:
+def _kubernetes_service(config: CloudCoreConfig) -> "KubernetesService | None":
     """Return where pods reach the embedded API server; None where only this machine does, or the port is not known."""
     is_remote = config.kubeconfig is not None or config.in_cluster
     if is_remote or not config.secure_port or config.tls is None or is_loopback(config.bind_address):
         return None
+    from modules.cloud.apiserver.kubernetes_service import kubernetes_service  # noqa: PLC0415 - not for clusters
+    from modules.cloud.apiserver.service_addresses import service_ranges  # noqa: PLC0415 - as above
+
     ranges = service_ranges(config.service_cluster_ip_range, config.service_node_port_range)
     return kubernetes_service(config.tls.names, config.secure_port, ranges)
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from beehive.decoding import decode_json
+from beehive.decoding import decode_json, encode_to_keep
 from modules.apimachinery.kinds import JsonObject, metadata_of
 from modules.cloud.apiserver.field_manager.paths import NOTHING, FieldSet, from_fields_v1, to_fields_v1
 
@@ -131,7 +131,7 @@ def encoded(entries: list[JsonObject], live: JsonObject | None) -> msgspec.Raw |
     """Return entries as JSON, and the stored object's own entries if they are equal; None for no entries."""
     if not entries:
         return None
-    made, stored = msgspec.Raw(msgspec.json.encode(entries)), metadata_of(live or {}).get("managedFields")
+    made, stored = msgspec.Raw(encode_to_keep(entries)), metadata_of(live or {}).get("managedFields")
     return stored if isinstance(stored, msgspec.Raw) and bytes(stored) == bytes(made) else made
 
 

@@ -1,8 +1,8 @@
 """Affinity and anti-affinity between pods (kube-scheduler 1.32, `plugins/interpodaffinity`)."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, TypeVar
 
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.workload_selectors import matcher_of
@@ -25,6 +25,9 @@ Hit = tuple[str, str, str]
 """The reason that a pod of a topology matters for, with the topology."""
 
 
+_Found = TypeVar("_Found")
+
+
 class Term(NamedTuple):
     """A rule about the pods in a topology."""
 
@@ -32,6 +35,18 @@ class Term(NamedTuple):
     matches: Matcher
     weight: int
     """0 for a required rule."""
+
+
+def remembered(find: Callable[[PodDemand], _Found]) -> Callable[[PodDemand], _Found]:
+    """Return a function that asks another one about the first of pods that are alike only."""
+    known: dict[str, _Found] = {}
+
+    def look(pod: PodDemand) -> _Found:
+        if pod.alike not in known:
+            known[pod.alike] = find(pod)
+        return known[pod.alike]
+
+    return look
 
 
 def selector_of(selector: object, keys: Mapping[str, Sequence[object]], owner: Mapping[str, str]) -> Matcher:
@@ -94,13 +109,18 @@ class PodRules:
         self._affinity = self._terms(pod, _AFFINITY, _REQUIRED)
         self._anti = self._terms(pod, _ANTI_AFFINITY, _REQUIRED)
         self._is_first_of_its_kind = all(term.matches(pod) for term in self._affinity)
-        self._counted = self._summed(Counter(hit for room in self._rooms.values() for hit in self._hits(room)))
+        self._concerns = remembered(lambda other: [*self._concern(other)])
+        of_own = bool(self._affinity or self._anti)
+        rooms = [room for room in self._rooms.values() if of_own or room.with_rules]
+        self._counted = self._summed(Counter(hit for room in rooms for hit in self._hits(room)))
+        self.are_any = bool(self._counted[0] or self._affinity)
+        """Whether a rule may keep the pod from a node."""
 
     def refusal(self, room: NodeRoom) -> str:
         """Return why a node does not fit; "" if it does. It may be a trial, with fewer pods than the fleet's."""
-        hits, starts, broken = self._counted
-        if not hits and not self._affinity:
+        if not self.are_any:
             return ""
+        hits, starts, broken = self._counted
         known = self._rooms.get(room.name)
         if known is not None and room is not known:
             changed = hits.copy()
@@ -117,14 +137,15 @@ class PodRules:
     def points(self) -> Counter[Place]:
         """Return the weight of each topology by the preferences of the pod and of other pods."""
         found: Counter[Place] = Counter()
-        own = [(term, 1) for term in self._terms(self._pod, _AFFINITY, _PREFERRED)]
-        own += [(term, -1) for term in self._terms(self._pod, _ANTI_AFFINITY, _PREFERRED)]
+        own = [(term, term.weight) for term in self._terms(self._pod, _AFFINITY, _PREFERRED)]
+        own += [(term, -term.weight) for term in self._terms(self._pod, _ANTI_AFFINITY, _PREFERRED)]
+        preferred = remembered(lambda pod: [*(one for one in own if one[0].matches(pod)), *self._of_other(pod)])
         for room in self._rooms.values():
-            if own:
-                for other in room.demands:
-                    self._add(found, room, ((term, sign * term.weight) for term, sign in own if term.matches(other)))
-            for other in room.with_rules.values():
-                self._add(found, room, self._of_other(other))
+            for other in room.demands if own else room.with_rules.values():
+                for term, worth in preferred(other):
+                    value = room.labels.get(term.topology_key)
+                    if value is not None:
+                        found[term.topology_key, value] += worth
         return found
 
     def _of_other(self, other: PodDemand) -> Iterator[tuple[Term, int]]:
@@ -134,13 +155,6 @@ class PodRules:
         far = ((term, -term.weight) for term in self._terms(other, _ANTI_AFFINITY, _PREFERRED))
         for each in (hard, near, far):
             yield from ((term, worth) for term, worth in each if term.matches(self._pod))
-
-    @staticmethod
-    def _add(found: Counter[Place], room: NodeRoom, terms: Iterable[tuple[Term, int]]) -> None:
-        for term, worth in terms:
-            value = room.labels.get(term.topology_key)
-            if value is not None:
-                found[term.topology_key, value] += worth
 
     def _terms(self, pod: PodDemand, kind: str, when: str) -> list[Term]:
         return terms_of(pod, kind, when, self._spaces) if pod.affinity else []
@@ -158,17 +172,15 @@ class PodRules:
         """Yield what the pods of a node mean for its topologies: that affinity is met there, or that a rule of the pod,
         or one of theirs, is broken.
         """
-        for why, term in self._concerned(room):
-            value = room.labels.get(term.topology_key)
-            if value is not None:
-                yield why, term.topology_key, value
+        for other in room.demands if self._affinity or self._anti else room.with_rules.values():
+            for why, term in self._concerns(other):
+                value = room.labels.get(term.topology_key)
+                if value is not None:
+                    yield why, term.topology_key, value
 
-    def _concerned(self, room: NodeRoom) -> Iterator[tuple[str, Term]]:
-        for other in room.demands if self._affinity or self._anti else ():
-            if self._affinity and all(term.matches(other) for term in self._affinity):
-                yield from ((NO_AFFINITY, term) for term in self._affinity)
-            yield from ((ANTI_AFFINITY, term) for term in self._anti if term.matches(other))
-        for other in room.with_rules.values():
-            for term in self._terms(other, _ANTI_AFFINITY, _REQUIRED):
-                if term.matches(self._pod):
-                    yield EXISTING_ANTI_AFFINITY, term
+    def _concern(self, other: PodDemand) -> Iterator[tuple[str, Term]]:
+        if self._affinity and all(term.matches(other) for term in self._affinity):
+            yield from ((NO_AFFINITY, term) for term in self._affinity)
+        yield from ((ANTI_AFFINITY, term) for term in self._anti if term.matches(other))
+        theirs = self._terms(other, _ANTI_AFFINITY, _REQUIRED)
+        yield from ((EXISTING_ANTI_AFFINITY, term) for term in theirs if term.matches(self._pod))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import Final, NamedTuple
+
+import msgspec
 
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.conversion import convert
@@ -41,6 +44,8 @@ class PodDemand(NamedTuple):
     """`podAffinity` and `podAntiAffinity`; empty if it has neither."""
     is_ending: bool
     priority: int
+    alike: str
+    """The same text for all pods with the same namespace, labels and rules about others."""
 
 
 def demand_of(obj: JsonObject, pod: Pod | None = None) -> PodDemand:
@@ -50,16 +55,18 @@ def demand_of(obj: JsonObject, pod: Pod | None = None) -> PodDemand:
         BadRequestError, QuantityError: it is not one.
     """
     pod = convert(obj, Pod, "Pod") if pod is None else pod
-    metadata = obj["metadata"]
+    metadata, affinity = obj["metadata"], _pod_affinity_of(obj)
+    namespace, labels = str(metadata.get("namespace") or ""), metadata.get("labels") or {}
     return PodDemand(
-        str(metadata.get("namespace") or ""),
-        metadata.get("labels") or {},
+        namespace,
+        labels,
         pod_requests(pod),
         pod_requests(pod, _UNNAMED),
         host_ports(pod),
-        _pod_affinity_of(obj),
+        affinity,
         bool(metadata.get("deletionTimestamp")),
         priority_of(obj),
+        sys.intern(msgspec.json.encode((namespace, labels, affinity)).decode()),
     )
 
 

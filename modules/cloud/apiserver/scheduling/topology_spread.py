@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from modules.apimachinery.kinds import JsonObject
-from modules.cloud.apiserver.scheduling.pod_affinity import Matcher, selector_of
+from modules.cloud.apiserver.scheduling.pod_affinity import Matcher, remembered, selector_of
 from modules.cloud.apiserver.scheduling.rooms import NodeRoom, NodeRooms, PodDemand
 
 UNBALANCED: Final = "node(s) didn't match pod topology spread constraints"
@@ -64,6 +64,8 @@ class SpreadRules:
         hard = [one for one in found if one.is_hard]
         eligible = _with_labels(self._rooms.values(), hard) if hard else []
         self._hard = [self._counted(one, self._by_topology(one, eligible)) for one in hard]
+        self.has_limits = bool(hard)
+        """Whether there are constraints that keep the pod from nodes."""
 
     def refusal(self, room: NodeRoom) -> str:
         """Return why a node does not fit; "" if it does. It may be a trial, with fewer pods than the fleet's."""
@@ -141,7 +143,7 @@ def _read(given: Mapping[str, object], pod: PodDemand) -> _Constraint:
         str(given.get("topologyKey")),
         skew if isinstance(skew, int) else 1,
         domains if isinstance(domains, int) else 1,
-        selector_of(selector, added, pod.labels),
+        remembered(selector_of(selector, added, pod.labels)),
         not _is_empty(selector) or any(key in pod.labels for key in added["In"]),
         given.get("whenUnsatisfiable") == _HARD,
         given.get("nodeAffinityPolicy") != "Ignore",

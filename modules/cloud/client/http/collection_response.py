@@ -1,5 +1,6 @@
 """Decodes the responses to lists and watches as they come, within bounds."""
 
+import sys
 from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any, Final
@@ -154,7 +155,7 @@ def _observed(metadata: _Metadata, body: bytes) -> ObservedObject | None:
     if not metadata.name:
         return None
     return ObservedObject(
-        metadata.namespace or "", metadata.name, metadata.uid or "", metadata.resource_version or "", body
+        sys.intern(metadata.namespace or ""), metadata.name, metadata.uid or "", metadata.resource_version or "", body
     )
 
 

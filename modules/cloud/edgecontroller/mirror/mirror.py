@@ -3,8 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
-import msgspec
-
+from beehive.decoding import encode_to_keep
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey
 from modules.apimachinery.lister import Revision
 from modules.cloud.client.reflector.observations import ObservedObject
@@ -75,7 +74,7 @@ class Mirror:
         is_whole = is_kept or key.kind not in HAVE_PARTS or self._keeps(key, obj, len(body))
         if not is_whole:
             obj = partial_object(obj)
-            body = msgspec.json.encode(obj)
+            body = encode_to_keep(obj)
         is_shared = is_whole and observed.shared is not None
         old = None if known is None else known.kept if isinstance(known.kept, dict) else self.find(key)
         was_partial = known is not None and not known.is_whole

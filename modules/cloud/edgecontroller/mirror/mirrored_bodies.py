@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from beehive.decoding import decode_json, json_decoder
+from beehive.decoding import decode_json, encode_to_keep, json_decoder
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey
 from modules.apimachinery.pod_references import other_references_of, references_of
 from modules.apimachinery.pods.static import CONFIG_MIRROR
@@ -179,7 +179,7 @@ class MirroredBodies:
         """Keep only a part of an object; nothing if it is not here, or no more of it."""
         known, obj = self._objects[key.kind].get(key), self.find_whole(key)
         if known is not None and obj is not None and key.kind in HAVE_PARTS:
-            body = msgspec.json.encode(partial_object(obj))
+            body = encode_to_keep(partial_object(obj))
             self.put(key, Mirrored(known.uid, known.version, body, is_whole=False))
 
     def list(self, kind: Kind, namespace: str | None = None) -> list[JsonObject]:
@@ -215,7 +215,7 @@ def compact(kind: Kind, observed: ObservedObject) -> tuple[JsonObject, bytes] | 
         if (obj.get("kind"), obj.get("apiVersion")) == (kind.name, kind.api_version):
             return obj, body
         obj = {**obj, "kind": kind.name, "apiVersion": kind.api_version}
-        return obj, msgspec.json.encode(obj)
+        return obj, encode_to_keep(obj)
     except (msgspec.DecodeError, UnicodeError) as error:
         _log.warning("one of the %s cannot be read: %s", kind.plural, error)
         return None
@@ -227,4 +227,4 @@ def _without_managed_fields(body: bytes) -> bytes:
     metadata = _PARTS.decode(parts.get("metadata", b"{}"))
     if metadata.pop("managedFields", None) is not None:
         parts["metadata"] = msgspec.Raw(msgspec.json.encode(metadata))
-    return msgspec.json.encode(parts)
+    return encode_to_keep(parts)

@@ -5,8 +5,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 
-import msgspec
-
+from beehive.decoding import encode_to_keep
 from beehive.module import Module
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, kind_named, uid_of, version_of
 from modules.cloud.client.calls import ApiCall, ApiResult, CallSender
@@ -162,5 +161,5 @@ class MissingBodies:
             metadata = each.get("metadata") if isinstance(each, dict) else None
             if isinstance(metadata, dict) and isinstance(metadata.get("name"), str):
                 place = str(metadata.get("namespace") or "")
-                body, shared = (b"", each) if self._is_embedded else (msgspec.json.encode(each), None)
+                body, shared = (b"", each) if self._is_embedded else (encode_to_keep(each), None)
                 yield ObservedObject(place, metadata["name"], uid_of(each), version_of(each), body, shared)

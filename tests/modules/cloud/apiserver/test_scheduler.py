@@ -12,7 +12,7 @@ from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
 from modules.apimachinery.pods.static import CONFIG_MIRROR
 from modules.cloud.apiserver import scheduler
 from modules.cloud.apiserver.scheduler import Placement, Placer, makes_room
-from modules.cloud.apiserver.scheduling import rooms
+from modules.cloud.apiserver.scheduling import pod_affinity, rooms, topology_spread
 from modules.cloud.apiserver.scheduling.scores import Scorer, balanced, least_allocated
 from modules.cloud.apiserver.silent_nodes import UNREACHABLE
 from modules.cloud.applications import NODE_GROUP
@@ -651,6 +651,52 @@ def test_a_node_gets_its_score_once_beside_others_that_fit(monkeypatch: pytest.M
     selected = [placer.place(a_pod(name, nodeSelector={"zone": "b"})).node for name in ("p", "q", "r")]
     assert selected == ["b1", "b2", "b3"]
     assert scored == ["b1", "b2", "b3", "b1", "b2"], "all for the first pod, and then the one with a new pod"
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"affinity": affinity("podAntiAffinity", app="web")},
+        {"affinity": affinity("podAffinity", app="none")},
+        {"affinity": affinity("podAntiAffinity", weight=1, app="none")},
+        {"topologySpreadConstraints": spread(topologyKey=HOST)},
+        {},
+    ],
+)
+def test_rules_are_asked_once_about_pods_that_are_alike(wanted: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    selector_of = pod_affinity.selector_of
+
+    def noting(*rule: Any) -> pod_affinity.Matcher:
+        matches = selector_of(*rule)
+
+        def note(pod: rooms.PodDemand) -> bool:
+            asked.append(pod.alike)
+            return matches(pod)
+
+        return note
+
+    for package in (pod_affinity, topology_spread):
+        monkeypatch.setattr(package, "selector_of", noting)
+
+    def of(number: int) -> int:
+        nodes = [a_node(f"n{at}", labels={HOST: f"n{at}"}) for at in range(number)]
+        shy = affinity("podAntiAffinity", app="shy")
+        pods = [labelled(a_pod(f"w{at}", on=f"n{at}", affinity=shy), app="web") for at in range(number)]
+        pods += [labelled(a_pod(f"d{at}", on=f"n{at}", affinity=shy), app="db") for at in range(number)]
+        asked.clear()
+        place(labelled(a_pod(**wanted), app="new"), nodes, pods)
+        return len(asked)
+
+    assert 0 < of(2) == of(20)
+
+
+def test_other_nodes_are_not_looked_at_for_a_pod_without_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduler._Attempt, "_of_others", lambda *_: "looked at")
+    others = [labelled(a_pod("w", on="a"), app="web")]
+    assert place(a_pod(), [a_node("a"), a_node("b")], others).node == "b"
+    shy = labelled(a_pod(affinity=affinity("podAntiAffinity", key="zone", app="web")))
+    assert "looked at" in place(shy, [a_node("a", labels={"zone": "a"})], others).why
 
 
 def test_unchanged_objects_are_not_read_again() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -322,3 +323,26 @@ def test_whether_a_pod_is_kept_whole_is_not_asked_for_each_status() -> None:
         mirror.observe(_POD, ObservedObject("default", "web", "u1", version, b"", pod, before))
     assert len(asked) == 2, "for the first state, and for one that does not follow the known one"
     assert [event.is_of_status for event in mirror.drain_events()] == [False, True, False]
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_no_room_is_kept_behind_the_json_of_objects(*, is_whole: bool) -> None:
+    kind, mirror, number = kind_named("ConfigMap"), Mirror(lambda *_: is_whole), 100
+    body = msgspec.json.encode(
+        {
+            "kind": "ConfigMap", "apiVersion": "v1", "data": {"key": "x" * 1000},
+            "metadata": {"name": "settings", "uid": "u" * 500, "managedFields": [{"manager": "kubectl"}]},
+        }
+    )  # fmt: skip
+    tracemalloc.start()
+    try:
+        for at in range(number):
+            mirror.observe(kind, ObservedObject("default", f"settings-{at}", "u", "1", body))
+        mirror.drain_events()
+        mirror.set_savepoint()
+        mirror.bodies._at_hand.clear()
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    kept = sum(len(present(mirror.bodies.get(key)).body) for key in (*mirror.bodies._objects["ConfigMap"],))
+    assert taken < kept + 400 * number

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from modules.apimachinery.conversion import copied
+from modules.apimachinery.conversion import copied, validate_schema
 from modules.apimachinery.kinds import kind_named
 from modules.apimachinery.protobuf.empty_members import without_empty_members
 from modules.cloud.apiserver.fields.plain_form import is_in_stored_form
@@ -67,3 +67,4 @@ def test_no_reader_changes_what_is_taken_for_the_stored_form(data: st.DataObject
         pod = {"apiVersion": "v1", "kind": "Pod", "status": status}
         assert decoded(_POD, pod) is pod
         assert without_empty_members(pod) is pod
+        validate_schema(pod)
