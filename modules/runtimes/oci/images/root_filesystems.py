@@ -15,7 +15,7 @@ from typing import Final
 from beehive.files.descriptors import is_mounted
 from beehive.files.removal import remove_tree
 from beehive.files.walking import Walk
-from beehive.node_namespaces import namespaces_id
+from beehive.node_namespaces import give_to_pods, namespaces_id
 from beehive.patterns import pattern
 from modules.runtimes.oci.images.copied_roots import copy_layers
 from modules.runtimes.oci.images.declared_volumes import DECLARED
@@ -190,9 +190,10 @@ class RootFilesystems:
         make them in its writable layer. Raises OSError.
         """
         path = self._layout.root / "mount-points"
-        for directory in (path, *(path / name for name in _MOUNTED_DIRECTORIES)):
-            directory.mkdir(exist_ok=True)
-            directory.chmod(0o755)
+        for name in ("", *_MOUNTED_DIRECTORIES):
+            (path / name).mkdir(exist_ok=True)
+            (path / name).chmod(0o755)
+            give_to_pods(path / name)
         for name in _MOUNTED_FILES:
             (path / name).open("ab").close()
             (path / name).chmod(0o644)
