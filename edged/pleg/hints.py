@@ -1,6 +1,7 @@
 """Hints for the PLEG: events of the runtime, and inspections by workers."""
 
 import threading
+from collections.abc import Callable
 
 import msgspec
 
@@ -22,6 +23,8 @@ class Hint(msgspec.Struct, frozen=True):
     since: float
     """Time of the first event since the last inspection, in monotonic seconds."""
     urgent: bool
+    wait: float
+    """Seconds that it may wait."""
 
 
 class Announced(msgspec.Struct, frozen=True):
@@ -41,18 +44,20 @@ class Hints:
 
     An event is only a hint to inspect a pod; the runtime's lists have the facts. So events may be repeated, late or out
     of order, and a hundred events of one pod are one hint. The end of a container is urgent. Other events mostly follow
-    a worker's own action, and the worker inspects the pod when it is done: they wait until the next relist would have
-    been due.
+    a worker's own action, and so do ends in a pod that is being ended. The worker inspects the pod when it is done:
+    they wait until the next relist would have been due.
 
     A slow runtime blocks the PLEG for long, so hints are not messages in its inbox: their number is bounded by the
     number of pods. Thread-safe: the listener's and the module's threads add hints, the PLEG's thread takes them.
 
     Args:
         delay: seconds that hints that are not urgent may wait.
+        is_ending: whether a pod is being ended; called on any thread.
     """
 
-    def __init__(self, delay: float) -> None:
+    def __init__(self, delay: float, is_ending: Callable[[PodUid], bool] = lambda _: False) -> None:
         self._delay = delay
+        self._is_ending = is_ending
         self._lock = threading.Lock()
         self._pods: dict[PodUid, Hint] = {}
         self._nameless: float | None = None
@@ -72,14 +77,15 @@ class Hints:
         if ref is None:
             return False
         urgent = event.container_event_type == cri.CONTAINER_STOPPED_EVENT
+        wait = 0.0 if urgent and not self._is_ending(ref.uid) else self._delay
         with self._lock:
             self._announced.add(ref.uid)
             known = self._pods.get(ref.uid)
             if known is not None and (known.urgent or not urgent):
                 return False
             waits = bool(self._pods) or self._nameless is not None
-            self._pods[ref.uid] = Hint(ref, known.since if known else now, urgent)
-        return urgent or not waits
+            self._pods[ref.uid] = Hint(ref, known.since if known else now, urgent, wait)
+        return not (wait and waits)
 
     def add_inspection(self, inspection: WorkerInspection) -> None:
         """Add a worker's inspection of a pod.
@@ -108,7 +114,7 @@ class Hints:
             last_inspection: time of the last inspection of hinted pods.
         """
         with self._lock:
-            moments = [hint.since + (0.0 if hint.urgent else self._delay) for hint in self._pods.values()]
+            moments = [hint.since + hint.wait for hint in self._pods.values()]
             if self._nameless is not None:
                 moments.append(self._nameless + self._delay)
         return max(min(moments), last_inspection + MIN_INTERVAL) if moments else None

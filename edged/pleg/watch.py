@@ -1,6 +1,7 @@
 """The PLEG and the listener to the runtime's events, as the edged module uses them."""
 
 import logging
+from collections.abc import Callable
 
 from beehive import Module
 from edged.cri.contract import ContainerRuntime
@@ -12,6 +13,7 @@ from edged.pleg.pace import RelistPace
 from edged.pleg.pleg import Pleg
 from edged.pleg.reader import RuntimeReader
 from edged.pleg.recording import pod_changed, pod_synced
+from edged.pods.model import PodUid
 from edged.settings import EdgedSettings
 from edged.sync_events import SyncEvents
 
@@ -25,12 +27,13 @@ class RuntimeWatch:
     Args:
         module: edged.
         settings: edged's.
+        is_ending: whether a pod is being ended; called on any thread.
     """
 
-    def __init__(self, module: Module, settings: EdgedSettings) -> None:
+    def __init__(self, module: Module, settings: EdgedSettings, is_ending: Callable[[PodUid], bool]) -> None:
         self._module = module
         self._settings = settings
-        self._hints = Hints(settings.relist_period)
+        self._hints = Hints(settings.relist_period, is_ending)
         self._problem: type[CriError] | None = None
         """Why the last relist failed."""
 

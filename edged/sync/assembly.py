@@ -122,7 +122,7 @@ class Assembly:
         self.housekeeping = self._make_housekeeping()
         self._machine = self._open_machine()
         self.node_shutdown = self._make_shutdown_manager()
-        self._runtime_watch = RuntimeWatch(module, self._settings)
+        self._runtime_watch = RuntimeWatch(module, self._settings, self._lifecycle.waits.is_terminating)
         self._orphans = Orphans(self._settings.owner)
         self._pod_store = self._make_pod_store()
         self.sync_loop = self._make_sync_loop()

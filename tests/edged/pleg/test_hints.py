@@ -42,6 +42,17 @@ def test_only_an_end_is_urgent(kind: cri.ContainerEventType.ValueType, wait: flo
     assert hints.due(NEVER) == 5.0 + wait
 
 
+@pytest.mark.parametrize("looks", [False, True])
+def test_an_end_in_a_pod_that_is_being_ended_is_its_workers_to_see(*, looks: bool) -> None:
+    """The worker that stops a container reads the pod after it. One that stops another for long does not yet."""
+    hints = Hints(PATIENCE, lambda uid: uid == "a")
+    assert hints.add_event(event(STOPPED), 5.0), "the PLEG sets its timer"
+    if looks:
+        hints.add_inspection(WorkerInspection(PodFacts(PodRef(PodUid("a"), "default", "a")), "me", 5.5))
+    assert hints.due(NEVER) == (None if looks else 5.0 + PATIENCE)
+    assert hints.add_event(event(STOPPED, "b"), 6.0), "another pod's end is urgent"
+
+
 def test_an_end_after_something_else_is_news_and_what_follows_it_is_not() -> None:
     hints = Hints(PATIENCE)
     heard = [hints.add_event(event(kind), at) for at, kind in enumerate([STARTED, STARTED, STOPPED, STOPPED, DELETED])]
