@@ -438,8 +438,8 @@ class DownstreamController:
             self._delete_predecessors(down.node, down.key, version)
         self._object_syncs.sending(down.node, uid, down.key, version)
         if is_deletion:
-            existed = sync is not None and sync.existed_at > 0  # if so, it was deleted by the newest version at the latest
-            newest = number_of(self.newest.of(down.key.kind)) if existed else 0
+            has_existed = sync is not None and sync.existed_at > 0  # it is gone in the newest version at the latest
+            newest = number_of(self.newest.of(down.key.kind)) if has_existed else 0
             self._sent.record_deletion(down.node, uid, number_of(down.version) or newest)
         else:
             if down.key.kind in FILTERED and isinstance(down.content, dict):
