@@ -14,6 +14,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -22,6 +23,7 @@ from modules.processes.common.backup.archive import Part, write_archive
 from modules.processes.common.backup.errors import BackupError
 from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.common.support_bundle import machine
+from modules.processes.edgecore import other_commands
 from modules.processes.edgecore.device_commands import calls
 from modules.processes.edgecore.runtime_commands import connection
 from modules.processes.edgecore.store_commands.database import opened
@@ -255,6 +257,20 @@ def test_streams_of_commands_are_closed_after_an_error(tmp_path: Path, monkeypat
         theirs.sendall(b"no HTTP\r\n")
         list(node_view.SocketLog(tmp_path, "/").pieces())
     assert ours.fileno() < 0
+
+
+def test_the_clock_of_a_page_that_cannot_be_served_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = list[str]()
+    clock = SimpleNamespace(close=lambda: closed.append("clock"), now_ms=lambda: 0)
+    monkeypatch.setattr("beehive.clock.RealClock", lambda: clock)
+    monkeypatch.setattr("modules.processes.edgecore.local.node.rest_client", _fail)
+    with pytest.raises(PlannedError):
+        other_commands.run(Namespace(allow=(), port=0))
+    monkeypatch.setattr("modules.processes.edgecore.local.node.rest_client", lambda _: Mock(get=lambda _: {}))
+    monkeypatch.setattr("modules.page.server.PageServer", _fail)
+    with pytest.raises(PlannedError):
+        other_commands.run(Namespace(allow=(), port=0))
+    assert closed == ["clock"] * 2
 
 
 def test_a_database_whose_reader_fails_is_closed(tmp_path: Path) -> None:
