@@ -121,7 +121,7 @@ def test_a_list_without_items_empties_the_index() -> None:
 
 
 def test_a_relist_tells_the_differences_only() -> None:
-    """An object that is gone is deleted with its last uid, before the version of the list; one with a new uid is deleted and added."""
+    """An object that is gone is deleted by the version of the list; one with a new uid is deleted and added."""
     rows = [("same", "u1", "1"), ("new", "u2", "1"), ("gone", "u3", "1"), ("other", "u4", "1")]
     reflection = Reflection().synced("1", *rows)
     reflection.data(error_event(410, "too old resource version: 1 (9)"))
