@@ -32,8 +32,9 @@ def test_a_node_is_connected_if_the_end_of_its_last_connection_has_not_come(
     bee: Harness, told: str, *, is_connected: bool
 ) -> None:
     connected = ConnectedNodes()
-    for sign, connection in told.split():
-        if sign == "+":
+    for one in told.split():
+        connection = one[1:]
+        if one.startswith("+"):
             connected.begin("n1", connection)
         else:
             connected.end(bee.message("node/n1", "disconnected", ConnectEvent("disconnected", 0, "n1", connection)))

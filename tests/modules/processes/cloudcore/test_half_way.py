@@ -129,14 +129,13 @@ def test_a_cloudcore_that_cannot_say_that_it_runs_stops(
 
 def test_a_page_whose_address_cannot_be_printed_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     closed = list[str]()
-    api = cast("Any", SimpleNamespace(close=lambda: (closed.append("api"), _fail())))
     page = cast("Any", PageServer.__new__(PageServer))
-    page._api, page._server = api, SimpleNamespace(stop=lambda: closed.append("server"))
+    page._api, page._server = SimpleNamespace(close=_fail), SimpleNamespace(stop=lambda: closed.append("server"))
     monkeypatch.setattr(page_options, "_print_address", Failing(0, BrokenPipeError()).call(print))
     monkeypatch.setattr("modules.processes.common.shutdown.Shutdown", Mock())
     with pytest.raises(MemoryError):
         page_options.serve_page(page)
-    assert closed == ["api", "server"]
+    assert closed == ["server"]
 
 
 @pytest.mark.parametrize("at", range(4))
