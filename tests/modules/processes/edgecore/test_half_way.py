@@ -10,6 +10,7 @@ import sys
 import termios
 from argparse import Namespace
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import mkdtemp
 from types import SimpleNamespace
@@ -21,9 +22,10 @@ import pytest
 from modules.processes.common import kubeconfig_client
 from modules.processes.common.backup.archive import Part, write_archive
 from modules.processes.common.backup.errors import BackupError
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.common.support_bundle import machine
-from modules.processes.edgecore import other_commands
+from modules.processes.edgecore import other_commands, process
 from modules.processes.edgecore.device_commands import calls
 from modules.processes.edgecore.runtime_commands import connection
 from modules.processes.edgecore.store_commands.database import opened
@@ -281,3 +283,17 @@ def test_a_database_whose_reader_fails_is_closed(tmp_path: Path) -> None:
         reader.path.stat()
         raise PlannedError
     assert not census().more_than(before)
+
+
+def test_what_a_node_has_opened_is_closed_when_it_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = list[str]()
+
+    def start(_config: object, _hive: object, _tracing: object, stack: ExitStack, _starting: object) -> None:
+        stack.callback(lambda: ended.append("runtime"))
+        raise OSError("no port")
+
+    for name in ("set_up", "set_up_malloc", "ServiceManager", "Shutdown", "Tracing", "print_remark"):
+        monkeypatch.setattr(process, name, Mock())
+    monkeypatch.setattr(process, "start", start)
+    status = process.run(Mock(), log_level=Mock(), log_format=Mock(), starting=ExitStack())
+    assert (status, ended) == (ExitCode.START_FAILED, ["runtime"])
