@@ -45,5 +45,7 @@ class PageServer:
 
     def stop(self) -> None:
         """Close the port and the API."""
-        self._api.close()
-        self._server.stop()
+        try:
+            self._api.close()
+        finally:
+            self._server.stop()

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pykka
 
 from beehive.errors import InboxFullError
-from beehive.inbox import Inbox
+from beehive.inbox import STATE_CAPACITY, Inbox
 from beehive.names import Group
-from modules.cloud.websocket.link import LinkEvent
+from modules.cloud.websocket.link import LinkEvent, LinkOpened
 
 if TYPE_CHECKING:
     from beehive.hive import Hive
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _FULL_DEPTH = 512
 """Depth of an inbox above which it counts as full: half the capacity of edgecontroller's."""
+_MOST_WAITING: Final = STATE_CAPACITY // 2
+"""Items of an inbox above which no more nodes connect: their beginnings and ends are to fit into it."""
+_TOLD: Final = (Group.EDGECONTROLLER, Group.DEVICECONTROLLER, Group.ROUTER, Group.TASKMANAGER)
+"""The groups that act on connections."""
 DEPTH: Final[Callable[[Inbox], int]] = methodcaller("depth")
 """Returns the number of items in an inbox, for `map`: it is asked for each message."""
 AT_ONCE: Final = 16
@@ -43,12 +47,26 @@ class Dispatcher:
         """Whether the dispatcher is in the inbox. It is cleared before events are taken, so none is left behind."""
         names = [str(cloudhub.actor_class.name), *hive.members(Group.EDGECONTROLLER)]
         self._inboxes = [hive.slot(name).inbox for name in names]
+        self._told = [hive.slot(name).inbox for group in _TOLD for name in hive.members(group)]
+        self._is_refusing = False
 
     def __call__(self, event: LinkEvent, /) -> None:
-        """Deliver an event; closes its link when cloudhub has ended or its inbox is full."""
+        """Deliver an event; closes its link when cloudhub has ended or its inbox is full. A node that connects while
+        another module is full is refused, and connects again: nobody would learn of its connection.
+        """
+        if isinstance(event, LinkOpened) and self._refuses():
+            event.link.close()
+            return
         self._events.append(event)
         if not self._is_announced:
             self._announce()
+
+    def _refuses(self) -> bool:
+        waiting = max(map(DEPTH, self._told), default=0)
+        if waiting > _MOST_WAITING and not self._is_refusing:
+            _log.warning("nodes cannot connect until fewer messages wait in a module than %d", waiting)
+        self._is_refusing = waiting > _MOST_WAITING
+        return self._is_refusing
 
     def _announce(self) -> None:
         self._is_announced = True

@@ -6,6 +6,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import ClassVar, Final
 
+from beehive.delivery import OverflowPolicy
 from beehive.errors import BeehiveError
 from beehive.handlers import handles
 from beehive.message import Message
@@ -16,6 +17,7 @@ from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, key_of
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
+from modules.cloud.connected_nodes import ConnectedNodes
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.device_values import LONGEST_VALUE, REPORTED, VALUES_RESOURCE, DeviceValue
 from modules.cloud.devicecontroller import wire
@@ -159,8 +161,7 @@ class DeviceController(Module):
         self._known = DevicesByKey()
         self._loading = Loading(self, take=self._handle_change, done=self._begin, failed=self._handle_waiting)
         self._is_loaded = False
-        self._connected: dict[str, str] = {}
-        """The connected nodes, with the ids of their connections."""
+        self._connected = ConnectedNodes()
         self._waiting: list[Message] = []
         """Reports that have come before the Devices were known."""
         sizes = StatusSizes(self._known)
@@ -190,22 +191,19 @@ class DeviceController(Module):
                 self._loading.seen.add(key)
                 self._handle_change(changed)
 
-    @handles(None, Operation.CONNECTED, source=ModuleName.CLOUDHUB)
+    @handles(None, Operation.CONNECTED, source=ModuleName.CLOUDHUB, overflow=OverflowPolicy.STATE)
     def on_connected(self, message: Message) -> None:
         """Tell a node which devices it has, at each connection: it may have missed a change."""
         node, _ = origin_of(message)
-        self._connected[node] = message.content_as(ConnectEvent).connection
-        if self._is_loaded:
+        if self._connected.begin(node, message.content_as(ConnectEvent).connection) and self._is_loaded:
             self._send_members(node)
             for key in () if self._is_embedded else self._known.on_node(node):
                 self._refresh(key)
 
-    @handles(None, Operation.DISCONNECTED, source=ModuleName.CLOUDHUB)
+    @handles(None, Operation.DISCONNECTED, source=ModuleName.CLOUDHUB, overflow=OverflowPolicy.STATE)
     def on_disconnected(self, message: Message) -> None:
         """Take that a connection of a node has ended, perhaps an earlier one."""
-        node, _ = origin_of(message)
-        if self._connected.get(node) == message.content_as(ConnectEvent).connection:
-            del self._connected[node]
+        self._connected.end(message)
 
     @handles()
     def handle(self, message: Message) -> None:
@@ -311,7 +309,7 @@ class DeviceController(Module):
     def _refresh(self, key: ObjectKey) -> None:
         """Have the DeviceStatus of a Device written if that is this cloudcore's duty."""
         device = self._known.devices.get(key)
-        is_here = device is None or device.node in self._connected
+        is_here = device is None or device.node in self._connected.nodes
         if self._is_loaded and (is_here or (self._is_embedded and self._cloudcores.owns(str(key)))):
             self._writer.refresh(key)
 
@@ -335,7 +333,7 @@ class DeviceController(Module):
         self._is_loaded = True
         for key in self._known.others_than(self._loading.seen):
             self._handle_change(ObjectChanged(EventType.DELETED, _named(key)))
-        for node in sorted(self._connected):
+        for node in sorted(self._connected.nodes):
             self._send_members(node)
         self._start_review()
         self._handle_waiting()

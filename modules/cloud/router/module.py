@@ -4,6 +4,7 @@ from http import HTTPStatus
 from typing import ClassVar, Final
 
 from beehive.decoding import has_more_values
+from beehive.delivery import OverflowPolicy
 from beehive.errors import BeehiveError
 from beehive.handlers import handles
 from beehive.http.forwarding import ForwardedRequest, ForwardedResponse, from_wire, to_wire
@@ -29,6 +30,7 @@ from modules.cloud.messages import (
     NODES,
     NODES_RESOURCE,
     Cloudcores,
+    ConnectEvent,
     NodeConnection,
     origin_of,
 )
@@ -133,17 +135,17 @@ class CloudRouter(Module):
         if server is not None:
             server.stop()
 
-    @handles(None, Operation.CONNECTED, source=ModuleName.CLOUDHUB)
+    @handles(None, Operation.CONNECTED, source=ModuleName.CLOUDHUB, overflow=OverflowPolicy.STATE)
     def on_connected(self, message: Message) -> None:
         """Tell a node its subscriptions."""
-        self._subscriptions.connect(message.route.resource.removeprefix("node/"))
+        event = message.content_as(ConnectEvent)
+        self._subscriptions.connect(event.client_id, event.connection)
 
-    @handles(None, Operation.DISCONNECTED, source=ModuleName.CLOUDHUB)
+    @handles(None, Operation.DISCONNECTED, source=ModuleName.CLOUDHUB, overflow=OverflowPolicy.STATE)
     def on_disconnected(self, message: Message) -> None:
         """End the calls of a node."""
-        node = message.route.resource.removeprefix("node/")
-        self._subscriptions.disconnect(node)
-        self._waiting.node_gone(node)
+        self._subscriptions.disconnect(message)
+        self._waiting.node_gone(message.route.resource.removeprefix("node/"))
 
     @handles(None, CALLED, source=ModuleName.ROUTER)
     def on_call(self, message: Message) -> None:
@@ -215,7 +217,7 @@ class CloudRouter(Module):
         def seed(answer: Message | BeehiveError) -> None:
             for one in answer.content_as(list[NodeConnection]) if isinstance(answer, Message) else ():
                 if one.node not in self._subscriptions.connected:
-                    self._subscriptions.connect(one.node)
+                    self._subscriptions.connect(one.node, one.connection)
 
         self.request(ModuleName.CLOUDHUB, self.message(NODES_RESOURCE, NODES), _SECONDS, seed)
 

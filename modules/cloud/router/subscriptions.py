@@ -1,10 +1,13 @@
 """The subscriptions of nodes for Rules: topics of their brokers, and URLs of their servicebus."""
 
 from collections import defaultdict
+from collections.abc import KeysView
 from typing import Final
 
+from beehive.message import Message
 from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation, Source
+from modules.cloud.connected_nodes import ConnectedNodes
 from modules.cloud.router.records import RuleRoute
 from modules.cloud.router.routing_table import RoutingTable, RuleChange
 from modules.cloud.router.topics import selects
@@ -31,20 +34,25 @@ class NodeSubscriptions:
         self._table = table
         self._unwanted: defaultdict[str, set[str]] = defaultdict(set)
         self._is_loaded = False
-        self.connected: set[str] = set()
-        """The nodes that are connected to this cloudcore."""
+        self._connected = ConnectedNodes()
 
-    def connect(self, node: str) -> None:
+    @property
+    def connected(self) -> KeysView[str]:
+        """The nodes that are connected to this cloudcore."""
+        return self._connected.nodes
+
+    def connect(self, node: str, connection: str) -> None:
         """Tell a node that has connected."""
-        self.connected.add(node)
+        if not self._connected.begin(node, connection):
+            return
         self._unwanted.pop(node, None)
         if self._is_loaded:
             self._subscribe_node(node)
 
-    def disconnect(self, node: str) -> None:
-        """Forget a node's connection."""
-        self.connected.discard(node)
-        self._unwanted.pop(node, None)
+    def disconnect(self, message: Message) -> None:
+        """Forget a node's connection, if it has no other by now."""
+        if self._connected.end(message):
+            self._unwanted.pop(message.route.resource.removeprefix("node/"), None)
 
     def begin(self) -> None:
         """Tell the connected nodes, once all Rules are known."""

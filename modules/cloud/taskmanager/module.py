@@ -9,6 +9,7 @@ from typing import ClassVar, Final
 
 from beehive.backoff import doubled
 from beehive.clock import Timer
+from beehive.delivery import OverflowPolicy
 from beehive.errors import BeehiveError
 from beehive.handlers import handles
 from beehive.message import Message
@@ -28,10 +29,11 @@ from modules.apimachinery.node_jobs import (
     read_spec,
 )
 from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.connected_nodes import ConnectedNodes
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.jobs import JOBS, KIND_NAMES
 from modules.cloud.kind_watch import Connect, KindWatch
-from modules.cloud.messages import HANDLED, HANDLED_RESOURCE, NODES, NODES_RESOURCE, NodeConnection
+from modules.cloud.messages import HANDLED, HANDLED_RESOURCE, NODES, NODES_RESOURCE, ConnectEvent, NodeConnection
 from modules.cloud.module_calls import ask, code_of
 from modules.cloud.refusals import Refusals
 from modules.cloud.storage.object_storage import EventType
@@ -120,7 +122,7 @@ class CloudTaskManager(Module):
         self._refusals = refusals
         self._cloudcores = known or KnownCloudcores()
         self._jobs: dict[ObjectKey, _Job] = {}
-        self._connected: set[str] = set()
+        self._connected = ConnectedNodes()
         self._watch = KindWatch(
             self, tuple(JOBS.values()), self._handle_change, self._begin, connect, "deploy/jobs.yaml"
         )
@@ -137,15 +139,16 @@ class CloudTaskManager(Module):
         """End the watch."""
         self._watch.stop()
 
-    @handles(None, Operation.CONNECTED, source=ModuleName.CLOUDHUB)
+    @handles(None, Operation.CONNECTED, source=ModuleName.CLOUDHUB, overflow=OverflowPolicy.STATE)
     def on_connected(self, message: Message) -> None:
         """Go on with the jobs of a node."""
-        self._connect(message.route.resource.removeprefix("node/"))
+        event = message.content_as(ConnectEvent)
+        self._connect(event.client_id, event.connection)
 
-    @handles(None, Operation.DISCONNECTED, source=ModuleName.CLOUDHUB)
+    @handles(None, Operation.DISCONNECTED, source=ModuleName.CLOUDHUB, overflow=OverflowPolicy.STATE)
     def on_disconnected(self, message: Message) -> None:
         """Send nothing more to a node."""
-        self._connected.discard(message.route.resource.removeprefix("node/"))
+        self._connected.end(message)
 
     @handles()
     def on_report(self, message: Message) -> None:
@@ -179,9 +182,8 @@ class CloudTaskManager(Module):
     def _refuse(self, node: str, why: str, resource: str) -> None:
         self._refusals.record(node, why, _KIND, resource[:200])
 
-    def _connect(self, node: str) -> None:
-        self._connected.add(node)
-        for job in self._jobs.values():
+    def _connect(self, node: str, connection: str) -> None:
+        for job in self._jobs.values() if self._connected.begin(node, connection) else ():
             if node in job.nodes and not job.has_ended:
                 job.again.add(node)
                 self._due(job)
@@ -195,8 +197,8 @@ class CloudTaskManager(Module):
 
         def seed(answer: Message | BeehiveError) -> None:
             for one in answer.content_as(list[NodeConnection]) if isinstance(answer, Message) else ():
-                if one.node not in self._connected:
-                    self._connect(one.node)
+                if one.node not in self._connected.nodes:
+                    self._connect(one.node, one.connection)
             self._reconcile_all()
 
         self.request(ModuleName.CLOUDHUB, self.message(NODES_RESOURCE, NODES), _SECONDS, seed)
@@ -245,7 +247,7 @@ class CloudTaskManager(Module):
         job.deadlines.observe(status, limits, self.clock.monotonic())
         if waves is not None and status.phase not in _ENDED:
             _, begun = waves.begun(status.node_status)
-            if 0 < begun < waves.open(status.node_status, self._connected, job.deadlines.quiet):
+            if 0 < begun < waves.open(status.node_status, self._connected.nodes, job.deadlines.quiet):
                 job.is_busy = True
                 self._list_nodes(partial(self._pass_gate, job, limits, waves))
                 return
@@ -287,7 +289,7 @@ class CloudTaskManager(Module):
         is_own = self._is_own(job)
         open_nodes = None
         if waves is not None and status.phase not in _ENDED:
-            number = waves.open(status.node_status, self._connected | (ready or frozenset()), job.deadlines.quiet)
+            number = waves.open(status.node_status, self._connected.nodes | (ready or frozenset()), job.deadlines.quiet)
             _, begun = waves.begun(status.node_status)
             if 0 < begun < number:
                 if ready is not None:
@@ -299,7 +301,7 @@ class CloudTaskManager(Module):
         sent = advance(
             status,
             limits,
-            self._connected,
+            self._connected.nodes,
             lambda task: is_own and job.deadlines.is_overdue(task),
             is_stalled=is_own and job.deadlines.is_stalled and waves is None,
             is_open=lambda task: open_nodes is None or task.node_name in open_nodes,

@@ -35,7 +35,8 @@ class CatalogueLoader:
         self.is_loaded = False
         """Whether the stored objects have been read."""
         self._waiting: list[Then] = []
-        self._held: list[Message] = []
+        self._held: dict[tuple[str, bool], Message] = {}
+        """Changes since the load has begun: of each object the last one, and the last deletion."""
 
     def when_loaded(self, then: Then) -> None:
         """Call `then` when the stored objects have been read, or with the reason why they cannot be read."""
@@ -54,7 +55,10 @@ class CatalogueLoader:
         if self.is_loaded:
             return self._handle(message)
         if self._waiting:
-            self._held.append(message)
+            route = message.route
+            change = route.resource, route.operation == Operation.DELETE
+            self._held.pop(change, None)
+            self._held[change] = message
         return set()
 
     def _models_read(self, rows: list[bytes] | CallError) -> None:
@@ -83,11 +87,11 @@ class CatalogueLoader:
         self._ended(None)
 
     def _ended(self, error: BeehiveError | None) -> None:
-        held, self._held = self._held, []
+        held, self._held = self._held, {}
         waiting, self._waiting = self._waiting, []
         self.is_loaded = error is None
         if error is None:
-            for message in held:
+            for message in held.values():
                 self._handle(message)
         for then in waiting:
             then(error)

@@ -27,6 +27,8 @@ _log = logging.getLogger(__name__)
 
 PART: Final = 100
 """Objects of a part of a list: KubeEdge's cloud sends them whole, and the link takes 16 MiB at most."""
+MOST_PARTS: Final = 1000
+"""Parts of a list: a cloud may say of each that another one follows."""
 SPREAD: Final = 30.0
 """Seconds over which the lists of nodes that connect together are spread: the lists of 300 Services and as many
 EndpointSlices take 6 ms of the cloud's processor.
@@ -97,18 +99,21 @@ class StaleObjects:
         if isinstance(stored, CallError):
             self._try_later(target, stored)
         elif rows := rows_of(stored):
-            self._ask_part(target, kind, rows, "")
+            self._ask_part(target, kind, rows, "", 1)
 
-    def _ask_part(self, target: Target, kind: str, rows: Rows, token: str) -> None:
+    def _ask_part(self, target: Target, kind: str, rows: Rows, token: str, part: int) -> None:
         option = msgspec.json.encode({"limit": PART, "continue": token, NAMES_ONLY: True})
         request = message_of(application(target, Verb.LIST, self._node, option), self._module.clock)
-        self._module.request(ModuleName.EDGEHUB, request, CLOUD_SECONDS, partial(self._add_part, target, kind, rows))
+        add = partial(self._add_part, target, kind, rows, part)
+        self._module.request(ModuleName.EDGEHUB, request, CLOUD_SECONDS, add)
 
-    def _add_part(self, target: Target, kind: str, rows: Rows, answer: Message | BeehiveError) -> None:
+    def _add_part(self, target: Target, kind: str, rows: Rows, part: int, answer: Message | BeehiveError) -> None:
         try:
             if not isinstance(answer, Message):
                 raise answer
             listed = decode_json(read_answer(answer), _List)
+            if listed.metadata.continued and part >= MOST_PARTS:
+                raise BeehiveError(f"the list has more than {MOST_PARTS} parts")
         except (BeehiveError, ApiStatusError, msgspec.DecodeError, UnicodeError) as error:
             self._try_later(target, error)
             return
@@ -118,7 +123,7 @@ class StaleObjects:
         for item in listed.items or ():
             rows.pop(_name_of(item.metadata), None)
         if rows and listed.metadata.continued:
-            self._ask_part(target, kind, rows, listed.metadata.continued)
+            self._ask_part(target, kind, rows, listed.metadata.continued, part + 1)
         elif not listed.metadata.continued:
             for (namespace, name), stored in rows.items():
                 if _is_deleted(stored, listed.metadata):

@@ -5,6 +5,7 @@ import os
 import resource
 import socket
 import sys
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -115,13 +116,14 @@ def run(options: RunOptions) -> int:
     try:
         cloud = CloudCore(options.config)
         cloud.start()
+        try:
+            _announce(options, cloud)
+        except BaseException:
+            _stop(cloud)
+            raise
     except (BeehiveError, OSError) as error:
         sys.stderr.write(f"cloudcore: {error}\n")
         return ExitCode.START_FAILED
-    _announce(options.ready_file, "".join(f"{host}:{port}\n" for host, port in cloud.addresses))
-    listening = ", ".join(cloud.urls)
-    sys.stdout.write(f"cloudcore: listening on {listening}, control socket {options.config.control_socket}\n")
-    sys.stdout.flush()
     watch = Watch(manager, cloud.hive.clock, lambda: _liveness(cloud))
     watch.begin()
     trimmer = MemoryTrimmer(cloud.hive.clock)
@@ -374,14 +376,13 @@ class CloudCore:
         Raises:
             StopError: a module was still running at the deadline.
         """
-        try:
-            self.hive.stop()
-        finally:
+        with ExitStack() as stack:
+            for database in reversed(self._databases):
+                stack.callback(database.close)
+            stack.callback(self._clock.close)
             if self._counters.audit is not None:
-                self._counters.audit.close()
-            self._clock.close()
-            for database in self._databases:
-                database.close()
+                stack.callback(self._counters.audit.close)
+            self.hive.stop()
 
     def _open_authority(self, tls: TlsConfig) -> "Authority":
         from modules.cloud.cloudhub.certificates import authority_files  # noqa: PLC0415 - cryptography is 17 MB
@@ -544,11 +545,14 @@ def _allow_many_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _announce(ready_file: Path | None, text: str) -> None:
-    if ready_file is not None:
+def _announce(options: RunOptions, cloud: CloudCore) -> None:
+    if (ready_file := options.ready_file) is not None:
         new = ready_file.with_name(ready_file.name + ".new")
-        new.write_text(text)
+        new.write_text("".join(f"{host}:{port}\n" for host, port in cloud.addresses))
         new.replace(ready_file)
+    listening = ", ".join(cloud.urls)
+    sys.stdout.write(f"cloudcore: listening on {listening}, control socket {options.config.control_socket}\n")
+    sys.stdout.flush()
 
 
 def _stop(cloud: CloudCore) -> int:

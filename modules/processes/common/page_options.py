@@ -35,12 +35,14 @@ def serve_page(page: PageServer) -> int:
     """Print an address that can be opened once, another for each line of the terminal, and serve until a signal."""
     from modules.processes.common.shutdown import Shutdown  # noqa: PLC0415 - the command line is quick
 
-    shutdown = Shutdown(at_once=ExitCode.INTERRUPTED)
-    _print_address(page)
-    if sys.stdin is not None and sys.stdin.isatty():
-        threading.Thread(target=_print_more, args=(page,), name="page-addresses", daemon=True).start()
-    shutdown.wait()
-    page.stop()
+    try:
+        shutdown = Shutdown(at_once=ExitCode.INTERRUPTED)
+        _print_address(page)
+        if sys.stdin is not None and sys.stdin.isatty():
+            threading.Thread(target=_print_more, args=(page,), name="page-addresses", daemon=True).start()
+        shutdown.wait()
+    finally:
+        page.stop()
     return ExitCode.OK
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from argparse import BooleanOptionalAction
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -144,17 +145,14 @@ def run(chosen: argparse.Namespace) -> int:
     from modules.processes.common.version import VERSION  # noqa: PLC0415
     from modules.processes.edgecore.local.node import node_of, report_errors, rest_client  # noqa: PLC0415
 
-    with report_errors():
+    with report_errors(), closing(RealClock()) as clock:
         client = rest_client(chosen)
         node = text_at(client.get(STATE_PATH), "node")  # without an edgecore there is an error now, and no page
-        clock = RealClock()
         about = About(str(client.address), VERSION, "edgecore", node, allowed=chosen.allow)
         devices = OwnDevices(lambda: _devices(chosen, node, clock.now_ms()))
         door = SocketDoor(node_of(chosen)) if chosen.allow else None
         api = NodeApi(client, devices, about, clock, door)
-        status = serve_page(PageServer(api, clock, about.program, chosen.port))
-        clock.close()
-    return status
+        return serve_page(PageServer(api, clock, about.program, chosen.port))
 
 
 def _devices(chosen: argparse.Namespace, node: str, now: int) -> list[OwnDevice]:

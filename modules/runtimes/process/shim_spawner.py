@@ -37,30 +37,25 @@ class ShimSpawner:
 
     def start(self) -> None:
         """Start the process, and let it probe meanwhile which mounts the machine permits."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            try:
-                self.request("probe", [theirs.fileno()], scratch=str(self._scratch))
-            except BaseException:
-                ours.close()
-                raise
-        self._probing = ours
+        with self._lock:
+            self._probing = self._probe()
 
     def request(self, operation: str, descriptors: list[int], **fields: Any) -> None:
         """Let the spawner fork a process for `operation`. Raises OSError when no spawner can be started."""
         with self._lock:
-            try:
-                send(self._open(), {"op": operation, **fields}, descriptors)
-            except (BrokenPipeError, ConnectionError):
-                self._close()
-                send(self._open(), {"op": operation, **fields}, descriptors)
+            self._request(operation, descriptors, **fields)
 
     def mount_ability(self) -> MountAbility:
-        """Return the result of the probe; the first call waits for it."""
+        """Return the result of the probe; the first call waits for it. A failure may be over by the next call, such as
+        one for want of memory, so that it probes again.
+        """
         with self._lock:
-            if self._ability is None:
-                self._ability = self._await_probe()
-            return self._ability
+            if self._ability is not None:
+                return self._ability
+            found = self._await_probe()
+            if not found.reason:
+                self._ability = found
+            return found
 
     def stop(self) -> None:
         """End the process; its shims go on."""
@@ -69,16 +64,36 @@ class ShimSpawner:
             self._stopped = True
             if self._probing is not None:
                 self._probing.close()
+                self._probing = None
+
+    def _request(self, operation: str, descriptors: list[int], **fields: Any) -> None:
+        try:
+            send(self._open(), {"op": operation, **fields}, descriptors)
+        except (BrokenPipeError, ConnectionError):
+            self._close()
+            send(self._open(), {"op": operation, **fields}, descriptors)
+
+    def _probe(self) -> socket.socket:
+        """Ask for a probe, and return the socket of its answer."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            try:
+                self._request("probe", [theirs.fileno()], scratch=str(self._scratch))
+            except BaseException:
+                ours.close()
+                raise
+        return ours
 
     def _await_probe(self) -> MountAbility:
-        if self._probing is None:
-            return MountAbility("", "the runtime has not been started")
-        with self._probing as probing:
-            probing.settimeout(_PROBE_SECONDS)
-            try:
+        try:
+            with self._probing or self._probe() as probing:
+                self._probing = None
+                probing.settimeout(_PROBE_SECONDS)
                 received = receive(probing)
-            except TimeoutError:
-                received = None
+        except TimeoutError:
+            received = None
+        except OSError as error:
+            return MountAbility("", str(error))
         if received is None:
             return MountAbility("", "the attempt to find out did not end well")
         answer = received[0]

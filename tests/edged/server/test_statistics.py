@@ -1,9 +1,20 @@
 """What Prometheus and the metrics server read."""
 
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import Mock
+
+import pytest
+
+from beehive.http.errors import HttpStatusError
+from beehive.trace_context import current_context
+from edged.cri.errors import CriError
 from edged.server.cadvisor import cadvisor_text
-from edged.server.statistics import exposition
+from edged.server.snapshots import Snapshots
+from edged.server.statistics import Statistics, exposition
 from edged.stats.model import ContainerStats, CpuStats, FsStats, MemoryStats, NodeStats, PodReference, PodStats, Summary
 from modules.apimachinery.types import Pod, Time, from_value
+from protos.status import StatusCode
 
 AT = Time("2026-11-20T01:00:00Z")
 CPU, MEMORY = CpuStats(AT, None, 2_500_000_000), MemoryStats(AT, working_set_bytes=4096)
@@ -52,3 +63,15 @@ def test_figures_of_cadvisor() -> None:
         f"container_memory_working_set_bytes{{{own}}} 4096 1795136400000",
         f"container_start_time_seconds{{{own}}} 1795132800",
     ]
+
+
+def test_statistics_that_the_runtime_refuses_are_its_status() -> None:
+    snapshots = Snapshots()
+    snapshots.runtime = cast("Any", object())
+    refused = CriError("ListContainerStats", "all", StatusCode.UNAVAILABLE, "busy")
+    snapshots.stats = cast("Any", SimpleNamespace(summary=Mock(side_effect=refused)))
+    before = current_context().actor
+    with pytest.raises(HttpStatusError) as caught:
+        Statistics(snapshots).resources(cast("Any", None))
+    assert "busy" in str(caught.value)
+    assert current_context().actor == before

@@ -157,16 +157,16 @@ class KnownObjects:
         if known is not None:
             yield Deleted(observed) if known[0] == observed.uid else _gone(key, known)
 
-    def end_list(self) -> Iterator[Change]:
-        """Yield the deletions of the known objects that the list did not have."""
+    def end_list(self, version: str) -> Iterator[Change]:
+        """Yield the deletions of the known objects that the list did not have: they were deleted before its version."""
         missing = [(key, known) for key, known in self._known.items() if known[2] != self._list]
         for key, known in missing:
             del self._known[key]
-            yield _gone(key, known)
+            yield _gone(key, known, version)
 
 
-def _gone(key: tuple[str, str], known: tuple[str, str, int]) -> Deleted:
-    return Deleted(ObservedObject(*key, known[0], known[1]))
+def _gone(key: tuple[str, str], known: tuple[str, str, int], version: str = "") -> Deleted:
+    return Deleted(ObservedObject(*key, known[0], version or known[1]))
 
 
 class Reflector:
@@ -325,7 +325,7 @@ class Reflector:
             yield from self._known.observe(each, is_listed=True)
 
     def _list_ended(self, now: float) -> Iterator[ReflectorEffect]:
-        yield from self._known.end_list()
+        yield from self._known.end_list(self._list_version)
         self._version = self._list_version
         self._silence.listed(now)
         yield Synced(self._version)

@@ -46,9 +46,13 @@ class NodeClaims:
         else:
             self._state.claim(node, event.began_at, read, lambda: ended(superseded))
 
+    def is_claiming(self, node: str) -> bool:
+        """Return whether a node is being claimed: what its former cloudcore has sent it is not known yet."""
+        return node in self._waiting
+
     def must_wait(self, node: str, work: Callable[[], None]) -> bool:
         """Return whether a node is being claimed; then the work is done after the claim."""
-        if node not in self._waiting:
+        if not self.is_claiming(node):
             return False
         self._waiting[node].append(work)
         return True

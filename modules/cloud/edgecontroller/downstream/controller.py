@@ -233,6 +233,12 @@ class DownstreamController:
         """
         return self.newest.is_before(kind, self._object_syncs.deletion_of(node, kind))
 
+    def may_have_newer(self, node: str, key: ObjectKey) -> bool:
+        """Return whether another cloudcore may have sent a node the deletion of an object, or a newer one of the name,
+        which this cloudcore's watch has not told yet.
+        """
+        return key in self._ahead.get(node, ()) or self.is_behind(node, key.kind)
+
     def record_answer(self, node: str, obj: JsonObject) -> None:
         """Record an object that a node was answered, and holds: it is sent the deletion, even if the object is deleted
         before a watch tells of it. What the watch tells after the answer decides, and not its version alone: that may
@@ -424,15 +430,17 @@ class DownstreamController:
             return
         if is_deletion and self._owes_too_many(down.node, uid):
             return
-        has_record = uid in self._object_syncs.of(down.node)
-        if version and not has_record and self._may_be_deleted(down.node, down.key, version):
+        sync = self._object_syncs.of(down.node).get(uid)
+        if version and sync is None and self._may_be_deleted(down.node, down.key, version):
             self._held_back[down.node].add(down.key)
             return
         if version and down.node in self._unconfirmed:
             self._delete_predecessors(down.node, down.key, version)
         self._object_syncs.sending(down.node, uid, down.key, version)
         if is_deletion:
-            self._sent.record_deletion(down.node, uid, number_of(down.version))
+            has_existed = sync is not None and sync.existed_at > 0  # it is gone in the newest version at the latest
+            newest = number_of(self.newest.of(down.key.kind)) if has_existed else 0
+            self._sent.record_deletion(down.node, uid, number_of(down.version) or newest)
         else:
             if down.key.kind in FILTERED and isinstance(down.content, dict):
                 self._knows_services |= self._mirrored.mirrors(_SERVICE.key_name)

@@ -147,9 +147,10 @@ class NodeCalls:
     def _mirrored(self, kind: Kind | None, call: ApiCall, node: str) -> JsonObject | None:
         if call.subresource or kind is None or kind.name not in MIRRORED:
             return None
-        if call.options == api_requests.NEWEST or self._downstream.is_behind(node, kind.name):
+        key = key_for(kind, call.namespace, call.name)
+        if call.options == api_requests.NEWEST or self._claims.is_claiming(node):
             return None
-        return self._bodies.find_whole(key_for(kind, call.namespace, call.name))
+        return None if self._downstream.may_have_newer(node, key) else self._bodies.find_whole(key)
 
     def _have_read(self, call: ApiCall, node: str, answered: Answered, result: ApiResult) -> None:
         """Take the answer to a node's read. A list of its pods may be newer than the mirror, whose watch is late: a pod

@@ -2,6 +2,7 @@
 
 import argparse
 import shlex
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +21,6 @@ _UNIT: Final = "edgecore.service"
 def support_bundle(chosen: argparse.Namespace) -> None:
     """Write the bundle; with a configuration that cannot be used, what does not need one."""
     location, redactor = node_location(chosen), Redactor()
-    clock = RealClock()
     try:
         name, parts, directories = _of_node(location, chosen, redactor)
     except ConfigError as error:
@@ -29,10 +29,8 @@ def support_bundle(chosen: argparse.Namespace) -> None:
         name, directories = "", [Path("/")]
     parts += common_parts("edgecore", chosen, _UNIT, directories)
     parts += node.upgrade_parts(location.file)
-    try:
+    with closing(RealClock()) as clock:
         make_bundle("edgecore", name, chosen.output, parts, redactor, clock)
-    finally:
-        clock.close()
 
 
 def _of_node(

@@ -14,6 +14,8 @@ import pytest
 from beehive.clock import RealClock
 from beehive.http.responses import Stream
 from beehive.simulation import Simulation
+from modules.apimachinery import computed
+from modules.apimachinery.computed import Results
 from modules.cloud.apiserver.access import service as access
 from modules.cloud.apiserver.access.flow_control import FairSeats
 from modules.cloud.apiserver.access.service import AccessService
@@ -164,3 +166,12 @@ def test_what_follows_a_write_that_failed_is_not_its_writers(write: Callable[[An
     with pytest.raises(PlannedError):
         write(server)
     assert writes.writer is NO_WRITER
+
+
+def test_what_was_computed_for_a_request_that_fails_is_forgotten() -> None:
+    """Later requests of the thread would be answered with it."""
+    server = cast("Any", ApiServer.__new__(ApiServer))
+    server._transactions, server._call = Mock(), _fail
+    with pytest.raises(PlannedError):
+        server._call_with(Mock(), Results())
+    assert computed._thread.results is None

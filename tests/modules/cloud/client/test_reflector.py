@@ -117,11 +117,11 @@ def test_a_list_without_items_empties_the_index() -> None:
     reflection.data(error_event(410))
     reflection.wake()
     reflection.answer(b'{"metadata":{"resourceVersion":"5"},"items":null}')
-    assert reflection.index.log[1:] == ["Deleted a ua 1"]
+    assert reflection.index.log[1:] == ["Deleted a ua 5"]
 
 
 def test_a_relist_tells_the_differences_only() -> None:
-    """An object that is gone is deleted with its last uid and version; one with a new uid is deleted and added."""
+    """An object that is gone is deleted by the version of the list; one with a new uid is deleted and added."""
     rows = [("same", "u1", "1"), ("new", "u2", "1"), ("gone", "u3", "1"), ("other", "u4", "1")]
     reflection = Reflection().synced("1", *rows)
     reflection.data(error_event(410, "too old resource version: 1 (9)"))
@@ -136,7 +136,7 @@ def test_a_relist_tells_the_differences_only() -> None:
         "Deleted other u4 1",
         "Added other u5 8",
         "Added more u6 9",
-        "Deleted gone u3 1",
+        "Deleted gone u3 9",
     ]
 
 
@@ -249,7 +249,7 @@ def test_versions_that_are_given_again_are_sent_again() -> None:
     reflection = Reflection().synced("500", A1, B1)
     reflection.wake()
     reflection.answer(page("300", A1))
-    assert reflection.index.log[2:] == ["Modified a ua 1", "Deleted b ub 1"]
+    assert reflection.index.log[2:] == ["Modified a ua 1", "Deleted b ub 300"]
     reflection.head()
     reflection.data(event("ADDED", A1), error_event(410))
     reflection.wake()
@@ -348,7 +348,7 @@ def test_a_stopped_reflector_does_nothing_until_it_is_started() -> None:
     assert reflection.reflector.stop() == []
     reflection.take(reflection.reflector.start(reflection.now))
     reflection.answer(page("5", B1))
-    assert reflection.index.log[1:] == ["Added b ub 1", "Deleted a ua 1"]
+    assert reflection.index.log[1:] == ["Added b ub 1", "Deleted a ua 5"]
 
 
 def test_a_reflector_that_was_stopped_does_nothing_until_it_is_started(reflection: Reflection) -> None:

@@ -13,12 +13,13 @@ from beehive.errors import InboxFullError
 from beehive.handlers import handles
 from beehive.message import Message
 from beehive.module import Module
+from beehive.names import Group
 from beehive.resource import Side
 from beehive.testing import Harness
 from modules.cloud.cloudhub.dispatcher import AT_ONCE, Dispatcher
 from modules.cloud.cloudhub.module import CloudHub
 from modules.cloud.websocket.connection import OPENING_SECONDS
-from modules.cloud.websocket.link import FrameReceived, LinkOpened
+from modules.cloud.websocket.link import FrameReceived, LinkClosed, LinkOpened
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.cloudhub.test_module import Cloud, ListLink
 from tests.modules.cloud.websocket.test_fairness import DEADLINE, Served, frame
@@ -218,3 +219,23 @@ def test_nothing_is_sent_again_to_a_node_whose_acknowledgements_may_wait(cloud: 
     unread.is_held_back = False
     cloud.bee.run_for(2.0)
     assert len(unread.frames) == 2
+
+
+@pytest.mark.parametrize(("waiting", "is_let_in"), [(2048, True), (2049, False)])
+@pytest.mark.parametrize("full", [Group.EDGECONTROLLER, Group.DEVICECONTROLLER, Group.ROUTER, Group.TASKMANAGER])
+def test_no_node_connects_whose_connection_a_module_may_not_learn_of(
+    full: str, waiting: int, *, is_let_in: bool
+) -> None:
+    """It connects again. The ends of connections still fit in."""
+
+    def slot(name: str) -> SimpleNamespace:
+        return SimpleNamespace(inbox=SimpleNamespace(depth=lambda: waiting if name == full else 0))
+
+    cloudhub = SimpleNamespace(actor_class=CloudHub, tell=Mock())
+    hive = SimpleNamespace(members=lambda group: [group], slot=slot)
+    dispatcher = Dispatcher(cast("Any", cloudhub), cast("Any", hive))
+    link = ListLink()
+    dispatcher(LinkOpened("n1", link))
+    dispatcher(closed := LinkClosed("n2", ListLink()))
+    assert link.closed is not is_let_in
+    assert dispatcher.next_events()[-1] == closed

@@ -20,8 +20,8 @@ from modules.cloud.storage.database import IN_MEMORY
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.object_sync import Holder, NodeState, ObjectSync
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer, FakeExchange
-from tests.modules.cloud.edgecontroller.controller import WEB
-from tests.modules.cloud.objects import node, pod
+from tests.modules.cloud.edgecontroller.controller import USES, WEB
+from tests.modules.cloud.objects import configmap, node, pod
 from tests.support.presence import present
 
 N1 = {"kind": "Node", "apiVersion": "v1", **node()}
@@ -314,6 +314,34 @@ def test_a_node_that_is_being_claimed_gets_its_list_of_pods_after_that(site: Sit
     for exchange in held:
         site.states.serve(exchange)
     assert present(answer.get().content_as(ApiResult).object)["items"] == []
+
+
+def test_a_node_that_is_being_claimed_is_not_answered_by_a_mirror_that_may_be_late(site: Site) -> None:
+    """Its former cloudcore may have sent it the deletion."""
+    core = site.core("n1")
+    core.applied(configmap(), pod("reader", **USES), seconds=1.0)
+    core.server.stop_watches()
+    core.removed("cm", "settings")
+    core.server.answers[PLURAL] = core.server.held.append
+    core.connected(seconds=1.0)
+    request = core.asks("default/configmap/settings", "query")
+    core.bee.settle()
+    assert core.answer_to(request).content["Err"]["ErrStatus"]["code"] == 404
+
+
+def test_the_deletion_of_what_was_deleted_while_its_node_was_away_is_not_forgotten(site: Site) -> None:
+    """Its version is unknown. A cloudcore whose watch is behind would send the object, or answer with it."""
+    core = site.core("n1")
+    core.applied(N1, configmap(), pod("reader", **USES), seconds=1.0)
+    live = core.server.cluster.storage.get(ObjectKey("ConfigMap", "default", "settings"))
+    core.acknowledged(uid_of(live), int(version_of(live)))
+    core.of_link("disconnected", 1, seconds=6.0)
+    core.removed("cm", "settings")
+    core.connected(seconds=1.0)
+    assert "delete node/n1/default/configmap/settings" in core.down()
+    core.acknowledged(uid_of(live), -1, is_delete=True)
+    core.bee.run_for(11.0)
+    assert site.states.of().syncs[uid_of(live)].deleted > int(version_of(live))
 
 
 def test_a_list_that_has_waited_for_a_claim_is_answered_although_the_claim_is_lost(site: Site) -> None:

@@ -5,9 +5,11 @@ import pytest
 from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.client.calls import STRATEGIC
 from modules.cloud.edgecontroller.cluster.restores import Restores
+from modules.cloud.edgecontroller.mirror.mirror import Mirror
 from modules.cloud.edgecontroller.state.newest_versions import NewestVersions
+from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs
 from modules.cloud.storage.object_sync import ObjectSync
-from tests.modules.cloud.edgecontroller.controller import USES, WEB, Controller
+from tests.modules.cloud.edgecontroller.controller import USES, WEB, Controller, lone_downstream
 from tests.modules.cloud.objects import configmap, pod, secret
 
 
@@ -186,3 +188,14 @@ def test_an_object_that_is_missing_in_a_newer_version_than_it_existed_in_was_del
     assert not newest.is_behind(ObjectSync(WEB)), "only its deletion was sent"
     newest.observe("Pod", "7")
     assert not newest.is_behind(sync)
+
+
+def test_a_node_may_have_a_newer_object_of_a_name_until_the_watch_has_told_of_it() -> None:
+    settings, syncs = ObjectKey("ConfigMap", "default", "settings"), ObjectSyncs(lambda *_args: None)
+    syncs.node_connected("n1", {"next": ObjectSync(settings, 9)})
+    downstream = lone_downstream(Mirror(lambda *_args: True), syncs)
+    for told, may_have in ("5", True), ("9", False):
+        downstream.newest.listed("ConfigMap", told)
+        downstream.records_loaded("n1")
+        assert downstream.may_have_newer("n1", settings) is may_have
+        assert not downstream.may_have_newer("n1", ObjectKey("ConfigMap", "default", "other"))

@@ -15,7 +15,7 @@ from beehive.runtime import Future
 from beehive.testing import Harness
 from modules.apimachinery.limits import NODE_VALUES
 from modules.cloud.client.calls import ApiCall, ApiResult
-from modules.cloud.messages import CLOUDCORES, HANDLED, NODES, Cloudcores, NodeConnection
+from modules.cloud.messages import CLOUDCORES, HANDLED, NODES, Cloudcores, ConnectEvent, NodeConnection
 from modules.cloud.refusals import Refusals
 from modules.cloud.router import deliveries
 from modules.cloud.router.deliveries import UploadError, call_of_application, call_of_message
@@ -64,7 +64,8 @@ class Cloud:
 
     def connection(self, operation: str, node: str = "n1") -> None:
         """A node connects or disconnects."""
-        message = self.bee.message(f"node/{node}", operation, None, source=ModuleName.CLOUDHUB)
+        event = ConnectEvent(operation, 0, node)
+        message = self.bee.message(f"node/{node}", operation, event, source=ModuleName.CLOUDHUB)
         self.bee.send(ModuleName.ROUTER, message)
 
     def begin(self, target: str, method: str = "GET", body: bytes = b"", **headers: str) -> Future[Message]:

@@ -13,7 +13,7 @@ from beehive.names import Operation
 from beehive.testing import Harness
 from modules.apimachinery.node_jobs import API_VERSION
 from modules.cloud.client.calls import ApiCall, ApiResult
-from modules.cloud.messages import NODES
+from modules.cloud.messages import NODES, ConnectEvent
 from modules.cloud.refusals import Refusals
 from modules.cloud.taskmanager.module import CloudTaskManager
 from modules.cloud.taskmanager.progress import EDGE
@@ -104,7 +104,7 @@ class Fleet:
             assert now < _LONGEST, Counter(self.tasks().values())
             for node in self.nodes.values():
                 if node.turns(now):
-                    self._say(f"node/{node.name}", self._operation(node), None, source=ModuleName.CLOUDHUB)
+                    self._say(f"node/{node.name}", self._operation(node), self._event(node), source=ModuleName.CLOUDHUB)
                 for action, why in node.reports(now):
                     self._report(node.name, action, why)
             self.bee.run_for(_STEP)
@@ -129,6 +129,9 @@ class Fleet:
     def _operation(self, node: SimulatedNode) -> str:
         return Operation.CONNECTED if node.is_connected else Operation.DISCONNECTED
 
+    def _event(self, node: SimulatedNode) -> ConnectEvent:
+        return ConnectEvent(self._operation(node), 0, node.name)
+
     def _report(self, name: str, action: str, why: str) -> None:
         resource = f"node/{name}/{API_VERSION}/nodeupgradejob/up/node/{name}"
         content = {"action": action, "succ": not why, "finishTime": "", "reason": why, "extend": "v1.0.0,v1.1.0"}
@@ -136,7 +139,7 @@ class Fleet:
             resource, Operation.NODE_ACTION_STATUS, content, source=f"system:node:{name}", group="hub"
         )  # fmt: skip
 
-    def _say(self, resource: str, operation: str, content: Json | None, **fields: str) -> None:
+    def _say(self, resource: str, operation: str, content: Json | ConnectEvent | None, **fields: str) -> None:
         self.bee.send(ModuleName.TASKMANAGER, self.bee.message(resource, operation, content, **fields))
 
     def _hub(self, message: Message) -> Message | None:

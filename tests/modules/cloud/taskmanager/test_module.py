@@ -12,7 +12,7 @@ from beehive.testing import Harness
 from modules.apimachinery.node_job_kinds import JobKind
 from modules.apimachinery.node_jobs import API_VERSION
 from modules.cloud.client.calls import ApiCall, ApiResult
-from modules.cloud.messages import NODES
+from modules.cloud.messages import NODES, ConnectEvent
 from modules.cloud.refusals import Refusals
 from modules.cloud.taskmanager import module
 from modules.cloud.taskmanager.events import MOST
@@ -53,8 +53,9 @@ class Cloud:
     def connect(self, *nodes: str, operation: str = Operation.CONNECTED) -> None:
         """Nodes connect, or disconnect."""
         for node in nodes:
+            event = ConnectEvent(operation, 0, node)
             self.bee.send(
-                ModuleName.TASKMANAGER, self.bee.message(f"node/{node}", operation, None, source=ModuleName.CLOUDHUB)
+                ModuleName.TASKMANAGER, self.bee.message(f"node/{node}", operation, event, source=ModuleName.CLOUDHUB)
             )
         self.bee.run_for(3)
 

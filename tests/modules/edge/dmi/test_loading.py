@@ -97,3 +97,24 @@ def test_a_full_catalogue_takes_changes_and_nothing_new(monkeypatch: pytest.Monk
         assert bool(catalogue.put_model(read_mapped_model(row(model(name))))) is (name == "tm")
     for name in ("thermo", "more", "thermo"):
         assert bool(catalogue.put_device(read_mapped_device(row(device(name))))) is (name == "thermo")
+
+
+def test_of_what_changes_again_and_again_during_a_reading_the_last_is_kept() -> None:
+    catalogue = Catalogue()
+    there: Any = FakeNode([row(model("tm"))], [row(device())])
+    loader = CatalogueLoader(there, there, catalogue)
+    here, gone = stored("here"), stored("gone")
+
+    def change(_to: str, asked: Message, _seconds: float, then: Callable[[Message | BeehiveError], None]) -> None:
+        for _ in range(100):
+            for message in (here, gone):
+                loader.changed(message.with_route(operation="delete"))
+                loader.changed(message)
+        loader.changed(gone.with_route(operation="delete"))
+        assert len(loader._held) == 4
+        then(asked)
+
+    there.request = change
+    loader.when_loaded(lambda _: None)
+    assert set(catalogue.keys("demo")) == {Key("model", "ns/tm"), Key("model", "ns/here"), Key("device", "ns/thermo")}
+    assert not loader._held

@@ -367,3 +367,15 @@ def test_objects_without_a_uid_or_with_a_slash_in_a_name_are_left_alone() -> Non
     stored = [msgspec.json.encode({"metadata": each}) for each in (*heads, *slashes)]
     found = {name: head.uid for name, head in rows_of([*stored, b"[]", b"\xff"]).items()}
     assert found == {("default", "web"): "u1", ("", "cluster"): "u2"}
+
+
+def test_a_list_without_end_is_given_up(node: _Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would take the link for ever; nothing ends by it."""
+    monkeypatch.setattr(stale_objects, "MOST_PARTS", 3)
+    node.put("web")
+    node.answers = [{**named(), "metadata": {"continue": "more"}}]
+    node.follow()
+    assert len(node.lists) == 3
+    node.bee.run_for(FIRST_DELAY)
+    assert len(node.lists) == 6, "it is asked for again"
+    assert (list(node.stored()), node.ended) == (["web"], [])

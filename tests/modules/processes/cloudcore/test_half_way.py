@@ -14,6 +14,7 @@ import pytest
 
 from beehive.files.durable import put_in_place
 from beehive.http.responses import Stream, Takeover
+from modules.page.server import PageServer
 from modules.page.shells import ShellTarget
 from modules.processes.cloudcore import (
     backup_commands,
@@ -21,14 +22,17 @@ from modules.processes.cloudcore import (
     doctor_command,
     in_process_client,
     page_command,
+    process,
     support_command,
 )
 from modules.processes.cloudcore.control import Control
 from modules.processes.cloudcore.in_process_client import InProcessClient
 from modules.processes.cloudcore.page_doors import UserDoor, _carry_on
-from modules.processes.cloudcore.process import CloudCore
+from modules.processes.cloudcore.process import CloudCore, RunOptions
+from modules.processes.common import page_options
 from modules.processes.common.backup import replacement
 from modules.processes.common.backup.replacement import Replacement, replace_all
+from modules.processes.common.exit_codes import ExitCode
 from tests.support.failing import Failing, census
 
 NOTHING: Any = None
@@ -93,6 +97,45 @@ def test_databases_are_closed_when_a_module_does_not_stop() -> None:
     with pytest.raises(MemoryError):
         core.stop()
     assert closed == ["audit", "clock", "database"]
+
+
+def test_everything_is_closed_although_the_audit_log_cannot_be() -> None:
+    closed = list[str]()
+    core = cast("Any", CloudCore.__new__(CloudCore))
+    core.hive = SimpleNamespace(stop=lambda: closed.append("hive"))
+    core._counters = SimpleNamespace(audit=SimpleNamespace(close=_fail))
+    core._clock = SimpleNamespace(close=lambda: closed.append("clock"))
+    core._databases = [SimpleNamespace(close=partial(closed.append, each)) for each in ("objects", "states")]
+    with pytest.raises(MemoryError):
+        core.stop()
+    assert closed == ["hive", "clock", "objects", "states"]
+
+
+def test_a_cloudcore_that_cannot_say_that_it_runs_stops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its threads would run on without their main thread: nobody would ever be told where it listens."""
+    for name in ("Shutdown", "ServiceManager", "_allow_many_files", "set_up_malloc", "Watch", "MemoryTrimmer"):
+        monkeypatch.setattr(process, name, Mock())
+    monkeypatch.setattr(process, "collect_rarely", _fail)
+    cloud = Mock(addresses=[("127.0.0.1", 1)], urls=())
+    monkeypatch.setattr(process, "CloudCore", lambda _: cloud)
+    options = RunOptions(cast("Any", SimpleNamespace(control_socket="")), tmp_path / "missing" / "ready")
+    assert process.run(options) == ExitCode.START_FAILED
+    cloud.start.assert_called_once_with()
+    cloud.stop.assert_called_once_with()
+    assert "No such file" in capsys.readouterr().err
+
+
+def test_a_page_whose_address_cannot_be_printed_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = list[str]()
+    page = cast("Any", PageServer.__new__(PageServer))
+    page._api, page._server = SimpleNamespace(close=_fail), SimpleNamespace(stop=lambda: closed.append("server"))
+    monkeypatch.setattr(page_options, "_print_address", Failing(0, BrokenPipeError()).call(print))
+    monkeypatch.setattr("modules.processes.common.shutdown.Shutdown", Mock())
+    with pytest.raises(MemoryError):
+        page_options.serve_page(page)
+    assert closed == ["server"]
 
 
 @pytest.mark.parametrize("at", range(4))

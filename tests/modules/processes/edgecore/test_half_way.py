@@ -10,18 +10,22 @@ import sys
 import termios
 from argparse import Namespace
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import mkdtemp
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
 from modules.processes.common import kubeconfig_client
 from modules.processes.common.backup.archive import Part, write_archive
 from modules.processes.common.backup.errors import BackupError
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.common.support_bundle import machine
+from modules.processes.edgecore import other_commands, process
 from modules.processes.edgecore.device_commands import calls
 from modules.processes.edgecore.runtime_commands import connection
 from modules.processes.edgecore.store_commands.database import opened
@@ -257,6 +261,20 @@ def test_streams_of_commands_are_closed_after_an_error(tmp_path: Path, monkeypat
     assert ours.fileno() < 0
 
 
+def test_the_clock_of_a_page_that_cannot_be_served_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = list[str]()
+    clock = SimpleNamespace(close=lambda: closed.append("clock"), now_ms=lambda: 0)
+    monkeypatch.setattr("beehive.clock.RealClock", lambda: clock)
+    monkeypatch.setattr("modules.processes.edgecore.local.node.rest_client", _fail)
+    with pytest.raises(PlannedError):
+        other_commands.run(Namespace(allow=(), port=0))
+    monkeypatch.setattr("modules.processes.edgecore.local.node.rest_client", lambda _: Mock(get=lambda _: {}))
+    monkeypatch.setattr("modules.page.server.PageServer", _fail)
+    with pytest.raises(PlannedError):
+        other_commands.run(Namespace(allow=(), port=0))
+    assert closed == ["clock"] * 2
+
+
 def test_a_database_whose_reader_fails_is_closed(tmp_path: Path) -> None:
     file = tmp_path / "edgecore.db"
     sqlite3.connect(file).close()
@@ -265,3 +283,17 @@ def test_a_database_whose_reader_fails_is_closed(tmp_path: Path) -> None:
         reader.path.stat()
         raise PlannedError
     assert not census().more_than(before)
+
+
+def test_what_a_node_has_opened_is_closed_when_it_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = list[str]()
+
+    def start(_config: object, _hive: object, _tracing: object, stack: ExitStack, _starting: object) -> None:
+        stack.callback(lambda: ended.append("runtime"))
+        raise OSError("no port")
+
+    for name in ("set_up", "set_up_malloc", "ServiceManager", "Shutdown", "Tracing", "print_remark"):
+        monkeypatch.setattr(process, name, Mock())
+    monkeypatch.setattr(process, "start", start)
+    status = process.run(Mock(), log_level=Mock(), log_format=Mock(), starting=ExitStack())
+    assert (status, ended) == (ExitCode.START_FAILED, ["runtime"])

@@ -18,7 +18,7 @@ import pytest
 
 from modules.runtimes.engine.errors import RunFailedError, ShimGoneError
 from modules.runtimes.engine.process_watcher import ProcessWatcher
-from modules.runtimes.process import shim_manager, streams
+from modules.runtimes.process import shim_manager, shim_spawner, streams
 from modules.runtimes.process.shim_client import ShimClient
 from modules.runtimes.process.shim_manager import ShimManager, _kill_if_marked
 from modules.runtimes.process.shim_spawner import ShimSpawner
@@ -157,6 +157,38 @@ def test_a_spawner_that_is_stopped_before_its_probe_was_asked_for_leaves_no_sock
     spawner.start()
     spawner.stop()
     assert not census().more_than(before)
+
+
+def test_mounts_that_could_not_be_tried_out_are_tried_out_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Memory was short, or a spawner died, once: no container could have a volume until edgecore was restarted."""
+    answers: list[dict[str, str] | None] = [{"namespacing": "", "reason": "no memory"}, None]
+    answers.append({"namespacing": "user", "reason": ""})
+
+    def answer(_socket: socket.socket, message: dict[str, Any], descriptors: list[int]) -> None:
+        assert message["op"] == "probe"
+        with socket.socket(fileno=os.dup(descriptors[0])) as asked:
+            if (one := answers.pop(0)) is not None:
+                send(asked, one)
+
+    monkeypatch.setattr(shim_spawner, "send", answer)
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: SimpleNamespace(wait=lambda: None))
+    before, spawner = census(), ShimSpawner(tmp_path)
+    spawner.start()
+    found = [spawner.mount_ability() for _ in range(4)]
+    spawner.stop()
+    assert found[0].reason == "no memory"
+    assert found[1].reason == "the attempt to find out did not end well"
+    assert found[2:] == [("user", "")] * 2
+    assert not spawner.mount_ability().reason, "it is known"
+    assert not census().more_than(before)
+
+
+def test_without_a_spawner_it_is_not_known_which_mounts_are_possible(tmp_path: Path) -> None:
+    spawner = ShimSpawner(tmp_path)
+    spawner.stop()
+    assert spawner.mount_ability() == ("", "the runtime is closing")
 
 
 def test_a_file_in_memory_that_cannot_be_written_is_closed() -> None:

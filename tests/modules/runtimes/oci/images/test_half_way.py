@@ -17,7 +17,8 @@ import msgspec
 import pytest
 
 from beehive.simulation import Simulation
-from modules.runtimes.oci.images import ImageRoot, ImageStore, copied_roots, idmapping
+from modules.runtimes.engine.errors import RunFailedError
+from modules.runtimes.oci.images import ImageRoot, ImageStore, copied_roots, idmapping, root_filesystems
 from modules.runtimes.oci.images.copied_roots import copy_layers
 from modules.runtimes.oci.images.declared_volumes import make_declared_volumes
 from modules.runtimes.oci.images.errors import NoSuchObjectError
@@ -306,3 +307,16 @@ def test_a_registry_that_leads_elsewhere_is_let_go(monkeypatch: pytest.MonkeyPat
             exchange._connect(here, None)
         assert not census().more_than(before)
         assert caught.value is not None, "what the error holds is not collected before"
+
+
+def test_the_layers_of_a_mount_that_fails_are_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are mounted by descriptors, as their paths have a colon."""
+    layer = tmp_path / "a:b"
+    layer.mkdir()
+    failing = Failing(0, OSError(errno.ENOSPC, "no space"))
+    monkeypatch.setattr(root_filesystems, "mount", failing.call(print))
+    before = census()
+    with pytest.raises(RunFailedError, match="no space") as caught:
+        root_filesystems._mount_overlay([layer], tmp_path / "target", None, None)
+    assert not census().more_than(before)
+    assert caught.value is not None, "what the error holds is not collected before"
