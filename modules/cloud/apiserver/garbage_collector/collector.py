@@ -245,7 +245,7 @@ class GarbageCollector(Reconciler):
             self._terminating.discard(key.name)
 
     def _observe_deletion(self, event: ObjectEvent) -> None:
-        uid, dependents = uid_of(event.new), self._owners.dependents_of(uid_of(event.new))
+        dependents = self._owners.dependents_of(uid_of(event.new))
         if dependents:
             self._gone.add(_identity(event))
             self._waiting |= dependents
