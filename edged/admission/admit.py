@@ -29,6 +29,7 @@ from modules.apimachinery.pods.static import CONFIG_SOURCE
 from modules.apimachinery.pods.tolerations import tolerates, untolerated_taint
 from modules.apimachinery.types import Node, Pod, Taint
 
+_OS_LABEL = "kubernetes.io/os"
 MEMORY_TAINT = Taint(key="node.kubernetes.io/memory-pressure", effect="NoSchedule")
 """Taint that the cloud adds to a node with memory pressure."""
 
@@ -64,6 +65,9 @@ def refusal(pod: Pod, demand: Demand, taken: TakenRoom, node_info: NodeInfo) -> 
         return _refuse("NodeShutdown", "Pod was rejected as the node is shutting down.")
     if rejected_under_pressure(pod, node_info.pressures):
         return _refuse(EVICTED, f"The node had condition: [{' '.join(sorted(node_info.pressures))}]. ")
+    if pod.metadata.labels.get(_OS_LABEL, "linux") != "linux":
+        words = f"Failed to admit pod as the `{_OS_LABEL}` label doesn't match node label"
+        return _refuse("PodOSSelectorNodeLabelDoesNotMatch", words)
     if pod.spec.os is not None and pod.spec.os.name not in ("", "linux"):
         return _refuse("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
     sysctl = forbidden_sysctl(pod, node_info.unsafe_sysctls)

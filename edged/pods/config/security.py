@@ -19,6 +19,9 @@ from modules.apimachinery.types import SELinuxOptions as Label
 from protos.cri.v1 import api_pb2 as cri
 
 _APPARMOR_ANNOTATION = "container.apparmor.security.beta.kubernetes.io/"
+_NOTED = {"RuntimeDefault": "runtime/default", "Unconfined": "unconfined"}
+"""Texts of the annotation for profiles without a name of their own."""
+_LOCALHOST = "localhost/"
 _UNMASKED = "Unmasked"
 _MASKED_PATHS = (
     "/proc/asound",
@@ -103,7 +106,7 @@ def container_security(
         security.readonly_paths.extend(_READONLY_PATHS)
     _set_user(security, own, shared, image_user)
     _set_label(security, own.se_linux_options or shared.se_linux_options)
-    _set_apparmor(security, pod, container, own.app_armor_profile or shared.app_armor_profile)
+    _set_apparmor(security, container.name, own.app_armor_profile or _noted(pod, container) or shared.app_armor_profile)
     return security
 
 
@@ -210,21 +213,22 @@ def _seccomp(profile: SeccompProfile | None, root: PurePosixPath) -> cri.Securit
     return cri.SecurityProfile(profile_type=_profile_type("seccomp", profile.type), localhost_ref=localhost)
 
 
-def _set_apparmor(
-    security: cri.LinuxContainerSecurityContext,
-    pod: Pod,
-    container: Container,
-    profile: AppArmorProfile | None,
-) -> None:
+def _noted(pod: Pod, container: Container) -> AppArmorProfile | None:
+    """Return the profile in the annotation for a container, which precedes the pod's: static pods still have it."""
+    text = pod.metadata.annotations.get(_APPARMOR_ANNOTATION + container.name, "")
+    if text.startswith(_LOCALHOST):
+        return AppArmorProfile(type="Localhost", localhost_profile=text.removeprefix(_LOCALHOST))
+    return next((AppArmorProfile(type=kind) for kind, noted in _NOTED.items() if noted == text), None)
+
+
+def _set_apparmor(security: cri.LinuxContainerSecurityContext, container: str, profile: AppArmorProfile | None) -> None:
     if profile is None:
-        security.apparmor_profile = pod.metadata.annotations.get(_APPARMOR_ANNOTATION + container.name, "")
         return
     security.apparmor.profile_type = _profile_type("AppArmor", profile.type)
     if profile.type == "Localhost" and not profile.localhost_profile:
-        raise ConfigError("cannot use the AppArmor profile", container.name, "localhostProfile names none")
+        raise ConfigError("cannot use the AppArmor profile", container, "localhostProfile names none")
     security.apparmor.localhost_ref = profile.localhost_profile or ""
-    legacy = {"RuntimeDefault": "runtime/default", "Unconfined": "unconfined"}
-    security.apparmor_profile = legacy.get(profile.type, f"localhost/{profile.localhost_profile}")
+    security.apparmor_profile = _NOTED.get(profile.type, f"{_LOCALHOST}{profile.localhost_profile}")
 
 
 def requires_apparmor(pod: Pod) -> bool:

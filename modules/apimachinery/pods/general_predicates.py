@@ -9,6 +9,8 @@ from modules.apimachinery.pods.sidecars import is_sidecar
 from modules.apimachinery.types import Pod
 
 PODS = "pods"
+_COMPUTE = ("cpu", "memory", "ephemeral-storage")
+"""The resources that are looked at before all others, in this order."""
 _THOUSANDTHS = 1000
 _ANY_ADDRESS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared, not bound
 
@@ -22,7 +24,7 @@ TakenPorts = dict[tuple[str, int], dict[str, int]]
 def insufficient_amounts(
     requests: Amounts, used: Mapping[str, Fraction], allocatable: Mapping[str, Fraction]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the resources that are insufficient for a pod, with the message of each.
+    """Yield the resources that are insufficient for a pod, with the message of each, in kubelet's order.
 
     An extended resource without its device plug-in is insufficient. Before the first report of the node no resource is.
 
@@ -31,7 +33,7 @@ def insufficient_amounts(
         used: the requests of other pods, with their number.
         allocatable: of the node.
     """
-    for name in (PODS, *sorted(requests)):
+    for name in (PODS, *(each for each in _COMPUTE if each in requests), *sorted(requests.keys() - {*_COMPUTE})):
         amount, there = requests.get(name, 1), allocatable.get(name, 0)
         if allocatable and amount > 0 and used.get(name, 0) + amount > there:
             yield name, _sentence(name, amount, used.get(name, 0), there)

@@ -28,6 +28,9 @@ _BY_CONTROLLER = {"pv.kubernetes.io/bound-by-controller": "yes"}
 _COMPLETED = {"pv.kubernetes.io/bind-completed": "yes"}
 _PROVISIONERS = ("volume.beta.kubernetes.io/storage-provisioner", "volume.kubernetes.io/storage-provisioner")
 """Annotations of a claim that have the provisioner of its class make a volume."""
+_PROVISIONED = "pv.kubernetes.io/provisioned-by"
+_SELECTED_NODE = "volume.kubernetes.io/selected-node"
+"""Annotation of a claim that kube-scheduler has chosen the node of its pod for."""
 _IN_TREE = "kubernetes.io/"
 """The beginning of provisioners' names that stand for code of Kubernetes, or for none (`no-provisioner`)."""
 
@@ -48,7 +51,7 @@ def bind_volumes(claims: Iterable[JsonObject], volumes: Iterable[JsonObject]) ->
 
 def with_provisioners(claims: Iterable[JsonObject], find: Callable[[ObjectKey], JsonObject | None]) -> list[JsonObject]:
     """Return the claims that newly ask the provisioner of their class for a volume; one in Kubernetes' own code is not
-    asked, nor is one that waits for the node of a pod, as no node is chosen before (`VolumeBindingMode`).
+    asked, nor is one that waits for the node of a pod until kube-scheduler has noted it (`VolumeBindingMode`).
     """
     changed = []
     for claim in claims:
@@ -57,7 +60,8 @@ def with_provisioners(claims: Iterable[JsonObject], find: Callable[[ObjectKey], 
             continue
         storage_class = find(ObjectKey("StorageClass", "", str(found))) or {}
         provisioner = str(storage_class.get("provisioner") or "")
-        if _is_immediate(storage_class) and provisioner and not provisioner.startswith(_IN_TREE):
+        may_be_asked = _is_immediate(storage_class) or _SELECTED_NODE in as_object(claim["metadata"].get("annotations"))
+        if may_be_asked and provisioner and not provisioner.startswith(_IN_TREE):
             asking = _annotated(claim, dict.fromkeys(_PROVISIONERS, provisioner))
             changed += [asking] if asking is not claim else []
     return changed
@@ -118,18 +122,19 @@ def _is_immediate(storage_class: JsonObject) -> bool:
 
 def changed_phases(claims: Iterable[JsonObject], volumes: Iterable[JsonObject]) -> list[JsonObject]:
     """Return the claims and volumes that have another status now: a volume is Available until it is bound, and Released
-    when its claim is gone; a bound claim whose volume is gone is Lost, and one that its volume names is Bound, with the
-    volume's modes and capacity, whatever somebody has written.
+    when its claim is gone; a bound claim whose volume is gone or another claim's is Lost, and one that its volume names
+    is Bound, with the volume's modes and capacity, whatever somebody has written. A volume whose claim has got another
+    one is free again, or Released if its provisioner is to delete it. A claim that is not bound any more is Pending.
     """
-    uids = {(str(each["metadata"].get("namespace")), each["metadata"]["name"]): uid_of(each) for each in claims}
+    owners = {(str(each["metadata"].get("namespace")), each["metadata"]["name"]): each for each in claims}
     by_name = {each["metadata"]["name"]: each for each in volumes}
-    changed = [_with_status(each, {**_status(each), "phase": _phase_of(each, uids)}) for each in volumes]
+    changed = [_with_phase(each, owners) for each in volumes]
     for claim in claims:
         volume = by_name.get(str(_spec(claim).get("volumeName")))
-        if volume is None and _is_bound(claim):
-            changed.append(_with_status(claim, _with(claim, _LOST)))
-        elif volume is not None and _uid_of_owner(volume) == uid_of(claim):
+        if volume is not None and _uid_of_owner(volume) == uid_of(claim):
             changed.append(_with_status(_annotated(claim, _COMPLETED), _bound_status(claim, volume)))
+        elif _is_bound(claim) or _status(claim).get("phase") in (_BOUND, _LOST):
+            changed.append(_with_status(claim, _with(claim, _LOST if _is_bound(claim) else "Pending")))
     known = {id(each) for each in (*volumes, *claims)}
     return [each for each in changed if id(each) not in known]
 
@@ -159,12 +164,35 @@ def _bound_status(claim: JsonObject, volume: JsonObject) -> dict[str, Any]:
     return _with(claim, _BOUND, accessModes=_spec(volume).get("accessModes"), capacity=capacity)
 
 
-def _phase_of(volume: JsonObject, uids: Mapping[tuple[str, str], str]) -> str:
-    owner = _owner(volume)
-    if not owner.get("uid"):
-        return "Available"
-    is_owned = uids.get((str(owner.get("namespace")), str(owner.get("name")))) == owner["uid"]
-    return _BOUND if is_owned else "Released"
+def _with_phase(volume: JsonObject, owners: Mapping[tuple[str, str], JsonObject]) -> JsonObject:
+    """Return a volume with its phase, and without a claim that has got another volume."""
+    owner, phase = _owner(volume), "Available"
+    if owner.get("uid"):
+        claim = owners.get((str(owner.get("namespace")), str(owner.get("name"))), {})
+        is_owned = bool(claim) and uid_of(claim) == owner["uid"]
+        phase = _BOUND if is_owned else "Released"
+        if is_owned and _spec(claim).get("volumeName") not in (None, "", volume["metadata"]["name"]):
+            phase = "Released" if _is_to_be_deleted(volume) else "Available"
+            volume = volume if phase == "Released" else _unbound(volume)
+    return _with_status(volume, {**_status(volume), "phase": phase})
+
+
+def _is_to_be_deleted(volume: JsonObject) -> bool:
+    """Return whether a released volume is deleted by its provisioner."""
+    is_made = _PROVISIONED in as_object(volume["metadata"].get("annotations"))
+    return is_made and _spec(volume).get("persistentVolumeReclaimPolicy") == "Delete"
+
+
+def _unbound(volume: JsonObject) -> JsonObject:
+    """Return a volume without its claim, or kept for one of the claim's name if somebody has written that."""
+    meta, spec = {**volume["metadata"]}, {**_spec(volume)}
+    given = as_object(meta.get("annotations"))
+    reference = spec.pop("claimRef")
+    if _BY_CONTROLLER.items() <= given.items():
+        meta["annotations"] = {name: value for name, value in given.items() if name not in _BY_CONTROLLER}
+    else:
+        spec["claimRef"] = {name: value for name, value in reference.items() if name != "uid"}
+    return {**volume, "metadata": meta, "spec": spec}
 
 
 def _choose(claim: JsonObject, volumes: list[JsonObject]) -> JsonObject | None:
@@ -232,7 +260,8 @@ def _status(obj: JsonObject) -> dict[str, Any]:
 
 
 def _is_bound(claim: JsonObject) -> bool:
-    return _status(claim).get("phase") == _BOUND
+    """Return whether a claim has been bound, if only in the cluster that it comes from."""
+    return _COMPLETED.items() <= as_object(claim["metadata"].get("annotations")).items()
 
 
 def _spec(obj: JsonObject) -> dict[str, Any]:

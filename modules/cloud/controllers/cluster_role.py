@@ -2,6 +2,8 @@
 `pkg/controller/clusterroleaggregation`).
 """
 
+from itertools import product
+
 import msgspec
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey
@@ -13,15 +15,17 @@ KIND = "ClusterRole"
 
 
 def reconcile(view: View, key: ObjectKey, _now: float) -> ReconcilePlan:
-    """Return the plan for a ClusterRole. Its rules are in the order of the selected roles' names, each once."""
+    """Return the plan for a ClusterRole. Its rules are in the order of the selectors, then of the roles' names, each
+    once.
+    """
     role = view.find(key)
     if role is None or not is_aggregated(role):
         return NOTHING
     matchers = [matcher_of(each) for each in role["aggregationRule"].get("clusterRoleSelectors") or ()]
     found = dict[bytes, JsonObject]()
-    for other in sorted(view.all_of(KIND), key=lambda each: str(each["metadata"]["name"])):
-        labels = other["metadata"].get("labels") or {}
-        if other is not role and any(matches(labels) for matches in matchers):
+    others = sorted(view.all_of(KIND), key=lambda each: str(each["metadata"]["name"]))
+    for matches, other in product(matchers, others):
+        if other is not role and matches(other["metadata"].get("labels") or {}):
             found |= {msgspec.json.encode(rule, order="sorted"): rule for rule in other.get("rules") or ()}
     rules = [*found.values()]
     return NOTHING if rules == (role.get("rules") or []) else ReconcilePlan((update({**role, "rules": rules}),))

@@ -30,6 +30,8 @@ class SliceOwner(NamedTuple):
     obj: JsonObject
     """The Service, or the Endpoints that are mirrored."""
     labels: dict[str, str]
+    annotations: dict[str, str] | None = None
+    """None: whoever has annotated a slice keeps that."""
 
     def labels_in(self, group: Group) -> dict[str, str]:
         """Return the labels of a slice; nodes know the slices of their node group by its label."""
@@ -131,7 +133,9 @@ def _group_of(each: JsonObject) -> Group:
 
 def _has(each: JsonObject, owner: SliceOwner, group: Group, held: list[JsonObject]) -> bool:
     labels = each["metadata"].get("labels") or {}
-    return (each.get("endpoints") or []) == held and labels == owner.labels_in(group) and _group_of(each) == group
+    is_annotated = owner.annotations is None or (each["metadata"].get("annotations") or {}) == owner.annotations
+    is_same = (each.get("endpoints") or []) == held and _group_of(each) == group
+    return is_same and is_annotated and labels == owner.labels_in(group)
 
 
 def _body(group: Group, held: list[JsonObject]) -> JsonObject:
@@ -150,7 +154,7 @@ def _created(owner: SliceOwner, group: Group, held: list[JsonObject]) -> Planned
         "metadata": {
             "generateName": f"{metadata['name']}-",
             "namespace": metadata["namespace"],
-            "labels": owner.labels_in(group),
+            **_labelled(owner, group),
             "ownerReferences": [owner_reference(owner.obj)],
         },
         **_body(group, held),
@@ -158,8 +162,14 @@ def _created(owner: SliceOwner, group: Group, held: list[JsonObject]) -> Planned
     return create(obj, refused=_refused(owner))
 
 
+def _labelled(owner: SliceOwner, group: Group) -> JsonObject:
+    """Return the labels and annotations of a slice."""
+    annotations = {} if owner.annotations is None else {"annotations": owner.annotations}
+    return {"labels": owner.labels_in(group), **annotations}
+
+
 def _updated(each: JsonObject, owner: SliceOwner, group: Group, held: list[JsonObject]) -> PlannedWrite:
-    changed = {**each, "metadata": {**each["metadata"], "labels": owner.labels_in(group)}, **_body(group, held)}
+    changed = {**each, "metadata": {**each["metadata"], **_labelled(owner, group)}, **_body(group, held)}
     return update(changed, refused=_refused(owner))
 
 

@@ -25,6 +25,11 @@ HEADLESS: Final = "service.kubernetes.io/headless"
 _MIRRORED_BY: Final = "endpointslicemirroring-controller.k8s.io"
 _SKIP_MIRROR: Final = "endpointslice.kubernetes.io/skip-mirror"
 _LEADER: Final = "control-plane.alpha.kubernetes.io/leader"
+_NOT_MIRRORED: Final = (
+    "endpoints.kubernetes.io/last-change-trigger-time",
+    "kubectl.kubernetes.io/last-applied-configuration",
+)
+"""Annotations of Endpoints that the slices that mirror them do not have."""
 _ENDPOINTS_BY: Final = "endpoints.kubernetes.io/managed-by"
 _ENDPOINT_CONTROLLER: Final = "endpoint-controller"
 _OVER_CAPACITY: Final = "endpoints.kubernetes.io/over-capacity"
@@ -159,7 +164,9 @@ def _mirrored(view: View, service: JsonObject, endpoints: JsonObject | None) -> 
     for subset in endpoints.get("subsets") or ():
         _mirror(subset, groups)
     given = {name: value for name, value in labels.items() if name != BELONGING_TO}
-    owner = SliceOwner(endpoints, {**given, SERVICE_NAME: service["metadata"]["name"], MANAGED_BY: _MIRRORED_BY})
+    named = {SERVICE_NAME: service["metadata"]["name"], MANAGED_BY: _MIRRORED_BY}
+    copied = {name: value for name, value in annotations.items() if name not in _NOT_MIRRORED}
+    owner = SliceOwner(endpoints, {**given, **named}, copied)
     return slice_writes(owner, existing, groups, ())
 
 
@@ -170,7 +177,9 @@ def _mirrors(view: View, endpoints: JsonObject) -> list[JsonObject]:
 
 
 def _mirror(subset: JsonObject, groups: dict[Group, list[JsonObject]]) -> None:
-    """Add the addresses of a subset to the groups of endpoints."""
+    """Add the addresses of a subset to the groups of endpoints; one that is there twice is added once, and is ready if
+    both are.
+    """
     ports = tuple(
         (
             str(port.get("name") or ""),
@@ -182,7 +191,12 @@ def _mirror(subset: JsonObject, groups: dict[Group, list[JsonObject]]) -> None:
     )
     both = [(one, True) for one in subset.get("addresses") or ()]
     both += [(one, False) for one in subset.get("notReadyAddresses") or ()]
+    found: dict[tuple[object, object], tuple[JsonObject, bool]] = {}
     for address, is_ready in both[:_MOST_ADDRESSES]:
+        identity = address.get("ip"), (address.get("targetRef") or {}).get("uid")
+        first, was_ready = found.get(identity, (address, True))
+        found[identity] = first, was_ready and is_ready
+    for address, is_ready in found.values():
         family = "IPv6" if ":" in str(address.get("ip")) else "IPv4"
         kept = {name: address[name] for name in ("hostname", "targetRef", "nodeName") if address.get(name)}
         endpoint = {"addresses": [address.get("ip")], "conditions": {"ready": is_ready}, **kept}

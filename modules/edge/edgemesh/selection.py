@@ -24,7 +24,7 @@ class Prefer(StrEnum):
     NODE = "node"
     """Endpoints of this node, then of its group, of its zone, then all."""
     NONE = "none"
-    """All alike, as with kube-proxy."""
+    """All alike but for the cloud's hints, as with kube-proxy."""
 
 
 class Reason(StrEnum):
@@ -159,12 +159,12 @@ class EndpointSelector:
             return True
 
         distribution = service.spec.traffic_distribution
+        have_hints = bool(backends) and all(each.zones or each.nodes for each in backends if each.ready)
         if distribution in ("PreferClose", "PreferSameZone"):
-            have_hints = bool(backends) and all(each.zones or each.nodes for each in backends if each.ready)
             return [hinted if have_hints else in_zone, in_group, anywhere]
         if distribution == "PreferSameNode" or here.prefer is Prefer.NODE:
             return [on_node, in_group, in_zone, anywhere]
-        return [anywhere]
+        return [hinted, anywhere] if have_hints else [anywhere]
 
 
 def _usable(backends: Sequence[MeshBackend]) -> list[MeshBackend]:

@@ -45,6 +45,8 @@ def node(labels: dict[str, str] | None = None, *taints: Taint) -> Node:
         ({}, [{}, {}, {}], "OutOfpods", "pods, requested: 1, used: 3, capacity: 3"),
         ({"ephemeral-storage": "11Gi"}, [], "OutOfephemeral-storage", "ephemeral-storage"),
         ({"cpu": "3"}, [{}, {}, {}], "OutOfpods", "pods, requested: 1"),
+        ({"ephemeral-storage": "11Gi", "memory": "2Gi"}, [], "OutOfmemory", "memory, requested: 2147483648"),
+        ({"a.example/gpu": "1", "memory": "2Gi"}, [], "OutOfmemory", "memory, requested: 2147483648"),
         ({"example.com/gpu": "1"}, [], "OutOfexample.com/gpu", "capacity: 0"),
         ({"example.com/gpu": "0"}, [], None, "nothing is asked for"),
         ({"example.com/gpu": "0"}, [{"example.com/gpu": "1"}], None, "nor when the device of another has gone"),
@@ -261,8 +263,15 @@ def test_a_machine_that_shuts_down_takes_no_pod() -> None:
     )
 
 
-def test_a_pod_for_another_operating_system() -> None:
-    options = refusal(a_pod(os=PodOS(name="windows")), [], NodeInfo("n1"))
-    assert options is not None
-    assert options.reason == "PodOSNotSupported"
-    assert refusal(a_pod(os=PodOS(name="linux")), [], NodeInfo("n1")) is None
+@pytest.mark.parametrize(
+    ("pod", "reason"),
+    [
+        (a_pod(os=PodOS(name="linux")), None),
+        (a_pod(os=PodOS(name="windows")), "PodOSNotSupported"),
+        (a_pod(meta={"labels": {"kubernetes.io/os": "linux"}}), None),
+        (a_pod(meta={"labels": {"kubernetes.io/os": "windows"}}), "PodOSSelectorNodeLabelDoesNotMatch"),
+    ],
+)
+def test_a_pod_for_another_operating_system(pod: Pod, reason: str | None) -> None:
+    options = refusal(pod, [], NodeInfo("n1"))
+    assert (options.reason if options else None) == reason

@@ -289,8 +289,29 @@ def test_apparmor_profiles_reach_runtimes_of_any_age(
     for security in (own, shared):
         assert (security.apparmor.profile_type, security.apparmor.localhost_ref) == (expected, "")
         assert security.apparmor_profile == older
-    noted = secured(meta={"annotations": {"container.apparmor.security.beta.kubernetes.io/bb": "localhost/x"}})
-    assert (noted.apparmor_profile, noted.HasField("apparmor")) == ("localhost/x", False)
+
+
+@pytest.mark.parametrize(
+    ("own", "noted", "shared", "expected"),
+    [
+        (None, "localhost/x", None, "localhost/x"),
+        (None, "unconfined", "RuntimeDefault", "unconfined"),
+        ("RuntimeDefault", "unconfined", None, "runtime/default"),
+        (None, "runtime/default", "Unconfined", "runtime/default"),
+        (None, "nonsense", "Unconfined", "unconfined"),
+        (None, "nonsense", None, ""),
+    ],
+)
+def test_an_apparmor_annotation_precedes_the_profile_of_the_pod(
+    own: str | None, noted: str, shared: str | None, expected: str
+) -> None:
+    profiles = [AppArmorProfile(type=kind) if kind else None for kind in (own, shared)]
+    security = secured(
+        SecurityContext(app_armor_profile=profiles[0]),
+        security_context=PodSecurityContext(app_armor_profile=profiles[1]),
+        meta={"annotations": {"container.apparmor.security.beta.kubernetes.io/bb": noted}},
+    )
+    assert (security.apparmor_profile, security.HasField("apparmor")) == (expected, bool(expected))
 
 
 @pytest.mark.parametrize("profile", [None, ""])

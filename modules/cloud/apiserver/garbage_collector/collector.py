@@ -151,8 +151,8 @@ class GarbageCollector(Reconciler):
         self._owners = OwnerIndex()
         self._waiting: dict[ObjectKey, None] = {}
         """The objects to plan, in order."""
-        self._gone: set[str] = set()
-        """Deleted owners whose dependents are among these objects: their kind may be gone, too."""
+        self._gone: set[tuple[str, str, str, str]] = set()
+        """Deleted owners whose dependents are among these objects, by group, kind, namespace and uid."""
         self._terminating: set[str] = set()
         """Namespaces that are being deleted."""
 
@@ -185,7 +185,7 @@ class GarbageCollector(Reconciler):
     def roll_back(self, event: ObjectEvent) -> None:
         """Take a change back, and plan the object again; the newest comes first."""
         if event.type is EventType.DELETED:
-            self._gone.discard(uid_of(event.new))
+            self._gone.discard(_identity(event))
             self._owners.change(event.key, None, event.old)
         else:
             self._owners.change(event.key, event.new, event.old)
@@ -245,9 +245,9 @@ class GarbageCollector(Reconciler):
             self._terminating.discard(key.name)
 
     def _observe_deletion(self, event: ObjectEvent) -> None:
-        uid, dependents = uid_of(event.new), self._owners.dependents_of(uid_of(event.new))
+        dependents = self._owners.dependents_of(uid_of(event.new))
         if dependents:
-            self._gone.add(uid)
+            self._gone.add(_identity(event))
             self._waiting |= dependents
         self._wait_for_owners(event.key, references_of(event.old))
         if event.key.kind == _NAMESPACE.name:
@@ -313,9 +313,10 @@ class GarbageCollector(Reconciler):
         """Return whether an owner, in a namespace or "" for none, has a dependent that keeps it."""
         return self._owners.is_blocked(uid, namespace)
 
-    def is_gone(self, uid: str) -> bool:
-        """Return whether an object is known to have been deleted, whatever its kind was."""
-        return uid in self._gone
+    def is_gone(self, reference: OwnerReference, namespace: str) -> bool:
+        """Return whether the owner that a reference in a namespace names is known to have been deleted."""
+        group = reference.api_version.rpartition("/")[0]
+        return any((group, reference.kind, where, reference.uid) in self._gone for where in ("", namespace))
 
     def has_elsewhere(self, kind: Kind, reference: OwnerReference) -> bool:
         """Return whether the owner that a reference names is in some namespace that has an object."""
@@ -330,6 +331,12 @@ class GarbageCollector(Reconciler):
         for kind in (*_NAMESPACED, *custom.values()):
             for key in storage.keys_in(kind, namespace):
                 yield kind, key
+
+
+def _identity(event: ObjectEvent) -> tuple[str, str, str, str]:
+    """Return group, kind, namespace and uid of a deleted object."""
+    obj = event.new
+    return str(obj["apiVersion"]).rpartition("/")[0], str(obj["kind"]), event.key.namespace, uid_of(obj)
 
 
 def _nothing() -> None:

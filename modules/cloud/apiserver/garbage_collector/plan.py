@@ -68,8 +68,8 @@ class OwnerGraph(Protocol):
     def is_blocked(self, uid: str, namespace: str) -> bool:
         """Return whether an owner, in a namespace or "" for none, has a dependent that keeps it."""
 
-    def is_gone(self, uid: str) -> bool:
-        """Return whether an object is known to have been deleted, whatever its kind was."""
+    def is_gone(self, reference: OwnerReference, namespace: str) -> bool:
+        """Return whether the owner that a reference in a namespace names is known to have been deleted."""
 
     def has_elsewhere(self, kind: Kind, reference: OwnerReference) -> bool:
         """Return whether the owner that a reference names is in some namespace."""
@@ -132,10 +132,10 @@ def _plan_of_dependent(
 def _owners(graph: OwnerGraph, key: ObjectKey, references: tuple[OwnerReference, ...]) -> _Owners:
     found = _Owners()
     for reference in references:
-        if graph.is_gone(reference.uid):
+        kind = graph.kind_of(reference.api_version, reference.kind)
+        if kind is None and graph.is_gone(reference, key.namespace):  # its kind may be gone, too
             found.absent.append(reference.uid)
             continue
-        kind = graph.kind_of(reference.api_version, reference.kind)
         if kind is None or (kind.namespaced and not key.namespace):
             found.is_unknown = True
             if kind is not None:

@@ -8,7 +8,7 @@ from beehive.simulation import Simulation
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.volume_binder import bind_volumes, changed_phases
+from modules.cloud.apiserver.volume_binder import bind_volumes, changed_phases, with_provisioners
 
 MOUNT = {"path": "/mnt", "type": ""}
 ONE = ["ReadWriteOnce"]
@@ -164,10 +164,51 @@ def test_which_phase_a_volume_has(held: JsonObject, phase: str | None) -> None:
     assert [each["status"] for each in changed] == ([{**held.get("status", {}), "phase": phase}] if phase else [])
 
 
-@pytest.mark.parametrize(("phase", "lost"), [("Bound", True), ("Pending", False), ("Lost", False)])
-def test_a_bound_claim_whose_volume_is_gone_is_lost(phase: str, *, lost: bool) -> None:
-    held = {**claim(volumeName="gone"), "status": {"phase": phase}}
-    assert [each["status"] for each in changed_phases([held], [])] == ([{"phase": "Lost"}] if lost else [])
+def annotated(obj: JsonObject, *names: str) -> JsonObject:
+    return {**obj, "metadata": {**obj["metadata"], "annotations": dict.fromkeys(names, "yes")}}
+
+
+@pytest.mark.parametrize(
+    ("held", "phase", "reference"),
+    [
+        (of_claim("a", "uid-data"), "Available", {"namespace": "default", "name": "a"}),
+        (annotated(of_claim("a", "uid-data"), *BY_CONTROLLER), "Available", None),
+        (annotated(of_claim("a", "uid-data"), "pv.kubernetes.io/provisioned-by"), "Available",
+         {"namespace": "default", "name": "a"}),
+    ],
+)  # fmt: skip
+def test_a_volume_whose_claim_has_another_one_is_free_again(
+    held: JsonObject, phase: str, reference: JsonObject | None
+) -> None:
+    """As when a provisioner made one for a claim that was bound meanwhile."""
+    asks = {**claim("a", volumeName="b"), "metadata": {**claim("a")["metadata"], "uid": "uid-data"}}
+    (now,) = changed_phases([asks], [held])
+    assert (now["status"]["phase"], now["spec"].get("claimRef")) == (phase, reference)
+    assert not BY_CONTROLLER.keys() & now["metadata"].get("annotations", {}).keys()
+    deleted = annotated({**held, "spec": {**held["spec"], "persistentVolumeReclaimPolicy": "Delete"}},
+                        "pv.kubernetes.io/provisioned-by")  # fmt: skip
+    (left,) = changed_phases([asks], [deleted])
+    assert (left["status"]["phase"], left["spec"]) == ("Released", deleted["spec"]), "its provisioner deletes it"
+
+
+@pytest.mark.parametrize(
+    ("asks", "volumes", "phase"),
+    [
+        (annotated(claim(volumeName="gone"), *COMPLETED), [], "Lost"),
+        (annotated(claim(), *COMPLETED), [], "Lost"),
+        (annotated(claim(volumeName="a"), *COMPLETED), [of_claim("a", "uid-else", "Released")], "Lost"),
+        (claim(volumeName="gone"), [], None),
+        ({**claim(), "status": {"phase": "Lost"}}, [], "Pending"),
+    ],
+)
+def test_a_bound_claim_whose_volume_is_gone_is_lost(
+    asks: JsonObject, volumes: list[JsonObject], phase: str | None
+) -> None:
+    """Also one of another cluster's backup: it gets no other volume, which would not have its data. Without the
+    annotation it waits again.
+    """
+    assert [each["status"] for each in changed_phases([asks], volumes)] == ([{"phase": phase}] if phase else [])
+    assert phase != "Lost" or bind_volumes([asks], [volume("other")]) == []
 
 
 def test_a_bound_claim_has_its_volumes_modes_and_capacity() -> None:
@@ -193,7 +234,7 @@ def test_a_bound_claim_has_its_volumes_modes_and_capacity() -> None:
 def test_phases_stop_at_nothing_that_is_stored(odd: Any) -> None:
     """They are noted at each start."""
     held = {**volume("a"), "spec": odd, "status": odd}
-    asks = {**claim(), "spec": odd, "status": {"phase": "Bound"}}
+    asks = {**annotated(claim(), *COMPLETED), "spec": odd, "status": {"phase": "Bound"}}
     assert {each["kind"] for each in changed_phases([asks], [held])} == {"PersistentVolume", "PersistentVolumeClaim"}
 
 
@@ -321,6 +362,12 @@ def test_the_provisioner_of_a_waiting_claim_is_asked_once(
     assert [found.get(name) for name in names] == ["disks.example" if is_asked else None] * 2
     cluster.update_volume_phases()
     assert cluster.storage.get(key) is asking
+
+
+def test_a_provisioner_is_asked_when_kube_scheduler_has_chosen_a_node() -> None:
+    asks = annotated(claim(storageClassName="late"), "volume.kubernetes.io/selected-node")
+    (asking,) = with_provisioners([asks, claim(storageClassName="late")], lambda _: LATE)
+    assert asking["metadata"]["annotations"]["volume.kubernetes.io/storage-provisioner"] == "disks.example"
 
 
 def test_an_event_says_that_a_claim_has_lost_its_volume(cluster: Cluster) -> None:

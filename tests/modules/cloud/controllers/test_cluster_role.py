@@ -42,7 +42,7 @@ def planned(name: str, *roles: JsonObject) -> list[JsonObject] | None:
     return rules
 
 
-def test_the_rules_come_by_the_names_of_the_roles_and_each_once() -> None:
+def test_the_rules_come_by_the_selectors_and_the_names_of_the_roles_and_each_once() -> None:
     a, b = role("a", PIES, CAKES, of="yes"), role("b", CAKES, of="yes")
     other = role("c", {**CAKES, "verbs": ["list"]})
     wanted = [PIES, CAKES]
@@ -51,6 +51,9 @@ def test_the_rules_come_by_the_names_of_the_roles_and_each_once() -> None:
     assert planned("all", role("all", *wanted, selects="of")) == []
     assert planned("a", b, a, role("all", selects="of")) is None
     assert planned("gone", a) is None
+    two = role("all", selects="second")
+    two["aggregationRule"]["clusterRoleSelectors"].append({"matchLabels": {"of": "yes"}})
+    assert planned("all", a, role("z", CAKES, second="yes"), two) == [CAKES, PIES]
 
 
 def test_a_role_does_not_select_itself() -> None:

@@ -269,6 +269,24 @@ def test_hand_made_endpoints_are_mirrored_for_a_service_without_a_selector() -> 
     assert slices(site) == []
 
 
+def test_slices_mirror_annotations_and_each_address_once() -> None:
+    """As kube-controller-manager's, which leaves out how and when somebody has applied the Endpoints."""
+    site = site_of(service(selector=None))
+    left_out = {"kubectl.kubernetes.io/last-applied-configuration": "{}"}
+    made = site.apply({
+        "kind": "Endpoints", "apiVersion": "v1", "metadata": {"name": "web", "annotations": {"a": "b", **left_out}},
+        "subsets": [{"addresses": [{"ip": "10.9.0.1", "hostname": "h"}, {"ip": "10.9.0.1"}, {"ip": "10.9.0.2"}],
+                     "notReadyAddresses": [{"ip": "10.9.0.2"}], "ports": [{"port": 5}]}],
+    }, seconds=3)  # fmt: skip
+    (mirror,) = slices(site)
+    found = [(each["addresses"], each["conditions"]["ready"], each.get("hostname")) for each in mirror["endpoints"]]
+    assert found == [(["10.9.0.1"], True, "h"), (["10.9.0.2"], False, None)]
+    assert mirror["metadata"]["annotations"] == {"a": "b"}
+    for annotations, expected in (({"a": "c"}, {"a": "c"}), ({"a": None}, {})):
+        site.call("patch", made, patch_type=MERGE, body={"metadata": {"annotations": annotations}}, seconds=3)
+        assert slices(site)[0]["metadata"].get("annotations", {}) == expected
+
+
 def test_the_endpoints_of_an_election_are_not_mirrored() -> None:
     site = site_of(service(selector=None))
     metadata = {"name": "web", "annotations": {"control-plane.alpha.kubernetes.io/leader": "{}"}}

@@ -200,6 +200,8 @@ def test_distributions_and_hints() -> None:
     assert inside(service(**close), hinted, zone="z1") == ["192.0.2.3"]
     unready = slice_of(endpoint("192.0.2.4", ready=False), name="web.2")
     assert inside(service(**close), hinted, unready, zone="z1") == ["192.0.2.3"], "it needs no hint"
+    assert inside(service(), hinted, zone="z1", prefer=Prefer.NONE) == ["192.0.2.3"], "by topology-mode: Auto"
+    assert inside(service(), hinted, zone="z9", prefer=Prefer.NONE) == ["192.0.2.2", "192.0.2.3"]
     assert inside(service(**close), NEAR, zone="z2") == ["192.0.2.3", "192.0.2.4"]
     assert inside(service(**close), NEAR, zone="z9") == ["192.0.2.2", "192.0.2.3", "192.0.2.4"]
     same = service(trafficDistribution="PreferSameNode")

@@ -212,17 +212,19 @@ def test_a_cluster_scoped_owner_is_found_from_every_namespace(world: World) -> N
 
 
 def test_who_cannot_be_judged_stays(world: World) -> None:
-    """An owner of a kind that is not served; a cluster-scoped object with a namespaced owner, about which an Event
-    tells.
+    """An object with an owner of a kind that is not served, also if the uid is a deleted object's; a cluster-scoped
+    object with a namespaced owner, about which an Event tells.
     """
-    stranger = {"apiVersion": "apps.example/v1", "kind": "Robot", "metadata": {"name": "r", "uid": "u"}}
-    world.make("of-stranger", stranger)
     owner = world.make("owner")
+    uid = owner["metadata"]["uid"]
+    for name, named in (("of-stranger", "u"), ("of-deleted", uid)):
+        stranger = {"apiVersion": "apps.example/v1", "kind": "Robot", "metadata": {"name": "r", "uid": named}}
+        world.make(name, stranger)
     world.make("volume", owner, plural="persistentvolumes", namespace="", body={"spec": _VOLUME})
     delete(world, "owner")
-    assert world.names() == ["of-stranger"], "the owner is known to be gone"
-    world.make("volume", owner, plural="persistentvolumes", namespace="", body={"spec": _VOLUME})
-    assert world.names() == ["of-stranger", "volume"]
+    assert world.names() == ["of-deleted", "of-stranger", "volume"]
+    reasons = [world.cluster.storage.get(key)["reason"] for key in world.cluster.storage if key.kind == "Event"]
+    assert {*reasons} == {"OwnerRefInvalidNamespace"}
 
 
 def test_a_dry_run_collects_nothing(world: World) -> None:
