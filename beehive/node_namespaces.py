@@ -70,7 +70,7 @@ def is_machine_root() -> bool:
 
 
 def pod_id(number: int) -> int:
-    """Return the user or group of this process's namespace that has a number in pods: the same one for root."""
+    """Return the user or group that is called `number` in pods, as this process knows it; root knows it by that number."""
     return number + POD_ROOT if namespaces_id() else number
 
 
