@@ -70,7 +70,7 @@ def is_machine_root() -> bool:
 
 
 def pod_id(number: int) -> int:
-    """Return the user or group that is called `number` in pods, as this process knows it; root knows it by that number."""
+    """Return the number that this process, and root the same one, has for the user or group `number` of pods."""
     return number + POD_ROOT if namespaces_id() else number
 
 
