@@ -18,7 +18,7 @@ from modules.processes.edgecore.config.names import OCI_ENDPOINT
 from modules.processes.edgecore.runtime_kinds import RuntimeKind, has_records, of_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 RECORD: Final = "container-runtime"
 """File in the node's directory."""
@@ -90,17 +90,18 @@ def forget_runtime(root: Path) -> None:
     (root / RECORD).unlink(missing_ok=True)
 
 
-def missing_for_isolation(searched: str = _SEARCHED) -> Shortfall | None:
+def missing_for_isolation(searched: str = _SEARCHED, plug_ins: Sequence[Path] | None = None) -> Shortfall | None:
     """Return what this machine, or this user, lacks for isolated containers, as far as that is seen without a trial.
 
     Args:
         searched: directories of programs, separated by colons.
+        plug_ins: directories of CNI plug-ins; by default the runtime's.
     """
     is_root = os.geteuid() == 0
     programs = _PROGRAMS if is_root else {**_PROGRAMS, **_WITHOUT_ROOT}
     missing = [name for name in programs if shutil.which(name, path=searched) is None]
     packages = [programs[name] for name in missing]
-    if not all(_has_plug_in(each) for each in _PLUG_INS):
+    if not all(_has_plug_in(each, plug_ins) for each in _PLUG_INS):
         missing.append("CNI plug-ins")
         packages.append(_PLUG_INS_PACKAGE)
     if missing:
@@ -108,10 +109,10 @@ def missing_for_isolation(searched: str = _SEARCHED) -> Shortfall | None:
     return next(_root_lacks() if is_root else _user_lacks(), None)
 
 
-def _has_plug_in(name: str) -> bool:
+def _has_plug_in(name: str, directories: Sequence[Path] | None) -> bool:
     from modules.runtimes.oci.programs import PLUG_INS  # noqa: PLC0415 - at the first start only
 
-    return any((each / name).exists() for each in PLUG_INS)
+    return any((each / name).exists() for each in directories or PLUG_INS)
 
 
 def _root_lacks() -> Iterator[Shortfall]:
