@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from modules.kubectl.cli import add_help
 from modules.processes.common import completion, version_command
+from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.page_options import add_page, serve_page
 from modules.processes.common.systemd_unit import Unit, account_of, add_user_option, program, text_of
 from modules.processes.edgecore import (
@@ -25,10 +26,9 @@ from modules.processes.edgecore import (
     uninstall,
     upgrade,
 )
-from modules.processes.edgecore.config import EdgeCoreConfig
+from modules.processes.edgecore.config import ConfigError, EdgeCoreConfig
 from modules.processes.edgecore.config.dangers import is_unisolated_root
 from modules.processes.edgecore.location import add_location, node_location
-from modules.processes.edgecore.reporting import print_remark, reporting_errors
 from modules.processes.edgecore.trace_commands import replaying
 
 if TYPE_CHECKING:
@@ -79,15 +79,19 @@ def _add_unit(commands: argparse._SubParsersAction[Any]) -> None:
     parser.set_defaults(command=f"{__name__}:print_unit")
 
 
-@reporting_errors
-def print_unit(chosen: argparse.Namespace) -> None:
+def print_unit(chosen: argparse.Namespace) -> int:
     """Print the unit; remarks go to standard error."""
-    location = node_location(chosen)
-    loaded = location.load()
+    try:
+        location = node_location(chosen)
+        loaded = location.load()
+    except ConfigError as error:
+        for problem in error.problems:
+            _print_remark(f"error: {problem.render(error.source)}")
+        return ExitCode.CONFIGURATION
     config = loaded.config
     more = ["--allow-unisolated-root"] if chosen.allow_unisolated_root else []
     if not more and is_unisolated_root(config, os.geteuid(), has_file=loaded.has_file):
-        print_remark("warning: root is refused this node (cloud without TLS): see `edgecore run --help`")
+        _print_remark("warning: root is refused this node (cloud without TLS): see `edgecore run --help`")
     account = account_of(user=chosen.user)
     unit = Unit(
         name="edgecore",
@@ -99,6 +103,7 @@ def print_unit(chosen: argparse.Namespace) -> None:
         service=SERVICE if chosen.user or account or config.runs_container_runtime else (*SERVICE, PROTECTED),
     )
     sys.stdout.write(text_of(unit))
+    return ExitCode.OK
 
 
 def _add_restart(commands: argparse._SubParsersAction[Any]) -> None:
@@ -113,6 +118,10 @@ def _runtime_unit(config: EdgeCoreConfig) -> str:
     if config.uses_docker_runtime:
         return "docker.service"
     return "" if config.runs_container_runtime else "containerd.service"
+
+
+def _print_remark(text: str) -> None:
+    sys.stderr.write(f"edgecore: {text}\n")
 
 
 def _add_page(commands: argparse._SubParsersAction[Any]) -> None:
