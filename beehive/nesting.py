@@ -25,7 +25,7 @@ class NestingError(RecursionError, ValueError):
 def check_nesting(
     text: bytes | bytearray | str, error: type[NestingError] = NestingError, levels: int = LEVELS
 ) -> None:
-    """Raise `error` for a JSON text of more levels; for any other text decoding raises what is wrong.
+    """Raise `error` for a JSON text with more levels. Whether the text is JSON is for the decoder to say.
 
     A text with few brackets costs no more than to count them; a list of 7 MB a quarter of its decoding.
     """

@@ -70,7 +70,7 @@ def is_machine_root() -> bool:
 
 
 def pod_id(number: int) -> int:
-    """Return the user or group of this process's namespace that has a number in pods: the same one for root."""
+    """Return the number that this process, and root the same one, has for the user or group `number` of pods."""
     return number + POD_ROOT if namespaces_id() else number
 
 

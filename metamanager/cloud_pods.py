@@ -16,7 +16,7 @@ from metamanager.pod_list import PodList
 from metamanager.remote_query import Question, question_about
 from metamanager.repeated_queries import RepeatedQueries, refusal_in
 from metamanager.replies import StoreChanges
-from metamanager.rows import Metadata, StoredObject, head_of
+from metamanager.rows import PodHead, StoredObject, head_of
 from metamanager.store import Store
 
 _log = logging.getLogger(__name__)
@@ -171,15 +171,6 @@ def is_gone(answer: Message | BeehiveError) -> bool:
     return refusal is not None and errors.is_gone(refusal)
 
 
-class _Spec(msgspec.Struct, rename="camel"):
-    node_name: str = ""
-
-
-class _Pod(msgspec.Struct):
-    metadata: Metadata
-    spec: _Spec = msgspec.field(default_factory=_Spec)
-
-
 def absent(stored: Iterable[str], listed: frozenset[str], node: str) -> Iterator[StoredObject]:
     """Yield the pods of a node that are stored and not listed.
 
@@ -190,7 +181,7 @@ def absent(stored: Iterable[str], listed: frozenset[str], node: str) -> Iterator
     """
     for text in stored:
         try:
-            pod = decode_json(text, _Pod)
+            pod = decode_json(text, PodHead)
         except (msgspec.DecodeError, UnicodeError):
             continue
         head = pod.metadata

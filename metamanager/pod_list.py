@@ -27,7 +27,7 @@ from beehive.decoding import decode_json
 from metamanager import answers, replies
 from metamanager.errors import CallError, MalformedAnswerError, NoAnswerError, StoreError
 from metamanager.replies import Outcome, Reply, StoreChanges
-from metamanager.rows import Cause, Metadata, head_of, row_of, version_number
+from metamanager.rows import Cause, Metadata, PodHead, head_of, row_of, version_number
 from metamanager.store import Store
 from modules.apimachinery.application import Application, ListMetadata, Progress, Target, Verb, application, message_of
 
@@ -249,15 +249,6 @@ class _List(msgspec.Struct):
     metadata: ListMetadata = msgspec.field(default_factory=ListMetadata)
 
 
-class _Spec(msgspec.Struct, rename="camel"):
-    node_name: str = ""
-
-
-class _Pod(msgspec.Struct):
-    metadata: Metadata
-    spec: _Spec
-
-
 def pods_in(answer: Message, node: str) -> PodListing:
     """Return the pods of a node in the cloud's answer, without other objects and other nodes' pods.
 
@@ -285,7 +276,7 @@ def pods_in(answer: Message, node: str) -> PodListing:
 def _listed(text: bytes, node: str) -> ListedPod | None:
     try:
         text.decode()
-        pod = decode_json(text, _Pod)
+        pod = decode_json(text, PodHead)
     except (msgspec.DecodeError, UnicodeError):
         return None
     head = pod.metadata

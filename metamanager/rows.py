@@ -31,6 +31,17 @@ class ObjectHead(msgspec.Struct, frozen=True):
     metadata: Metadata | None = None
 
 
+class _PodSpec(msgspec.Struct, frozen=True, rename="camel"):
+    node_name: str = ""
+
+
+class PodHead(msgspec.Struct, frozen=True):
+    """A pod decoded only as far as its metadata and its node."""
+
+    metadata: Metadata
+    spec: _PodSpec = _PodSpec()
+
+
 class Cause(msgspec.Struct, frozen=True, gc=False):
     """Why an object changes, for its history."""
 

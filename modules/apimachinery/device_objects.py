@@ -1,4 +1,4 @@
-"""Device and DeviceModel of `devices.kubeedge.io/v1beta1`, reduced to the fields that say what is desired and allowed. Pure."""
+"""Device and DeviceModel of `devices.kubeedge.io/v1beta1`, reduced to what is desired and what is allowed. Pure."""
 
 import msgspec
 

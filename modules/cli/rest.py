@@ -97,7 +97,7 @@ class RestClient:
         return data
 
     def exchange(self, method: str, target: str, body: bytes, content_type: str, most: int) -> bytes:
-        """Send a request, and return the answer's body; of one that is longer than `most`, so much and more."""
+        """Send a request, and return the answer's body; of a longer one than `most` bytes, that many and one."""
         with self._answer(method, target, body, content_type, seconds=_SECONDS) as (answer, _):
             data = answer.read(most + 1)
             if answer.length and len(data) <= most:

@@ -3,7 +3,7 @@
 import pytest
 
 from modules.processes.edgecore.config import EdgeCoreConfig
-from modules.processes.edgecore.config_commands import SAVER
+from modules.processes.edgecore.config_commands import saver
 from tests.simulation.traffic import measured
 
 DEFAULT = EdgeCoreConfig.default()
@@ -11,7 +11,7 @@ DEFAULT = EdgeCoreConfig.default()
 
 @pytest.mark.parametrize(
     ("config", "most"),
-    [pytest.param(DEFAULT, 12.0, marks=pytest.mark.slow), (SAVER.applied(DEFAULT), 4.0)],
+    [pytest.param(DEFAULT, 12.0, marks=pytest.mark.slow), (saver(DEFAULT), 4.0)],
     ids=["default", "saver"],
 )
 def test_an_idle_node_with_five_pods_stays_within_its_budget(config: EdgeCoreConfig, most: float) -> None:

@@ -20,7 +20,7 @@ from modules.lab.simulate.draw import calm_plan
 from modules.lab.simulate.run import Simulation
 from modules.lab.simulate.world import World
 from modules.processes.edgecore.config import EdgeCoreConfig
-from modules.processes.edgecore.config_commands import SAVER
+from modules.processes.edgecore.config_commands import saver
 from modules.processes.edgecore.settings import edged_settings, edgehub_settings
 
 DAY: Final = 86400.0
@@ -84,7 +84,7 @@ def _settings(config: EdgeCoreConfig, counters: LinkCounters) -> Iterator[None]:
 
 def main() -> None:
     """Print both tables, as docs/node.md, "Traffic", has them."""
-    for name, config in (("default", EdgeCoreConfig.default()), ("saver", SAVER.applied(EdgeCoreConfig.default()))):
+    for name, config in (("default", EdgeCoreConfig.default()), ("saver", saver(EdgeCoreConfig.default()))):
         usage = measured(config, 24.0)
         sys.stdout.write(f"{name}: {usage.megabytes:.2f} MB a day\n")
         for what, size in sorted(usage.payload.items(), key=lambda item: -item[1]):

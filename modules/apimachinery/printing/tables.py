@@ -84,12 +84,9 @@ def layout(
     return LaidOut(head, rows)
 
 
-def aligned(rows: Sequence[Sequence[str]], widths: list[int] | None = None) -> list[str]:
-    """Return the rows as printable lines with aligned columns, three spaces between them.
-
-    `widths` is updated, so that the rows of a watch, printed one by one, stay aligned.
-    """
-    widths = widths if widths is not None else []
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the rows as printable lines with aligned columns, three spaces between them."""
+    widths: list[int] = []
     shown = [[printable(cell) for cell in row] for row in rows]
     _widen(shown, widths)
     return [_line(row, row, widths) for row in shown]

@@ -231,7 +231,7 @@ class _Pass:
             self._status["completedIndexes"] = indexes_text(self._indexes)
 
     def _indexed(self, pods: Sequence[JsonObject]) -> list[JsonObject]:
-        """Take the indexes of pods that have succeeded. A pod whose index is in the status already may go."""
+        """Record the indexes of pods that have succeeded. A pod whose index is in the status already may go."""
         bound = int(self._spec.get("completions") or 0)
         for pod in pods:
             index = index_of(pod)

@@ -51,10 +51,10 @@ class LeaseListener(Protocol):
         """Return whether a duty is this cloudcore's."""
 
     def observe(self, name: str, lease: JsonObject) -> None:
-        """Take a Lease that exists, or has changed."""
+        """Handle a Lease that exists, or has changed."""
 
     def gone(self, name: str) -> None:
-        """Take that a Lease was deleted."""
+        """Handle the deletion of a Lease."""
 
     def synced(self) -> None:
         """Note that the initial list of Leases is complete."""
@@ -209,7 +209,7 @@ class LeaseKeeper:
         self._perform(call("get", self._settings, name=self._name), read)
 
     def observe(self, name: str, lease: JsonObject) -> None:
-        """Take a Lease that exists, or has changed."""
+        """Handle a Lease that exists, or has changed."""
         seen = observed(lease)
         if seen is None:
             self.gone(name)
@@ -218,7 +218,7 @@ class LeaseKeeper:
             self._check()
 
     def gone(self, name: str) -> None:
-        """Take that a Lease was deleted."""
+        """Handle the deletion of a Lease."""
         self._membership.remove(name)
         self._check()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -128,11 +128,8 @@ def _record_restore(database: Path, made: str, reason: str) -> None:
         RealClock(), ADMINISTRATOR, "cloudcore restore", RESTORED, "Database", "cloudcore", reason=reason, facts=(made,)
     )
     try:
-        journal = JournalDatabase(str(database), Turns())
-        try:
+        with closing(JournalDatabase(str(database), Turns())) as journal:
             WriteStore(journal).write_accesses([entry])
-        finally:
-            journal.close()
     except DatabaseError as error:
         raise BackupError("cannot restore the database", database.name, str(error)) from error
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import queue
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -52,11 +53,8 @@ def cluster_facts(kubeconfig: Path | None, context: str, namespace: str, *, keep
     try:
         selected = reading.in_cluster(os.environ) if kubeconfig is None else reading.load([kubeconfig]).select(context)
         facts = ClusterFacts(where=selected.where, certificate_left=_certificate_left(selected, clock.now()))
-        transport = http_transport(selected, Threads(clock), f"cloudcore/{VERSION}")
-        try:
+        with closing(http_transport(selected, Threads(clock), f"cloudcore/{VERSION}")) as transport:
             return _gathered(transport, facts, clock, list(needed(namespace, keeps_state=keeps_state)))
-        finally:
-            transport.close()
     except BeehiveError as error:
         return msgspec.structs.replace(facts, error=str(error))
     finally:

@@ -16,7 +16,7 @@ from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.pods.node_conditions import is_ready
 from modules.edge.edgemesh.dns.explaining import Resolution
 from modules.edge.edgemesh.owner import ServicesAnswer
-from modules.processes.common.pod_commands.client import NodeClient, url
+from modules.processes.common.pod_commands.client import NodeClient, with_query
 from modules.processes.demo.examples import ObjectName
 from modules.processes.edgecore.socket_path import RESOLVE_PATH, SERVICES_PATH
 
@@ -46,7 +46,7 @@ def ask(socket: Path, name: ObjectName, file: Path | None = None) -> JsonObject:
 
 def _answer(node: NodeClient, name: ObjectName, file: Path | None) -> str:
     query = [("name", name.name), ("namespace", name.namespace)]
-    found = decode_json(node.get(url(*SERVICES_PATH.strip("/").split("/"), query=query)), ServicesAnswer)
+    found = decode_json(node.get(with_query(SERVICES_PATH, query)), ServicesAnswer)
     service = next(iter(found.services), None)
     if service is None or not service.ports:
         raise ValueError("the node does not know it yet")
@@ -82,7 +82,7 @@ def _name_of(node: NodeClient, name: ObjectName, where: str) -> str:
     """Return the URL by the name, if that stands for the address on the node; by the address where nothing does."""
     query = [("name", name.name), ("namespace", name.namespace)]
     with suppress(AttemptError):
-        found = decode_json(node.get(url(*RESOLVE_PATH.strip("/").split("/"), query=query)), Resolution)
+        found = decode_json(node.get(with_query(RESOLVE_PATH, query)), Resolution)
         address, _, port = where.rpartition(":")
         if address in found.addresses:
             return f"http://{name.name}:{port} at {address}"

@@ -5,7 +5,7 @@ A profile is no setting: the file that `edgecore config default --profile saver`
 
 import argparse
 import sys
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -17,39 +17,31 @@ from modules.processes.edgecore.config.writing import MINIMAL_KEYS, render
 from modules.processes.edgecore.location import located
 
 
-class Profile(NamedTuple):
-    """Settings that differ from the defaults."""
+def saver(config: EdgeCoreConfig) -> EdgeCoreConfig:
+    """Return a configuration with the settings for metered links: 4 MB a day at most.
 
-    name: str
-    heartbeat: int
-    lease: int
-    status: float
-
-    def applied(self, config: EdgeCoreConfig) -> EdgeCoreConfig:
-        """Return the configuration with this profile's settings."""
-        modules = config.modules
-        kubelet = replace(
-            modules.edged.tailored_kubelet_config,
-            node_lease_duration_seconds=self.lease,
-            node_status_report_frequency=self.status,
-        )
-        hub = replace(modules.edge_hub, heartbeat=self.heartbeat, compression=True)
-        edged = replace(modules.edged, tailored_kubelet_config=kubelet, report_event=False)
-        return replace(config, modules=replace(modules, edge_hub=hub, edged=edged))
+    The cloud ends a session 30 s after the last keepalive; with 25 s no keepalive may be lost, but TCP repeats lost
+    ones. A lease of 160 s is renewed every 50 s, so the cloud has to wait longer for a silent node than its default of
+    40 s: kube-controller-manager --node-monitor-grace-period=160s. Events stay on the node.
+    """
+    modules = config.modules
+    kubelet = replace(
+        modules.edged.tailored_kubelet_config,
+        node_lease_duration_seconds=160,
+        node_status_report_frequency=6 * 3600.0,
+    )
+    hub = replace(modules.edge_hub, heartbeat=25, compression=True)
+    edged = replace(modules.edged, tailored_kubelet_config=kubelet, report_event=False)
+    return replace(config, modules=replace(modules, edge_hub=hub, edged=edged))
 
 
-SAVER: Final = Profile("saver", heartbeat=25, lease=160, status=6 * 3600.0)
-"""For metered links: 4 MB a day at most. The cloud ends a session 30 s after the last keepalive; with 25 s no keepalive
-may be lost, but TCP repeats lost ones. A lease of 160 s is renewed every 50 s, so the cloud has to wait longer for a
-silent node than its default of 40 s: kube-controller-manager --node-monitor-grace-period=160s. Events stay on the node.
-"""
-PROFILES: Final = {SAVER.name: SAVER}
+PROFILES: Final = {"saver": saver}
 
 
 def default(chosen: argparse.Namespace) -> int:
     """Print every key with its default, or with the value of a profile."""
     config = EdgeCoreConfig.default()
-    sys.stdout.write(render(PROFILES[chosen.profile].applied(config) if chosen.profile else config))
+    sys.stdout.write(render(PROFILES[chosen.profile](config) if chosen.profile else config))
     return ExitCode.OK
 
 

@@ -1,6 +1,7 @@
 """Routes of the owner's socket: devices, Services and names, and the steps of a pod that are kept on the disk."""
 
 from collections.abc import Generator
+from functools import partial
 from typing import Final, TypeVar
 
 import msgspec
@@ -103,28 +104,18 @@ def _device(request: Request) -> str:
     return device
 
 
-class JobRoutes:
-    """The routes that show the job of the cloud that is under way, and confirm one that waits.
+def job_routes(hive: Hive) -> list[HttpRoute]:
+    """Return the routes that show the job of the cloud that is under way, and confirm one that waits."""
 
-    Args:
-        hive: has taskmanager.
-    """
-
-    def __init__(self, hive: Hive) -> None:
-        self._hive = hive
-
-    @property
-    def routes(self) -> list[HttpRoute]:
-        """The routes of this handler."""
-        return [
-            HttpRoute(JOB_PATH, lambda _request: self._ask(tasks.OwnerVerb.SHOW)),
-            HttpRoute(JOB_PATH, lambda _request: self._ask(tasks.OwnerVerb.CONFIRM), ("POST",)),
-        ]
-
-    def _ask(self, verb: tasks.OwnerVerb) -> Response:
+    def ask(verb: tasks.OwnerVerb, _request: Request) -> Response:
         asked = {"source": tasks.OWNER, "resource": tasks.RESOURCE, "operation": verb}
-        message = Message.new(self._hive.clock, content=None, **asked)
-        return json(msgspec.json.encode(_answer(self._hive, ModuleName.TASKMANAGER, message, tasks.JobShown)))
+        message = Message.new(hive.clock, content=None, **asked)
+        return json(msgspec.json.encode(_answer(hive, ModuleName.TASKMANAGER, message, tasks.JobShown)))
+
+    return [
+        HttpRoute(JOB_PATH, partial(ask, tasks.OwnerVerb.SHOW)),
+        HttpRoute(JOB_PATH, partial(ask, tasks.OwnerVerb.CONFIRM), ("POST",)),
+    ]
 
 
 class ReleaseRoutes:

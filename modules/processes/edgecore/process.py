@@ -66,7 +66,7 @@ from modules.processes.edgecore.machine_usage import MachineUsage
 from modules.processes.edgecore.node_settings import LocalSettingsCommands
 from modules.processes.edgecore.node_upgrades import LocalUpgradeCommands
 from modules.processes.edgecore.optional_modules import add_optional_modules
-from modules.processes.edgecore.owner_routes import DeviceRoutes, JobRoutes, MeshRoutes, ReleaseRoutes, chain_route
+from modules.processes.edgecore.owner_routes import DeviceRoutes, MeshRoutes, ReleaseRoutes, chain_route, job_routes
 from modules.processes.edgecore.ownership import lock_root_directory
 from modules.processes.edgecore.rootless import probing_network
 from modules.processes.edgecore.runtime_kinds import other_kinds
@@ -181,7 +181,7 @@ def start(config: EdgeCoreConfig, hive: Hive, tracing: Tracing, stack: ExitStack
         chain_route(snapshots),
         *DeviceRoutes(hive, feed).routes,
         *MeshRoutes(hive, config).routes,
-        *JobRoutes(hive).routes,
+        *job_routes(hive),
         *ReleaseRoutes(hive, config.node_name).routes,
     ]
     serve(config, hive, snapshots, lambda: registry.text().encode(), stack, owners)

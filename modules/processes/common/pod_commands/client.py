@@ -137,8 +137,12 @@ def dial(path: Path, program: str = NodeClient.program, not_running: str = NOT_R
 
 
 def url(*parts: str, query: Sequence[tuple[str, str]] = ()) -> str:
+    """Return the path of these parts, with a query."""
+    return with_query("".join(f"/{quote(part, safe='')}" for part in parts), query)
+
+
+def with_query(path: str, query: Sequence[tuple[str, str]]) -> str:
     """Return a path with a query."""
-    path = "".join(f"/{quote(part, safe='')}" for part in parts)
     return f"{path}?{urlencode(query)}" if query else path
 
 

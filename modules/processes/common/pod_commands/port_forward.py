@@ -7,7 +7,7 @@ import os
 import select
 import socket
 import threading
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from beehive.http.authority import authority
@@ -67,11 +67,8 @@ class SpdyPorts:
 
     def carry(self, client: socket.socket, port: int) -> None:
         """Carry a connection to a port until it ends. Raises NodeError or OSError."""
-        link = SpdyLink(self._server, self._target, PORT_FORWARD)
-        try:
+        with closing(SpdyLink(self._server, self._target, PORT_FORWARD)) as link:
             _Tunnel(link, client, port).run()
-        finally:
-            link.close()
 
 
 class _Tunnel:

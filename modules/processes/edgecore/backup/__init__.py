@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from modules.processes.common.backup.arguments import add_backup_arguments
-
-_COMMANDS: Final = "modules.processes.edgecore.backup.commands"
 
 
 def add(commands: argparse._SubParsersAction[Any]) -> None:
@@ -24,9 +22,9 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     backup = commands.add_parser("backup", help="write the node's state to a file, also while it runs")
     add_backup_arguments(backup, "the node's private key")
     add_location(backup)
-    backup.set_defaults(command=f"{_COMMANDS}:backup")
+    backup.set_defaults(command=f"{__name__}.commands:backup")
     restore = commands.add_parser("restore", help="put the node's state back from a file")
     restore.add_argument("file", type=Path, metavar="FILE", help="written by `edgecore backup`")
     restore.add_argument("--force", action="store_true", help="also the backup of a node with another name or place")
     add_location(restore)
-    restore.set_defaults(command=f"{_COMMANDS}:restore")
+    restore.set_defaults(command=f"{__name__}.commands:restore")

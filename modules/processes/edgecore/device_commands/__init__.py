@@ -8,10 +8,6 @@ from typing import Final
 
 from modules.processes.edgecore.location import add_location
 
-_COMMANDS: Final = "modules.processes.edgecore.device_commands.commands"
-_CALLS: Final = "modules.processes.edgecore.device_commands.calls"
-_LIVE: Final = "modules.processes.edgecore.device_commands.live"
-
 MAPPER_PORT: Final = 7777
 """Port of mapper-framework (`common.http_port` in a mapper's config.yaml)."""
 
@@ -54,20 +50,20 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="port of the mapper on this machine (default %(default)s)",
     )
-    _read_database(call, "call", _CALLS)
+    _read_database(call, "call", "calls")
 
 
-def _read_database(parser: argparse.ArgumentParser, function: str, module: str = _COMMANDS) -> None:
+def _read_database(parser: argparse.ArgumentParser, function: str, module: str = "commands") -> None:
     _add_form(parser)
     where = add_location(parser)
     where.add_argument("--database", type=Path, metavar="FILE", help="an SQLite file, for instance one set aside")
-    parser.set_defaults(command=f"{module}:{function}")
+    parser.set_defaults(command=f"{__name__}.{module}:{function}")
 
 
 def _ask_agent(parser: argparse.ArgumentParser, function: str) -> None:
     _add_form(parser)
     add_location(parser)
-    parser.set_defaults(command=f"{_LIVE}:{function}", database=None)
+    parser.set_defaults(command=f"{__name__}.live:{function}", database=None)
 
 
 def _add_form(parser: argparse.ArgumentParser) -> None:

@@ -12,7 +12,7 @@ from beehive.errors import BeehiveError
 from modules.apimachinery.printing.terminal import print_json, print_lines
 from modules.edge.devicetwin.feed import TwinChange
 from modules.processes.common.exit_codes import ExitCode
-from modules.processes.common.pod_commands.client import remark, url
+from modules.processes.common.pod_commands.client import remark, with_query
 from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.edgecore.config import ConfigError
 from modules.processes.edgecore.device_commands.commands import devices_of
@@ -29,7 +29,7 @@ def set_values(chosen: argparse.Namespace) -> int:
     """Set desired values; all of them or none."""
     with report_errors():
         wanted = read_assignments(chosen.assignments)
-        path = url(*DEVICES_PATH.strip("/").split("/"), query=[("device", chosen.device)])
+        path = with_query(DEVICES_PATH, [("device", chosen.device)])
         b"".join(node_of(chosen).stream(path, method="PATCH", body=msgspec.json.encode(wanted)))
     if chosen.json:
         print_json({"device": chosen.device, "desired": wanted})
@@ -44,7 +44,7 @@ def watch(chosen: argparse.Namespace) -> int:
     """Print changes until the user or edgecore ends."""
     with report_errors():
         query = [("device", chosen.device)] if chosen.device else []
-        path = url(*DEVICES_PATH.strip("/").split("/"), query=query)
+        path = with_query(DEVICES_PATH, query)
         for change in _changes(node_of(chosen).stream(path, patient=True)):
             if change.what == "watching":
                 _remark_begin(chosen)

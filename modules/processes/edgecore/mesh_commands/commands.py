@@ -9,7 +9,7 @@ from modules.apimachinery.printing.terminal import print_json, print_lines
 from modules.edge.edgemesh.dns.explaining import AskedName, Resolution
 from modules.edge.edgemesh.owner import ServicesAnswer, ShownEndpoint, ShownPort, ShownService
 from modules.processes.common.exit_codes import ExitCode
-from modules.processes.common.pod_commands.client import remark, url
+from modules.processes.common.pod_commands.client import remark, with_query
 from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.edgecore.local.node import node_of, report_errors
 from modules.processes.edgecore.socket_path import RESOLVE_PATH, SERVICES_PATH
@@ -24,7 +24,7 @@ def services(chosen: argparse.Namespace) -> int:
     wanted = (namespace if slash else chosen.namespace) or ("default" if name else "")
     with report_errors():
         query = [(key, value) for key, value in (("namespace", wanted), ("name", name)) if value]
-        found = decode_json(node_of(chosen).get(url(*_parts(SERVICES_PATH), query=query)), ServicesAnswer)
+        found = decode_json(node_of(chosen).get(with_query(SERVICES_PATH, query)), ServicesAnswer)
         if name and not found.services:
             raise NodeError("this node knows no such Service", f"{wanted}/{name}", "" if found.is_known else _UNKNOWN)
     if chosen.output:
@@ -55,7 +55,7 @@ def resolve(chosen: argparse.Namespace) -> int:
     """Print the records of a name; the exit status tells whether it has any."""
     with report_errors():
         query = [("name", chosen.name), ("type", chosen.type), ("namespace", chosen.namespace)]
-        path = url(*_parts(RESOLVE_PATH), query=[each for each in query if each[1]])
+        path = with_query(RESOLVE_PATH, [each for each in query if each[1]])
         found = decode_json(node_of(chosen).get(path), Resolution)
     is_there = any(each.records for each in found.asked)
     if chosen.output:
@@ -102,7 +102,3 @@ def _endpoint(each: ShownEndpoint) -> tuple[str, ...]:
 def _port(port: ShownPort) -> str:
     node = f":{port.node_port}" if port.node_port else ""
     return f"{port.port}{node}/{port.protocol}"
-
-
-def _parts(path: str) -> list[str]:
-    return path.strip("/").split("/")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from edged.cri.client import CriClient
@@ -38,8 +38,5 @@ def connected(config: EdgeCoreConfig, socket: Path | None) -> Iterator[CriClient
     runtime, images = (
         (f"unix://{socket.absolute()}",) * 2 if socket else (config.runtime_endpoint, config.image_endpoint)
     )
-    client = CriClient(runtime, images, request_timeout=_REQUEST_SECONDS)
-    try:
+    with closing(CriClient(runtime, images, request_timeout=_REQUEST_SECONDS)) as client:
         yield client
-    finally:
-        client.close()

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -126,11 +126,8 @@ def _settings(config: EdgeCoreConfig) -> str:
 
 def _doctor(loaded: LoadResult, options: str) -> str:
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    clock = RealClock()
-    try:
+    with closing(RealClock()) as clock:
         return as_json(check_all(facts(loaded, options, clock)))
-    finally:
-        clock.close()
 
 
 def _state(config: EdgeCoreConfig) -> str:

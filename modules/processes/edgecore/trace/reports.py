@@ -14,7 +14,6 @@ class Container(msgspec.Struct):
 
     name: str = ""
     state: dict[str, Any] = {}
-    lastState: dict[str, Any] = {}  # noqa: N815 - Kubernetes' name
     restartCount: int = 0  # noqa: N815
 
     @property

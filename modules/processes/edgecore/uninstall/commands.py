@@ -6,7 +6,7 @@ import select
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Final
 
@@ -204,12 +204,9 @@ def stop(root: Path) -> None:
 
 def _purge_runtimes(config: EdgeCoreConfig, kinds: Sequence[RuntimeKind]) -> None:
     """Remove containers, images, mounts and the pod network of all runtimes inside edgecore, before their files go."""
-    clock = RealClock()
-    try:
+    with closing(RealClock()) as clock:
         for kind in kinds:
             purge_kind(config, kind, clock)
-    finally:
-        clock.close()
 
 
 def _remove(found: Leftovers, units: list[Path]) -> list[Path]:

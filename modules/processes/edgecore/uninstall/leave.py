@@ -8,7 +8,7 @@ the cloud does not answer, that part is left to do there, and named.
 import argparse
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import Final
 
 from beehive import RealClock
@@ -116,8 +116,7 @@ def _cloud(chosen: argparse.Namespace, node: str) -> Iterator[_Cloud | None]:
     if chosen.kubeconfig is None:
         yield None
         return
-    clock = RealClock()
-    try:
+    with closing(RealClock()) as clock:
         _, transport = transport_of(chosen.kubeconfig, chosen.context, clock, "edgecore-leave")
         try:
             yield _Cloud(KubeconfigClient(transport), node)
@@ -126,8 +125,6 @@ def _cloud(chosen: argparse.Namespace, node: str) -> Iterator[_Cloud | None]:
             raise BackupError("cannot ask the cloud", str(chosen.kubeconfig), hint) from error
         finally:
             transport.close()
-    finally:
-        clock.close()
 
 
 def _stop(config: EdgeCoreConfig, location: NodeLocation) -> None:

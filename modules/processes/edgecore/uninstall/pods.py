@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -115,21 +115,10 @@ def remove_cgroups(config: EdgeCoreConfig, uids: frozenset[str], say: Say) -> No
 def _runtime(config: EdgeCoreConfig) -> Iterator[CriClient]:
     """Connect to the node's runtime; one inside edgecore is started for the time. Raises EdgedError."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-    if not config.runs_container_runtime:
-        client = CriClient(config.runtime_endpoint, config.image_endpoint, request_timeout=_REQUEST_SECONDS)
-        try:
-            yield client
-        finally:
-            client.close()
-        return
-    from modules.processes.edgecore.container_runtime import start_container_runtime  # noqa: PLC0415 - containerd
-
-    clock = RealClock()
     with ExitStack() as stack:
-        stack.callback(clock.close)
-        start_container_runtime(config, clock, stack)
+        if config.runs_container_runtime:
+            from modules.processes.edgecore.container_runtime import start_container_runtime  # noqa: PLC0415
+
+            start_container_runtime(config, stack.enter_context(closing(RealClock())), stack)
         client = CriClient(config.runtime_endpoint, config.image_endpoint, request_timeout=_REQUEST_SECONDS)
-        try:
-            yield client
-        finally:
-            client.close()
+        yield stack.enter_context(closing(client))

@@ -20,14 +20,10 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from modules.processes.common.durations import whole_seconds_option
 from modules.processes.edgecore.location import add_location
-
-_COMMANDS: Final = "modules.processes.edgecore.upgrade.commands"
-_RELEASE_COMMAND: Final = "modules.processes.edgecore.upgrade.release_command"
-_JOB_COMMAND: Final = "modules.processes.edgecore.upgrade.job_command"
 
 
 def add(commands: argparse._SubParsersAction[Any]) -> None:
@@ -53,7 +49,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     job.add_argument("--confirm", action="store_true", help="let the job that waits for it go on")
     job.add_argument("--json", action="store_true", help="print JSON for programs")
     add_location(job)
-    job.set_defaults(command=f"{_JOB_COMMAND}:job")
+    job.set_defaults(command=f"{__name__}.job_command:job")
     release = commands.add_parser("release", help="let a pod begin that waits for it (edge.kubeedge.io/hold-upgrade)")
     release.add_argument("pod", nargs="?", default="", metavar="POD")
     release.add_argument(
@@ -61,7 +57,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     )
     release.add_argument("--all", "-a", action="store_true", help="all pods that wait")
     add_location(release)
-    release.set_defaults(command=f"{_RELEASE_COMMAND}:release")
+    release.set_defaults(command=f"{__name__}.release_command:release")
 
 
 def add_config_set(parser: argparse.ArgumentParser) -> None:
@@ -82,7 +78,7 @@ def add_config_set(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--only-check", action="store_true", help="check the settings, and change nothing")
     _add_limits(parser)
     add_location(parser)
-    parser.set_defaults(command="modules.processes.edgecore.upgrade.configuration:set_settings")
+    parser.set_defaults(command=f"{__name__}.configuration:set_settings")
 
 
 def launcher() -> list[str]:
@@ -117,7 +113,7 @@ def _finish(parser: argparse.ArgumentParser, function: str, replay_seconds: int 
             help="a kind of decision that may differ from the recordings",
         )
         add_location(parser)
-    parser.set_defaults(command=f"{_COMMANDS}:{function}")
+    parser.set_defaults(command=f"{__name__}.commands:{function}")
 
 
 def _add_limits(parser: argparse.ArgumentParser) -> None:

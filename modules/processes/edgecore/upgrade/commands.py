@@ -37,6 +37,7 @@ from modules.processes.edgecore.upgrade.trial import VersionTrial
 from modules.processes.edgecore.upgrade.updater import (
     Installation,
     NodeHandle,
+    NodeObservation,
     Phase,
     ProbationLimits,
     UpgradeJournal,
@@ -218,15 +219,21 @@ def _switch(
     if not _is_run_from(installation, handle):
         raise UpgradeError("the node runs from elsewhere", hint=f"let its unit run {installation.launcher} first")
     report = _replay(chosen, trial.program, installation, handle, manifest, config.modules.edged.root_directory)
-    before, problems = observe_settled_node(handle.socket), failed_checks(installation.program(), handle.options)
-    if before is None or problems is None:
-        raise UpgradeError("the node does not answer", handle.socket, "it has to be compared with what it will be")
+    before, problems = observed(installation, handle)
     schema = 0 if database is None else trial.check_database(database, scratch, manifest.schema)
     limits = ProbationLimits.of(chosen.within or config.upgrade.within, chosen.steady or config.upgrade.steady)
     file, inode = (str(database), inode_of(database)) if database is not None else ("", 0)
     journal = UpgradeJournal(current, version, handle, before, problems, file, schema, inode, limits)
     journal.report += report
     installation.write(journal, Phase.STAGED)
+
+
+def observed(installation: Installation, handle: NodeHandle) -> tuple[NodeObservation, list[str]]:
+    """Return the node as it is, and the checks of its `doctor` that fail. Raises UpgradeError if it does not answer."""
+    before, problems = observe_settled_node(handle.socket), failed_checks(installation.program(), handle.options)
+    if before is None or problems is None:
+        raise UpgradeError("the node does not answer", handle.socket, "it has to be compared with what it will be")
+    return before, problems
 
 
 def _replay(

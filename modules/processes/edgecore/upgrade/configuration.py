@@ -22,7 +22,7 @@ from modules.processes.edgecore.config.loading import LoadResult, loads
 from modules.processes.edgecore.location import NodeLocation, changing, node_location
 from modules.processes.edgecore.reporting import reporting_errors
 from modules.processes.edgecore.socket_path import socket_path
-from modules.processes.edgecore.upgrade.commands import follow, prepared, running_node, write_programs
+from modules.processes.edgecore.upgrade.commands import follow, observed, prepared, running_node, write_programs
 from modules.processes.edgecore.upgrade.errors import UpgradeError
 from modules.processes.edgecore.upgrade.exclusion import changes_of, held
 from modules.processes.edgecore.upgrade.updater import (
@@ -31,9 +31,7 @@ from modules.processes.edgecore.upgrade.updater import (
     Phase,
     ProbationLimits,
     UpgradeJournal,
-    failed_checks,
     installation_of,
-    observe_settled_node,
     replace_durably,
 )
 
@@ -167,9 +165,7 @@ def _stage(
     if former != following:
         hint = f"it would answer at {following}: stop it, and set this without it"
         raise UpgradeError("this cannot be tried while the node runs", "modules.edged.rootDirectory", hint)
-    before, problems = observe_settled_node(handle.socket), failed_checks(installation.program(), handle.options)
-    if before is None or problems is None:
-        raise UpgradeError("the node does not answer", handle.socket, "it has to be compared with what it will be")
+    before, problems = observed(installation, handle)
     write_programs(installation)
     for path, text in zip((installation.former, installation.following), change.texts, strict=True):
         replace_file(path, text.encode())

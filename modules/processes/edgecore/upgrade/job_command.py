@@ -6,7 +6,6 @@ from beehive.decoding import decode_json
 from modules.apimachinery.printing.terminal import print_json, print_lines
 from modules.edge.taskmanager.owner import JobShown
 from modules.processes.common.exit_codes import ExitCode
-from modules.processes.common.pod_commands.client import url
 from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.edgecore.local.node import node_of, report_errors
 from modules.processes.edgecore.socket_path import JOB_PATH
@@ -15,9 +14,8 @@ from modules.processes.edgecore.socket_path import JOB_PATH
 def job(chosen: argparse.Namespace) -> int:
     """Print the job, or let the one that waits go on."""
     with report_errors():
-        path = url(*JOB_PATH.strip("/").split("/"))
         method = "POST" if chosen.confirm else "GET"
-        found = decode_json(b"".join(node_of(chosen).stream(path, method=method, body=b"")), JobShown)
+        found = decode_json(b"".join(node_of(chosen).stream(JOB_PATH, method=method, body=b"")), JobShown)
         if chosen.confirm and not found.resource:
             raise NodeError("no job waits for a confirmation")
     if chosen.json:

@@ -7,7 +7,7 @@ from beehive.printable import printable
 from edged.pods.hold import Released
 from modules.apimachinery.printing.terminal import print_error, print_lines
 from modules.processes.common.exit_codes import ExitCode
-from modules.processes.common.pod_commands.client import url
+from modules.processes.common.pod_commands.client import with_query
 from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.edgecore.local.node import node_of, report_errors
 from modules.processes.edgecore.socket_path import RELEASE_PATH
@@ -20,7 +20,7 @@ def release(chosen: argparse.Namespace) -> int:
         return ExitCode.USAGE
     with report_errors():
         query = [("namespace", chosen.namespace), ("name", chosen.pod)] if chosen.pod else []
-        path = url(*RELEASE_PATH.strip("/").split("/"), query=query)
+        path = with_query(RELEASE_PATH, query)
         found = decode_json(b"".join(node_of(chosen).stream(path, method="POST", body=b"")), Released)
         if not found.pods and chosen.pod:
             what = "does not wait for a release" if found.is_known else "is not on this node"

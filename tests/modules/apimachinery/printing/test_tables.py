@@ -43,10 +43,12 @@ def test_wide_tables_have_more_columns() -> None:
     assert len(table(pod(), wide=True)[0].split()) > len(table(pod())[0].split())
 
 
-def test_widths_of_one_table_hold_for_later_rows() -> None:
-    widths: list[int] = []
-    aligned([["NAME", "AGE"], ["a-long-name", "1s"]], widths)
-    assert aligned([["b", "2s"]], widths) == ["b             2s"]
+def test_widths_of_one_table_hold_for_later_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    """The rows of a watch are printed one by one."""
+    writer = TableWriter("never")
+    writer.write(["NAME", "AGE"], [["a-long-name", "1s"]])
+    writer.write(["NAME", "AGE"], [["b", "2s"]], with_head=False)
+    assert capsys.readouterr().out.splitlines()[-1] == "b             2s"
 
 
 @pytest.mark.parametrize("kind", ["Pod", "Node", "Event", "Thing"])

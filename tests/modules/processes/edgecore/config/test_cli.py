@@ -12,7 +12,7 @@ from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.version import VERSION
 from modules.processes.edgecore import cli
 from modules.processes.edgecore.config import PROCESS_ENDPOINT, EdgeCoreConfig, load, loads, reference
-from modules.processes.edgecore.config_commands import SAVER
+from modules.processes.edgecore.config_commands import saver
 from modules.processes.edgecore.runtime_choice import keep_runtime
 
 ROOT = Path(__file__).parents[5]
@@ -270,5 +270,5 @@ def test_a_profile_is_printed_as_a_file_that_can_be_used(capsys: pytest.CaptureF
     """What differs from the defaults is in the file, so nobody need know what stands behind a name."""
     assert cli.main(["config", "default", "--profile", "saver"]) == 0
     config = loads(capsys.readouterr().out).config
-    assert config == SAVER.applied(EdgeCoreConfig.default()) != EdgeCoreConfig.default()
+    assert config == saver(EdgeCoreConfig.default()) != EdgeCoreConfig.default()
     assert config.modules.edge_hub.heartbeat < 30, "the cloud ends a session 30 s after the last keepalive"
