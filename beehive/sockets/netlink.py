@@ -20,8 +20,8 @@ _ATTRIBUTE: Final = struct.Struct("=HH")
 _KIND_MASK: Final = 0x3FFF
 _NESTED: Final = 0x8000
 
-LARGEST: Final = 256 * 1024
-"""Bytes read of a datagram; the kernel's have at most 32 KiB."""
+LARGEST: Final = 64 * 1024
+"""Bytes read of a datagram; the kernel's have at most 32 KiB. For 128 KiB each read would map and unmap memory."""
 
 
 class NetlinkMessage(msgspec.Struct, frozen=True):
