@@ -218,6 +218,7 @@ class DownstreamController:
         self._untold.pop(node, None)
         self._ahead.pop(node, None)
         self._held_back.pop(node, None)
+        self._unconfirmed.pop(node, None)
         self.locations.forget_queries(node)
 
     def deletion_acknowledged(self, node: str, uid: str) -> None:
@@ -636,7 +637,15 @@ class DownstreamController:
     def _send_confirmed(self, node: str, uid: str) -> None:
         """Send the deletion of a pod that the API server does not have, if the node still needs that."""
         sync = self._object_syncs.of(node).get(uid)
-        if sync is not None and self._live(sync.key, uid) is None:
+        if sync is None:
+            return
+        if waiting := self._unconfirmed[node].get(sync.key):
+            waiting.discard(uid)
+        if not waiting:
+            self._unconfirmed[node].pop(sync.key, None)
+        if not self._unconfirmed[node]:
+            del self._unconfirmed[node]
+        if self._live(sync.key, uid) is None:
             self.delete_unknown(node, sync.key, uid)
 
     def _send_objects(self, node: str, keys: Iterable[ObjectKey]) -> None:

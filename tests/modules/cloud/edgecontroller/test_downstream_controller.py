@@ -199,3 +199,18 @@ def test_a_node_may_have_a_newer_object_of_a_name_until_the_watch_has_told_of_it
         downstream.records_loaded("n1")
         assert downstream.may_have_newer("n1", settings) is may_have
         assert not downstream.may_have_newer("n1", ObjectKey("ConfigMap", "default", "other"))
+
+
+@pytest.mark.parametrize("is_confirmed", [True, False])
+def test_no_pod_is_remembered_whose_deletion_was_confirmed_or_whose_node_has_gone(*, is_confirmed: bool) -> None:
+    """Each pod that ended while its node was away was remembered until cloudcore was restarted."""
+    syncs = ObjectSyncs(lambda *_args: None)
+    syncs.node_connected("n1", {"ended": ObjectSync(WEB, 3)})
+    downstream = lone_downstream(Mirror(lambda *_args: True), syncs)
+    if not is_confirmed:
+        downstream._confirm = lambda *_args: None
+    downstream.newest.listed("Pod", "5")
+    downstream.node_connected("n1")
+    assert ("n1" in downstream._unconfirmed) is not is_confirmed
+    downstream.node_disconnected("n1")
+    assert "n1" not in downstream._unconfirmed
