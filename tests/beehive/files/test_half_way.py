@@ -104,7 +104,7 @@ def test_a_reserve_that_cannot_be_made_takes_no_room(tmp_path: Path) -> None:
         assert made.there == bool(list(tmp_path.iterdir()))
         made.release()
     assert made.there
-    assert at > 3
+    assert at > 4, "its end among them: a disk may refuse room only when it is flushed"
 
 
 def test_a_file_has_its_mode_after_a_power_cut(tmp_path: Path) -> None:

@@ -164,3 +164,14 @@ def test_what_follows_a_write_that_failed_is_not_its_writers(write: Callable[[An
     with pytest.raises(PlannedError):
         write(server)
     assert writes.writer is NO_WRITER
+
+
+def test_what_was_written_before_the_manifests_is_not_theirs() -> None:
+    """A transaction may have begun with the writes of others."""
+    writes, seen = SimpleNamespace(writer=NO_WRITER), list[bool]()
+    server = SimpleNamespace(
+        _changes=SimpleNamespace(writes=writes), _manifests=Mock(),
+        _transactions=SimpleNamespace(collect_changes=lambda: seen.append(writes.writer is NO_WRITER)),
+    )  # fmt: skip
+    ApiServer._sync_manifests(cast("Any", server))
+    assert seen == [True, False]
