@@ -320,6 +320,7 @@ def test_a_job_made_again_gets_no_report_about_the_one_before(bee: Harness) -> N
     cloud.server.change("MODIFIED", cloud.job)
     assert cloud.phases(after=60) == {"job": "InProgress", "a": "InProgress"}
     assert not cloud.job["status"]["nodeStatus"][0].get("actionFlow")
+    assert not cloud.refusals.counts
 
 
 def test_reports_of_a_write_that_failed_come_before_later_ones(bee: Harness) -> None:
