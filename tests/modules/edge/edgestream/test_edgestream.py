@@ -395,11 +395,16 @@ def test_a_container_that_reads_no_more_may_still_answer() -> None:
     request = StreamRequest(1, EXEC, (("Upgrade", "SPDY/3.1"),), "POST")
     local, other = socket.socketpair()
     with local, other:
-        one = Stream(FrameType.EXEC, request, local)
+        one = Stream(FrameType.EXEC, request, local, has_credit=True)
         other.shutdown(socket.SHUT_RD)
         one.write()
         one.hold(b"more")
         assert one.events(session.BUFFERS) == select.POLLIN
+        sent = FIRST_CREDIT
+        for _ in range(100):
+            one.hold(bytes(sent))
+            sent = one.grant(session.BUFFERS)
+        assert sent, "the caller is not kept waiting"
         other.sendall(b"the answer")
         assert one.read() == (b"the answer", None)
 
