@@ -67,9 +67,8 @@ def test_a_call_that_raises_is_the_module_s_failure_and_leaves_its_place() -> No
 def test_so_many_calls_run_and_so_many_wait_again_and_again() -> None:
     """A call that has ended leaves its place, to one that waits first."""
     running, ended = deque[Callable[[], None]](), list[int]()
-    module = SimpleNamespace(
-        name="caller", runtime=SimpleNamespace(call=lambda run, name: running.append(run)), call_soon=lambda turn: turn()
-    )  # fmt: skip
+    runtime = SimpleNamespace(call=lambda run, **_: running.append(run))
+    module = SimpleNamespace(name="caller", runtime=runtime, call_soon=lambda turn: turn())
     calls = BoundedCalls(cast("Module", module), 2, 1)
     for _ in range(3):
         taken = [calls.submit(partial(int, number), ended.append) for number in range(4)]

@@ -427,7 +427,7 @@ def test_frames_that_were_handled_take_no_room() -> None:
 def test_a_frame_that_waits_for_room_is_let_go_at_the_end(
     monkeypatch: pytest.MonkeyPatch, end: Callable[[Intake], None]
 ) -> None:
-    """The link's thread would hang. What it says afterwards goes to no descriptor: that may be another file's by then."""
+    """The link's thread would hang. Later it writes to no descriptor: that may be another file's by then."""
     intake, woken = Intake(), list[int]()
 
     def wait() -> None:
