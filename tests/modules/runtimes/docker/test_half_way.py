@@ -12,12 +12,14 @@ from typing import Any, cast
 
 import pytest
 
+from beehive.http.errors import HttpError
 from beehive.simulation import Simulation
-from modules.runtimes.docker import commands, driver, images, log_stream, streams
+from modules.runtimes.docker import commands, driver, images, log_stream, streams, watch
 from modules.runtimes.docker.images import DockerImages
 from modules.runtimes.docker.log_stream import LogFollower, catch_up
 from modules.runtimes.docker.model import DockerContainer
 from modules.runtimes.docker.processes import DockerProcesses
+from modules.runtimes.docker.watch import DockerWatch
 from modules.runtimes.engine.errors import RequestRefusedError
 from modules.runtimes.engine.records import ContainerId, ContainerRecord
 from protos.cri.v1 import api_pb2 as cri
@@ -243,3 +245,11 @@ def test_docker_is_tried_ever_later_until_it_has_been_reached() -> None:
     watch._follow = lambda: reached.pop(0)  # type: ignore[method-assign]
     watch._run()
     assert pauses == [0.1, 0.2, 0.4, 0.1, 0.2, 0.4]
+
+
+def test_an_event_without_an_end_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "_LONGEST_LINE", 100)
+    given: Any = SimpleNamespace()
+    pieces = iter([b"x" * 60, b"x" * 60, b""])
+    with pytest.raises(HttpError, match="too long"):
+        DockerWatch(given, given, given)._read(cast("Any", SimpleNamespace(piece=pieces.__next__)))
