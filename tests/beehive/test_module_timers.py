@@ -63,8 +63,13 @@ def test_of_many_timers_those_that_are_over_are_forgotten_and_the_others_cancell
 
 
 def test_timers_are_looked_at_a_few_times_each_however_many_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    looks, timers = list[object](), ModuleTimers()
-    monkeypatch.setattr(ModuleTimer, "active", property(lambda timer: looks.append(timer) or True))
+    looks, timers = list[ModuleTimer](), ModuleTimers()
+
+    def is_active(timer: ModuleTimer) -> bool:
+        looks.append(timer)
+        return True
+
+    monkeypatch.setattr(ModuleTimer, "active", property(is_active))
     for _ in range(2000):
         timers.add(ModuleTimer(object(), Mock(), Mock(), once=True))
     assert (len(timers), len(looks) < 2 * 2000) == (2000, True)

@@ -338,6 +338,5 @@ def test_logs_are_found_without_a_look_at_the_disk(tmp_path: Path) -> None:
     assert log.file == tmp_path / f"default_bb1_{REF.uid}" / "bb" / "3.log"
     assert list(running_logs((a_pod(),), PodPaths(tmp_path, tmp_path))) == []
     (one,) = a_status().container_statuses
-    for kind in ("init", "container", "ephemeral_container"):
-        status = PodStatus(**{f"{kind}_statuses".replace("init_", "init_container_"): (one,)})
-        assert len(list(running_logs((a_pod(status=status),), PodPaths(tmp_path, tmp_path)))) == 1, kind
+    for status in (PodStatus(init_container_statuses=(one,)), PodStatus(ephemeral_container_statuses=(one,))):
+        assert len(list(running_logs((a_pod(status=status),), PodPaths(tmp_path, tmp_path)))) == 1

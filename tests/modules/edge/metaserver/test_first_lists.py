@@ -104,7 +104,12 @@ def test_only_so_many_collections_are_waited_for() -> None:
 def test_it_waits_for_what_is_missing_and_for_news_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Until the end of its time; a notification that was seen is none any more."""
     cloud, waits, cleared = Cloud(names("a")), list[float](), list[int]()
-    poller = SimpleNamespace(register=lambda *_: None, poll=lambda left: waits.append(left) or len(waits) < 3)
+
+    def poll(left: float) -> bool:
+        waits.append(left)
+        return len(waits) < 3
+
+    poller = SimpleNamespace(register=lambda *_: None, poll=poll)
     monkeypatch.setattr("modules.edge.metaserver.first_lists.select", SimpleNamespace(poll=lambda: poller, POLLIN=1))
     monkeypatch.setattr("modules.edge.metaserver.first_lists.clear_notification", cleared.append)
     cloud.read()

@@ -128,7 +128,12 @@ def test_a_large_journal_is_not_written_anew_with_each_flush(tmp_path: Path, mon
     monkeypatch.setattr(journal_module, "_LARGEST", 100)
     journal, written = Journal(tmp_path, "first"), list[bytes]()
     replaced: Callable[[bytes], int] = journal._replaced
-    monkeypatch.setattr(journal, "_replaced", lambda content: written.append(content) or replaced(content))
+
+    def counted(content: bytes) -> int:
+        written.append(content)
+        return replaced(content)
+
+    monkeypatch.setattr(journal, "_replaced", counted)
     journal._limit = 100
     for number in range(20):
         journal.add(_directory(tmp_path), {str(number): bytes(100)})

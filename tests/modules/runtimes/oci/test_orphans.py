@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from beehive.files.descriptors import is_readable
 from modules.runtimes.oci import orphans
 from modules.runtimes.oci.orphans import Orphan, await_orphans, commands_with, processes_with
 from tests.support.descriptors import open_descriptors
@@ -105,8 +106,13 @@ def test_processes_are_found_by_their_variables(programs: Programs, tmp_path: Pa
 def test_a_killed_program_has_ended_when_the_wait_is_over(
     programs: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    waits, wait = list[int](), orphans.is_readable
-    monkeypatch.setattr(orphans, "is_readable", lambda each, most: waits.append(most) or wait(each, most))
+    waits = list[int]()
+
+    def wait(descriptor: int, milliseconds: int) -> bool:
+        waits.append(milliseconds)
+        return is_readable(descriptor, milliseconds)
+
+    monkeypatch.setattr(orphans, "is_readable", wait)
     create = programs.start(f"--root={tmp_path}", "create", "one")
     await_orphans(commands_with(f"--root={tmp_path}"), 0.0)
     assert (create.poll(), waits) == (-signal.SIGKILL, [0, orphans._KILLED_MILLISECONDS])
