@@ -349,7 +349,11 @@ def test_an_index_that_cannot_be_written_is_as_it_was(tmp_path: Path, monkeypatc
     index.add([_image("a:1")])
     full = Mock(side_effect=OSError(errno.ENOSPC, "full"))
     monkeypatch.setattr("modules.runtimes.oci.images.index.replace_file", full)
-    for change in (lambda: index.add([_image("b:1")]), lambda: index.drop(["sha256:abc"])):
+    changes: tuple[Callable[[], None], ...] = (
+        lambda: index.add([_image("b:1")]),
+        lambda: index.drop(["sha256:abc"]),
+    )
+    for change in changes:
         with pytest.raises(OSError, match="full"):
             change()
         assert [each.repo_tags for each in index.images()] == [("a:1",)]
