@@ -17,6 +17,7 @@ from beehive import (
     ResourceType,
     handles,
 )
+from beehive.delivery import Delivery, DeliveryMode
 from beehive.errors import UndeliverableError
 from beehive.inbox import COMMAND_CAPACITY, TELEMETRY_CAPACITY
 from tests.beehive.beds import Bed, Log
@@ -149,3 +150,10 @@ def test_who_does_not_wait_for_room_goes_on_and_the_message_waits(
     send("third")
     gate.set()
     bed.until(lambda: log.entries[-1] == "third")
+
+
+def test_the_text_of_a_dead_letter_is_bounded(bed: Bed) -> None:
+    """It may quote the message."""
+    hive = Hive(bed.runtime)
+    hive.dead_letter("nobody", Delivery(Message(), lambda *_: None, DeliveryMode.SEND), DropReason.POISON, "x" * 9999)
+    assert [len(letter.detail) for letter in hive.dead_letters] == [1024]

@@ -4,6 +4,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -61,6 +62,21 @@ def test_a_call_that_raises_is_the_module_s_failure_and_leaves_its_place() -> No
     while module.turns:
         module.turns.popleft()()
     assert results == [5]
+
+
+def test_so_many_calls_run_and_so_many_wait_again_and_again() -> None:
+    """A call that has ended leaves its place, to one that waits first."""
+    running, ended = deque[Callable[[], None]](), list[int]()
+    runtime = SimpleNamespace(call=lambda run, **_: running.append(run))
+    module = SimpleNamespace(name="caller", runtime=runtime, call_soon=lambda turn: turn())
+    calls = BoundedCalls(cast("Module", module), 2, 1)
+    for _ in range(3):
+        taken = [calls.submit(partial(int, number), ended.append) for number in range(4)]
+        assert (taken, len(running)) == ([True, True, True, False], 2)
+        while running:
+            running.popleft()()
+        assert ended == [0, 1, 2]
+        ended.clear()
 
 
 def test_a_request_that_fails_is_waited_for_no_longer() -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from unittest.mock import Mock
 
+import pytest
+
 from beehive.clock import Timer
 from beehive.module_timers import Continuation, ModuleTimer, ModuleTimers
 from beehive.simulation import Simulation
@@ -58,3 +60,16 @@ def test_of_many_timers_those_that_are_over_are_forgotten_and_the_others_cancell
     assert sum(each.active for each in made) == 100
     timers.cancel_all()
     assert (sum(each.active for each in made), len(timers)) == (0, 0)
+
+
+def test_timers_are_looked_at_a_few_times_each_however_many_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks, timers = list[ModuleTimer](), ModuleTimers()
+
+    def is_active(timer: ModuleTimer) -> bool:
+        looks.append(timer)
+        return True
+
+    monkeypatch.setattr(ModuleTimer, "active", property(is_active))
+    for _ in range(2000):
+        timers.add(ModuleTimer(object(), Mock(), Mock(), once=True))
+    assert (len(timers), len(looks) < 2 * 2000) == (2000, True)

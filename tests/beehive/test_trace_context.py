@@ -79,6 +79,7 @@ class Second(Module):
     @handles(None, "question")
     def answer(self, message: Message) -> None:
         self.reply(message)
+        self.send("second", message.with_route(operation="after-answer"))
 
     @handles()
     def take(self, message: Message) -> None:
@@ -178,6 +179,7 @@ def test_an_answer_goes_to_the_asker_who_goes_on_in_its_course(bee: Harness, tap
         question.span,
     )
     assert (after.cause, after.trace) == (answer.span, first.span)
+    assert (tape.of("after-answer").cause, tape.of("after-answer").trace) == (question.span, first.span)
 
 
 def test_a_failure_reaches_watchers(bee: Harness, tape: Tape) -> None:

@@ -126,3 +126,16 @@ def test_a_full_inbox_does_not_hold_up_the_link(source: str, *, is_asked: bool) 
     assert (simulation.clock.monotonic(), len(hive.dead_letters)) == (began, 0)
     simulation.run_for(6.0)
     assert hive.dead_letters.counts[DropReason.INBOX_FULL] == 1
+
+
+def test_the_end_of_a_link_is_announced_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not once more with each attempt to connect that fails afterwards."""
+    hive, seen = Hive(Simulation()), list[str]()
+    monkeypatch.setattr(hive, "members", lambda _: ("one",))
+    monkeypatch.setattr(hive, "broadcast", lambda _, event: seen.append(event.content))
+    inbound = Inbound(hive, LinkCounters(), NO_HOOKS)
+    inbound.opened()
+    inbound.ended(PeerClosedError(1000, "bye"))
+    told = list(seen)
+    inbound.ended(PeerClosedError(1000, "bye"))
+    assert (seen, set(seen)) == (told, {"cloud_connected", "cloud_disconnected"})

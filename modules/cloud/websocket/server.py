@@ -544,7 +544,6 @@ class WebsocketServer:
             if connection.is_overdue(now, self._write_timeout):
                 self._drop(connection, "it was too slow")
         for connection in self._incoming.overdue(now):
-            self._incoming.end(connection)
             self._cut_off(connection, _UNFINISHED, CloseCode.TRY_AGAIN_LATER)
         if self._accepts and self._listening not in self._registered:
             with suppress(OSError):  # until the next check

@@ -132,7 +132,6 @@ class EdgeStream(Module):
             self._dial()
 
     def _dial_again(self) -> None:
-        self._next = None
         if self._may_dial:
             self._dial()
 

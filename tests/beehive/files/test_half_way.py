@@ -1,9 +1,11 @@
 """Files of which a call fails half-way: none stays open, and no new one is left."""
 
+import errno
 import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -105,6 +107,14 @@ def test_a_reserve_that_cannot_be_made_takes_no_room(tmp_path: Path) -> None:
         made.release()
     assert made.there
     assert at > 3
+
+
+def test_a_reserve_has_its_room_when_it_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system may refuse the room only when the file is flushed."""
+    made = reserve.Reserve(tmp_path / "database", 4096)
+    monkeypatch.setattr("os.fsync", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+    made.fill()
+    assert (made.there, list(tmp_path.iterdir())) == (False, [])
 
 
 def test_a_file_has_its_mode_after_a_power_cut(tmp_path: Path) -> None:

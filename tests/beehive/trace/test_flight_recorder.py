@@ -13,9 +13,9 @@ from beehive.delivery import DeliveryMode, ModuleFailed, Outcome
 from beehive.delivery import DeliveryRecord as Delivery
 from beehive.simulation import Simulation
 from beehive.testing import Harness
-from beehive.trace import Delivered, Note, Record, TimerFired, TraceError, TraceHeader
+from beehive.trace import Delivered, Note, Record, TimerFired, TraceError, TraceHeader, frames
 from beehive.trace.entries import RecorderNote, Serialiser
-from beehive.trace.flight_recorder import INTAKE, FlightRecorder
+from beehive.trace.flight_recorder import BLOCK, INTAKE, FlightRecorder
 from beehive.trace.format import FORMAT, NoteKind
 from beehive.trace.reader import read
 from beehive.trace.redact import Redactor
@@ -226,3 +226,38 @@ def test_it_looks_less_often_while_nothing_is_recorded() -> None:
     del looks[:]
     simulation.run_for(5)
     assert not looks
+
+
+def test_a_look_that_was_under_way_at_the_end_is_the_last() -> None:
+    simulation, looks = Simulation(), list[float]()
+    recorder = FlightRecorder(simulation.clock, noted=lambda _: None)
+    recorder.close()
+    recorder._tick()
+    recorder._drain_intake = lambda: looks.append(1.0)  # type: ignore[method-assign]
+    simulation.run_for(5)
+    assert not looks
+
+
+def test_what_is_too_old_takes_no_memory() -> None:
+    """Packed or not, also when nothing more comes."""
+    simulation = Simulation()
+    recorder = FlightRecorder(simulation.clock)
+    for number in range(2 * BLOCK):
+        recorder.delivered(delivery(simulation.clock, number=number))
+        if number % 10 == 0:
+            simulation.run_for(0.1)
+    simulation.run_for(5)
+    recorder.add(delivery(simulation.clock))
+    assert recorder.packed
+    simulation.run_for(61)
+    assert (recorder.packed, len(recorder._loose), recorder._loose_size) == (0, 0, 0)
+
+
+def test_the_longest_record_has_its_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    record = Serialiser(0.0, Redactor()).record(RecorderNote(0.0, NoteKind.LINK, "up"))
+    size = len(frames.encode(record)) - frames._HEAD
+    monkeypatch.setattr(frames, "FRAME_BYTES", size)
+    assert frames.encode(record)
+    monkeypatch.setattr(frames, "FRAME_BYTES", size - 1)
+    with pytest.raises(TraceError, match="over the limit"):
+        frames.encode(record)

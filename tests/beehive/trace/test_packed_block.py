@@ -200,3 +200,8 @@ def test_packing_waits_while_something_is_done_but_not_for_a_megabyte() -> None:
         recorder.delivered(delivery(simulation.clock, large, number))
     simulation.run_for(REST)
     assert recorder.packed > 300
+
+
+def test_a_block_is_as_new_as_the_newest_of_its_entries() -> None:
+    """Threads note them in another order than they happened."""
+    assert PackedBlock.of([Entry(5.0), Entry(3.0)], 20).newest == 5.0

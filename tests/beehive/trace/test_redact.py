@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from beehive.trace import secrets
 from beehive.trace.redact import Redactor
-from beehive.trace.secret_marks import MARK
+from beehive.trace.secret_marks import MARK, SecretMarks
 from beehive.trace.secrets import CAPACITY, KnownSecrets
 
 PASSWORD = "correct horse / battery"  # noqa: S105
@@ -410,3 +410,17 @@ def test_credentials_in_headers_of_http_are_redacted(redactor: Redactor, name: s
     """KubeEdge's router passes the caller's on, in the form of Go's http.Header."""
     seen = redacted(redactor, {"header": {"Accept": ["*/*"], name: [PASSWORD]}, "method": "GET"}, "node/n1/80:/")
     assert seen["header"] == {"Accept": ["*/*"], name: [redactor.mark(PASSWORD.encode())]}
+
+
+def test_a_value_that_is_secret_by_its_place_is_secret_in_each_text() -> None:
+    known = KnownSecrets()
+    marks = SecretMarks(known, b"key")
+    assert "hunter2-hunter2" not in marks.hidden("hunter2-hunter2")
+    assert "hunter2" not in marks.without_known("the password is hunter2-hunter2")
+
+
+def test_without_room_for_more_values_no_text_is_shown() -> None:
+    """One of those that were not learnt may be in it."""
+    known = KnownSecrets()
+    known.is_full = True
+    assert "anything" not in SecretMarks(known, b"key").without_known("anything at all")

@@ -361,8 +361,11 @@ def test_closing_ends_calls_under_way_and_refuses_later_ones(fakes: Fakes, hangi
     client.close()
 
 
-def test_a_container_that_is_being_started_is_waited_for_when_the_connection_is_closed(fakes: Fakes) -> None:
-    """If broken off, the container would count as ended. Nothing else begins meanwhile."""
+def test_a_container_that_is_being_started_is_waited_for_when_the_connection_is_closed(
+    fakes: Fakes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If broken off, the container would count as ended. Nothing else begins meanwhile; its end ends the waiting."""
+    monkeypatch.setattr(endpoint, "FINISH_SECONDS", 600.0)
     entered, go_on = threading.Event(), threading.Event()
 
     def start(_request: Any, _context: grpc.ServicerContext) -> Message:
@@ -394,7 +397,7 @@ def test_a_container_that_is_being_started_is_waited_for_when_the_connection_is_
     go_on.set()
     for thread in (caller, closer):
         thread.join(60)
-    assert ends == [None]
+    assert (ends, closer.is_alive()) == ([None], False)
 
 
 def test_a_start_that_does_not_end_keeps_nothing_open(

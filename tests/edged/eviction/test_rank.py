@@ -248,3 +248,10 @@ def test_a_pods_usage_is_taken_from_its_statistics() -> None:
 def test_statistics_without_figures_are_no_usage() -> None:
     stats = PodStats(PodReference("web", "default", "u"), ephemeral_storage=FsStats(time=NOW))  # type: ignore[arg-type]
     assert pod_usage(stats).storage == DiskConsumption(0, 0)
+
+
+def test_a_container_without_a_part_of_its_own_may_take_the_others() -> None:
+    """kubelet's rule: its limit of zero is none."""
+    nothing, much = (ResourceRequirements(limits={"ephemeral-storage": each}) for each in ("0", "1Mi"))
+    pod = a_pod(a_container("bb", resources=nothing), a_container("other", resources=much))
+    assert excess(pod, using(layer=1), image_fs_apart=False) is None

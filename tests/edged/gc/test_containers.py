@@ -92,6 +92,13 @@ def test_with_none_to_be_kept_the_one_stays_that_the_next_start_goes_by() -> Non
     assert gone(*FIVE, per_pod=0, ended=ENDED) == [each.id for each in FIVE]
 
 
+def test_the_limits_themselves_count() -> None:
+    """None in all, and an age of just the minimum."""
+    assert gone(*FIVE, per_pod=-1, total=0, ended=True) == [each.id for each in FIVE]
+    young = [container("p", "a", n, created=940 + n) for n in range(2)]
+    assert gone(*young, per_pod=0, minimum_age=60, ended=True) == ["p/a/0"]
+
+
 def test_no_limit_keeps_all() -> None:
     assert gone(*FIVE, per_pod=-1) == []
 
@@ -208,11 +215,14 @@ def test_what_cannot_be_removed_does_not_prevent_the_others() -> None:
         left.discard(name)
 
     runtime = create_autospec(ContainerRuntime, instance=True)
-    runtime.list_containers.return_value = [container(uid, "a", n, created=-n) for n in range(3)]
+    homes = (f"{uid}/2", "", "")
+    runtime.list_containers.return_value = [
+        container(uid, "a", n, created=-n, home=home) for n, home in enumerate(homes)
+    ]
     runtime.list_pod_sandboxes.return_value = [sandbox(uid, n) for n in range(5)]
     runtime.remove_container.side_effect = runtime.remove_pod_sandbox.side_effect = remove
     policy = ContainerPolicy(minimum_age=0, per_pod=1, total=-1)
     files = create_autospec(PodDirectories, instance=True)
     files.remove_container.side_effect = OSError("read-only file system")
     ContainerCollector(runtime, policy, Simulation(1).clock, lambda: (pod,), files).collect()
-    assert left == {f"{uid}/a/0", f"{uid}/a/2", f"{uid}/0", f"{uid}/1", f"{uid}/4"}
+    assert left == {f"{uid}/a/0", f"{uid}/a/2", f"{uid}/0", f"{uid}/1", f"{uid}/2", f"{uid}/4"}

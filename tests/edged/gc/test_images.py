@@ -56,10 +56,11 @@ def image(name: str, *, pinned: bool = False, size: int = 10) -> cri.Image:
 
 def test_the_first_listing_and_the_last_use_of_an_image_are_remembered() -> None:
     first = updated_records({}, [image("a"), image("b")], {"a"}, (), 10.0)
-    later = updated_records(first, [image("a"), image("c")], {"c@d"}, ("a",), 20.0)
+    later = updated_records(first, [image("a"), image("c"), image("p", pinned=True)], {"c@d"}, ("a",), 20.0)
     assert {r.id: (r.first_seen, r.last_used, r.pinned) for r in later.values()} == {
         "sha256:a": (10.0, 10.0, True),
         "sha256:c": (20.0, 20.0, False),
+        "sha256:p": (20.0, float("-inf"), True),
     }
 
 

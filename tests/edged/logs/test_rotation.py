@@ -24,6 +24,7 @@ from modules.apimachinery.pods.log_options import LogOptions
 from modules.apimachinery.types import ContainerState, ContainerStateRunning, ContainerStatus, PodStatus
 from modules.lab.doubles.container_runtime import FakeRuntime
 from tests.edged.pods.builders import REF, a_pod
+from tests.support.power_cuts import Cut, Promise, after_each_cut
 
 LINE = b"2026-11-20T05:42:16.000000001Z stdout F line %d\n"
 
@@ -249,7 +250,9 @@ def test_an_interrupted_packing_is_restarted(tmp_path: Path) -> None:
     rotated.write()
     (rotated.file.parent / "0.log.20201120-054216").write_bytes(b"whole")
     (rotated.file.parent / "0.log.20201120-054216.tmp").write_bytes(b"ha")
-    assert "0.log.20201120-054216.gz" in rotated.look()
+    left = rotated.look()
+    assert "0.log.20201120-054216.gz" in left
+    assert not [name for name in left if ".tmp" in name]
     with gzip.open(rotated.file.parent / "0.log.20201120-054216.gz") as packed:
         assert packed.read() == b"whole"
 
@@ -306,6 +309,22 @@ def test_packing_keeps_the_mode_and_leaves_one_file(tmp_path: Path) -> None:
     assert gzip.decompress(packed.read_bytes()) == b"x" * 1_000_000
 
 
+def test_a_packed_log_is_whole_after_a_power_cut(tmp_path: Path) -> None:
+    file = tmp_path / "0.log.20261120-054216"
+    file.write_bytes(LINE % 1)
+
+    def life(promise: Promise) -> None:
+        pack(file)
+        promise("packed")
+
+    def check(cut: Cut) -> None:
+        packed = file.with_name(f"{file.name}.gz")
+        there = [file.read_bytes()] if file.exists() else []
+        assert LINE % 1 in (there or [gzip.decompress(packed.read_bytes())]), cut
+
+    assert after_each_cut(tmp_path, life, check) > 3
+
+
 def test_a_log_is_removed_with_its_rotated_files_and_no_other(tmp_path: Path) -> None:
     for name in ("0.log", "0.log.20261120-054216", "0.log.20261120-054226.gz", "10.log", "0.log.mine"):
         (tmp_path / name).touch()
@@ -318,3 +337,6 @@ def test_logs_are_found_without_a_look_at_the_disk(tmp_path: Path) -> None:
     (log,) = running_logs((a_pod(status=a_status(attempt=3)),), PodPaths(tmp_path, tmp_path))
     assert log.file == tmp_path / f"default_bb1_{REF.uid}" / "bb" / "3.log"
     assert list(running_logs((a_pod(),), PodPaths(tmp_path, tmp_path))) == []
+    (one,) = a_status().container_statuses
+    for status in (PodStatus(init_container_statuses=(one,)), PodStatus(ephemeral_container_statuses=(one,))):
+        assert len(list(running_logs((a_pod(status=status),), PodPaths(tmp_path, tmp_path)))) == 1

@@ -13,7 +13,7 @@ from edged.cri.errors import UnavailableError
 from edged.errors import VolumeError
 from edged.node.machine import MachineError, MachineInfo, default_addresses, read_machine
 from edged.node.status import NodeReport, node_status
-from edged.node.watch import NodeWatch, pod_machine, throttled_processors
+from edged.node.watch import NodeWatch, largest_images, pod_machine, throttled_processors
 from edged.settings import EdgedSettings
 from modules.apimachinery.types import Nanoseconds, NodeStatus
 from modules.lab.doubles.container_runtime import FakeRuntime
@@ -188,3 +188,10 @@ def test_a_kernel_that_does_not_tell_capabilities_is_taken_for_one_without_them(
 def test_the_period_of_cpu_quotas_is_in_microseconds() -> None:
     assert pod_machine(1 << 30).cfs_period == 100_000
     assert pod_machine(1 << 30, cpu_quota_period=0.005).cfs_period == 5_000
+
+
+def test_images_and_their_names_are_bounded() -> None:
+    """As by a kubelet: five names; -1 is for all, and 0 for none."""
+    image = pb.Image(repo_tags=[f"a:{number}" for number in range(9)], size=1)
+    assert [len(each.names) for each in largest_images([image], -1)] == [5]
+    assert largest_images([image], 0) == ()

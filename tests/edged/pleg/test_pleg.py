@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from edged.cri.contract import SandboxId
 from edged.cri.errors import CriError, DeadlineExceededError, NotFoundError, UnavailableError
-from edged.pleg.messages import HintAdded, Relisted, WorkerInspection
+from edged.pleg.messages import HintAdded, PodInspection, Relisted, WorkerInspection
 from edged.pleg.reader import PodSnapshot, changed_pods, snapshot_of
 from edged.pods import labels
 from edged.pods.model import PodFacts, PodRef, PodUid, RunState
@@ -161,6 +161,31 @@ def test_facts_are_as_old_as_the_lists_they_were_read_by(watch: Watch) -> None:
     watch.look(5)
     relists = [event for event in watch.events if isinstance(event, Relisted)]
     assert {seen.at - relist.at for relist in relists for seen in relist.changed} == {0.0}
+
+
+def test_each_inspection_is_as_old_as_its_own_reading(watch: Watch) -> None:
+    watch.listen()
+    for name in ("a", "b"):
+        watch.pod(name)
+    watch.look(20)
+    watch.runtime.latency = 0.3
+    for sandbox in list(watch.runtime.sandboxes):
+        watch.runtime.stop_pod_sandbox(SandboxId(sandbox))
+    assert sorted(watch.looked(9)) == ["a", "b"]
+    first, second = [event.at for event in watch.events if isinstance(event, PodInspection)]
+    assert second - first >= 0.3
+
+
+def test_a_relist_answers_all_hints(watch: Watch) -> None:
+    """Their pods are not inspected once more."""
+    watch.look(0.5)
+    event = pb.ContainerEventResponse(container_event_type=pb.CONTAINER_STOPPED_EVENT)
+    event.pod_sandbox_status.labels.update(
+        {labels.POD_UID: "uid-a", labels.POD_NAMESPACE: "default", labels.POD_NAME: "a"}
+    )
+    assert watch.hints.add_event(event, watch.simulation.clock.monotonic())
+    watch.look(3)
+    assert watch.hints.drain() == ([], False)
 
 
 def test_a_slow_runtime_has_a_period_of_rest_after_each_relist(watch: Watch) -> None:

@@ -214,6 +214,18 @@ def test_a_driver_detaches_its_disk_when_no_sub_path_of_it_is_mounted_any_more(t
     assert cache.is_dir()
 
 
+def test_what_is_mounted_below_a_sub_path_goes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A volume's own mounts come with it; the kernel calls a point busy that has others below it."""
+    paths, mounts, uid, order = PodPaths(tmp_path), MemoryMounts(), PodUid("u1"), list[Path]()
+    shown = paths.sub_path(uid, "disk", "bb", 0)
+    for point in (shown, shown / "below"):
+        point.mkdir(parents=True)
+        mounts.bind(tmp_path, point)
+    monkeypatch.setattr(mounts, "unmount", order.append)
+    PodVolumes(paths, mounts).remove(uid)
+    assert order == [shown / "below", shown]
+
+
 class AbsentDriver(CsiMounter):
     def tear_down(self, uid: PodUid) -> None:
         raise PluginError("unpublish a volume", uid, "its driver is away")

@@ -8,6 +8,7 @@ import pytest
 from beehive.sockets.tls import TlsFiles
 from edgehub.certificates import files
 from edgehub.certificates.settings import CertificateSettings
+from edgehub.errors import FilesError
 from tests.support.power_cuts import Cut, Promise, after_each_cut
 
 OLD, NEW = b"PRIVATE old", b"PRIVATE new"
@@ -56,3 +57,21 @@ def test_key_and_certificate_fit_after_a_cut_at_any_step(
             assert paths.authority.read_bytes() == b"ca"
 
     assert after_each_cut(tmp_path, life, check, secrets=(OLD, NEW)) > 12
+
+
+def test_key_and_certificate_fit_after_a_renewal_without_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An earlier one has left its certificate and its key."""
+    paths = paths_below(tmp_path, PLACES[0])
+    files.store(paths, b"ca", certificate_of(OLD), OLD)
+    for path in (paths.certificate, paths.key):
+        path.with_name(path.name + files._NEW).write_bytes(b"earlier")
+
+    def no_room(path: Path, *_: object) -> None:
+        path.unlink(missing_ok=True)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files, "write_file", no_room)
+    with pytest.raises(FilesError, match="No space"):
+        files.store(paths, None, certificate_of(NEW), NEW)
+    files.finish_replacement(paths)
+    assert (paths.certificate.read_bytes(), paths.key.read_bytes()) == (certificate_of(OLD), OLD)

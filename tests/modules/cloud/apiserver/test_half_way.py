@@ -175,3 +175,14 @@ def test_what_was_computed_for_a_request_that_fails_is_forgotten() -> None:
     with pytest.raises(PlannedError):
         server._call_with(Mock(), Results())
     assert computed._thread.results is None
+
+
+def test_what_was_written_before_the_manifests_is_not_theirs() -> None:
+    """A transaction may have begun with the writes of others."""
+    writes, seen = SimpleNamespace(writer=NO_WRITER), list[bool]()
+    server = SimpleNamespace(
+        _changes=SimpleNamespace(writes=writes), _manifests=Mock(),
+        _transactions=SimpleNamespace(collect_changes=lambda: seen.append(writes.writer is NO_WRITER)),
+    )  # fmt: skip
+    ApiServer._sync_manifests(cast("Any", server))
+    assert seen == [True, False]

@@ -223,3 +223,12 @@ def test_texts_of_accesses_are_printable_and_bounded(store: WriteStore) -> None:
 )
 def test_places(text: str, place: tuple[int, int] | None) -> None:
     assert place_asked(text) == place
+
+
+def test_an_access_is_the_newest_also_when_older_writes_are_forgotten(store: WriteStore) -> None:
+    store.write([write(7)])
+    store.write_accesses([access(DAYS * 86_400)])
+    store.forget(NOW + DAYS * 86_400.0 + 8.0)
+    store.write([write(3, at=NOW + DAYS * 86_400.0)])
+    store.write_accesses([access(DAYS * 86_400 + 1)])
+    assert places(store) == ["7.2", "7.1", "3"]

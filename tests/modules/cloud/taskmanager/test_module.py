@@ -19,7 +19,7 @@ from modules.cloud.taskmanager.events import MOST
 from modules.cloud.taskmanager.module import CloudTaskManager, _Job
 from modules.cloud.taskmanager.progress import EDGE, TIMED_OUT
 from modules.cloud.taskmanager.waves import PAUSE, WAVES
-from tests.modules.cloud.router.rule_server import RuleServer
+from tests.modules.cloud.router.rule_server import Exchange, RuleServer
 
 Json = dict[str, Any]
 JOB = "p"
@@ -43,6 +43,8 @@ class Cloud:
         self.faults: dict[int, int] = {}
         """The codes of calls that are refused, by their number; one of 504 is carried out, and not answered."""
         self.calls = self.writes = 0
+        self.held: list[Message] | None = None
+        """Calls that are answered later; None while all are answered at once."""
         self.refusals = Refusals(bee.clock)
         bee.answer(ModuleName.EDGECONTROLLER, self._answer)
         bee.answer(ModuleName.CLOUDHUB, self._hub)
@@ -91,7 +93,19 @@ class Cloud:
     def _hub(self, message: Message) -> Message | None:
         return message.reply(self.bee.clock, []) if message.route.operation == NODES else None
 
-    def _answer(self, message: Message) -> Message:
+    def release(self, seconds: float = 60) -> None:
+        """Answer the held calls, and let time pass."""
+        held, self.held = self.held or [], None
+        for message in held:
+            answer = self._answer(message)
+            assert answer is not None
+            self.bee.respond(answer)
+        self.bee.run_for(seconds)
+
+    def _answer(self, message: Message) -> Message | None:
+        if self.held is not None:
+            self.held.append(message)
+            return None
         return message.reply(self.bee.clock, self._serve(message.content_as(ApiCall)))
 
     def told(self, about: str = "") -> list[tuple[str, str]]:
@@ -275,6 +289,60 @@ def test_a_deleted_job_begins_nothing_more(bee: Harness) -> None:
     cloud.server.change("DELETED", cloud.job)
     cloud.pull("a", seconds=60)
     assert len(cloud.sent()) == 1
+
+
+def test_a_job_that_was_deleted_while_a_report_waited_is_not_written(bee: Harness) -> None:
+    cloud = connected(bee, "a", "b")
+    calls = cloud.calls
+    cloud.report("a", "Check", seconds=-3)
+    cloud.server.change("DELETED", cloud.job)
+    bee.run_for(60)
+    assert cloud.calls == calls
+
+
+def test_a_job_that_was_deleted_while_the_nodes_were_listed_is_not_written(bee: Harness) -> None:
+    cloud = Cloud(bee, "a", annotations={"x": "y"})
+    cloud.held = []
+    cloud.job["status"] = {}
+    cloud.server.change("MODIFIED", {**cloud.job, "metadata": {**cloud.job["metadata"], "uid": "another"}})
+    bee.run_for(3)
+    assert [call.content_as(ApiCall).plural for call in cloud.held] == ["nodes"]
+    cloud.server.change("DELETED", cloud.job)
+    writes = cloud.writes
+    cloud.release()
+    assert cloud.writes == writes
+
+
+def test_a_job_made_again_gets_no_report_about_the_one_before(bee: Harness) -> None:
+    """It has the name of a deleted one; the watch has missed the deletion."""
+    cloud = connected(bee, "a")
+    cloud.report("a", "Check", seconds=-3)
+    cloud.job = {**cloud.job, "status": {}, "metadata": {**cloud.job["metadata"], "uid": "another"}}
+    cloud.server.change("MODIFIED", cloud.job)
+    assert cloud.phases(after=60) == {"job": "InProgress", "a": "InProgress"}
+    assert not cloud.job["status"]["nodeStatus"][0].get("actionFlow")
+    assert not cloud.refusals.counts
+
+
+def test_reports_of_a_write_that_failed_come_before_later_ones(bee: Harness) -> None:
+    cloud = connected(bee, "a")
+    cloud.held = []
+    cloud.report("a", "Check")
+    cloud.report("a", "Pull")
+    cloud.faults = {cloud.calls + 1: 503}
+    cloud.release()
+    assert cloud.phases() == {"job": "Completed", "a": "Successful"}
+    assert [each["action"] for each in cloud.job["status"]["nodeStatus"][0]["actionFlow"]] == ["Check", "Pull"]
+    assert not cloud.refusals.counts
+
+
+def test_reports_before_the_jobs_are_read_are_bounded(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MOST_EARLY", 2)
+    monkeypatch.setattr(RuleServer, "start", lambda *_: Exchange())
+    cloud = Cloud(bee, "a")
+    for _ in range(5):
+        cloud.report("a", "Check")
+    assert cloud.refusals.counts["not a report about a job of this node", "jobs"] == 3, "those which are not held"
 
 
 def test_reports_that_wait_are_bounded(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:

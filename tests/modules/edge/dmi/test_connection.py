@@ -53,3 +53,13 @@ def test_closing_ends_the_call_under_way(tmp_path: Path) -> None:
         assert call.result(TIMEOUT).is_away
     assert connection.call("RemoveDeviceModel", REQUEST, dmi.RemoveDeviceModelResponse).is_away
     mapper.stop()
+
+
+def test_a_socket_that_appears_after_a_call_is_new(tmp_path: Path) -> None:
+    """The call has looked."""
+    mapper = FrameworkMapper(tmp_path, tmp_path / "none")
+    connection = MapperConnection(mapper.socket)
+    assert connection.call("RemoveDeviceModel", REQUEST, dmi.RemoveDeviceModelResponse).is_away
+    mapper.serve()
+    assert connection.is_new()
+    mapper.stop()

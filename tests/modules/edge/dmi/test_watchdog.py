@@ -29,6 +29,7 @@ def test_a_silent_device_is_reported_unknown_once_and_then_repeated() -> None:
     assert dog.silent("a", 180.0, 180.0) == (True, True)
     assert dog.silent("a", 180.0, 181.0) == (False, False)
     assert dog.silent("a", 180.0, 180.0 + NUDGE_SECONDS) == (False, True)
+    assert dog.silent("a", 180.0, 181.0 + NUDGE_SECONDS) == (False, False)
     assert dog.observe("a", 500.0), "it is online again"
     assert not dog.observe("a", 501.0)
     assert dog.silent("a", 180.0, 600.0) == (False, False)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -274,6 +275,9 @@ def test_a_cut_tunnel(bed: Bed, cloud: CloudEnd) -> None:
     assert again.whole(2)[1] == ""
     wait_until(lambda: sum(bed.counters.open.values()) == 0, "all streams have ended")
     wait_until(lambda: bed.counters.connections == 2, "the module counts the second tunnel")
+    bed.counters.connected = True
+    bed.hive.stop(TIMEOUT)
+    assert not bed.counters.connected
 
 
 @pytest.mark.modules_fail
@@ -391,11 +395,16 @@ def test_a_container_that_reads_no_more_may_still_answer() -> None:
     request = StreamRequest(1, EXEC, (("Upgrade", "SPDY/3.1"),), "POST")
     local, other = socket.socketpair()
     with local, other:
-        one = Stream(FrameType.EXEC, request, local)
+        one = Stream(FrameType.EXEC, request, local, has_credit=True)
         other.shutdown(socket.SHUT_RD)
         one.write()
         one.hold(b"more")
         assert one.events(session.BUFFERS) == select.POLLIN
+        sent = FIRST_CREDIT
+        for _ in range(100):
+            one.hold(bytes(sent))
+            sent = one.grant(session.BUFFERS)
+        assert sent, "the caller is not kept waiting"
         other.sendall(b"the answer")
         assert one.read() == (b"the answer", None)
 
@@ -412,6 +421,28 @@ def test_frames_that_were_handled_take_no_room() -> None:
     large.join(TIMEOUT)
     assert not large.is_alive()
     intake.release()
+
+
+@pytest.mark.parametrize("end", [Intake.close, Intake.release])
+def test_a_frame_that_waits_for_room_is_let_go_at_the_end(
+    monkeypatch: pytest.MonkeyPatch, end: Callable[[Intake], None]
+) -> None:
+    """The link's thread would hang. Later it writes to no descriptor: that may be another file's by then."""
+    intake, woken = Intake(), list[int]()
+
+    def wait() -> None:
+        assert not woken, "it waits once"
+        end(intake)
+        assert woken
+
+    monkeypatch.setattr(intake._changed, "wait", wait)
+    monkeypatch.setattr(intake._changed, "notify_all", lambda: woken.append(1))
+    for _ in range(2):
+        intake.put(Frame(1, DATA, bytes(session.MOST_BYTES)))
+    intake.release()
+    monkeypatch.setattr("os.eventfd_write", Mock(side_effect=AssertionError))
+    intake._rung = False
+    intake.confirm(1)
 
 
 class _Sent:
@@ -445,6 +476,18 @@ def _serve(dial: Callable[[], socket.socket], *frames: Frame) -> tuple[list[Fram
     tunnel.close()
     tunnel.serve()
     return link.frames, counters
+
+
+def test_a_tunnel_waits_for_as_long_as_nothing_can_happen() -> None:
+    poll = Mock(**{"poll.return_value": []})
+    tunnel = TunnelSession(_Sent(), Mock(), RealClock(), StreamCounters(), MOST_STREAMS, lambda: None, lambda: poll)
+    tunnel._poll(2.0)
+    assert 2000 <= poll.poll.call_args.args[0] < 2100
+    resting = Mock(rests_until=tunnel._clock.monotonic() + 1.0, **{"events.return_value": 0})
+    tunnel._streams[1] = resting
+    tunnel._poll(2.0)
+    tunnel._intake.release()
+    assert poll.poll.call_args.args[0] <= 1001
 
 
 def test_bytes_just_before_the_end_of_a_stream_reach_the_container() -> None:
@@ -591,9 +634,9 @@ def test_stop_while_dialling() -> None:
 def test_a_tunnel_is_dialled_while_the_cloud_has_the_node() -> None:
     """Not before edged says so, nor after edgehub's connection ends until edged says so again; an open tunnel stays."""
     with Harness() as bee:
-        cloud = MemoryCloud(bee.simulation)
+        cloud, counters = MemoryCloud(bee.simulation), StreamCounters()
         cloud.hanging = True
-        bee.start(EdgeStream, cloud.make_link, socket.socket, StreamCounters())
+        bee.start(EdgeStream, cloud.make_link, socket.socket, counters)
         connection(bee, CLOUD_CONNECTED)
         assert cloud.dialled == []
         bee.send(ModuleName.EDGESTREAM, registered(bee.clock))
@@ -602,8 +645,10 @@ def test_a_tunnel_is_dialled_while_the_cloud_has_the_node() -> None:
         bee.send(ModuleName.EDGESTREAM, registered(bee.clock))
         assert len(cloud.dialled) == 1, "the tunnel is open"
         connection(bee, CLOUD_DISCONNECTED)
+        counters.connected = True
         cloud.cut()
         connection(bee, CLOUD_CONNECTED)
+        assert not counters.connected
         assert len(cloud.dialled) == 1
         bee.send(ModuleName.EDGESTREAM, registered(bee.clock))
         assert len(cloud.dialled) == 2, "at once, without the rest of a back-off"

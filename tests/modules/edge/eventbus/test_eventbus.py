@@ -167,6 +167,7 @@ def test_a_waiting_sender_gets_the_result_of_its_message(node: Node, application
         refused = node.ask(topic, text)
         assert refused.route.operation == "error"
         assert why in refused.content_as(str)
+    assert node.ask("out/x", "x" * MAX_PAYLOAD).route.operation == "response"
 
 
 def test_a_message_of_qos_2_that_an_earlier_program_is_owed(

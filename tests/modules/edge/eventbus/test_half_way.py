@@ -114,6 +114,14 @@ def test_a_broker_that_ends_is_started_ever_later_and_without_its_messages_only_
         waits.append(context.clock.monotonic() - ended)
     assert waits == [1.0, 2.0, 4.0, 1.0, 2.0]
     assert aside == [2, 4]
+    number = len(runs)
+    supervisor.ended(runs[0], "told late")
+    context.simulation.run_for(600.0)
+    assert len(runs) == number
+    for process.is_up in (True, False):
+        supervisor.ended(runs[-1], "of this test")
+        context.simulation.run_for(600.0)
+    assert aside == [2, 4], "a broker that came up has read them"
 
 
 def test_subscriptions_that_cannot_be_read_are_read_again_a_little_later() -> None:

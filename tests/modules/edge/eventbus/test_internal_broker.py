@@ -189,6 +189,17 @@ def test_what_passes_no_message_on_has_not_answered(tmp_path: Path, answer: byte
     os.close(bell)
 
 
+def test_a_look_at_a_broker_is_broken_off_when_this_node_stops(tmp_path: Path) -> None:
+    bell, clock = os.eventfd(1), RealClock()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen()
+        with pytest.raises(NoAnswerError, match="stopped"):
+            send_to_itself(tmp_path / "s", clock, TIMEOUT, bell)
+    clock.close()
+    os.close(bell)
+
+
 def test_what_waits_for_an_absent_client_outlives_a_restart(node: Node, broker: InternalBroker) -> None:
     """The session of an application, and the cloud's subscriptions of eventbus, are there after edgecore's restart."""
     node.send("eventbus", "sensors/+/raw", "subscribe", None, source="router_eventbus", group="user")

@@ -96,3 +96,4 @@ def test_a_message_that_may_be_taken_is_kept(topic: int, payload: int) -> None:
     body = body_of(packet, 0)
     assert body is not None
     assert not is_too_large(packet[0], *body)
+    assert is_too_large(packet[0], body[0], body[1] + 1) == (payload == MAX_PAYLOAD)

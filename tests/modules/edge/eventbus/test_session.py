@@ -22,7 +22,14 @@ from modules.edge.eventbus.client import Arrived, BufferedClient
 from modules.edge.eventbus.connection import SessionLink
 from modules.edge.eventbus.module import DOWN_SECONDS, EventBus, EventBusSettings
 from modules.edge.eventbus.packets import Received
-from modules.edge.eventbus.session import CONNECT_SECONDS, MOST_UNANSWERED, BrokerSettings, MqttSession, SessionEvents
+from modules.edge.eventbus.session import (
+    CONNECT_SECONDS,
+    KEEP_ALIVE,
+    MOST_UNANSWERED,
+    BrokerSettings,
+    MqttSession,
+    SessionEvents,
+)
 
 MID = 7
 
@@ -223,3 +230,50 @@ def test_the_broker_has_its_time_while_this_node_reads_nothing(unanswered: int) 
         why = session._loop(cast("BufferedClient", client))
         session._end(cast("BufferedClient", client))
     assert ("has not answered" in why) is (unanswered == 0)
+
+
+def test_a_publication_is_acknowledged_once() -> None:
+    """Its number on the wire is used again, by another one."""
+    session, heard = MqttSession(BrokerSettings("127.0.0.1", 1, "n1"), (), RealClock()), list[list[int]]()
+    session._events = cast("SessionEvents", SimpleNamespace(published=heard.append))
+    session._numbers[MID] = 1
+    for _ in range(2):
+        session._report(Arrived([], [MID], MQTTErrorCode.MQTT_ERR_SUCCESS))
+    assert heard == [[1]]
+    session._end(cast("BufferedClient", SimpleNamespace(socket=lambda: None)))
+
+
+def test_what_was_written_before_the_end_is_sent_before_it() -> None:
+    session, done = MqttSession(BrokerSettings("127.0.0.1", 1, "n1"), (), RealClock()), list[str]()
+    here, broker = socket.socketpair()
+
+    def flush() -> None:
+        done.append("flush")
+        client.has_output = False
+
+    client = SimpleNamespace(
+        socket=lambda: here, is_behind=False, has_output=True, want_write=lambda: False, flush=flush,
+        loop_misc=lambda: MQTTErrorCode.MQTT_ERR_SUCCESS, end=lambda: done.append("end"),
+    )  # fmt: skip
+    session.close()
+    with here, broker:
+        assert session._loop(cast("BufferedClient", client)) == "closed by this node"
+        session._end(cast("BufferedClient", client))
+    assert done == ["flush", "end"]
+
+
+@pytest.mark.parametrize(("port", "seconds"), [(0, 0), (1883, KEEP_ALIVE)])
+def test_a_broker_of_another_machine_is_known_to_have_vanished(
+    monkeypatch: pytest.MonkeyPatch, port: int, seconds: int
+) -> None:
+    asked = list[int]()
+
+    def connect(_client: object, _host: str, _port: int, keep_alive: int) -> None:
+        asked.append(keep_alive)
+        raise OSError("of this test")
+
+    monkeypatch.setattr(BufferedClient, "connect", connect)
+    session = MqttSession(BrokerSettings("broker", port, "n1"), (), RealClock())
+    assert session.run(cast("SessionEvents", SimpleNamespace())) == "of this test"
+    assert asked == [seconds]
+    assert seconds <= 60

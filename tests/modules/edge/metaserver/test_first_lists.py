@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -98,3 +99,19 @@ def test_only_so_many_collections_are_waited_for() -> None:
     for number in range(100):
         cloud.lists.await_objects(resource("services"), Target("", "v1", "services", namespace=f"ns-{number}"))
     assert len(cloud.asked) == 64
+
+
+def test_it_waits_for_what_is_missing_and_for_news_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until the end of its time; a notification that was seen is none any more."""
+    cloud, waits, cleared = Cloud(names("a")), list[float](), list[int]()
+
+    def poll(left: float) -> bool:
+        waits.append(left)
+        return len(waits) < 3
+
+    poller = SimpleNamespace(register=lambda *_: None, poll=poll)
+    monkeypatch.setattr("modules.edge.metaserver.first_lists.select", SimpleNamespace(poll=lambda: poller, POLLIN=1))
+    monkeypatch.setattr("modules.edge.metaserver.first_lists.clear_notification", cleared.append)
+    cloud.read()
+    assert waits == [1000 * SECONDS] * 3
+    assert len(cleared) == 2

@@ -70,3 +70,15 @@ def test_what_has_not_changed_is_neither_encoded_nor_compared_again(monkeypatch:
     for pods in ((first,), (first,), (first, second), (second,), (second,)):
         snapshots.pods = pods
     assert kinds == ["node", "pod", "pod", "pod"]
+
+
+def test_of_two_pods_of_one_name_each_has_its_status() -> None:
+    """The one before still terminates; the object says which of them it is."""
+    snapshots = Snapshots()
+    for uid, wanted in (("1", "Failed"), ("2", "Running")):
+        cache = WatchCache(FIRST)
+        cache.load({})
+        put(cache, obj("a", uid=uid))
+        LiveStatusUpdater(snapshots, cache, "n1").start()
+        snapshots.pods = (pod("a", "1", "Failed"), pod("a", "2", "Running"))
+        assert phase(cache, "a") == wanted

@@ -350,3 +350,14 @@ def test_a_cache_that_was_dropped_leaves_nothing(owner: Owner, store: SqliteStor
         owner.service.close()
 
     assert not left_by_repeating(cycle, owner.service)
+
+
+def test_a_node_that_starts_again_begins_above_all_that_it_has_shown(tmp_path: Path) -> None:
+    """A client would watch on from another life's version, also after a thousand changes within a millisecond."""
+    simulation, firsts = Simulation(1), list[int]()
+    for _ in range(2):
+        owner = ApiOnDemand(tmp_path / "db", Snapshots(), "n1", simulation.clock, lambda *_: cast("Any", None))
+        firsts.append(owner._begin().cache.revision)
+        owner.close()
+        simulation.run_for(0.002)
+    assert firsts[1] - firsts[0] > 1000

@@ -11,7 +11,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any, ClassVar
+from types import SimpleNamespace
+from typing import Any, ClassVar, cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -304,6 +306,13 @@ def test_a_stop_waits_for_no_answer_of_the_cloud(node: Node) -> None:
     assert not any(each.is_alive() for each in connections)
     results.get(timeout=TIMEOUT)
     runtime.close()
+
+
+def test_applications_wait_for_no_module_that_has_ended() -> None:
+    """One that is started again has other requests."""
+    requests = Mock()
+    ServiceBus.on_end(cast("Any", SimpleNamespace(_server=None, _requests=requests)))
+    requests.end_all.assert_called_once()
 
 
 def test_the_bounds_are_kubeedges() -> None:

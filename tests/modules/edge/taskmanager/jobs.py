@@ -73,8 +73,8 @@ class FakeConfiguration:
         self.now: SettingsState | None = SettingsState(is_set=False, is_under_way=False)
         self.begun: list[tuple[dict[str, str], bool]] = []
         """The settings of each program, and whether they were only checked."""
-        self.ends = {True: ProgramEnd(0, ""), False: ProgramEnd(0, "")}
-        """The end of a check, and of a change."""
+        self.ends: dict[bool, ProgramEnd | None] = {True: ProgramEnd(0, ""), False: ProgramEnd(0, "")}
+        """The end of a check, and of a change; None while it runs."""
 
     def state(self, settings: Mapping[str, str]) -> SettingsState | None:
         """Return its state."""

@@ -17,7 +17,7 @@ from modules.edge.taskmanager import module as taskmanager
 from modules.edge.taskmanager.checks import MachineReading
 from modules.edge.taskmanager.module import LONGEST_SPEC, REPORT_GAP, TaskManager, TaskManagerSettings
 from modules.edge.taskmanager.owner import OWNER, JobShown, OwnerVerb
-from modules.edge.taskmanager.pulls import DEADLINE, FAILED, LONGEST_DELAY
+from modules.edge.taskmanager.pulls import DEADLINE, FAILED, FIRST_DELAY, LONGEST_DELAY
 from modules.edge.taskmanager.refusals import REASON, refusal_of
 from modules.lab.doubles.memory_cloud import MemoryCloud
 from tests.modules.edge.taskmanager.jobs import ROW, FakeMachine, Node
@@ -70,6 +70,13 @@ def test_an_image_that_cannot_be_pulled_fails_the_job_with_its_reason(bee: Harne
     first, second = images_of(node)
     assert (first["image"], first["status"], second) == (IMAGE, "False", {"image": OTHER, "status": "True"})
     assert "no route" in first["reason"]
+
+
+def test_a_pull_is_tried_again_soon(bee: Harness) -> None:
+    node = Node(bee)
+    node.cannot_pull(1)
+    node.job("imageprepulljob/p", pull(IMAGE, retryTimes=1), wait=REPORT_GAP + FIRST_DELAY + 0.1)
+    assert node.ends()[-1] == ("Pull", True, "")
 
 
 def test_pulls_are_tried_again_until_the_time_of_the_job_is_over(bee: Harness) -> None:

@@ -37,6 +37,7 @@ def test_the_owners_command_checks_the_settings_and_then_sets_them(bee: Harness)
     [
         ("modules.edgeHub.token", "does not let jobs set modules.edgeHub.token"),
         ("modules.edgeHub", "does not let jobs set"),
+        (f"{KEYS[0]}2", "does not let jobs set"),
         ("--config", "does not let jobs set"),
         ("upgrade.trustedKeys", "no job may set it"),
         ("Modules.TaskManager.allowedKeys", "no job may set it"),
@@ -129,3 +130,15 @@ def test_a_change_that_another_has_begun_is_not_waited_for(bee: Harness) -> None
     bee.run_for(10)
     assert node.ends()[3:] == [("RollBack", True, "")]
     assert [only_check for _, only_check in configuration.begun] == [True, False]
+
+
+def test_no_action_begins_before_the_store_has_what_was_done(bee: Harness) -> None:
+    """A restart would begin with the one before."""
+    configuration = FakeConfiguration()
+    configuration.ends[True] = None
+    node = Node(bee, configuration=configuration, keys=KEYS)
+    node.job(JOB, SPEC, wait=10)
+    node.is_silent = True
+    configuration.ends[True] = ProgramEnd(0, "")
+    bee.run_for(30)
+    assert node.ends() == [("Check", True, "")]

@@ -12,12 +12,15 @@ from typing import Any, cast
 
 import pytest
 
+from beehive.http.errors import HttpError
 from beehive.simulation import Simulation
-from modules.runtimes.docker import commands, driver, images, log_stream, streams
-from modules.runtimes.docker.images import DockerImages
+from modules.runtimes.docker import commands, driver, images, log_stream, streams, watch
+from modules.runtimes.docker.answers import Progress, ProgressDetail
+from modules.runtimes.docker.images import DockerImages, ReportedLayers
 from modules.runtimes.docker.log_stream import LogFollower, catch_up
 from modules.runtimes.docker.model import DockerContainer
 from modules.runtimes.docker.processes import DockerProcesses
+from modules.runtimes.docker.watch import DockerWatch
 from modules.runtimes.engine.errors import RequestRefusedError
 from modules.runtimes.engine.records import ContainerId, ContainerRecord
 from protos.cri.v1 import api_pb2 as cri
@@ -243,3 +246,55 @@ def test_docker_is_tried_ever_later_until_it_has_been_reached() -> None:
     watch._follow = lambda: reached.pop(0)  # type: ignore[method-assign]
     watch._run()
     assert pauses == [0.1, 0.2, 0.4, 0.1, 0.2, 0.4]
+
+
+def test_an_event_without_an_end_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "_LONGEST_LINE", 100)
+    given: Any = SimpleNamespace()
+    pieces = iter([b"x" * 60, b"x" * 60, b""])
+    with pytest.raises(HttpError, match="too long"):
+        DockerWatch(given, given, given)._read(cast("Any", SimpleNamespace(piece=pieces.__next__)))
+
+
+def test_docker_is_looked_for_every_few_seconds_however_long_it_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    given, waits = SimpleNamespace(), list[float]()
+    made = DockerWatch(cast("Any", given), cast("Any", given), cast("Any", given))
+    monkeypatch.setattr(made, "_follow", lambda: False)
+    stopping: Any = SimpleNamespace(is_set=lambda: len(waits) > 20, wait=waits.append)
+    made._stopping = stopping
+    made._run()
+    assert (waits[0], max(waits)) == (0.1, 5.0)
+
+
+def test_a_pull_without_progress_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its connection, and its place, are not kept for ever."""
+    exchange, times = _Exchange(), list[float | None]()
+
+    def followed(given: _Exchange, _: object) -> str:
+        times.append(given.socket.gettimeout())
+        return "refused"
+
+    monkeypatch.setattr(images, "_followed", followed)
+    request = cri.PullImageRequest(image=cri.ImageSpec(image="example.org/app:1"))
+    docker: Any = SimpleNamespace(stream=lambda *_: exchange)
+    with pytest.raises(RequestRefusedError, match="refused"):
+        DockerImages(docker, "/state", Simulation(0).clock).pull(request, lambda _: None)
+    assert times == [images._SILENCE_SECONDS]
+
+
+def test_layers_that_are_reported_are_bounded() -> None:
+    told = list[Any]()
+    layers = ReportedLayers(told.append)
+    for number in range(2000):
+        layers.update(Progress(status="Downloading", id=str(number), detail=ProgressDetail(1, 2)))
+    assert len(told) == images._MOST_LAYERS
+    layers.update(Progress(status="Download complete", id="0"))
+    assert len(told) == images._MOST_LAYERS + 1
+
+
+def test_what_is_kept_for_root_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    docker: Any = SimpleNamespace(get=lambda *_: SimpleNamespace(docker_root_dir="/"))
+    disk = SimpleNamespace(f_blocks=100, f_bfree=60, f_bavail=50, f_frsize=4, f_files=9, f_ffree=5)
+    monkeypatch.setattr(os, "statvfs", lambda _: disk)
+    found = DockerImages(docker, "/state", Simulation(0).clock).file_system(cri.ImageFsInfoRequest())
+    assert [(each.used_bytes.value, each.inodes_used.value) for each in found.image_filesystems] == [(160, 4)]

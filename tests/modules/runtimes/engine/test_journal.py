@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
+from typing import Any, cast
 
 import pytest
 
@@ -55,6 +56,90 @@ def test_files_are_written_again_after_another_boot_only(tmp_path: Path) -> None
     (tmp_path / "containers/a/request.pb").write_bytes(b"")
     assert _restored(tmp_path, "first") == {"a/request.pb": b""}
     assert _restored(tmp_path, "second") == {"a/request.pb": b"new"}
+    (tmp_path / "containers/a/request.pb").write_bytes(b"new" + bytes(1))
+    assert _restored(tmp_path, "third") == {"a/request.pb": b"new"}
+    shutil.rmtree(tmp_path / "containers/a")
+    assert _restored(tmp_path, "fourth") == {"a/request.pb": b"new"}
+    assert (tmp_path / "containers/a").stat().st_mode & 0o777 == 0o711
+
+
+def test_what_was_written_since_the_boot_is_not_replaced_by_what_was_before(tmp_path: Path) -> None:
+    """At each further start at the same boot."""
+    for boot in ("first", "second"):
+        journal = Journal(tmp_path, boot)
+        journal.restore([_directory(tmp_path)], "record.json")
+        journal.write(_directory(tmp_path) / "record.json", boot.encode())
+        journal.close()
+    assert _restored(tmp_path, "second") == {"a/record.json": b"second"}
+
+
+def test_what_could_not_be_written_again_is_written_at_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when the journal was written anew meanwhile."""
+    journal = Journal(tmp_path, "first")
+    journal.write(_directory(tmp_path) / "record.json", b"1")
+    journal.close()
+    shutil.rmtree(tmp_path / "containers/a")
+    with monkeypatch.context() as full:
+        full.setattr(journal_module, "_put", Failing(0, OSError(errno.ENOSPC, "full")).call(print))
+        journal = Journal(tmp_path, "second")
+        journal.restore([], "record.json")
+    journal._limit = 0
+    journal.add(_directory(tmp_path, "b"), {"record.json": b"2"})
+    journal.flush()
+    journal.close()
+    assert _restored(tmp_path, "third") == {"a/record.json": b"1", "b/record.json": b"2"}
+
+
+class _Others:
+    """The lock of flushes, whose holder finds what others have done meanwhile."""
+
+    def __init__(self, *acts: Callable[[], None]) -> None:
+        self._acts = acts
+
+    def __enter__(self) -> None:
+        for act in self._acts:
+            act()
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def test_a_flush_counts_for_all_that_was_written_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And one whose frames others have flushed meanwhile makes none for theirs."""
+    flushes, directory, journal = list[int](), _directory(tmp_path), Journal(tmp_path, "first")
+    monkeypatch.setattr(os, "fdatasync", flushes.append)
+    write: Callable[[], None] = lambda: journal.add(directory, {"1": b""})  # noqa: E731
+    write()
+    flush, journal._flushing = journal._flushing, cast("Any", _Others(write))
+    journal.flush()
+    journal._flushing = flush
+    journal.flush()
+    assert len(flushes) == 1
+    write()
+    journal._flushing = cast("Any", _Others(lambda: setattr(journal, "_flushed", journal._appended), write))
+    journal.flush()
+    assert len(flushes) == 1
+    journal.close()
+
+
+def test_a_large_journal_is_not_written_anew_with_each_flush(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_module, "_LARGEST", 100)
+    journal, written = Journal(tmp_path, "first"), list[bytes]()
+    replaced: Callable[[bytes], int] = journal._replaced
+
+    def counted(content: bytes) -> int:
+        written.append(content)
+        return replaced(content)
+
+    monkeypatch.setattr(journal, "_replaced", counted)
+    journal._limit = 100
+    for number in range(20):
+        journal.add(_directory(tmp_path), {str(number): bytes(100)})
+        journal.flush()
+    journal.close()
+    assert 0 < len(written) <= 6
 
 
 def test_a_torn_frame_is_cut_off(tmp_path: Path) -> None:

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from modules.runtimes.engine import events, model
 from modules.runtimes.engine import journal as journal_module
-from modules.runtimes.engine import model
 from modules.runtimes.engine import state as state_module
 from modules.runtimes.engine.command_output import OUTPUT_LIMIT, CommandRoom, OutputRoom, _Wakeup
 from modules.runtimes.engine.containers import changed_resources
+from modules.runtimes.engine.errors import TooManyError
 from modules.runtimes.engine.journal import Journal
 from modules.runtimes.engine.model import Sandbox
 from modules.runtimes.engine.records import BootId, SandboxId, SandboxRecord
@@ -134,3 +135,25 @@ def test_a_sandbox_is_not_ready_before_that_is_stored(tmp_path: Path, monkeypatc
     with pytest.raises(PlannedError):
         sandbox.mark_ready(SandboxRecord(1, "192.0.2.1", BootId("b")))
     assert sandbox.state == cri.SANDBOX_NOTREADY
+
+
+def test_a_reader_of_events_that_is_too_far_behind_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It gets those that it could have, and has to list."""
+    monkeypatch.setattr(events, "_BACKLOG", 2)
+    hub = events.EventHub()
+    stream = hub.subscribe()
+    for each in "abcd":
+        hub.publish(cri.ContainerEventResponse(container_id=each))
+    found = list[str]()
+    with pytest.raises(TooManyError, match="behind"):
+        found.extend(event.container_id for event in stream)
+    assert (found, hub.has_readers) == (["a", "b"], False)
+
+
+def test_a_request_that_cannot_be_read_for_want_of_descriptors_is_not_taken_for_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shortage = OSError(errno.EMFILE, "Too many open files")
+    monkeypatch.setattr(state_module, "read_file", Failing(0, shortage).call(print))
+    with pytest.raises(OSError, match="Too many"):
+        state_module.read_request(tmp_path / "request.pb", cri.CreateContainerRequest())

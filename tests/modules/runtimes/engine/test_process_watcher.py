@@ -5,10 +5,12 @@ import logging
 import os
 import select
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
-from modules.runtimes.engine.process_watcher import ProcessWatcher
+from modules.runtimes.engine.process_watcher import ProcessWatcher, Watched
 from tests.support.failing import Attempt, Failing, census, fail_at_each_call
 
 
@@ -121,3 +123,21 @@ def test_what_is_watched_no_longer_has_no_end(watcher: ProcessWatcher) -> None:
         watcher.settle()
     assert ending.calls == 0
     assert not census((watcher,)).more_than(before)
+
+
+@pytest.mark.parametrize("is_stopped", [True, False])
+def test_a_connection_that_is_not_read_is_closed_all_the_same(*, is_stopped: bool) -> None:
+    """It was never added, or the watcher has stopped meanwhile."""
+    watcher, closed = ProcessWatcher(), list[int]()
+    ours, theirs = os.pipe()
+    link = cast("Watched", SimpleNamespace(fileno=lambda: ours, close=lambda: closed.append(1)))
+    if is_stopped:
+        watcher.add(link)
+        watcher.stop()
+        closed.clear()
+    watcher.remove(link)
+    assert closed
+    if not is_stopped:
+        watcher.stop()
+    for each in (ours, theirs):
+        os.close(each)

@@ -1,6 +1,8 @@
 """Lists of the sandboxes and containers of one pod, which every job of the pod asks for."""
 
 from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -57,3 +59,11 @@ def test_what_is_removed_is_in_no_list(registry: Registry[RuntimeContainer]) -> 
     assert registry.containers(SandboxId("s1")) == []
     registry.add_container(_container("c4", "s1", {POD_UID: "u1"}))
     assert [each.id for each in registry.containers(SandboxId("s1"), pod="u1")] == ["c4"]
+
+
+def test_a_listing_sees_no_change_half_made() -> None:
+    registry = Registry[Any]()
+    registry._lock = lock = MagicMock()
+    registry.sandboxes()
+    registry.containers()
+    assert lock.__enter__.call_count == 2

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from beehive.files.descriptors import is_readable
+from modules.runtimes.oci import orphans
 from modules.runtimes.oci.orphans import Orphan, await_orphans, commands_with, processes_with
 from tests.support.descriptors import open_descriptors
 
@@ -99,3 +101,18 @@ def test_processes_are_found_by_their_variables(programs: Programs, tmp_path: Pa
     programs.start(CNI_NETNS=f"{tmp_path}x/a/net")
     programs.start(OTHER=f"{tmp_path}/a/net")
     assert [orphan.pid for orphan in processes_with("CNI_NETNS", f"{tmp_path}/")] == [plugin.pid]
+
+
+def test_a_killed_program_has_ended_when_the_wait_is_over(
+    programs: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = list[int]()
+
+    def wait(descriptor: int, milliseconds: int) -> bool:
+        waits.append(milliseconds)
+        return is_readable(descriptor, milliseconds)
+
+    monkeypatch.setattr(orphans, "is_readable", wait)
+    create = programs.start(f"--root={tmp_path}", "create", "one")
+    await_orphans(commands_with(f"--root={tmp_path}"), 0.0)
+    assert (create.poll(), waits) == (-signal.SIGKILL, [0, orphans._KILLED_MILLISECONDS])

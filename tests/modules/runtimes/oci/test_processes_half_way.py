@@ -16,6 +16,7 @@ from beehive.simulation import Simulation
 from modules.runtimes.engine.errors import RunFailedError
 from modules.runtimes.engine.records import ContainerId, ContainerRecord, Exit
 from modules.runtimes.oci import processes
+from modules.runtimes.oci.bundles import Bundles, holds_of
 from modules.runtimes.oci.crun import conmon as parents
 from modules.runtimes.oci.crun.conmon import PERSIST, Parent
 from modules.runtimes.oci.crun.runtime_command import CommandFailedError
@@ -159,3 +160,28 @@ def test_the_status_of_a_first_process_is_closed(process: int, monkeypatch: pyte
     failing.forget()
     assert not census().more_than(before)
     first.close()
+
+
+def test_the_end_of_a_container_is_on_the_disk_before_it_is_told(tmp_path: Path, process: int) -> None:
+    there = Machine(process, tmp_path, Failing(-1))
+    there.end()
+    journal = cast("MagicMock", there.processes._journal)
+    assert [name for name, *_ in journal.method_calls] == ["write", "flush"]
+
+
+def test_no_container_ends_before_it_has_started(tmp_path: Path, process: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time of its end is a file's, which may be a little too early."""
+    ended = SimpleNamespace(code=0, at_ns=5, out_of_memory=False)
+    monkeypatch.setattr(parents, "ended", lambda _: ended)
+    container = SimpleNamespace(directory=tmp_path, has_own_processes=True, run=SimpleNamespace(started_at=7))
+    processes_ = Machine(process, tmp_path, Failing(-1)).processes
+    assert processes_._end_of(cast("Any", container)).finished_at == 7
+
+
+def test_a_removed_container_keeps_none_of_its_images() -> None:
+    """Those that it has mounted among them."""
+    released, record = list[str](), ContainerRecord(1, image_id="i", image_volumes=(("a", "v"), ("b", "w")))
+    container = OciContainer(ContainerId("c1"), Path("c1"), cri.CreateContainerRequest(), record)
+    held = list(holds_of(container))
+    Bundles.forget(cast("Any", SimpleNamespace(_images=SimpleNamespace(release=released.append))), container)
+    assert (released, len(held)) == (held, 3)

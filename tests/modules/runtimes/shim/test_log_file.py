@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from modules.runtimes.shim.log_file import LogFile
+from tests.support.descriptors import open_descriptors
 
 
 def test_a_log_goes_on_in_a_new_file(tmp_path: Path) -> None:
@@ -20,7 +21,10 @@ def test_a_log_goes_on_in_a_new_file(tmp_path: Path) -> None:
         log.reopen()
     log.write(b"2\n")
     path.unlink()
+    before = len(open_descriptors())
     log.reopen()
+    assert len(open_descriptors()) == before
+    assert path.stat().st_mode & 0o777 == 0o640, "others read no log"
     log.write(b"3\n")
     LogFile(str(path)).write(b"4\n")
     assert (old.read_bytes(), path.read_bytes()) == (b"1\n2\n", b"3\n4\n")

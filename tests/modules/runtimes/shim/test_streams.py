@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from modules.runtimes.shim import attached
+from modules.runtimes.shim import attached, streams
 from modules.runtimes.shim.attached import AttachedClients
 from modules.runtimes.shim.log_file import LogFile
 from modules.runtimes.shim.streams import STDERR, STDOUT, Input, Output
+from modules.runtimes.streaming import command_session
 from tests.support.failing import Failing, PlannedError
 from tests.support.patience import PATIENCE
 
@@ -179,6 +180,7 @@ def test_the_end_of_a_clients_input(way: str, *, ends_input: bool) -> None:
     assert os.read(made.read, 100) == b"last words"
     assert made.clients.input is not None
     assert (made.clients.input.descriptor < 0) == ends_input
+    assert made.clients.events.poll(0) == [], "there is nothing more to serve"
     if way == "shutdown":
         made.clients.send(STDOUT + b"still here")
         assert made.client.recv(100) == b"\2still here"
@@ -230,7 +232,13 @@ def test_a_client_with_the_descriptor_of_one_that_has_left_is_heard(container: A
     container.clients.serve()
     assert not container.clients._clients
     container.client = container.attach()
-    container.client.send(b"typed")
-    container.clients.serve()
-    container.clients.serve()
-    assert os.read(container.read, 100) == b"typed"
+    os.set_blocking(container.read, False)
+    for data in (b"typed", b"more"):
+        container.client.send(data)
+        container.clients.serve()
+        assert os.read(container.read, 100) == data
+
+
+def test_a_packet_of_output_is_read_whole_by_the_streaming_session() -> None:
+    """The kernel cuts off the rest of a packet that is read in part."""
+    assert len(STDOUT) + streams._READ <= command_session._READ_BYTES

@@ -1,18 +1,21 @@
 """The loops of sessions, each look of which at the clock takes a moment."""
 
 import itertools
+import select
 import socket
 from collections.abc import Callable
 from threading import Semaphore
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
 from beehive import Clock
-from beehive.http.spdy import SpdyConnection, StreamEnd
-from modules.runtimes.streaming import command_session, ending, port_session
-from modules.runtimes.streaming.channels import ChannelData, StreamChannel
+from beehive.http.connections import Phase
+from beehive.http.spdy import SpdyConnection, SpdyError, StreamData, StreamEnd, StreamOpened
+from modules.runtimes.streaming import StreamingServer, command_session, ending, port_session
+from modules.runtimes.streaming.channels import ChannelData, ChannelEnd, SpdyChannels, StreamChannel, WebSocketChannels
 from modules.runtimes.streaming.command_session import (
     _LONGEST_SIZE,
     _MOST_INPUT,
@@ -21,8 +24,11 @@ from modules.runtimes.streaming.command_session import (
     CommandSession,
     _ProcessStreams,
 )
-from modules.runtimes.streaming.port_session import MOST_HELD, PortForwardSession
+from modules.runtimes.streaming.ending import IDLE_SECONDS
+from modules.runtimes.streaming.port_session import MOST_HELD, PortForwardSession, _Forwarded
 from modules.runtimes.streaming.port_streams import MOST_CONNECTIONS, PortData, PortOpened, SpdyPorts
+from modules.runtimes.streaming.requests import StreamRequest
+from tests.support.clocks import StandingClock
 from tests.support.failing import Failing, PlannedError
 
 _STEP = 0.001
@@ -194,3 +200,121 @@ def test_a_client_that_takes_nothing_is_given_up(
         link.reset = lambda: reset.append(True)
         ending.linger(link, clock, whole=whole)
     assert reset == [True]
+
+
+def _session(**link: Any) -> tuple[PortForwardSession, list[int]]:
+    """A session without a client, and the connections whose streams it has closed."""
+    closed = list[int]()
+    made = SimpleNamespace(**{"unsent": 0, "has_received": False, "send": list, **link})
+    streams: Any = SimpleNamespace(
+        link=made, over=False, can_end=True, receive=list, close=lambda number, _="": closed.append(number)
+    )
+    return PortForwardSession(streams, "s", SimpleNamespace(), cast("Clock", StandingClock()), Semaphore(9)), closed
+
+
+def test_a_pod_that_takes_no_more_and_says_no_more_is_closed_without_its_client() -> None:
+    session, closed = _session()
+    each = _Forwarded(1, cast("Any", SimpleNamespace(send=Failing(0, OSError("reset")).call(len), close=list)))
+    each.held += b"for nobody"
+    each.pod_ended, session._open[1] = True, each
+    session._write(each)
+    assert (closed, session._open) == ([1], {})
+
+
+@pytest.mark.parametrize("is_behind", [True, False])
+def test_no_pod_is_read_while_its_client_is_behind(*, is_behind: bool) -> None:
+    ends = [socket.socketpair() for _ in range(2)]
+    (ours, _), (connection, pod) = ends
+    session, _ = _session(fileno=ours.fileno, unsent=port_session._MOST_UNSENT if is_behind else 0)
+    session._open[1] = _Forwarded(1, connection)
+    pod.send(b"output")
+    ready = dict(session._poll().poll(0))
+    assert (connection.fileno() in ready) is not is_behind
+    for each in (end for pair in ends for end in pair):
+        each.close()
+
+
+def test_the_time_without_data_begins_with_the_last_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long the client has been there."""
+    monkeypatch.setattr(port_session, "linger", lambda *_, **__: None)
+    session, _ = _session(fileno=lambda: 5)
+    waits, clock = list[float](), cast("StandingClock", session._clock)
+
+    def poll(milliseconds: float) -> list[tuple[int, int]]:
+        waits.append(milliseconds / 1000)
+        clock.go(0.9 * IDLE_SECONDS if len(waits) < 3 else milliseconds / 1000)
+        return [(5, select.POLLIN)] if len(waits) < 3 else []
+
+    monkeypatch.setattr(session, "_poll", lambda: SimpleNamespace(poll=poll))
+    session.run()
+    assert [round(each) for each in waits[:3]] == [IDLE_SECONDS] * 3
+
+
+def _ports() -> tuple[SpdyPorts, Mock]:
+    """Streams of ports on a connection that takes all."""
+    made = SpdyPorts(cast("Any", SimpleNamespace()))
+    made._spdy = spdy = Mock()
+    return made, spdy
+
+
+def _stream(number: int, kind: str, port: int = 80) -> StreamOpened:
+    return StreamOpened(number, {"streamtype": kind, "port": str(port), "requestid": "1"}, ended=False)
+
+
+def test_a_stream_of_data_ends_once() -> None:
+    ports, spdy = _ports()
+    for number, kind in ((1, "data"), (3, "error")):
+        ports._understood(_stream(number, kind))
+    ports.end(1)
+    ports.end(1)
+    ports.close(1)
+    assert sorted(call.args[0] for call in spdy.send.call_args_list) == [1, 3]
+
+
+def test_two_streams_of_one_connection_are_of_one_port() -> None:
+    ports, _ = _ports()
+    ports._understood(_stream(1, "data"))
+    with pytest.raises(SpdyError):
+        ports._understood(_stream(3, "error", 81))
+
+
+def test_frames_before_the_stream_of_errors_are_bounded() -> None:
+    ports, _ = _ports()
+    ports._understood(_stream(1, "data"))
+    with pytest.raises(SpdyError):
+        for _ in range(100):
+            ports._understood(StreamData(1, b"x"))
+
+
+@pytest.mark.parametrize("size", [1, 64 * 1024, 64 * 1024 + 1])
+def test_output_of_any_size_reaches_a_web_socket_whole(size: int) -> None:
+    messages = Mock(subprotocol="v4.channel.k8s.io")
+    channels = WebSocketChannels(messages, StreamRequest("exec", "c", stdin=True, stdout=True))
+    messages.queue.reset_mock()
+    channels.write(StreamChannel.STDOUT, bytes(size))
+    assert sum(len(call.args[0]) - 1 for call in messages.queue.call_args_list) == size
+    assert channels._event(b"\xff\0") is None, "before version 5 nothing closes a channel"
+
+
+def test_input_that_is_opened_and_ended_at_once_has_an_end() -> None:
+    link: Any = SimpleNamespace(queue=len)
+    channels = SpdyChannels(link, "v4.channel.k8s.io", StreamRequest("exec", "c", stdin=True, stdout=True))
+    channels._spdy = Mock()
+    opened = StreamOpened(1, {"streamtype": "stdin"}, ended=True)
+    assert channels._understood(opened) == [ChannelEnd(StreamChannel.STDIN)]
+
+
+def test_a_stream_is_no_connection_that_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that has begun is not closed for another one."""
+    began = list[Callable[[], None]]()
+    monkeypatch.setattr(
+        "modules.runtimes.streaming.connection.StreamingConnection",
+        lambda *given: SimpleNamespace(serve=lambda: began.append(given[-1])),
+    )
+    server = SimpleNamespace(_open=Mock(), _waiting=None, _backend=None, _clock=None, _places=None)
+    connection = SimpleNamespace(socket=None, is_upgraded=False)
+    StreamingServer._serve(cast("Any", server), cast("Any", connection))
+    assert (connection.is_upgraded, server._open.enter.called) == (False, False)
+    began[0]()
+    assert connection.is_upgraded
+    server._open.enter.assert_called_once_with(connection, Phase.STREAM)

@@ -6,7 +6,8 @@ import os
 import socket
 import subprocess
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from io import BytesIO
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +23,8 @@ from modules.runtimes.oci.images import ImageRoot, ImageStore, copied_roots, idm
 from modules.runtimes.oci.images.copied_roots import copy_layers
 from modules.runtimes.oci.images.declared_volumes import make_declared_volumes
 from modules.runtimes.oci.images.errors import NoSuchObjectError
-from modules.runtimes.oci.images.model import LayerUsage, StorageUsage
+from modules.runtimes.oci.images.index import ImageIndex
+from modules.runtimes.oci.images.model import ImageConfig, LayerUsage, StorageUsage, StoredImage
 from modules.runtimes.oci.images.pulls import PullsUnderWay
 from modules.runtimes.oci.images.store import Layers
 from modules.runtimes.oci.images.worker import exporting, importing, layer_tree, platforms, publication, pulling, unpack
@@ -320,3 +322,62 @@ def test_the_layers_of_a_mount_that_fails_are_closed(tmp_path: Path, monkeypatch
         root_filesystems._mount_overlay([layer], tmp_path / "target", None, None)
     assert not census().more_than(before)
     assert caught.value is not None, "what the error holds is not collected before"
+
+
+@pytest.mark.parametrize(("answer", "is_over"), [(False, True), (True, False), (None, False)])
+def test_work_for_a_call_that_has_ended_already_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, answer: bool | None, *, is_over: bool
+) -> None:
+    worker = Mock()
+    monkeypatch.setattr("modules.runtimes.oci.images.store.WorkerProcess", lambda *_: worker)
+    there: Any = SimpleNamespace(
+        _collecting_after_failure=nullcontext, _working_on=nullcontext, _added=lambda _: (), _request=dict
+    )
+    ImageStore._work(there, "pull", {}, lambda _: answer)
+    assert worker.cancel.called is is_over
+
+
+def _image(*tags: str, **fields: Any) -> StoredImage:
+    return StoredImage("sha256:abc", tags, (), ImageConfig(), ("c1",), {"sha256:d": 4}, **fields)
+
+
+def test_an_image_is_told_as_it_is_known(tmp_path: Path) -> None:
+    """With all its names, and with its layers and blobs."""
+    index = ImageIndex(tmp_path / "images.json")
+    index.add([_image("a:1")])
+    there: Any = SimpleNamespace(_lock=nullcontext(), _index=index, _layers=SimpleNamespace(usage=lambda _: 100))
+    (found,) = ImageStore._added(there, [_image("b:1")])
+    assert (set(found.repo_tags), found.size) == ({"a:1", "b:1"}, 104)
+
+
+def test_a_removed_image_that_comes_again_has_its_new_names_only(tmp_path: Path) -> None:
+    """Its containers have kept it; nobody has asked for the old names again."""
+    index = ImageIndex(tmp_path / "images.json")
+    index.add([_image("a:1", removed=True)])
+    index.add([_image("b:1")])
+    assert [(each.repo_tags, each.removed) for each in index.all_images()] == [(("b:1",), False)]
+
+
+def test_an_index_that_cannot_be_written_is_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = ImageIndex(tmp_path / "images.json")
+    index.add([_image("a:1")])
+    full = Mock(side_effect=OSError(errno.ENOSPC, "full"))
+    monkeypatch.setattr("modules.runtimes.oci.images.index.replace_file", full)
+    changes: tuple[Callable[[], None], ...] = (
+        lambda: index.add([_image("b:1")]),
+        lambda: index.drop(["sha256:abc"]),
+    )
+    for change in changes:
+        with pytest.raises(OSError, match="full"):
+            change()
+        assert [each.repo_tags for each in index.images()] == [("a:1",)]
+
+
+def test_layers_are_protected_before_the_worker_goes_on() -> None:
+    """It takes them for granted from then on."""
+    done = list[str]()
+    worker = WorkerProcess("pull", lambda _: done.append("protect"))
+    answers = BytesIO(b'{"needs":{"layers":[],"blobs":[]}}\n' + b'{"result":[]}\n')
+    requests: Any = SimpleNamespace(write=lambda _: done.append("answer"), flush=lambda: None)
+    assert worker._converse(requests, answers) == ()
+    assert done == ["protect", "answer"]
