@@ -218,6 +218,7 @@ class DownstreamController:
         self._untold.pop(node, None)
         self._ahead.pop(node, None)
         self._held_back.pop(node, None)
+        self._unconfirmed.pop(node, None)
         self.locations.forget_queries(node)
 
     def deletion_acknowledged(self, node: str, uid: str) -> None:
