@@ -38,7 +38,12 @@ class Told:
         transactions = SimpleNamespace(begin=lambda: None, attempt=lambda work, *, begins: work())  # noqa: ARG005
         epochs = SimpleNamespace(listed=lambda _version: False, went_back=lambda: None)
         made: Any = Reflectors(
-            self.mirror, module, transactions, self.downstream, epochs, lambda: None  # type: ignore[arg-type]
+            self.mirror,
+            module,
+            transactions,
+            self.downstream,
+            epochs,
+            lambda: None,  # type: ignore[arg-type]
         )
         self.reflectors: Reflectors = made
         self._told: dict[str, Callable[[News], None]] = {}

@@ -34,6 +34,8 @@ def test_a_node_that_comes_and_goes_leaves_nothing() -> None:
             controller.connected(name)
             controller.apply(configmap(), secret(), *(pod(each, nodeName=name, **USES) for each in pods))
             controller.asks("default/configmap/settings", "query", node_name=name)
+            ready = {"UID": "", "Status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+            controller.asks(f"default/nodestatus/{name}", "update", ready, name)
             bee.settle()
             for each in pods:
                 live = controller.cluster.storage.get(ObjectKey("Pod", "default", each))
