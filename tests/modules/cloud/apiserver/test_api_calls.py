@@ -18,7 +18,6 @@ from modules.cloud.client.calls import APPLY, JSON_PATCH, MERGE, STRATEGIC, ApiC
 from modules.cloud.storage.object_storage import OBJECT_LEVELS
 from tests.modules.cloud.apiserver.updates.samples import sample
 
-
 REQUESTS = "certificatesigningrequests"
 
 
