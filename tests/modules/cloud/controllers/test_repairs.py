@@ -99,7 +99,7 @@ def test_owners_are_written_into_the_state_that_was_looked_at() -> None:
     assert {write.call.name: write.call.body["metadata"]["resourceVersion"] for write in writes} == {
         "loose": "7", "other": "8",
     }  # fmt: skip
-    claim = {"kind": "PersistentVolumeClaim", "apiVersion": "v1", "metadata": {"name": "data-web-0"}}
+    claim: JsonObject = {"kind": "PersistentVolumeClaim", "apiVersion": "v1", "metadata": {"name": "data-web-0"}}
     claim["metadata"].update(namespace="default", uid="claim", resourceVersion="9")
     view.put(claim)
     stateful = workload("StatefulSet", volumeClaimTemplates=[{"metadata": {"name": "data"}}])

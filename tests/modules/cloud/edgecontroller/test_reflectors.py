@@ -32,20 +32,12 @@ class Told:
     def __init__(self) -> None:
         self.simulation = Simulation(1)
         self.mirror, self.downstream = Mirror(), Mock(newest=NewestVersions())
-        module = SimpleNamespace(
+        module: Any = SimpleNamespace(
             after=self.simulation.clock.after, call_soon=lambda work: work(), end_turn_soon=lambda: None
         )
-        transactions = SimpleNamespace(begin=lambda: None, attempt=lambda work, *, begins: work())  # noqa: ARG005
-        epochs = SimpleNamespace(listed=lambda _version: False, went_back=lambda: None)
-        made: Any = Reflectors(
-            self.mirror,
-            module,
-            transactions,
-            self.downstream,
-            epochs,
-            lambda: None,  # type: ignore[arg-type]
-        )
-        self.reflectors: Reflectors = made
+        transactions: Any = SimpleNamespace(begin=lambda: None, attempt=lambda work, *, begins: work())  # noqa: ARG005
+        epochs: Any = SimpleNamespace(listed=lambda _version: False, went_back=lambda: None)
+        self.reflectors = Reflectors(self.mirror, module, transactions, self.downstream, epochs, lambda: None)
         self._told: dict[str, Callable[[News], None]] = {}
         self.reflectors.start(Mock(watch=lambda _selection, told, kind: self._told.update({kind: told})))
 
@@ -118,8 +110,7 @@ def test_a_kind_is_refused_until_it_is_listed(told: Told) -> None:
 
 def test_few_other_kinds_are_mirrored_at_a_time(told: Told) -> None:
     kinds = [
-        Kind(f"Own{number}", "example.com/v1", f"own{number}s", "a", True, is_custom=True)  # noqa: FBT003
-        for number in range(_MOST_OTHERS + 1)
+        Kind(f"Own{number}", "example.com/v1", f"own{number}s", is_custom=True) for number in range(_MOST_OTHERS + 1)
     ]
     assert [told.reflectors.mirror(kind) for kind in kinds] == [True] * _MOST_OTHERS + [False]
     assert told.reflectors.mirror(kinds[0])
