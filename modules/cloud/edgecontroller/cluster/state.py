@@ -92,6 +92,7 @@ class ClusterState:
 
     def start(self) -> None:
         """Begin to write the states that change."""
+        self._states.note_changes()
         self._module.every(_WRITE_PERIOD, self._write)
 
     def load(self, done: Callable[[], None]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.apimachinery.pod_references import references_of
 from modules.apimachinery.reference_index import ReferenceIndex
+from modules.cloud.indexes import discard
 
 
 class LocationCache:
@@ -29,7 +30,7 @@ class LocationCache:
         """Record that a pod's node needs the pod's references, and return them."""
         references = references_of(pod)
         node = str((pod.get("spec") or {}).get("nodeName") or "")
-        self._pods[""].pop(key, None)  # a pod may be bound, and then stays on its node
+        discard(self._pods, "", key)  # a pod may be bound, and then stays on its node
         self._pods[node][key] = None
         before = self._references.of(key)
         self._references.put(key, node, references)
@@ -40,7 +41,7 @@ class LocationCache:
 
     def remove_pod(self, key: ObjectKey, node: str) -> None:
         """Remove a pod of a node; it leaves objects that no other pod of the node refers to."""
-        self._pods[node].pop(key, None)
+        discard(self._pods, node, key)
         references = self._references.of(key)
         self._references.remove(key)
         self._leave(node, references)
@@ -51,7 +52,7 @@ class LocationCache:
 
     def nodes_with_pods(self) -> list[str]:
         """Return the nodes that have pods."""
-        return [node for node, pods in self._pods.items() if pods]
+        return list(self._pods)
 
     def has_pod(self, key: ObjectKey, node: str) -> bool:
         """Return whether a pod is known to be on a node."""

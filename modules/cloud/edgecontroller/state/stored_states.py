@@ -81,10 +81,14 @@ class StoredStates:
             state = NodeState(uid_of_node(self._storage, node), self._epochs.number)
             self._database.put_node_state(node, state)
 
+    def note_changes(self) -> None:
+        """Note from now on the nodes whose state changes."""
+        if self._database.changed is None:
+            self._database.changed = set()
+
     def drain_changed(self) -> set[str]:
-        """Return the nodes whose state has changed since the last call."""
-        changed = set(self._database.changed)
-        self._database.changed.clear()
+        """Return the nodes whose state has changed since the last call, if they are noted."""
+        changed, self._database.changed = self._database.changed or set(), set()
         return changed
 
     def begin_collecting(self) -> None:

@@ -164,8 +164,8 @@ class Database:
         """Nodes whose claim is not committed yet, and the revision at which it was made first: the claims of other
         cloudcores up to it are older.
         """
-        self.changed: set[str] = set()
-        """Nodes whose ObjectSyncs or states have changed, for who keeps a copy of them."""
+        self.changed: set[str] | None = None
+        """Nodes whose ObjectSyncs or states have changed, for who keeps a copy of them; None: nobody does."""
         self._user: DatabaseUser | None = None
         try:
             self.is_new = self._prepare()
@@ -461,7 +461,8 @@ class Database:
                 if self._log_has_secrets and self._keeps_connection:
                     self._log_has_secrets = not truncate_log(connection)
                 self._seen = version
-                self.changed |= self._transaction.nodes()
+                if self.changed is not None:
+                    self.changed |= self._transaction.nodes()
                 for node in self._transaction.sessions:
                     self.unclaimed.pop(node, None)
         except self._beginning.errors as error:

@@ -14,9 +14,11 @@ from modules.apimachinery.kinds import JsonObject, kind_named
 from modules.cloud.apiserver.api_calls import serve
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.pod_scheduler import Scheduling
-from modules.cloud.client.calls import JSON_PATCH, MERGE, STRATEGIC, ApiCall
+from modules.cloud.client.calls import APPLY, JSON_PATCH, MERGE, STRATEGIC, ApiCall
 from modules.cloud.storage.object_storage import OBJECT_LEVELS
 from tests.modules.cloud.apiserver.updates.samples import sample
+
+REQUESTS = "certificatesigningrequests"
 
 
 class Api:
@@ -279,3 +281,26 @@ def test_a_generated_name_that_is_taken_is_tried_again(
         assert made["metadata"]["name"] == f"{prefix[:58]}fresh"
     else:
         assert (made["code"], made["reason"]) == (409, "AlreadyExists")
+
+
+@pytest.mark.parametrize(
+    ("verb", "plural", "fields", "code"),
+    [
+        ("patch", "configmaps", {"patch_type": APPLY, "options": {"fieldManager": "m"}}, 415),
+        ("update", REQUESTS, {"subresource": "approval", "api_version": "certificates.k8s.io/v1"}, 404),
+        ("update", "pods", {"subresource": "ephemeralcontainers"}, 404),
+        ("update", "services", {"options": {"fieldManager": "m"}}, 404),
+    ],
+)  # fmt: skip
+def test_what_others_may_do_is_not_served_to_a_node(
+    api: Api, verb: str, plural: str, fields: dict[str, Any], code: int
+) -> None:
+    """Whatever its authorizer says: nothing of it is in NodeRestriction."""
+    kind = {"configmaps": "ConfigMap", "services": "Service", "pods": "Pod"}.get(plural, "CertificateSigningRequest")
+    spec: Any = {"ports": [{"port": 80}]} if plural == "services" else {}
+    body = {"apiVersion": fields.get("api_version", "v1"), "kind": kind, "metadata": {"name": "x"}, "spec": spec}
+    if plural == "configmaps":
+        del body["spec"]
+    refused, usual = (api(verb, "x", body, plural, node=node, **fields) for node in ("n1", ""))
+    assert refused["code"] == code
+    assert refused != usual

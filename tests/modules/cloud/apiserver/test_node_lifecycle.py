@@ -157,6 +157,22 @@ def test_of_a_node_without_a_lease_the_heartbeats_of_its_status_count(cluster: C
     assert not cluster.node_lifecycle.has_silent()
 
 
+def test_no_heartbeat_is_kept_of_a_node_that_is_gone(cluster: Cluster) -> None:
+    cluster.create(node())
+    cluster.node_lifecycle.has_silent()
+    cluster.delete(N1)
+    cluster.node_lifecycle.has_silent()
+    assert not cluster.node_lifecycle._heartbeats
+
+
+def test_after_an_undone_transaction_all_nodes_get_their_taints(cluster: Cluster) -> None:
+    conditions = [{"type": "DiskPressure", "status": "True"}]
+    cluster.storage.create({**node(), "kind": "Node", "apiVersion": "v1", "status": {"conditions": conditions}})
+    cluster.node_lifecycle.reset()
+    cluster.node_lifecycle.reconcile(lambda work: work(), is_turn=False)
+    assert [taint["key"] for taint in cluster.storage.get(N1)["spec"]["taints"]] == ["node.kubernetes.io/disk-pressure"]
+
+
 def test_a_node_that_has_never_reported_is_unknown_after_a_minute(cluster: Cluster, simulation: Simulation) -> None:
     """So is one that was deleted and made again meanwhile."""
     cluster.create(SILENT_FROM_BIRTH)
@@ -326,6 +342,7 @@ def test_events_tell_of_new_nodes_and_of_deleted_ones() -> None:
     newer = {**made, "metadata": {**made["metadata"], "resourceVersion": "99"}}
     gone = ObjectEvent(EventType.DELETED, N1, newer, newer)
     again = ObjectEvent(EventType.ADDED, N1, made, None)
+    assert changed(again, gone) == [registered]
     assert changed(gone, again) == [registered, "RemovingNode: Node n1 event: Removing Node n1 from Controller"]
     (event, _) = cluster.storage.list(kind_named("Event"))
     assert (event["source"], event["metadata"]["namespace"]) == ({"component": "node-controller"}, "default")

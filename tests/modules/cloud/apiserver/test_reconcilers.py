@@ -128,6 +128,7 @@ def test_a_reconciler_that_fails_rests_and_the_others_go_on(at: str) -> None:
     assert other == ["load", "handle_event", "reset", "roll_back", "reconcile", "overdue"]
     assert broken.count(at) == 1 + (at in ("load", "reset")), "it begins anew at the end of a period"
     assert failures == {"failing": broken.count(at)}
+    assert at != "load" or set(broken) == {"load"}, "it hears of nothing while it rests"
     for rest in (2, 4) if at == "load" else ():
         seen = len(broken)
         for _ in range(rest):
@@ -139,6 +140,38 @@ def test_a_reconciler_that_fails_rests_and_the_others_go_on(at: str) -> None:
         broken.clear()
         running.run(attempt)
     assert broken == ["reconcile"]
+
+
+def test_a_reconciler_that_has_worked_for_a_period_rests_for_one_again() -> None:
+    """And at the end of a rest a transaction is made, for what it has to do."""
+    fails, made = [True], list[str]()
+
+    class Sometimes(Failing):
+        def reconcile(self, attempt: Attempt, *, is_turn: bool) -> bool:
+            self.at = "reconcile" if fails else ""
+            return super().reconcile(attempt, is_turn=is_turn)
+
+        def overdue(self) -> None:  # type: ignore[override]
+            """Nothing is overdue."""
+
+    def noted(work: Callable[[], None]) -> None:
+        made.append("transaction")
+        work()
+
+    running = Reconcilers(lambda: [Sometimes("", [])])
+    for periods in (1, 2):
+        running.run(attempt)
+        assert running._resting == {0: periods}
+        for period in range(periods):
+            made.clear()
+            running.run_overdue(noted)
+            assert len(made) == (period + 1 == periods)
+    fails.clear()
+    running.run(attempt)
+    running.run_overdue(attempt)
+    fails.append(True)
+    running.run(attempt)
+    assert running._resting == {0: 1}
 
 
 def test_an_own_change_at_which_a_reconciler_fails_is_refused() -> None:

@@ -265,3 +265,17 @@ def test_an_answer_ends_the_growth_of_an_objects_delays(traffic: LaneTraffic) ->
     traffic.answer(first)
     traffic.error(second)
     assert present(traffic.wake_at) - traffic.now < 1.6
+
+
+def test_the_time_of_a_retry_that_was_given_up_sends_no_second_call_of_its_key() -> None:
+    traffic = LaneTraffic(NARROW)
+    given_up = traffic.submit(NODE, "a")
+    traffic.now += 59.9
+    traffic.error(given_up)
+    traffic.pass_time(0.1)
+    assert _ended(traffic, given_up) is CallFailed
+    first, second = traffic.submit(NODE, "a"), traffic.submit(NODE, "a")
+    traffic.pass_time(5.0)
+    assert traffic.flying == [first]
+    traffic.answer(first)
+    assert traffic.flying == [second]

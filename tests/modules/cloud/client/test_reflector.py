@@ -216,10 +216,17 @@ def test_a_cut_within_an_event_goes_on_from_the_last_version() -> None:
 def test_a_watch_that_ends_in_time_is_followed_immediately() -> None:
     """A watch that ends within a second counts as failed, also after events."""
     reflection = Reflection().synced("7")
+    for _ in range(3):
+        reflection.error()
+        reflection.wake()
+    reflection.head()
     reflection.now += 1
     reflection.end()
     assert _query(reflection.path)["resourceVersion"] == "7"
     assert not reflection.of(Retrying)
+    reflection.error()
+    assert _delay(reflection) < 1.6, "it was no failure"
+    reflection.wake()
     reflection.head()
     reflection.data(bookmark("8"))
     reflection.end()

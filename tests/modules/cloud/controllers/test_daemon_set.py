@@ -422,6 +422,14 @@ def test_a_pod_that_fails_each_second_is_replaced_ever_more_slowly() -> None:
     assert any(reason == "FailedDaemonPod" for reason, _ in site.events())
 
 
+def test_two_daemon_sets_with_a_failing_pod_on_one_node_wait_for_themselves() -> None:
+    site = site_of(*(workload("DaemonSet", name) for name in "ab"), nodes=("n1",), seconds=2)
+    for pod in site.pods():
+        site.report(pod, "Failed")
+    site.run_for(0.1)
+    assert len(site.engine.view.pauses._pauses) == 2
+
+
 def test_undone_by_a_revision(site: Site) -> None:
     """`rollout undo` writes the data of a revision, which then becomes the newest one."""
     site.patch(daemon_set(site), new_image("app:2"), seconds=60)

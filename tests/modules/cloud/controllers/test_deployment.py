@@ -732,6 +732,32 @@ def test_a_taint_is_tolerated_from_when_it_was_noticed_whatever_taints_were_ther
     assert node_pods.reconcile(view, key, 5060.0).writes
 
 
+def test_a_taint_that_comes_back_is_tolerated_as_long_as_at_first() -> None:
+    view, key = View(), ObjectKey("Node", "", "n1")
+    view.put(on_tainted())
+    for version, now in ((1, 1000.0), (5, 9000.0)):
+        view.put(tainted(str(version)))
+        assert node_pods.reconcile(view, key, now).again_at == now + 60.0
+        view.put({**tainted(str(version + 1)), "spec": {}})
+        assert node_pods.reconcile(view, key, now + 50.0) == NOTHING
+
+
+def test_a_pod_that_is_put_onto_a_tainted_node_stays_for_its_own_time() -> None:
+    view, key, made = View(), ObjectKey("Node", "", "n1"), on_tainted()
+    view.put(tainted("1"))
+    node_pods.reconcile(view, key, 1000.0)
+    view.put({**made, "metadata": {**made["metadata"], "creationTimestamp": format_rfc3339(5000.0)}})
+    plan = node_pods.reconcile(view, key, 5001.0)
+    assert (plan.writes, plan.again_at) == ((), 5060.0)
+
+
+def test_nothing_is_kept_of_a_node_that_is_gone() -> None:
+    view, key = View(), ObjectKey("Node", "", "n1")
+    view.marked_silent["n1"], view.tainted_since["n1"], view.gone_since["n1"] = 1.0, {}, 1.0
+    node_pods.reconcile(view, key, 1000.0)
+    assert (view.marked_silent, view.tainted_since, view.gone_since) == ({}, {}, {})
+
+
 def test_a_pod_that_has_ended_gets_no_condition_for_its_eviction() -> None:
     view, key = View(), ObjectKey("Node", "", "n1")
     view.put(tainted("1"))

@@ -111,6 +111,12 @@ def test_without_completions_the_first_success_ends_the_making() -> None:
     assert conditions(site)[-1][:2] == ("Complete", "True")
 
 
+def test_the_deadline_ends_no_job_that_is_suspended() -> None:
+    site = site_of(job(activeDeadlineSeconds=100), seconds=10)
+    site.patch(site.get("Job", "sum"), {"spec": {"suspend": True}}, seconds=1000)
+    assert conditions(site) == [("Suspended", "True", "JobSuspended")]
+
+
 def test_the_deadline_ends_a_job_and_stands_while_it_is_suspended() -> None:
     site = site_of(job(activeDeadlineSeconds=100, suspend=True), seconds=1000)
     assert running(site) == []

@@ -8,12 +8,16 @@ import pytest
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
 from modules.cloud.client.calls import ApiResult
+from modules.cloud.controllers import job as job_controller
 from modules.cloud.controllers.application_definitions import definitions
 from modules.cloud.controllers.job import reconcile
+from modules.cloud.controllers.job_pods import TRACKING
 from modules.cloud.controllers.lost_objects import LostObjects
+from modules.cloud.controllers.replica_set import MOST_WRITES
 from modules.cloud.controllers.view import View, controller_of
 from tests.modules.cloud.controllers.site import Site, site_of, workload
 from tests.modules.cloud.controllers.test_edge_application import SERVICE, SETTINGS, application, target
+from tests.support.presence import present
 
 _ENDLESS: Final = 2**31 - 1
 _SPECS: Final[dict[str, dict[str, Any]]] = {
@@ -178,24 +182,43 @@ def test_a_pod_that_its_controller_could_not_delete_is_lost_when_somebody_else_d
     assert len(site.pods()) == 2
 
 
-@pytest.mark.parametrize("conditions", [[], [{"type": "Complete", "status": "True"}]], ids=["running", "ended"])
-def test_a_job_keeps_a_number_of_pods_that_have_ended(conditions: list[JsonObject]) -> None:
+def job_with(pods: int, conditions: list[JsonObject], **metadata: Any) -> tuple[View, JsonObject]:
+    """Return a Job with pods that have succeeded."""
     view = View()
     job = workload("Job", parallelism=1, completions=10_000)
     job["metadata"].update(uid="job", namespace="default", resourceVersion="1")
     job["spec"]["selector"] = {"matchLabels": {"app": "web"}}
     job["status"] = {"startTime": "1970-01-01T00:00:00Z", "conditions": conditions}
     view.put(job)
-    for number in range(1_003):
+    for number in range(pods):
         ended = pod(f"p{number:04}", made_at="1970-01-01T00:00:00Z", phase="Succeeded")
         owner = {"kind": "Job", "apiVersion": "batch/v1", "name": "web", "uid": "job", "controller": True}
         ended["metadata"].update(
-            namespace="default", labels={"app": "web"}, ownerReferences=[owner], resourceVersion="2"
+            namespace="default", labels={"app": "web"}, ownerReferences=[owner], resourceVersion="2", **metadata
         )
         view.put(ended)
+    return view, job
+
+
+@pytest.mark.parametrize("conditions", [[], [{"type": "Complete", "status": "True"}]], ids=["running", "ended"])
+def test_a_job_keeps_a_number_of_pods_that_have_ended(conditions: list[JsonObject]) -> None:
+    view, job = job_with(1_003, conditions)
     plan = reconcile(view, key_of(job), 100.0)
     deleted = [write.deletes.key.name for write in plan.writes if write.deletes is not None]
     assert deleted == ["p0000", "p0001", "p0002"]
+
+
+def test_one_look_at_a_job_makes_few_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_controller, "_KEPT_ENDED", 1)
+    view, job = job_with(MOST_WRITES + 9, [{"type": "Complete", "status": "True"}])
+    assert len(reconcile(view, key_of(job), 100.0).writes) == MOST_WRITES
+
+
+def test_the_status_of_a_job_has_few_pods_that_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_controller, "_MOST_UNCOUNTED", 3)
+    view, job = job_with(5, [], finalizers=[TRACKING])
+    written = present(reconcile(view, key_of(job), 100.0).status).call.body
+    assert len(written["status"]["uncountedTerminatedPods"]["succeeded"]) == 3
 
 
 def pod(uid: str, *, made_at: str = "1970-01-01T00:00:00Z", phase: str = "Pending") -> JsonObject:

@@ -6,6 +6,9 @@ import pytest
 
 from modules.apimachinery.kinds import JsonObject
 from modules.cloud.client.calls import MERGE
+from modules.cloud.controllers.claims import claimed
+from modules.cloud.controllers.stateful_pods import retention_writes
+from modules.cloud.controllers.view import View
 from tests.modules.cloud.controllers.site import site_of, workload
 
 _LABELS = {"app": "web"}
@@ -77,3 +80,31 @@ def test_it_is_as_it_was(made: list[JsonObject], kind: str, change: JsonObject) 
     assert call.refusal is None
     assert site.all(kind) != before, "somebody has changed it"
     assert _content(site.all(kind)) == _content(before)
+
+
+def test_owners_are_written_into_the_state_that_was_looked_at() -> None:
+    """The whole list of references is written: one that somebody adds meanwhile would be lost."""
+    view = View()
+    owner = {**workload("ReplicaSet"), "apiVersion": "apps/v1"}
+    owner["metadata"].update(namespace="default", uid="set", resourceVersion="1")
+    owner["spec"]["selector"] = {"matchLabels": _LABELS}
+    reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "set", "controller": True}
+    for name, version, fields in (
+        ("loose", "7", {"labels": _LABELS}),
+        ("other", "8", {"labels": {"app": "other"}, "ownerReferences": [reference]}),
+    ):
+        metadata = {"name": name, "namespace": "default", "uid": name, "resourceVersion": version, **fields}
+        view.put({"kind": "Pod", "apiVersion": "v1", "metadata": metadata})
+    writes = claimed(view, owner, "Pod").writes
+    assert {write.call.name: write.call.body["metadata"]["resourceVersion"] for write in writes} == {
+        "loose": "7", "other": "8",
+    }  # fmt: skip
+    claim: JsonObject = {"kind": "PersistentVolumeClaim", "apiVersion": "v1", "metadata": {"name": "data-web-0"}}
+    claim["metadata"].update(namespace="default", uid="claim", resourceVersion="9")
+    view.put(claim)
+    stateful = workload("StatefulSet", volumeClaimTemplates=[{"metadata": {"name": "data"}}])
+    stateful["spec"]["persistentVolumeClaimRetentionPolicy"] = {"whenDeleted": "Delete"}
+    stateful["metadata"].update(namespace="default", uid="stateful")
+    pod = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "web-0", "namespace": "default", "uid": "p"}}
+    (write,) = retention_writes(view, {**stateful, "apiVersion": "apps/v1"}, [pod], range(1))
+    assert write.call.body["metadata"]["resourceVersion"] == "9"

@@ -206,6 +206,15 @@ def test_a_large_secret_is_read_when_a_pod_refers_to_it(core: ClusterController)
     assert read(core) == ["get secrets key"], "it is kept now"
 
 
+@pytest.mark.parametrize("code", [403, 404])
+def test_a_secret_that_may_not_be_read_is_asked_for_once(core: ClusterController, code: int) -> None:
+    core.connected("n1")
+    core.applied(secret(a=LARGE))
+    core.server.answers["secrets"] = lambda exchange: exchange.answer(code, {"kind": "Status", "code": code})
+    core.applied(pod(imagePullSecrets=[{"name": "key"}]), seconds=8.0)
+    assert len(read(core)) == 1
+
+
 def test_a_secret_that_cannot_be_read_is_read_later(core: ClusterController) -> None:
     core.connected("n1")
     core.applied(secret(a=LARGE))
@@ -305,6 +314,16 @@ def test_of_several_without_a_database_one_drops_states_that_are_missing_for_two
     assert not kept.mirror.bodies.is_partial(WEB)
     kept.look()
     assert kept.mirror.bodies.is_partial(WEB)
+
+
+def test_a_node_that_connects_for_longer_than_two_looks_is_no_other_cloudcores(kept: Kept) -> None:
+    kept.known.alive = ("one", "two")
+    kept.bodies.connecting("n1")
+    for _ in range(3):
+        kept.look()
+    kept.bodies.connected("n1")
+    kept.observe(POD, pod())
+    assert not kept.mirror.bodies.is_partial(WEB)
 
 
 def test_a_connected_node_of_any_kind_is_kept_whole(kept: Kept) -> None:

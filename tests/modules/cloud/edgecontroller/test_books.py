@@ -1,5 +1,6 @@
 """What edgecontroller remembers beside the mirror: versions that were told, ended pods, missed connections."""
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -8,18 +9,29 @@ import pytest
 
 from beehive import Message, Operation
 from beehive.testing import Harness
-from modules.apimachinery.api_errors import ForbiddenError, InternalError, NotFoundError
+from modules.apimachinery.api_errors import ForbiddenError, InternalError, NotFoundError, RefusedError
 from modules.apimachinery.kinds import JsonObject
 from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.client.lane_calls import CallAnswered, CallSuperseded
+from modules.cloud.client.reflector.effects import Added
+from modules.cloud.client.reflector.observations import ObservedObject
+from modules.cloud.edgecontroller.cluster.calls import ClusterCalls
+from modules.cloud.edgecontroller.cluster.lease_watch import _notify
 from modules.cloud.edgecontroller.downstream.responses import UpstreamResponse
+from modules.cloud.edgecontroller.handled_messages import HandledMessages
 from modules.cloud.edgecontroller.mirror.ended_pods import ended_uid, missing_pods
 from modules.cloud.edgecontroller.mirror.recent_uids import RecentUids
 from modules.cloud.edgecontroller.missed_connections import MissedConnections
+from modules.cloud.edgecontroller.node_connections import NodeConnections
+from modules.cloud.edgecontroller.node_machine import Disconnected, NodeRecord, step
 from modules.cloud.edgecontroller.state.newest_versions import NewestVersions
+from modules.cloud.edgecontroller.upstream import objects, pods
 from modules.cloud.edgecontroller.upstream.handlers import refusal_responses
+from modules.cloud.edgecontroller.upstream.requests import UpstreamRequest
 from modules.cloud.edgecontroller.upstream.status_merge import merged_pod_status
-from modules.cloud.messages import ConnectEvent, NodeConnection
-from modules.cloud.storage.object_sync import ClaimedConnection
+from modules.cloud.messages import Acknowledged, ConnectEvent, NodeConnection
+from modules.cloud.storage.object_sync import ClaimedConnection, Holder, ObjectSync
+from tests.modules.cloud.edgecontroller.controller import WEB
 
 
 def test_the_newest_version_of_a_kind_stays_when_an_older_one_comes_late() -> None:
@@ -177,3 +189,77 @@ def test_connections_that_were_missed_begin_when_they_began_and_replace_those_be
     ]
     take(mock.Mock())
     assert module.after.call_count == 1, "without an answer it asks again"
+
+
+def test_of_several_acknowledged_pods_the_newest_counts_in_any_order() -> None:
+    syncs = SimpleNamespace(of=lambda _node: {"u": ObjectSync(WEB)}, acknowledged=lambda *_: None)
+    connections: Any = mock.Mock(_object_syncs=syncs)
+    NodeConnections.acknowledged(
+        connections, [Acknowledged("n1", "u", version, is_delete=False) for version in (3, 9, 5)]
+    )
+    connections.epochs.record.assert_called_once_with(9)
+
+
+def test_who_has_a_node_elsewhere_is_known_after_the_end_of_its_connection_here() -> None:
+    """A beginning of a connection that is told late does not take the node back."""
+    elsewhere = Holder("other", 9.0)
+    record, _ = step(NodeRecord(connection="a", elsewhere=elsewhere), Disconnected("a"), mock.Mock())
+    assert record == NodeRecord(elsewhere=elsewhere)
+
+
+def _request(bee: Harness, resource: str, operation: str, content: Any) -> UpstreamRequest:
+    message = bee.message(f"node/n1/default/{resource}", operation, content)
+    return UpstreamRequest("n1", "default", resource.partition("/")[2], message)
+
+
+@pytest.mark.parametrize(("code", "is_ok"), [(404, True), (409, True), (403, False), (503, False)])
+def test_a_pod_that_is_gone_or_another_was_deleted(bee: Harness, code: int, *, is_ok: bool) -> None:
+    steps = pods.delete(_request(bee, "pod/web", "delete", "u"))
+    next(steps)
+    with pytest.raises(StopIteration) as end:
+        steps.throw(RefusedError({"code": code, "message": "no"}))
+    assert (end.value.value == [UpstreamResponse()]) is is_ok
+
+
+@pytest.mark.parametrize("operation", ["insert", "update"])
+def test_an_event_is_stored_whatever_version_its_node_knows(bee: Harness, operation: str) -> None:
+    event = {"metadata": {"name": "e", "namespace": "default", "resourceVersion": "7"}, "involvedObject": {}}
+    call = next(objects.record_event(_request(bee, "event/e", operation, event)))
+    assert "resourceVersion" not in call.body["metadata"]
+
+
+def test_a_handled_message_is_settled_once() -> None:
+    module = mock.Mock(clock=SimpleNamespace(monotonic=lambda: 1.0))
+    handled, message = HandledMessages(module, {}), mock.MagicMock()
+    handled.count(message, 0.0, is_answered=True)
+    for _ in range(2):
+        handled.report()
+    module.settle.assert_called_once_with(message)
+
+
+def test_a_lease_that_cannot_be_read_is_no_cloudcores() -> None:
+    listener = mock.Mock()
+    _notify(listener, Added(ObservedObject("default", "other", "u", "1", b"{")))
+    listener.gone.assert_called_once_with("other")
+
+
+def test_the_end_of_a_call_whose_place_another_takes_comes_in_a_turn_of_its_own() -> None:
+    """Not amid the work that makes the other call, with which it would be undone."""
+    ends: list[Callable[[Any], None]] = []
+    later: list[Callable[[], None]] = []
+
+    def call(*args: Any, **_: Any) -> None:
+        if ends:
+            ends.pop()(CallSuperseded(1))
+        ends.append(args[2])
+
+    calls = ClusterCalls(mock.MagicMock(), mock.Mock(call_soon=later.append))
+    calls._client = mock.Mock(call=call)
+    answers: list[str] = []
+    for name in ("first", "second"):
+        made = ApiCall(verb="get", api_version="v1", plural="pods", name="web")
+        calls.send(made, lambda _result, name=name: answers.append(name))  # type: ignore[misc]
+    assert answers == []
+    later.pop()()
+    ends.pop()(CallAnswered(2, ApiResult({})))
+    assert answers == ["first", "second"]

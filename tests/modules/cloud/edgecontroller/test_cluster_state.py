@@ -13,6 +13,7 @@ from beehive.testing import Harness
 from modules.apimachinery.kinds import JsonObject, ObjectKey, uid_of, version_of
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.coordination.lease_settings import NAMESPACE
+from modules.cloud.edgecontroller.cluster.state import _hash
 from modules.cloud.edgecontroller.module import EdgeController
 from modules.cloud.edgecontroller.state import node_states
 from modules.cloud.edgecontroller.state.node_states import API_VERSION, PLURAL, StoredState, object_of, packed, read
@@ -172,11 +173,13 @@ def test_it_is_written_at_most_every_five_seconds_and_only_when_it_has_changed(s
 def test_it_is_written_when_a_node_disconnects(site: Site) -> None:
     """cloudcore may be stopping; what was acknowledged last would be sent again by the next one."""
     core = site.core("n1", seconds=6.0)
-    core.applied(pod("new"))
-    new = core.server.cluster.storage.get(ObjectKey("Pod", "default", "new"))
-    core.acknowledged(uid_of(new), int(version_of(new)))
-    core.of_link("disconnected", core.links, seconds=0.3)
-    assert site.states.of().syncs[uid_of(new)].version == int(version_of(new))
+    for name in ("new", "newer"):
+        core.applied(pod(name))
+        new = core.server.cluster.storage.get(ObjectKey("Pod", "default", name))
+        core.acknowledged(uid_of(new), int(version_of(new)))
+        core.of_link("disconnected", core.links, seconds=0.3)
+        assert site.states.of().syncs[uid_of(new)].version == int(version_of(new))
+        core.connected(seconds=1.0)
 
 
 def test_a_cloudcore_that_has_lost_a_node_notices_it_with_its_next_write(site: Site) -> None:
@@ -269,9 +272,18 @@ def test_a_write_whose_answer_was_lost_ends_no_connection(site: Site) -> None:
     core.down()
     site.states.loses_answers = True
     core.applied(pod("new"), seconds=6.0)
+    core.applied(pod("newer"), seconds=6.0)
     site.states.loses_answers = False
     assert "disconnected node/n1" not in core.down(after=30.0)
-    assert any(sync.key.name == "new" for sync in site.states.of().syncs.values())
+    assert {"new", "newer"} <= {sync.key.name for sync in site.states.of().syncs.values()}
+
+
+@pytest.mark.parametrize(("field", "value"), [("nodeUID", "v"), ("epoch", 1), ("objects", "x"), ("cloudcore", "other")])
+def test_a_state_is_another_when_something_about_the_node_has_changed(field: str, value: Any) -> None:
+    """The cloudcore is in each write, and is no reason for one."""
+    obj = object_of("n1", "space", NodeState("u", 0), "", Holder("cloudcore", 1))
+    changed = {**obj, "spec": {**obj["spec"], field: value}}
+    assert (_hash(changed) != _hash(obj)) is (field != "cloudcore")
 
 
 @pytest.mark.parametrize("status", [403, 404, 500])

@@ -197,10 +197,11 @@ def test_a_whole_status_leaves_to_others_what_is_theirs(
     def status(conditions: list[tuple[str, str]]) -> dict[str, Any]:
         return {"conditions": [{"type": name, "status": "True", "reason": why} for name, why in conditions]}
 
-    old = {**PLACED, "status": {**status(stored), "nominatedNodeName": "n2"}}
+    of_others = {"nominatedNodeName": "n2", "resize": "Proposed", "resourceClaimStatuses": [{"name": "gpu"}]}
+    old = {**PLACED, "status": {**status(stored), **of_others}}
     merged = merged_pod_status(old, status(reported), NOW)
     assert [(one["type"], one["reason"]) for one in merged.get("conditions", ())] == kept
-    assert merged["nominatedNodeName"] == "n2"
+    assert {name: merged[name] for name in of_others} == of_others
 
 
 def test_a_whole_node_status_leaves_to_others_what_is_theirs() -> None:

@@ -12,7 +12,7 @@ from modules.cloud.client.calls import MERGE, Answered, ApiCall, ApiResult
 from modules.cloud.edgecontroller.cluster.remote_cluster import RemoteCluster
 from modules.cloud.edgecontroller.upstream import node_calls
 from modules.cloud.edgecontroller.upstream.api_requests import NEWEST, find, retried
-from modules.cloud.edgecontroller.upstream.node_calls import NodeCalls
+from modules.cloud.edgecontroller.upstream.node_calls import NodeCalls, shown
 from modules.cloud.edgecontroller.upstream.requests import Steps
 
 LIVE = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "uid": "u"}}
@@ -164,3 +164,33 @@ def test_a_request_for_a_certificate_that_fails_in_any_way_keeps_no_other_back(
     with pytest.raises(RuntimeError, match="of this test"):
         counts[0](None)
     assert len(counts) == 2
+
+
+@pytest.mark.parametrize(
+    ("version", "plural", "field", "mine"),
+    [
+        ("v1", "pods", "nodeName", "n1"),
+        ("storage.k8s.io/v1", "volumeattachments", "nodeName", "n1"),
+        ("certificates.k8s.io/v1", "certificatesigningrequests", "username", "system:node:n1"),
+    ],
+)
+def test_a_node_is_shown_its_own_objects_and_none_of_another(version: str, plural: str, field: str, mine: str) -> None:
+    """The authorizer lets it ask for one that the mirror does not have."""
+    call = ApiCall(verb="get", api_version=version, plural=plural, name="x")
+    for owner, is_shown in ((mine, True), (mine.replace("n1", "n2"), False), (None, False)):
+        assert (shown(call, "n1", ApiResult({"spec": {field: owner}})).object is not None) is is_shown
+
+
+def test_a_write_that_others_always_overtake_ends(bench: Bench) -> None:
+    """Each attempt reads what is stored."""
+    body: dict[str, Any] = {"metadata": {"uid": "u", "labels": {"a": "b"}}, "status": {"phase": "Running"}}
+    call = ApiCall(
+        verb="patch", api_version="v1", plural="pods", namespace="d", name="web", patch_type=MERGE, body=body
+    )
+    ends: list[ApiResult] = []
+    bench._calls.perform(call, ends.append, "n1")
+    while bench._open and len(bench.sent) < 50:
+        made, answered = bench._open.pop(0)
+        answered(ApiResult(LIVE) if made.verb == "get" else ApiResult(refusal={"code": HTTPStatus.CONFLICT}))
+    assert [end.refusal for end in ends] == [{"code": HTTPStatus.CONFLICT}]
+    assert bench.sent == ["get", "Running"] * 5

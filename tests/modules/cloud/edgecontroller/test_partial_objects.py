@@ -11,7 +11,8 @@ from modules.apimachinery.pod_references import other_references_of, references_
 from modules.apimachinery.pods.static import CONFIG_MIRROR
 from modules.cloud.authorization.node_accounts import NodeAccounts
 from modules.cloud.authorization.node_authorizer import account_of
-from modules.cloud.edgecontroller.mirror.mirrored_bodies import partial_object
+from modules.cloud.edgecontroller.downstream.edge_mesh import _address_of
+from modules.cloud.edgecontroller.mirror.mirrored_bodies import _AT_HAND, Mirrored, MirroredBodies, partial_object
 from tests.modules.cloud.objects import configmap, pod
 
 _METADATA = {"name": "web", "namespace": "default", "uid": "u1", "resourceVersion": "7"}
@@ -87,3 +88,20 @@ def test_nothing_of_the_content_of_a_configmap_or_secret_is_kept() -> None:
     part = partial_object({**configmap(a="hidden"), "metadata": {**_METADATA, "annotations": {"b": "hidden"}}})
     assert part == {"kind": "ConfigMap", "apiVersion": "v1", "metadata": _METADATA}
     assert b"hidden" not in msgspec.json.encode(part)
+
+
+def test_edges_of_2019_are_sent_the_same_of_a_part_as_of_a_whole_pod() -> None:
+    metadata = {**_METADATA, "labels": {"app": "web"}, "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    conditions = [{"type": "Ready", "status": "True"}]
+    status = {"phase": "Running", "podIP": "10.0.0.1", "hostIP": "10.0.1.1", "conditions": conditions}
+    whole = {**pod(hostNetwork=True, **_REFERRING), "metadata": metadata, "status": status}
+    assert _address_of(partial_object(whole)) == _address_of(whole)
+
+
+def test_few_objects_are_in_memory_in_both_forms() -> None:
+    bodies = MirroredBodies()
+    keys = [ObjectKey("ConfigMap", "default", f"c{number}") for number in range(2 * _AT_HAND)]
+    for key in keys:
+        bodies.put(key, Mirrored("u", "1", b"{}"))
+    assert [bodies.find(key) for key in keys] == [{}] * len(keys)
+    assert len(bodies._at_hand) == _AT_HAND

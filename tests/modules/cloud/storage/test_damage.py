@@ -120,6 +120,13 @@ def test_a_lost_revision_is_counted_again(path: Path, columns: str, caplog: pyte
     )
 
 
+def test_after_a_lost_number_of_forgotten_deletions_all_count_as_forgotten(path: Path) -> None:
+    """A cloudcore that was away would keep what was deleted meanwhile."""
+    damage(path, "cluster_state", "compacted = 'damaged'")
+    with opened(path), closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT compacted = revision FROM cluster_state").fetchone() == (1,)
+
+
 def test_a_file_with_a_damaged_page_is_refused_and_left_as_it_is(path: Path) -> None:
     """Whichever page it is: at the start, and not when it is read."""
     whole = path.read_bytes()

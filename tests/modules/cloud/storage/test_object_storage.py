@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from beehive.simulation import Simulation
-from modules.apimachinery.kinds import key_of, kind_named, uid_of
+from modules.apimachinery.api_errors import BadRequestError
+from modules.apimachinery.kinds import LAST_APPLIED, key_of, kind_named, uid_of
+from modules.apimachinery.limits import OBJECT_BYTES
 from modules.cloud.storage import past_states
-from modules.cloud.storage.object_storage import LARGE, EventType, Storage, StoredChange
+from modules.cloud.storage.object_storage import LARGE, OBJECT_LEVELS, EventType, Storage, StoredChange
 from modules.cloud.storage.past_states import BYTES, ForgottenError, PastStates
 from tests.modules.cloud.objects import configmap, pod, service
 from tests.support.failing import left_by_repeating
@@ -259,3 +261,40 @@ def test_past_states_that_are_gone_leave_their_room_to_others() -> None:
             past.changed_since(key.kind, version - 3, version)
         for _ in range(4):
             past.compact(version)
+
+
+@pytest.mark.parametrize("namespace", [None, "a", "b"])
+def test_as_many_objects_are_counted_as_are_listed_of_an_earlier_version(
+    storage: Storage, namespace: str | None
+) -> None:
+    """In one namespace or in all, with objects that have come and gone since."""
+    kind = kind_named("ConfigMap")
+
+    def made(name: str, of: str) -> dict[str, Any]:
+        found = configmap(name)
+        return storage.create({**found, "metadata": {**found["metadata"], "namespace": of}})
+
+    gone = [made("x", of) for of in "ab"]
+    version = storage.version
+    for each in gone:
+        storage.remove(key_of(each))
+    for of in "abb":
+        made(f"y{storage.version}", of)
+    for place in (("", ""), ("a", "x"), ("b", "")):
+        listed = [*storage.list_after(kind, namespace, place, version)]
+        assert storage.count_after(kind, namespace, place, version) == len(listed)
+
+
+def test_the_manifest_of_kubectl_takes_no_room_of_the_object(storage: Storage) -> None:
+    large = configmap(text="x" * (OBJECT_BYTES // 2))
+    large["metadata"]["annotations"] = {LAST_APPLIED: "y" * (OBJECT_BYTES // 2)}
+    assert storage.create(large)["data"]
+
+
+@pytest.mark.parametrize("opens", ["list", "object"])
+def test_an_object_is_no_deeper_than_its_readers_take(storage: Storage, opens: str) -> None:
+    value: Any = "x"
+    for _ in range(OBJECT_LEVELS):
+        value = [value] if opens == "list" else {"a": value}
+    with pytest.raises(BadRequestError, match="nested"):
+        storage.create({**configmap(), "extra": value})

@@ -2,6 +2,7 @@
 
 from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.storage.database.pending import PendingWrites
+from modules.cloud.storage.object_storage import EventType, ObjectEvent
 from modules.cloud.storage.object_sync import Epoch, NodeState, ObjectSync
 
 WEB = ObjectKey("Pod", "default", "web")
@@ -80,3 +81,10 @@ def test_what_was_written_is_not_in_the_next_transaction() -> None:
     assert written
     written.clear()
     assert vars(written) == vars(PendingWrites())
+
+
+def test_changes_that_are_left_out_are_a_gap_and_nothing_else() -> None:
+    pending = PendingWrites()
+    pending.put(ObjectEvent(EventType.ADDED, WEB, {"kind": "Pod", "metadata": {"resourceVersion": "7"}}, body=b"{}"))
+    pending.leave_changes_out(9)
+    assert (pending.changes, pending.gaps, len(pending.objects)) == ([], {"Pod": 9}, 1)

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from beehive.simulation import Simulation
-from modules.apimachinery.kinds import ObjectKey
+from modules.apimachinery.kinds import LAST_APPLIED, ObjectKey, key_of
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.storage.object_storage import Storage, StoredChange
 from modules.cloud.storage.stored_changes import StoredHistory, stored_change
@@ -148,3 +148,30 @@ def test_after_a_restart_a_watch_has_no_state_of_a_secret_but_the_last(watched: 
     assert refusal is not None and refusal["code"] == 410
     assert watched.since(rows[0].version, "Secret") == [("MODIFIED", "s")]
     assert watched.since(first) == []
+
+
+def test_a_watch_begins_after_a_change_that_is_damaged(watched: Watched) -> None:
+    storage, key = watched.cluster.storage, ObjectKey("ConfigMap", "default", "a")
+    first = storage.version
+    for value in "12":
+        watched.cluster.apply(configmap("a", a=value))
+    events = storage.drain_events()
+    changes = [stored_change(event) for event in events]
+    damaged = StoredChange(changes[0].version, key, changes[0].type, b"{")
+    history = WatchHistory(storage, StoredHistory([damaged, changes[1]], {"": first}))
+    refused = [
+        history.start(WatchQuery("ConfigMap", version)).refusal is not None for version in range(first, first + 3)
+    ]
+    assert refused == [True, False, False]
+
+
+def test_the_row_of_a_deleted_secret_has_no_value_of_it() -> None:
+    """Not in kubectl's annotation either."""
+    watched = Watched()
+    made = secret(a="hidden")
+    made["metadata"]["annotations"] = {LAST_APPLIED: "hidden", "note": "shown"}
+    watched.cluster.storage.create(made)
+    watched.cluster.storage.remove(key_of(made))
+    row = stored_change(watched.cluster.storage.drain_events()[-1])
+    assert b"hidden" not in present(row.body)
+    assert b"shown" in present(row.body)
