@@ -175,3 +175,9 @@ def test_a_trace_tells_how_it_was_at_its_end(tmp_path: Path, capsys: pytest.Capt
         writer.close()
         assert main(["trace", "explain", str(file), "device", "ns/thermo"]) == ExitCode.OK
         assert f": {place}" in capsys.readouterr().out
+
+
+def test_a_protocol_that_only_the_model_names_has_its_mapper() -> None:
+    model = {"metadata": {"name": "model", "namespace": "ns"}, "spec": {"protocol": "modbus"}}
+    found = rows_of("ns/thermo", {OBJECT: _object(t="30"), MODEL: json.dumps(model).encode(), **MAPPER})
+    assert (found.protocol, found.has_mapper) == ("modbus", True)
