@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -280,6 +281,14 @@ def test_a_pull_without_progress_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RequestRefusedError, match="refused"):
         DockerImages(docker, "/state", Simulation(0).clock).pull(request, lambda _: None)
     assert times == [images._SILENCE_SECONDS]
+
+
+def test_a_log_with_gaps_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    log = log_stream.ContainerLog("c1", "", tty=False)
+    log._file = Mock(**{"write.side_effect": OSError("full")})
+    for _ in range(3):
+        log._write("stdout", b"2026-01-01T00:00:00Z", b"x\n")
+    assert len(caplog.records) == 1
 
 
 def test_layers_that_are_reported_are_bounded() -> None:

@@ -144,6 +144,7 @@ def test_a_reader_of_events_that_is_too_far_behind_is_told_so(monkeypatch: pytes
     stream = hub.subscribe()
     for each in "abcd":
         hub.publish(cri.ContainerEventResponse(container_id=each))
+    assert stream._queue.qsize() == 3, "with the end, which is there once"
     found = list[str]()
     with pytest.raises(TooManyError, match="behind"):
         found.extend(event.container_id for event in stream)
