@@ -159,8 +159,9 @@ class ServiceBus(Module):
                 return
             try:
                 found = reads(result)
-            except (msgspec.DecodeError, UnicodeError):
-                found = ""
+            except (msgspec.DecodeError, UnicodeError) as error:
+                done(f"the device's model cannot be read: {error}")
+                return
             then(found)
 
         def check(name: str) -> None:

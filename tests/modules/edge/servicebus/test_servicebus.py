@@ -156,11 +156,14 @@ def test_no_rule_calls_edgecore_itself(node: Node) -> None:
 
 
 def test_no_method_of_a_mapper_is_called_with_a_value_that_the_model_forbids(node: Node) -> None:
-    """However its path is written; other paths, and devices without a model here, are the application's own."""
+    """However its path is written, nor while a device cannot be read; other paths, and devices without a model, are the
+    application's own.
+    """
     threshold = {"name": "threshold", "type": "INT", "accessMode": "ReadWrite", "minimum": "0", "maximum": "100"}
     node.store("devicemodel", "model", {"properties": [threshold]})
     node.store("device", "hall", {"deviceModelRef": {"name": "model"}})
     node.store("device", "free", {})
+    node.store("device", "odd", {"deviceModelRef": {"name": "model"}, "properties": 7})
     methods = "/api/v1/devicemethod/default"
     with HttpApplication() as application:
         for path, word in (
@@ -168,6 +171,7 @@ def test_no_method_of_a_mapper_is_called_with_a_value_that_the_model_forbids(nod
             (f"{methods}/hall/set/threshold/%31%30%31?x=1", b"out of range"),
             (f"/{methods}/./h%61ll/set/threshold%2Fx", b"not int"),
             (f"{methods}/hall/set/other/1", b"no property other"),
+            (f"{methods}/odd/set/threshold/1", b"cannot be read"),
         ):
             answer = node.ask(f"{application.port}:{path}")
             assert (answer.status_code, word in (answer.body or b"")) == (400, True), path
