@@ -7,14 +7,12 @@ from typing import Final
 from beehive.clock import Clock
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, kind_named, metadata_of
 from modules.apimachinery.lister import Lister
-from modules.apimachinery.node_job_kinds import JobKind
 from modules.apimachinery.pod_references import other_references_of, references_of
 from modules.apimachinery.pods.objects import is_mirror
 from modules.apimachinery.reference_index import ReferenceIndex
 from modules.apimachinery.unvalidated import member_of
 from modules.cloud.authorization.node_accounts import NodeAccounts
 from modules.cloud.authorization.node_metadata import HOSTNAME
-from modules.cloud.jobs import JOBS
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 
 _REQUEST: Final = kind_named("CertificateSigningRequest")
@@ -22,7 +20,7 @@ _NODE: Final = "Node"
 _VOLUME: Final = "PersistentVolume"
 _CLAIM: Final = "PersistentVolumeClaim"
 _SECRET: Final = "Secret"  # noqa: S105 - a kind, not a password
-_PULL: Final = JOBS[JobKind.IMAGE_PRE_PULL].key_name
+_PULL: Final = "ImagePrePullJob.operations.kubeedge.io"
 _PULL_TYPES: Final = ("kubernetes.io/dockerconfigjson", "kubernetes.io/dockercfg")
 _NAMESPACE: Final = "default"
 
