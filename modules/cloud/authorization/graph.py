@@ -20,14 +20,15 @@ _NODE: Final = "Node"
 _VOLUME: Final = "PersistentVolume"
 _CLAIM: Final = "PersistentVolumeClaim"
 _SECRET: Final = "Secret"  # noqa: S105 - a kind, not a password
+_PULL: Final = "ImagePrePullJob.operations.kubeedge.io"
+_PULL_TYPES: Final = ("kubernetes.io/dockerconfigjson", "kubernetes.io/dockercfg")
 _NAMESPACE: Final = "default"
 
 
 class NodeGraph:
-    """The objects that each node's pods refer to, and the secrets that volumes name.
+    """The objects that each node's pods refer to, and the secrets that volumes and jobs name.
 
-    An update costs as much as the pod or volume has references; a query takes one or two lookups, for any number of
-    pods.
+    An update costs as much as the object has references; a query takes one or two lookups, for any number of pods.
 
     Args:
         store: the objects.
@@ -40,8 +41,8 @@ class NodeGraph:
         """The bytes that each node has written."""
         self._references = ReferenceIndex()
         """References of all pods."""
-        self._volumes: defaultdict[ObjectKey, dict[str, None]] = defaultdict(dict)
-        """By secret, the volumes that name it."""
+        self._named: defaultdict[ObjectKey, dict[ObjectKey, None]] = defaultdict(dict)
+        """By secret, the volumes and the ImagePrePullJobs that name it."""
         self._hostnames: defaultdict[str, set[str]] = defaultdict(set)
         """By hostname, the Nodes with this label."""
 
@@ -82,13 +83,25 @@ class NodeGraph:
 
     def refers(self, node: str, key: ObjectKey) -> bool:
         """Return whether a pod of a node refers to an object: directly, to a volume by its claim, or to a secret by
-        such a volume.
+        such a volume; or whether the object is the pull secret of a job that this node carries out.
         """
         if self._references.refers(node, key):
             return True
         if key.kind == _VOLUME:
             return self._by_claim(node, key.name)
-        return key.kind == _SECRET and any(self._by_claim(node, volume) for volume in self._volumes.get(key, ()))
+        return key.kind == _SECRET and any(
+            self._by_claim(node, named.name) if named.kind == _VOLUME else self._pulls(node, named, key)
+            for named in self._named.get(key, ())
+        )
+
+    def _pulls(self, node: str, job: ObjectKey, secret: ObjectKey) -> bool:
+        """Return whether a job is under way on a node, by its status, which no node writes, and names a pull secret:
+        whoever makes jobs gives nodes no others.
+        """
+        if (self._store.find(secret) or {}).get("type") not in _PULL_TYPES:
+            return False
+        tasks = member_of(self._store.find(job) or {}, "status").get("nodeStatus") or ()
+        return any(task.get("nodeName") == node and task.get("phase") == "InProgress" for task in tasks)
 
     def _by_claim(self, node: str, volume: str) -> bool:
         """Return whether a volume is bound to the claim of a pod; the volume must name the claim, as a claim may name
@@ -108,13 +121,13 @@ class NodeGraph:
             before, after = (_hostname_of(each) for each in (old, new))
             if before != after:
                 self._put_hostname(key.name, before, after)
-        elif key.kind == _VOLUME:
-            for secret in _secrets_of(old or {}):
-                self._volumes[secret].pop(key.name, None)
-                if not self._volumes[secret]:
-                    del self._volumes[secret]
-            for secret in _secrets_of(new or {}):
-                self._volumes[secret][key.name] = None
+        elif (secrets_of := {_VOLUME: _secrets_of, _PULL: _pull_secret_of}.get(key.kind)) is not None:
+            for secret in secrets_of(old or {}):
+                self._named[secret].pop(key, None)
+                if not self._named[secret]:
+                    del self._named[secret]
+            for secret in secrets_of(new or {}):
+                self._named[secret][key] = None
 
     def _put_hostname(self, node: str, before: str, after: str) -> None:
         self._hostnames[before].discard(node)
@@ -134,6 +147,14 @@ class NodeGraph:
 
 def _hostname_of(node: JsonObject | None) -> str:
     return str((metadata_of(node or {}).get("labels") or {}).get(HOSTNAME) or "")
+
+
+def _pull_secret_of(job: JsonObject) -> Iterator[ObjectKey]:
+    """Yield the secret of a job's pulls."""
+    namespace, _, name = str(member_of(member_of(job, "spec"), "imagePrePullTemplate").get("imageSecrets")).partition(
+        "/"
+    )
+    yield ObjectKey(_SECRET, namespace, name)
 
 
 def _secrets_of(volume: JsonObject) -> Iterator[ObjectKey]:

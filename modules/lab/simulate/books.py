@@ -64,7 +64,7 @@ class Parts:
             "bindings": plain(self._index._bindings),
             "subjects": plain(self._index._by_subject),
             "references": plain(self._graph._references),
-            "volumes": plain(self._graph._volumes),
+            "named": plain(self._graph._named),
             "hostnames": plain(self._graph._hostnames),
             "charges": plain(self._graph.accounts._charges),
             "accounts": [plain(each) for each in self._counters()],

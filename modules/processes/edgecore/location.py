@@ -67,8 +67,11 @@ class NodeLocation(msgspec.Struct, frozen=True):
 
 
 def changing(file: Path) -> Path:
-    """Return the directory beside a configuration where `edgecore config set` keeps what it needs."""
-    return file.with_name(f".{file.name}.change")
+    """Return the directory beside a configuration where `edgecore config set` keeps what it needs.
+
+    It is absolute: the updater, which begins there, runs in another directory.
+    """
+    return file.absolute().with_name(f".{file.name}.change")
 
 
 def add_location(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusiveGroup:

@@ -65,7 +65,7 @@ def set_settings(chosen: argparse.Namespace) -> None:
     if chosen.only_check:
         print_lines([f"{location.file}: could be changed so"])
         return
-    installation = Installation(changing(location.file.absolute()))
+    installation = Installation(changing(location.file))
     make_directories(installation.root, 0o700)
     with prepared(installation, changes):
         if _text_of(location.file) != change.texts[0]:

@@ -37,7 +37,7 @@ def changes_of(location: NodeLocation, config: EdgeCoreConfig) -> list[Installat
     """
     found = [installation_of(prefix) for prefix in (Path(sys.prefix), _prefix_of(config)) if prefix is not None]
     if location.file is not None:
-        found.append(Installation(changing(location.file.absolute())))
+        found.append(Installation(changing(location.file)))
     return [each for each in found if each is not None and each.root.is_dir()]
 
 

@@ -4,11 +4,14 @@ import pytest
 
 from beehive.simulation import Simulation
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
+from modules.apimachinery.node_job_kinds import JobKind
 from modules.apimachinery.pods.static import CONFIG_MIRROR
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.authorization.graph import NodeGraph
 from modules.cloud.authorization.node_metadata import HOSTNAME
+from modules.cloud.jobs import JOBS
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
+from modules.cloud.taskmanager.definitions import definitions
 from tests.modules.cloud.objects import namespace, pod
 
 _SECRET = ObjectKey("Secret", "default", "key")
@@ -146,3 +149,35 @@ def test_a_status_counts_for_its_node_until_it_is_taken_back(site: Site) -> None
     assert site.graph.accounts._cost["n1"] >= before + 1000
     site.graph.roll_back(change)
     assert site.graph.accounts._cost["n1"] == before
+
+
+@pytest.mark.parametrize(
+    ("named", "kind", "phase", "readers"),
+    [
+        ("default/key", "kubernetes.io/dockerconfigjson", "InProgress", ["n1"]),
+        ("default/key", "kubernetes.io/dockercfg", "InProgress", ["n1"]),
+        ("default/key", "Opaque", "InProgress", []),
+        ("default/key", "kubernetes.io/dockerconfigjson", "Pending", []),
+        ("default/key", "kubernetes.io/dockerconfigjson", "Successful", []),
+        ("shop/key", "kubernetes.io/dockerconfigjson", "InProgress", []),
+        ("key", "kubernetes.io/dockerconfigjson", "InProgress", []),
+    ],
+)
+def test_a_node_reads_the_pull_secret_of_a_job_while_it_carries_it_out(
+    site: Site, named: str, kind: str, phase: str, readers: list[str]
+) -> None:
+    """KubeEdge's edgecore and this one ask for the secret when they pull; no pod need name it."""
+    job = JOBS[JobKind.IMAGE_PRE_PULL]
+    key = ObjectKey(job.key_name, "", "p")
+    template = {"images": ["registry/a:1"], "nodeNames": ["n1", "n2"], "imageSecrets": named}
+    content = {".dockercfg": "e30=", ".dockerconfigjson": "eyJhdXRocyI6e319"}
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key"}, "type": kind, "data": content}
+    made = {"apiVersion": job.api_version, "kind": job.name, "metadata": {"name": "p"}}
+    site.apply(*definitions(), secret, {**made, "spec": {"imagePrePullTemplate": template}})
+    tasks = [{"nodeName": "n1", "phase": phase}, {"nodeName": "n2", "phase": "Pending"}]
+    site.cluster.replace_status(key, {"phase": "InProgress", "nodeStatus": tasks})
+    site.noted()
+    assert [node for node in ("n1", "n2", "n3") if site.graph.refers(node, _SECRET)] == readers
+    site.cluster.delete(key, 0)
+    site.noted()
+    assert not site.graph.refers("n1", _SECRET)

@@ -264,6 +264,19 @@ def test_a_configuration_is_read_when_nobody_can_put_it_back(tmp_path: Path) -> 
     assert holder(change) == 0
 
 
+def test_a_change_goes_on_where_the_file_is_named_from_the_current_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The updater runs in /: with `--root DIR` it was not found there, and the node stayed on probation for ever."""
+    monkeypatch.chdir(tmp_path)
+    change, resumed = Installation(changing(tmp_path / "edgecore.yaml")), list[Installation]()
+    change.state.mkdir(parents=True)
+    monkeypatch.setattr(updater, "resume", resumed.append)
+    with ExitStack() as stack:
+        hold_start(NodeLocation(Path("edgecore.yaml"), None), stack, tmp_path)
+    assert [each.state for each in resumed] == [change.state]
+
+
 def test_a_start_where_this_user_may_not_lock_is_no_worse_than_before(
     installation: Installation, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
