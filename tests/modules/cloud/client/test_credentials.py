@@ -14,6 +14,7 @@ from typing import Any, Final
 import pytest
 
 from modules.cloud.client.credentials.exec_plugin import TIMEOUT as PLUGIN_SECONDS
+from modules.cloud.client.credentials.exec_plugin import ExecStatus
 from modules.cloud.client.credentials.kubeconfig_source import PERIOD, WatchedFile, credential_source
 from modules.cloud.client.credentials.source import CredentialSource, RequestCredentials
 from modules.cloud.client.http import exchange
@@ -96,6 +97,10 @@ def test_fields_of_the_kubeconfig(user: dict[str, Any], authorization: str) -> N
     assert source.current() is credentials
     assert not source.refuse(credentials)
     assert "abc" not in repr(credentials)
+
+
+def test_what_a_plug_in_has_printed_is_not_shown() -> None:
+    assert "abc" not in repr(ExecStatus(token="abc", client_key_data="abc"))
 
 
 def test_a_token_file_is_read_again(tmp_path: Path) -> None:
