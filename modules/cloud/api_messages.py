@@ -27,5 +27,7 @@ class Verb(StrEnum):
     """The public keys of service accounts' tokens, answered with `TokenKeys`."""
     TOKEN_OBJECTS = "tokenobjects"  # noqa: S105 - no token
     """The claims of a token, as `AccountClaims`; the answer: whether it is void."""
+    CHANGED_ELSEWHERE = "changedelsewhere"
+    """Of the embedded API server to edgecontroller: another cloudcore may have changed their database."""
     CHANGED = "changed"
     """Of edgecontroller to devicecontroller: changed Devices and DeviceModels of a cluster, as `ObjectChanges`."""

@@ -11,6 +11,7 @@ import msgspec
 from beehive.handlers import handles
 from beehive.message import Message
 from beehive.module import Module
+from beehive.names import Group
 from modules.apimachinery.api_errors import Failures
 from modules.apimachinery.computed import ManyStepsError, Results, in_few_steps
 from modules.apimachinery.kinds import JsonObject, kind_named
@@ -75,6 +76,7 @@ class ApiServer(Module):
         subscriptions: the watches; told each change.
         index: gets the roles and bindings, which authorize users; None: its own.
         control_plane: what it does beside that.
+        is_alone: whether no other cloudcore is known that shares the database.
     """
 
     name: ClassVar[str] = api_messages.MODULE
@@ -92,6 +94,7 @@ class ApiServer(Module):
         failures: Counter[str] | None = None,
         index: RbacIndex | None = None,
         control_plane: ControlPlane = _DEFAULTS,
+        is_alone: Callable[[], bool] = lambda: False,
     ) -> None:
         super().__init__()
         index = RbacIndex() if index is None else index
@@ -101,6 +104,7 @@ class ApiServer(Module):
         self._definitions = definitions
         self._subscriptions = subscriptions
         self._namespaces = control_plane.namespaces
+        self._is_alone = is_alone
         self._reconcilers = Reconcilers(partial(reconcilers_of, cluster, control_plane), failures)
         self._graph = NodeGraph(cluster.storage, self.clock)
         completeness = Completeness(database, manifests, cluster.storage)
@@ -118,7 +122,7 @@ class ApiServer(Module):
     def on_start(self) -> None:
         """Load the objects, and apply definitions and manifests. That takes as long as there are many."""
         self._transact(self._load)
-        poll_for_changes(self, self._database, self._poll_database)
+        poll_for_changes(self, self._database, self._poll_database, self._is_alone)
         self.every(PERIOD, self._reconcile_overdue)
         self._database.room.fill()
         self.every(full_disk.FULL_SECONDS, self._use_new_room)
@@ -361,7 +365,9 @@ class ApiServer(Module):
             self._commit()
 
     def _poll_database(self) -> None:
-        """Take over the changes of other cloudcores."""
+        """Take over the changes of other cloudcores, and have edgecontroller do so."""
+        if self.hive.members(Group.EDGECONTROLLER):
+            self.broadcast(Group.EDGECONTROLLER, self.message(api_messages.RESOURCE, Verb.CHANGED_ELSEWHERE))
         if self._transactions.adopt():
             self._reconcile()
             self._commit()

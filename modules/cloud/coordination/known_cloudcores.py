@@ -29,6 +29,11 @@ class KnownCloudcores:
         """The live cloudcores; this one while none is known."""
         return self.alive or (self.own,)
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other is known."""
+        return len(self.present) == 1
+
     def owns(self, key: str) -> bool:
         """Return whether a duty is this cloudcore's."""
         return owner_of(key, self.present) == self.own

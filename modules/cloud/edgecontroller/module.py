@@ -132,7 +132,9 @@ class EdgeController(Module):
             database, mirror, object_syncs, self._downstream, sender.close_connection, self.clock.now
         )
         access_control = AccessControl(self._graph, Refusals(self.clock) if refusals is None else refusals)
-        known = KnownCloudcores() if known is None else known
+        known = self._known = KnownCloudcores() if known is None else known
+        self._is_told = cluster.is_embedded
+        """Whether the API server tells it when another cloudcore may have changed the database."""
         self._duties = Duties(lease, database.cloudcore, self, known, self._perform_own, self._list_again)
         self._states = StoredStates(
             database, mirror, object_syncs, self._connections.epochs, self._owns, self._downstream.newest
@@ -178,7 +180,8 @@ class EdgeController(Module):
         self.every(_RESEND_PERIOD, Resending(self, self._transact, self._downstream, self._object_syncs).begin)
         self.every(_COLLECTION_PERIOD, lambda: self._transact(self._states.collect))
         self.every(LOOK_PERIOD, self._kept.collect)
-        poll_for_changes(self, self._database, self._poll_database)
+        if not self._is_told:
+            poll_for_changes(self, self._database, self._poll_database, lambda: self._known.is_alone)
 
     def on_end(self) -> None:
         """Leave the database as it was after the last transaction; a restarted module loads it."""
@@ -323,6 +326,11 @@ class EdgeController(Module):
     def on_release_lease(self, message: Message) -> None:
         """Give up the Lease, as cloudcore is stopping, and reply when it is deleted."""
         self._duties.release(lambda: self._transactions.after_commit(lambda: self.reply(message)))
+
+    @handles(None, Verb.CHANGED_ELSEWHERE, source=api_messages.MODULE, overflow=OverflowPolicy.STATE)
+    def on_changed_elsewhere(self, _message: Message) -> None:
+        """Take over the claims of other cloudcores, as the API server has noticed a change."""
+        self._poll_database()
 
     def _poll_database(self) -> None:
         """Take over the claims of other cloudcores."""

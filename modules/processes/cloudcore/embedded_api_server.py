@@ -108,7 +108,14 @@ class EmbeddedApiServer:
         parts = cluster, self.database, manifests, definitions, counters.refusals, api.subscriptions
         has_controllers = config.controllers == "embedded"
         control_plane = ControlPlane((config.lease.namespace,), pem, service, collects=has_controllers)
-        hive.add(ApiServer, *parts, failures=counters.reconcilers, index=self.rbac, control_plane=control_plane)
+        hive.add(
+            ApiServer,
+            *parts,
+            failures=counters.reconcilers,
+            index=self.rbac,
+            control_plane=control_plane,
+            is_alone=lambda: known.is_alone,
+        )
         if has_controllers:
             counters.work = WorkMeter(clock)
             hive.add(

@@ -4,6 +4,7 @@ import ctypes
 import errno
 import os
 import struct
+from select import poll
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mount.argtypes = (
@@ -17,6 +18,9 @@ _libc.umount2.argtypes = (ctypes.c_char_p, ctypes.c_int)
 _libc.pivot_root.argtypes = (ctypes.c_char_p, ctypes.c_char_p)
 _libc.capset.argtypes = (ctypes.c_char_p, ctypes.c_char_p)
 _libc.prctl.argtypes = (ctypes.c_int, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong)
+
+_SIGKILL = 9
+"""Without the module `signal`, which imports `enum`."""
 
 NEW_MOUNT_NAMESPACE = 0x0002_0000
 NEW_USER_NAMESPACE = 0x1000_0000
@@ -109,6 +113,17 @@ def mount_flags(path: str) -> int:
 def die_with_parent(signal_number: int) -> None:
     """Have the kernel send this signal to the calling process when the parent's thread that made it ends."""
     _check(_libc.prctl(_PR_SET_PDEATHSIG, signal_number, 0, 0, 0), "parent death signal")
+
+
+def die_with_peer(descriptor: int) -> None:
+    """Have the kernel kill the calling process when its parent's thread ends, as `die_with_parent`; end it now if that
+    has happened before: the other end of a pipe or socket, which nobody but the parent has, is closed.
+    """
+    die_with_parent(_SIGKILL)
+    poller = poll()
+    poller.register(descriptor, 0)
+    if poller.poll(0):
+        os._exit(1)
 
 
 def adopt_orphans() -> None:

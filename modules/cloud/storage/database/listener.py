@@ -8,13 +8,15 @@ import msgspec
 from sqlalchemy import Engine
 
 from beehive.actor import Actor
-from beehive.module import Module
+from beehive.context import ModuleContext
 from modules.cloud.storage.database.database import CHANNEL, Database
 
 _WAIT = 0.25
 """Seconds after which the actor checks whether it is to stop."""
 _POLL_PERIOD = 0.25
 """Seconds between two polls for the changes of other cloudcores."""
+_POLL_PERIOD_ALONE = 1.0
+"""The same while no other cloudcore is known: the first that it changes is its Lease."""
 _POLL_PERIOD_WITH_NOTIFICATIONS = 5.0
 
 
@@ -27,12 +29,28 @@ def can_listen(engine: Engine) -> bool:
     return engine.dialect.name == "postgresql" and engine.dialect.driver == "psycopg"
 
 
-def poll_for_changes(module: Module, database: Database, poll: Callable[[], None]) -> None:
-    """Call a function of a module now and then, and when another cloudcore notifies it, if there can be others."""
+def poll_for_changes(
+    module: ModuleContext, database: Database, poll: Callable[[], None], is_alone: Callable[[], bool]
+) -> None:
+    """Call a function of a module now and then, and when another cloudcore notifies it, if there can be others. One
+    module of a process does so for all: each look wakes two threads of an idle cloudcore.
+
+    Args:
+        module: the module.
+        database: what it looks at.
+        poll: takes the changes over.
+        is_alone: whether no other cloudcore is known now.
+    """
+
+    def look() -> None:
+        module.after(_POLL_PERIOD_ALONE if is_alone() else _POLL_PERIOD, look)
+        if database.may_have_changed():
+            poll()
+
     if not database.shared:
         return
     if not can_listen(database.engine):
-        module.every(_POLL_PERIOD, lambda: poll() if database.may_have_changed() else None)
+        module.after(_POLL_PERIOD, look)
     else:
         module.every(_POLL_PERIOD_WITH_NOTIFICATIONS, poll)
         looks = Looks(module.call_soon, poll)

@@ -100,7 +100,7 @@ def test_fields_of_the_kubeconfig(user: dict[str, Any], authorization: str) -> N
 
 
 def test_what_a_plug_in_has_printed_is_not_shown() -> None:
-    assert "abc" not in repr(ExecStatus(token="abc", client_key_data="abc"))
+    assert "abc" not in repr(ExecStatus(**dict.fromkeys(("token", "client_key_data"), "abc")))
 
 
 def test_a_token_file_is_read_again(tmp_path: Path) -> None:

@@ -70,6 +70,17 @@ def test_a_node_that_is_deleted_elsewhere_has_nothing_for_the_cloudcore_that_it_
     assert syncs_in(one) == {}
 
 
+def test_a_node_that_has_connected_elsewhere_is_left(two: Two) -> None:
+    """The API server notices the change, and tells edgecontroller."""
+    one, other = two
+    one.connected()
+    looks(other)
+    other.connected()
+    assert one.down() == []
+    looks(one)
+    assert one.down() == ["disconnected node/n1"]
+
+
 def syncs_in(controller: Controller) -> dict[str, ObjectSync]:
     """What n1 has, by the database."""
     controller.database.begin()

@@ -19,14 +19,16 @@ from sqlalchemy.exc import ProgrammingError
 
 from beehive.clock import RealClock
 from beehive.simulation import Simulation
+from beehive.testing import FakeContext
 from beehive.turns import Turns
 from modules.apimachinery.kinds import LAST_APPLIED, ObjectKey, kind_named
 from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.storage.database import engine
 from modules.cloud.storage.database.database import Database, RemoteChanges
 from modules.cloud.storage.database.engine import make_engine, proves_name, shown, url_of
 from modules.cloud.storage.database.errors import DatabaseError
-from modules.cloud.storage.database.listener import Looks
+from modules.cloud.storage.database.listener import Looks, poll_for_changes
 from modules.cloud.storage.database.meter import TransactionMeter
 from modules.cloud.storage.database.tables import SCHEMA_VERSION, signing_keys, tables
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
@@ -1052,6 +1054,27 @@ def test_all_objects_are_read_in_a_transaction_only(url: str) -> None:
         other.transactions.abandon()
         assert other.adopt() is None
         assert other.transact() == [f"ADDED {WEB}"]
+
+
+def test_a_cloudcore_alone_looks_less_often(tmp_path: Path) -> None:
+    known, context, found = KnownCloudcores("a"), FakeContext(), list[float]()
+    with Cloud(str(tmp_path / "cloud.db"), "a") as one, Cloud(str(tmp_path / "cloud.db"), "b") as other:
+
+        def poll() -> None:
+            one.transact()
+            found.append(context.clock.monotonic())
+
+        poll_for_changes(context, one.database, poll, lambda: known.is_alone)
+        context.simulation.run_for(0.3)
+        began = found.pop()
+        for alive, late in (("a",), 1.0), (("a", "b"), 1.0), (("a", "b"), 0.25), (("a", "b"), 0.25):
+            other.apply(configmap(str(len(found))))
+            known.alive = alive
+            context.simulation.run_for(late)
+            assert found[-1] - began == pytest.approx(late)
+            began = found[-1]
+        context.simulation.run_for(60.0)
+        assert len(found) == 4, "nothing has changed since"
 
 
 def test_notifications_that_come_together_are_one_look() -> None:

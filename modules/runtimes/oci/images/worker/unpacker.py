@@ -3,7 +3,6 @@
 import json
 import os
 import select
-import signal
 import socket
 import subprocess
 import sys
@@ -99,7 +98,7 @@ class Unpacker:
 
 def serve_unpacking(descriptor: int, settings: str) -> None:
     """Unpack the layers that come over a socket, until its other end closes."""
-    kernel.die_with_parent(signal.SIGKILL)
+    kernel.die_with_peer(descriptor)
     os.umask(0o077)
     given = read_json(settings)
     publication = Publication(StoreLayout(Path(given["root"])), UnpackLimits(**given["limits"]))

@@ -1,7 +1,6 @@
 """Reads the request of edgecore and does it."""
 
 import os
-import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,7 +15,7 @@ from modules.runtimes.shim import kernel
 
 def serve() -> None:
     """Do one request; the process ends when the thread of edgecore that waits for it does."""
-    kernel.die_with_parent(signal.SIGKILL)
+    kernel.die_with_peer(sys.stdin.fileno())
     os.umask(0o077)
     conversation = Conversation(sys.stdin.buffer, sys.stdout.buffer)
     try:

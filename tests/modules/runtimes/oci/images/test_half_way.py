@@ -27,7 +27,16 @@ from modules.runtimes.oci.images.index import ImageIndex
 from modules.runtimes.oci.images.model import ImageConfig, LayerUsage, StorageUsage, StoredImage
 from modules.runtimes.oci.images.pulls import PullsUnderWay
 from modules.runtimes.oci.images.store import Layers
-from modules.runtimes.oci.images.worker import exporting, importing, layer_tree, platforms, publication, pulling, unpack
+from modules.runtimes.oci.images.worker import (
+    exporting,
+    importing,
+    layer_tree,
+    platforms,
+    publication,
+    pulling,
+    unpack,
+    unpacker,
+)
 from modules.runtimes.oci.images.worker.errors import ImageWorkError
 from modules.runtimes.oci.images.worker.hosts import address_of
 from modules.runtimes.oci.images.worker.http_exchange import HttpExchange
@@ -38,6 +47,7 @@ from modules.runtimes.oci.images.worker.publication import Disk
 from modules.runtimes.oci.images.worker.store_layout import StoreLayout
 from modules.runtimes.oci.images.worker.unpack import LayerSource
 from modules.runtimes.oci.images.worker_process import Needs, WorkerProcess
+from modules.runtimes.shim import kernel
 from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call, left_by_repeating
 
 
@@ -381,3 +391,34 @@ def test_layers_are_protected_before_the_worker_goes_on() -> None:
     requests: Any = SimpleNamespace(write=lambda _: done.append("answer"), flush=lambda: None)
     assert worker._converse(requests, answers) == ()
     assert done == ["protect", "answer"]
+
+
+@pytest.mark.parametrize("is_alive", [True, False])
+def test_nothing_is_unpacked_for_a_worker_that_has_ended_before_the_kernel_was_asked_to_tell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_alive: bool
+) -> None:
+    """Its job waits in the socket: the layer appeared after the store was tidied up."""
+    done = list[object]()
+    monkeypatch.setattr(kernel, "die_with_parent", lambda _: None)
+    monkeypatch.setattr(os, "_exit", Failing(0).call(os._exit))
+    monkeypatch.setattr(os, "umask", lambda _: 0)
+
+    def do(*job: object) -> dict[str, object]:
+        done.append(job)
+        return {}
+
+    monkeypatch.setattr(unpacker, "_do", do)
+    settings = msgspec.json.encode({"root": str(tmp_path), "limits": {}}).decode()
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        ours.send(b"{}")
+        if is_alive:
+            monkeypatch.setattr(unpacker, "_do", Failing(0).call(print))
+        else:
+            ours.close()
+        descriptor = os.dup(theirs.fileno())
+        with pytest.raises(PlannedError):
+            unpacker.serve_unpacking(descriptor, settings)
+        if not is_alive:
+            os.close(descriptor)
+    assert not done

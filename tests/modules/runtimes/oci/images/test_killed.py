@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -51,8 +52,17 @@ def _start(store: ImageStore, operation: str, what: str) -> subprocess.Popen[byt
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill the process, and wait until its workers have ended too: the kernel kills them."""
-    workers = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+    """Kill the process, and wait until its workers have ended too: the kernel kills them. They are stopped before, so
+    that none starts another one that is not waited for.
+    """
+    workers: list[psutil.Process] = []
+    if process.poll() is None:
+        process.send_signal(signal.SIGSTOP)
+        while new := set(psutil.Process(process.pid).children(recursive=True)) - set(workers):
+            for each in new:
+                with suppress(psutil.NoSuchProcess):
+                    each.suspend()
+            workers += new
     process.send_signal(signal.SIGKILL)
     process.wait()
     _, alive = psutil.wait_procs(workers, timeout=PATIENCE)
