@@ -45,6 +45,7 @@ from modules.cloud.edgecontroller.upstream.api_callers import ApiCallers
 from modules.cloud.edgecontroller.upstream.controller import UpstreamController
 from modules.cloud.edgecontroller.upstream.handlers import HANDLERS, handles_requests
 from modules.cloud.edgecontroller.upstream.node_calls import NodeCalls
+from modules.cloud.edgecontroller.upstream.requests import UpstreamRequest
 from modules.cloud.identities.messages import NAME as IDENTITIES
 from modules.cloud.messages import (
     ACKNOWLEDGED,
@@ -162,8 +163,7 @@ class EdgeController(Module):
             sender,
             self._handled,
             handle=partial(self._handle, begins=False),  # most requests of nodes do not use the database
-            knows_all=lambda: self._client.knows_all,
-            known_since=cluster.known_since,
+            read=partial(UpstreamRequest.of, knows_all=lambda: self._client.knows_all, known_since=cluster.known_since),
             admits_statuses=cluster.is_embedded,
         )
         self._waiting: deque[Callable[[], None]] = deque()

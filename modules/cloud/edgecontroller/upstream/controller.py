@@ -12,7 +12,6 @@ from beehive.clock import Clock
 from beehive.message import Message
 from beehive.names import Operation, ResourceType
 from modules.apimachinery.api_errors import ApiError, RefusedError
-from modules.apimachinery.application import KnownSince
 from modules.apimachinery.kinds import kind_named
 from modules.cloud.authorization.access_control import AccessControl
 from modules.cloud.authorization.attributes import Attributes
@@ -162,8 +161,7 @@ class UpstreamController:
         sender: sends the responses.
         handled: counts the messages that are handled.
         handle: does the work of a message, now or when the objects are loaded.
-        knows_all: returns whether an object that the mirror does not have was deleted.
-        known_since: returns what it must be younger than to have been deleted otherwise.
+        read: returns the request in a message, at a time `now`; raises as `UpstreamRequest.of`.
         admits_statuses: whether the API server authorizes patches of statuses itself.
     """
 
@@ -177,8 +175,7 @@ class UpstreamController:
         handled: HandledMessages,
         *,
         handle: Handle,
-        knows_all: Callable[[], bool],
-        known_since: Callable[[], KnownSince | None],
+        read: Callable[..., UpstreamRequest],
         admits_statuses: bool,
     ) -> None:
         self._admits_statuses = admits_statuses
@@ -189,8 +186,7 @@ class UpstreamController:
         self._sender = sender
         self._handled = handled
         self._handle = handle
-        self._knows_all = knows_all
-        self._known_since = known_since
+        self._read = read
 
     def answer(self, message: Message, handler: UpstreamHandler, then: Callable[[], None] | None) -> None:
         """Authorize and handle a message of a node, and send the responses; `then` is called after a success, if it is
@@ -206,9 +202,7 @@ class UpstreamController:
             self._handled.count(message, since, is_answered=is_answered)
 
         def begin() -> None:
-            request = UpstreamRequest.of(
-                message, knows_all=self._knows_all, known_since=self._known_since, now=self._clock.now()
-            )
+            request = self._read(message, now=self._clock.now())
             resource_type, operation = message.subject_on_cloud.type, message.route.operation
             if resource_type in COMPARED:
                 perform = partial(self._calls.read_for, node=request.node)
