@@ -52,8 +52,8 @@ def _start(store: ImageStore, operation: str, what: str) -> subprocess.Popen[byt
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill the process, and wait until its workers have ended too: the kernel kills them. They are stopped before, so
-    that none starts another one that is not waited for.
+    """Kill the process, and wait until its workers have ended too: the kernel kills them, and one that has not asked it
+    to yet ends itself. They are stopped before, so that none starts another one that is not waited for.
     """
     workers: list[psutil.Process] = []
     if process.poll() is None:
@@ -65,6 +65,9 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
             workers += new
     process.send_signal(signal.SIGKILL)
     process.wait()
+    for each in workers:
+        with suppress(psutil.NoSuchProcess):
+            each.resume()
     _, alive = psutil.wait_procs(workers, timeout=PATIENCE)
     assert alive == []
 
