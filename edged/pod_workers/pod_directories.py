@@ -166,6 +166,7 @@ class PodDirectories:
     def _last_words(self, pod: Pod, container: Container, attempt: int) -> Path:
         """Return the file for the container's message when it ends; anybody in it may write there."""
         path = self._paths.termination_message(ref_of(pod).uid, container.name, attempt)
+        make_directories(path.parent, _DIRECTORY_MODE)
         descriptor = os.open(path, _WORDS, 0o666)
         try:
             os.fchmod(descriptor, 0o666)

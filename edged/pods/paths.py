@@ -69,8 +69,8 @@ class PodPaths(Struct, frozen=True):
         return Path(self.root, _PODS, _component(uid), "etc-hosts")
 
     def termination_message(self, uid: PodUid, container: str, attempt: int) -> Path:
-        """Return the file for a container's termination message, in the pod's directory."""
-        return Path(self.root, _PODS, _component(uid), f"termination-log.{_component(container)}.{attempt}")
+        """Return the file for a container's termination message."""
+        return Path(self.root, _PODS, _component(uid), "containers", _component(container), str(attempt))
 
     def pod_logs(self, ref: PodRef) -> Path:
         """Return the logs of one pod: `<namespace>_<name>_<uid>`."""

@@ -165,7 +165,7 @@ def test_the_demo_in_real_containers() -> None:
 
 _MODES: Final = {
     "directories of pods, plug-ins and devices": (
-        r"edged/pods(/UID(/volumes(/kubernetes\.io~[a-z-]+)?)?)?/|"
+        r"edged/pods(/UID(/containers(/app)?|/volumes(/kubernetes\.io~[a-z-]+)?)?)?/|"
         r"edged/(plugins_registry|device-plugins|pod-resources)/"
     ),
     "sockets of CRI, devices and plug-ins; of mappers": r".*\.sock",
@@ -173,7 +173,7 @@ _MODES: Final = {
     "databases; the lock; chains": r"[a-z-]+\.db(-[a-z]+)?|edged/(edgecore\.lock|chains)",
     "a pod's log directories, a container's log": r"logs/pods/.*",
     "/etc/hosts, termination message, emptyDir": (
-        r"edged/pods/UID/(etc-hosts|termination-log\.app\.0|volumes/kubernetes\.io~empty-dir/d/)"
+        r"edged/pods/UID/(etc-hosts|containers/app/0|volumes/kubernetes\.io~empty-dir/d/)"
     ),
     "tokens, and the directories of projected volumes": r"edged/pods/UID/volumes/kubernetes\.io~projected/t/.*",
 }

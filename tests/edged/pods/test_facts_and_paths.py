@@ -140,7 +140,7 @@ def test_paths_are_kubelets() -> None:
     assert (
         str(PATHS.volume(UID, "configmap", "cm")) == f"/var/lib/kubelet/pods/{UID}/volumes/kubernetes.io~configmap/cm"
     )
-    assert str(PATHS.termination_message(UID, "bb", 3)) == f"/var/lib/kubelet/pods/{UID}/termination-log.bb.3"
+    assert str(PATHS.termination_message(UID, "bb", 3)) == f"/var/lib/kubelet/pods/{UID}/containers/bb/3"
     assert str(PATHS.etc_hosts(UID)) == f"/var/lib/kubelet/pods/{UID}/etc-hosts"
 
 

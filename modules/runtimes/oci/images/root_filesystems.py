@@ -8,14 +8,13 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 from beehive.files.descriptors import is_mounted
 from beehive.files.removal import remove_tree
 from beehive.files.walking import Walk
-from beehive.node_namespaces import give_to_pods, namespaces_id
+from beehive.node_namespaces import namespaces_id
 from beehive.patterns import pattern
 from modules.runtimes.oci.images.copied_roots import copy_layers
 from modules.runtimes.oci.images.declared_volumes import DECLARED
@@ -36,8 +35,6 @@ _VOLATILE: Final = ",volatile"
 """The option with which a flush in a container, and the end of a mount, flush nothing (Linux 5.10). Otherwise each end
 flushes all files of the disk. After a power cut no container goes on with its writable layer.
 """
-_MOUNTED_DIRECTORIES: Final = ("dev", "proc", "sys", "etc")
-_MOUNTED_FILES: Final = ("etc/hostname", "etc/hosts", "etc/resolv.conf")
 _SECTOR: Final = 512
 _PASSING: Final = (errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC)
 """Errors that say nothing about overlays."""
@@ -87,7 +84,7 @@ class RootFilesystems:
         if not self.has_overlays:
             self._copy(image_id, target, is_plain=root is None and not label)
         elif not is_mounted(target):
-            layers = [*self._layers(image_id), self._mount_points]
+            layers = self._layers(image_id)
             upper, work = f"{directory}/upper", f"{directory}/work"
             with suppress(FileExistsError):
                 os.mkdir(upper)  # noqa: PTH102 - strings: this is done for each container
@@ -183,21 +180,6 @@ class RootFilesystems:
         """Return the directories of an image's layers, the uppermost first."""
         chain = self._store.get(image_id).chain
         return [self._layout.tree(each) for each in reversed(chain)] or [self._empty()]
-
-    @cached_property
-    def _mount_points(self) -> Path:
-        """The lowest layer of all containers: each has mounts there, and the start of one whose image lacks them would
-        make them in its writable layer. Raises OSError.
-        """
-        path = self._layout.root / "mount-points"
-        for name in ("", *_MOUNTED_DIRECTORIES):
-            (path / name).mkdir(exist_ok=True)
-            (path / name).chmod(0o755)
-            give_to_pods(path / name)
-        for name in _MOUNTED_FILES:
-            (path / name).open("ab").close()
-            (path / name).chmod(0o644)
-        return path
 
     def _empty(self) -> Path:
         """Return a directory without files: overlayfs wants something below."""

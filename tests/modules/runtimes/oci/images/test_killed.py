@@ -78,7 +78,7 @@ def _whole(store: ImageStore, name: str, scratch: Path) -> None:
     assert image is not None
     (scratch / "container").mkdir(exist_ok=True)
     mounted = RootFilesystems(store)
-    root = mounted.mount_image(image.id, scratch / "container")
+    root = mounted.mount(image.id, scratch / "container")
     files = [path for path in root.rglob("*") if path.is_file()]
     assert len(files) == 600
     assert all(path.read_bytes() == bytes([int(path.name[5:]) % 256]) * 3000 for path in files)

@@ -138,7 +138,7 @@ def test_a_tree_of_two_layers_equals_containerds(
     (image,) = store.import_archive(archive)
     mounted = RootFilesystems(store)
     (scratch / "ours").mkdir()
-    found = _tree(mounted.mount_image(image.id, scratch / "ours"))
+    found = _tree(mounted.mount(image.id, scratch / "ours"))
     mounted.unmount(scratch / "ours")
     implicit = {"usr", "dev", "etc", "var", "usr/lib"}
     assert found.keys() == wanted.keys()
@@ -172,7 +172,7 @@ def _compare(containerd: PrivateContainerd, above: Path, made: Layers) -> None:
     (image,) = store.import_archive(archive)
     mounted = RootFilesystems(store)
     (scratch / "ours").mkdir()
-    found = _tree(mounted.mount_image(image.id, scratch / "ours"))
+    found = _tree(mounted.mount(image.id, scratch / "ours"))
     mounted.unmount(scratch / "ours")
     for path in made.untimed & found.keys() & wanted.keys():
         found[path] = found[path]._replace(mtime_ns=wanted[path].mtime_ns)
