@@ -13,6 +13,8 @@ _UNFORESEEN: Final = (AssertionError, AttributeError, LookupError, NameError, Re
 _TESTS: Final = str(REPOSITORY / "tests")
 _PRODUCT: Final = f"{REPOSITORY}/"
 _DOUBLES: Final = "unittest/mock.py"
+_OF_MODULES: Final = "beehive.supervisor"
+"""The logger of modules that have failed, which tests demand themselves."""
 
 
 class SwallowedErrors(logging.Handler):
@@ -25,7 +27,7 @@ class SwallowedErrors(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Keep the error of a record, if it has one."""
         error = record.exc_info[1] if record.exc_info else None
-        if isinstance(error, _UNFORESEEN) and is_own(error.__traceback__):
+        if isinstance(error, _UNFORESEEN) and record.name != _OF_MODULES and is_own(error.__traceback__):
             self._found.append(f"{record.getMessage()}: {type(error).__name__}: {error}, {where(error)}")
 
     def take(self) -> list[str]:

@@ -89,17 +89,18 @@ def desire(stored: Twin | None, desired: str | None, model: ModelProperty | None
 
     Args:
         stored: the property; None without one.
-        desired: the object's desired value, which the model allows, or ""; None if the object does not have the
-            property.
+        desired: the object's desired value, or ""; None if the object does not have the property.
         model: of the property.
         at: the time and number of the change.
 
     Raises:
-        TwinRefused: the value does not have the property's type.
+        TwinRefused: the value does not have the property's type, or the model forbids it.
     """
     before = stored.desired if stored is not None else None
     if desired == before or (not desired and not before):
         return stored
+    if desired and model is not None:
+        check_desired(model, desired)
     live = stored is not None and stored.is_live
     twin = stored if stored is not None and live else _begun(stored, TwinRequest(), model)
     old = twin.expected or Side()

@@ -129,6 +129,7 @@ def test_a_forbidden_kind_is_watched_once_it_is_allowed() -> None:
         assert "insert node/n1/default/configmap/settings" in core.down()
 
 
+@pytest.mark.modules_fail
 def test_a_bad_object_in_a_list_does_no_harm_to_the_others() -> None:
     """One is no object, one has other types than its kind: the rest is served."""
     with Harness() as bee:
@@ -245,6 +246,7 @@ HOSTILE: list[Any] = [
 ]
 
 
+@pytest.mark.modules_fail
 @pytest.mark.parametrize("body", HOSTILE)
 def test_a_hostile_body_stops_nothing_whenever_the_object_is_known(core: ClusterController, body: Any) -> None:
     """The mirror does not have the Node yet, so that the admission comes with the answer of the API server, when no

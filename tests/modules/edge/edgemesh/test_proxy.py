@@ -256,6 +256,7 @@ def test_of_equals_the_last_to_come_is_refused(
         each.close()
 
 
+@pytest.mark.modules_fail
 def test_a_failure_of_one_connection_ends_no_other(
     plane: ProxyPlane, echo: Address, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
