@@ -31,12 +31,10 @@ class PullBackOff:
         """Return the last failure, if no pull has succeeded since."""
         return self._failures.get((uid, image))
 
-    def wait(self, uid: PodUid, image: str, now: Nanoseconds) -> Nanoseconds:
-        """Return how long the next pull has to wait; 0 without a failure."""
+    def ready_at(self, uid: PodUid, image: str) -> Nanoseconds:
+        """Return the earliest time of the next pull, on the monotonic clock; 0 without a failure."""
         failure = self._failures.get((uid, image))
-        if failure is None:
-            return Nanoseconds(0)
-        return Nanoseconds(max(0, self._backoffs.ready_at(image_key(uid, image), failure.at) - now))
+        return Nanoseconds(0) if failure is None else self._backoffs.ready_at(image_key(uid, image), failure.at)
 
     def failed(self, uid: PodUid, image: str, failure: PullFailure) -> None:
         """Record a failed pull."""

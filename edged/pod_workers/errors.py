@@ -24,12 +24,12 @@ class StartError(EdgedError):
         container: its name.
         reason: Kubernetes' word for it (`ErrImagePull`, `CreateContainerError`, …).
         message: a sentence; of the runtime, without credentials.
-        retry_after: seconds before which another attempt is of no use, when that is known.
+        retry_at: when another attempt is of use, in monotonic seconds, if that is known.
     """
 
-    def __init__(self, container: str, reason: str, message: str, retry_after: float | None = None) -> None:
+    def __init__(self, container: str, reason: str, message: str, retry_at: float | None = None) -> None:
         self.container = container
-        self.retry_after = retry_after
+        self.retry_at = retry_at
         self.reason = reason
         self.message = message
         super().__init__(reason, container, message, retryable=True)

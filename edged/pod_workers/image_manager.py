@@ -157,14 +157,14 @@ class ImageManager:
     def _check_back_off(self, request: ImageRequest, full_name: str) -> None:
         """Raise ImageUnavailableError while the back-off of an earlier failure lasts."""
         failure = self._back_off.last_failure(request.uid, full_name)
-        wait = self._back_off.wait(request.uid, full_name, request.now)
-        if failure is not None and wait > 0:
+        ready = self._back_off.ready_at(request.uid, full_name)
+        if failure is not None and ready > request.now:
             message = f'Back-off pulling image "{request.container.image}"'
             self._record(request, EventType.NORMAL, Reason.BACK_OFF, message)
             why = f"{message}: {failure.reason}: {failure.message}"
             raise self._unavailable(
                 request, IMAGE_PULL_BACK_OFF, why, Reason.FAILED, f"Error: {IMAGE_PULL_BACK_OFF}",
-                retry_after=wait / _SECOND,
+                retry_at=ready / _SECOND,
             )  # fmt: skip
 
     def _failed(self, request: ImageRequest, full_name: str, error: Exception) -> ImageUnavailableError:
@@ -221,10 +221,10 @@ class ImageManager:
         message: str,
         told: Reason,
         sentence: str,
-        retry_after: float | None = None,
+        retry_at: float | None = None,
     ) -> ImageUnavailableError:
         self._record(request, EventType.WARNING, told, sentence)
-        return ImageUnavailableError(request.container.name, reason, message, retry_after)
+        return ImageUnavailableError(request.container.name, reason, message, retry_at)
 
     def _record(self, request: ImageRequest, event_type: EventType, reason: Reason, message: str) -> None:
         self._events.image(request.pod, request.container.name, event_type, reason, message)

@@ -59,8 +59,8 @@ class Done(Struct, frozen=True):
     """Why the job did not finish; it is tried again."""
     pending: bool = False
     """Whether something is under way whose end queues the pod again, so that it need not be synced before."""
-    retry_after: float | None = None
-    """Seconds until the next attempt, if the error states them; else the delay doubles from job to job."""
+    retry_at: float | None = None
+    """When to try next, in monotonic seconds, if the error states it; else the delay doubles from job to job."""
     replaced: frozenset[ContainerId] = frozenset()
     """Containers that the job was to end to start others in their place."""
     kill_options: KillOptions | None = None

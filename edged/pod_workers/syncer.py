@@ -137,7 +137,7 @@ class PodSyncer:
             progress.waiting_reasons,
             error,
             progress.pending,
-            error.retry_after if isinstance(error, StartError) else None,
+            error.retry_at if isinstance(error, StartError) else None,
             frozenset(progress.replaced),
             kill_options,
             terminated=progress.terminated,
@@ -256,7 +256,7 @@ class PodSyncer:
                 waiting_reasons[error.container] = error.waiting
                 errors.append(error)
         if errors:
-            raise min(errors, key=lambda error: error.retry_after or 0.0)
+            raise min(errors, key=lambda error: error.retry_at or 0.0)
         return pending
 
     def _refuse(self, job: Job, refusal: AllocationRefusedError) -> KillOptions:

@@ -526,7 +526,7 @@ def _sync_again(record: PodSyncRecord, pod: PodRecord, now: SyncFacts) -> tuple[
 def _retry(record: PodSyncRecord, done: Done, error: Exception, now: SyncFacts) -> RetryAfter:
     """Retry a job that failed: the delay doubles until one succeeds."""
     pod, state = record.pod, done.job.state
-    delay = _next_retry(record, now) if done.retry_after is None else done.retry_after
+    delay = _next_retry(record, now) if done.retry_at is None else max(0.0, done.retry_at - now.monotonic)
     if state is PodState.SYNC and pod is not None:
         delay = min(delay, _seconds_until_others_due(record, pod, done, now))
     return RetryAfter(Queue.ADDITION if state is PodState.SYNC else queue_of(state), delay, error)

@@ -1,21 +1,26 @@
 """On a busy machine messages wait before they are handled: a replay commits and takes answers in the recorded order."""
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from beehive import ModuleName
 from beehive.simulation.scheduler import VirtualClock
 from beehive.testing import Harness
 from beehive.trace import Change, CriCall, Delivered, RecordedMessage, StoreCommit
+from edged.pod_workers.start_containers import ContainerStarter
 from edged.pods.decode import read_cloud_pod
+from edged.pods.model import ContainerId
 from metamanager.module import MetaSettings
 from modules.apimachinery.types import Pod
 from modules.lab.replay.acted import acted_at
 from modules.lab.replay.run import replay
 from modules.lab.replay.store import RecordedStore, grouped
 from modules.lab.simulate import documents
-from modules.lab.simulate.plan import Plan, Shape, WorkloadStep
+from modules.lab.simulate.plan import Fault, FaultKind, Plan, Shape, WorkloadStep
 from modules.lab.simulate.run import Simulation
 from tests.metamanager.support import META, from_cloud, thing
 from tests.replay.runs import record
@@ -105,25 +110,57 @@ def test_a_second_that_turns_while_a_pod_is_taken_is_the_same_second_in_a_replay
     node, traces = tmp_path / "node", tmp_path / "traces"
     node.mkdir()
     traces.mkdir()
-    spec_of, read, spent = documents._pod_spec, VirtualClock.monotonic, list[float]()
+    spec_of, spent = documents._pod_spec, list[float]()
     limited = {"activeDeadlineSeconds": 3, "containers": [documents._container("main", 1, ["run", "2.5", "3"])]}
 
     def reads_slowly(content: bytes, resource: str) -> Pod | None:
         spent.append(0.03)
         return read_cloud_pod(content, resource)
 
-    def monotonic(clock: VirtualClock) -> float:
-        clock._elapsed += spent.pop() if spent else 0.0
-        return read(clock)
-
     with monkeypatch.context() as busy:
         busy.setattr(documents, "_pod_spec", lambda step: spec_of(step) | limited)
         busy.setattr(Simulation, "_wants_running", lambda *_: False)
         busy.setattr("edged.module.read_cloud_pod", reads_slowly)
-        busy.setattr(VirtualClock, "monotonic", monotonic)
+        busy.setattr(VirtualClock, "monotonic", _spending(spent))
         recorded = record(Plan(1, 1, 9.0, (WorkloadStep(2.97, "late", Shape.FAILS_ONCE),), ()), traces)
     result = replay(recorded, node)
     assert [one.render() for one in result.differences] == []
     assert [one.title for one in result.recorded if one.title.startswith("stop_container")] == [
         "stop_container container-4"
     ]
+
+
+def _spending(spent: list[float]) -> Callable[[VirtualClock], float]:
+    """Return a clock's reading before which the listed seconds pass."""
+    read = VirtualClock.monotonic
+
+    def monotonic(clock: VirtualClock) -> float:
+        clock._elapsed += spent.pop() if spent else 0.0
+        return read(clock)
+
+    return monotonic
+
+
+def test_the_next_pull_is_not_later_in_a_replay_whose_worker_does_not_stand_still(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that finds the back-off of a pull stands still before it looks at the clock. The cloud sends the status of
+    the next pull back, and a replay that waits for that pull would correct it.
+    """
+    node, traces = tmp_path / "node", tmp_path / "traces"
+    node.mkdir()
+    traces.mkdir()
+    spent, waits, start = list[float](), iter((0.0, 0.0, 0.05)), ContainerStarter.start_container
+
+    def starts_late(starter: ContainerStarter, *arguments: Any) -> ContainerId:
+        spent.append(next(waits, 0.0))
+        return start(starter, *arguments)
+
+    with monkeypatch.context() as busy:
+        busy.setattr(VirtualClock, "monotonic", _spending(spent))
+        busy.setattr(ContainerStarter, "start_container", starts_late)
+        missing = Fault(0.5, FaultKind.IMAGES_MISSING, seconds=20.0)
+        recorded = record(Plan(1, 1, 20.0, (WorkloadStep(2.0, "app", Shape.PLAIN),), (missing,)), traces)
+    result = replay(recorded, node, ModuleName.EDGED)
+    assert [one.render() for one in result.differences] == []
+    assert sum(one.title.startswith("pull_image") for one in result.recorded) == 2

@@ -135,9 +135,9 @@ def test_only_hooks_of_containers_that_run_are_remembered(bench: Bench) -> None:
 
 
 def test_the_earliest_retry_of_several_containers_counts(bench: Bench) -> None:
-    late, soon = (ImageUnavailableError(name, "r", "m", seconds) for name, seconds in (("a", 90.0), ("b", 5.0)))
+    late, soon = (ImageUnavailableError(name, "r", "m", at) for name, at in (("a", 90.0), ("b", 5.0)))
     done = bench.start(late, soon)
-    assert done.retry_after == 5.0
+    assert done.retry_at == 5.0
     assert set(done.waiting_reasons) == {"a", "b"}
 
 

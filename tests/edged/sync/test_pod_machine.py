@@ -413,8 +413,10 @@ def test_a_retry_is_no_later_than_the_back_off_of_a_container(loop: Loop) -> Non
     assert max(delays) <= 10
 
 
-def test_an_error_that_states_its_delay_has_it(ending: Loop) -> None:
-    assert failed(ending, 0, retry_after=40.0) == 40.0
+def test_an_error_that_states_its_time_has_it_whenever_its_result_is_taken(ending: Loop) -> None:
+    """How long a busy machine takes for that would make its time another one in each run, and in a replay."""
+    at = ending.monotonic + 40.0
+    assert [failed(ending, seconds, retry_at=at) for seconds in (0.0, 10.0, 60.0)] == [40.0, 30.0, 0.0]
     assert ending.record.retry is None
 
 
