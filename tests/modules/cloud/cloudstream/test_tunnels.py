@@ -129,6 +129,14 @@ def test_of_two_tunnels_of_a_node_the_newer_counts(tunnels: Tunnels) -> None:
     assert other.failure
 
 
+def test_a_tunnel_that_has_ended_opens_no_stream(stream: TunnelStream, node: Node, tunnels: Tunnels) -> None:
+    """Who has found it just before would wait for its node without end."""
+    tunnels.remove("n1", node.link)
+    with pytest.raises(NoTunnelError):
+        stream._tunnel.open(99, FrameType.LOGS, LOG)
+    assert stream.failure
+
+
 @pytest.mark.parametrize("payload", [b"", b"\x80", b"\x01", b"\xff" * 11])
 def test_other_bytes_than_frames_end_the_tunnel(node: Node, payload: bytes) -> None:
     node.hand_in(payload)
@@ -277,7 +285,9 @@ def test_with_credit_a_client_that_stops_holds_up_nobody(tunnels: Tunnels, simul
 
 
 def test_with_credit_the_memory_of_all_streams_is_bounded(tunnels: Tunnels) -> None:
-    """What is granted counts as used, so that streams share the memory, and each can go on."""
+    """What is granted counts as used, so that streams share the memory, and each can go on. A stream that its node has
+    ended is granted nothing more, however long its client keeps it.
+    """
     memory = tunnels._memory = QueueMemory(most=2 * QUEUE_BYTES)
     node = Node(tunnels, has_credit=True)
     streams = [node.open() for _ in range(20)]
@@ -289,6 +299,8 @@ def test_with_credit_the_memory_of_all_streams_is_bounded(tunnels: Tunnels) -> N
     assert memory.used <= 3 * QUEUE_BYTES
     for each in streams:
         node.say(each.number, kind=FrameType.REMOVE)
+    assert memory.used == 0
+    for each in streams:
         each.close()
     assert memory.used == 0
 
