@@ -2,6 +2,7 @@
 
 import select
 from collections.abc import Iterator
+from typing import cast
 
 import pytest
 
@@ -9,7 +10,7 @@ from beehive.simulation import Simulation
 from modules.cloud.cloudstream.errors import NoTunnelError, TooManyStreamsError
 from modules.cloud.cloudstream.queue_memory import LEAST_BYTES, QUEUE_BYTES, QueueMemory
 from modules.cloud.cloudstream.stream import PATIENCE, PATIENCE_ALONE, TunnelStream
-from modules.cloud.cloudstream.tunnel import MOST_STREAMS
+from modules.cloud.cloudstream.tunnel import MOST_STREAMS, Tunnel
 from modules.cloud.cloudstream.tunnels import Tunnels
 from modules.cloud.websocket.connection import WebsocketLink
 from modules.streams.connect import StreamRequest
@@ -131,9 +132,10 @@ def test_of_two_tunnels_of_a_node_the_newer_counts(tunnels: Tunnels) -> None:
 
 def test_a_tunnel_that_has_ended_opens_no_stream(stream: TunnelStream, node: Node, tunnels: Tunnels) -> None:
     """Who has found it just before would wait for its node without end."""
+    tunnel = cast("Tunnel", stream._tunnel)
     tunnels.remove("n1", node.link)
     with pytest.raises(NoTunnelError):
-        stream._tunnel.open(99, FrameType.LOGS, LOG)
+        tunnel.open(99, FrameType.LOGS, LOG)
     assert stream.failure
 
 

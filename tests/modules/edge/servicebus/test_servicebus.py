@@ -250,18 +250,6 @@ def test_many_calls_are_too_many(node: Node) -> None:
     assert answer.status_code == 503
 
 
-@pytest.mark.modules_fail
-def test_a_call_at_which_the_module_fails_is_answered(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client of the cloud waits for it."""
-
-    def fail(_message: Message) -> None:
-        raise RuntimeError("of this test")
-
-    monkeypatch.setattr(servicebus, "call_of", fail)
-    answer = node.ask("9:/")
-    assert (answer.status_code, b"servicebus has failed" in (answer.body or b"")) == (502, True)
-
-
 def test_an_application_asks_the_cloud(node: Node) -> None:
     """For an allowed URL; the whole request goes up, as KubeEdge's cloud wants it."""
     allowed(node)
