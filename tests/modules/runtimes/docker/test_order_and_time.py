@@ -9,16 +9,20 @@ from typing import Any, Self, cast
 import pytest
 
 from beehive.simulation import Simulation
-from modules.runtimes.docker import processes, sandboxes
+from modules.runtimes.docker import driver, processes, sandboxes
 from modules.runtimes.docker.client import Exchange
 from modules.runtimes.docker.creation import ContainerMaker, remove_container
-from modules.runtimes.docker.driver import WritableLayers
 from modules.runtimes.docker.errors import ConflictError
 from modules.runtimes.docker.processes import _LAST_SECONDS, execute
 from modules.runtimes.docker.sandboxes import DockerSandboxes
-from modules.runtimes.engine.errors import DeadlinePassedError, RunFailedError
+from modules.runtimes.engine.errors import (
+    DeadlinePassedError,
+    RequestRefusedError,
+    RunFailedError,
+    StateDirectoryError,
+)
 from protos.cri.v1 import api_pb2 as cri
-from tests.support.failing import census
+from tests.support.failing import Failing, census
 
 
 def test_each_read_of_an_answer_waits_until_the_deadline_of_all() -> None:
@@ -136,10 +140,32 @@ def test_a_removed_container_leaves_no_volume() -> None:
     assert queries == [{"force": "1", "v": "1"}]
 
 
+def test_a_container_that_docker_keeps_has_its_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes on; its output would be lost from then on."""
+    closed = list[bool]()
+    refused = RequestRefusedError("remove it", "Docker is busy")
+    monkeypatch.setattr(driver, "remove_container", Failing(0, refused).call(print))
+    made: Any = driver.DockerDriver.__new__(driver.DockerDriver)
+    made._docker = None
+    with pytest.raises(RequestRefusedError):
+        made.remove(SimpleNamespace(id="c", log=SimpleNamespace(close=lambda: closed.append(True))))
+    assert closed == []
+
+
+def test_edgecores_records_are_not_kept_where_docker_removes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(driver, "DockerClient", lambda *_: SimpleNamespace(negotiate=lambda: None))
+    monkeypatch.setattr(driver, "_info_of", lambda _: SimpleNamespace(docker_root_dir=str(tmp_path)))
+    with pytest.raises(StateDirectoryError, match="overlaps"):
+        driver.DockerSettings(cast("Any", None)).lock(tmp_path / "state", Simulation(0).clock)
+
+
 def test_a_file_with_two_names_takes_its_room_once(tmp_path: Path) -> None:
     """A pod would be evicted for bytes that it does not have."""
     container = SimpleNamespace(writable_layer=str(tmp_path))
-    layers = WritableLayers(cast("Any", SimpleNamespace(find_container=lambda _: container)))
+    layers = driver.WritableLayers(cast("Any", SimpleNamespace(find_container=lambda _: container)))
     (tmp_path / "file").write_bytes(b"1" * 20_000)
     before = layers.usage(tmp_path).bytes
     (tmp_path / "link").hardlink_to(tmp_path / "file")
