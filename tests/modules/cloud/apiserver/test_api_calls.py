@@ -290,6 +290,9 @@ def test_a_generated_name_that_is_taken_is_tried_again(
         ("update", REQUESTS, {"subresource": "approval", "api_version": "certificates.k8s.io/v1"}, 404),
         ("update", "pods", {"subresource": "ephemeralcontainers"}, 404),
         ("update", "services", {"options": {"fieldManager": "m"}}, 404),
+        ("create", "pods", {"subresource": "binding"}, 404),
+        ("create", "pods", {"subresource": "eviction"}, 404),
+        ("create", "serviceaccounts", {"subresource": "token"}, 404),
     ],
 )  # fmt: skip
 def test_what_others_may_do_is_not_served_to_a_node(

@@ -124,6 +124,7 @@ def test_a_secret_is_stored_encoded_and_its_clear_text_nowhere(cluster: Cluster)
     assert stored["type"] == "Opaque"
     assert "stringData" not in stored
     assert "hunter" not in str(stored)
+    assert str(stored).count(stored["data"]["pin"]) == 1, "no annotation, which others show, has it too"
 
 
 @pytest.mark.parametrize(

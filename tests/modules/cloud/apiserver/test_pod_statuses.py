@@ -139,7 +139,16 @@ def test_the_short_way_is_gone_by_the_status_of_a_node_s_own_pod() -> None:
     assert _reported(server, body={"metadata": {"uid": uid}, "status": {"phase": "Running"}})
     assert not _reported(server, body={"metadata": {"uid": "other"}, "status": {"phase": "Failed"}})
     assert not _reported(server, body={"status": {"phase": "Failed"}}, node="n2")
+    assert not _reported(server, body={"status": {"resourceClaimStatuses": [{"name": "a"}]}})
     assert server.cluster.storage.get(_KEY)["status"]["phase"] == "Running"
+
+
+def test_the_status_of_a_pod_that_is_being_deleted_goes_the_general_way() -> None:
+    """Its last status ends the deletion."""
+    server = _Server(finalizers=["a/b"])
+    server.outcome([{"body": {"status": {"phase": "Pending"}}}])
+    server.cluster.delete(_KEY, 30)
+    assert not _reported(server, body={"status": {"phase": "Succeeded"}})
 
 
 def test_a_status_beyond_the_account_of_its_node_goes_the_general_way_and_is_refused() -> None:

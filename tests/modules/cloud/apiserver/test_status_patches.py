@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,7 +21,7 @@ from modules.cloud.apiserver.fields.types import DecodingError, decoded
 from modules.cloud.apiserver.verbs.patching import patch, shown_patch
 from modules.cloud.authorization.access_control import AccessControl
 from modules.cloud.authorization.graph import NodeGraph
-from modules.cloud.client.calls import MERGE, STRATEGIC, ApiCall
+from modules.cloud.client.calls import JSON_PATCH, MERGE, STRATEGIC, ApiCall
 from modules.cloud.refusals import Refusals
 from tests.modules.cloud.apiserver.updates.samples import sample
 from tests.modules.cloud.objects import node, pod
@@ -143,6 +144,20 @@ def test_an_approval_is_decoded_like_a_status() -> None:
     )  # fmt: skip
     with pytest.raises(InvalidError):
         patch(cluster, call, key_of(stored))
+
+
+@pytest.mark.parametrize("subresource", ["", "status"])
+def test_no_patch_gives_an_object_the_uid_of_another(subresource: str) -> None:
+    """What is bound to the object, a token or an owner's reference, would be the other's. A list of operations names
+    it nowhere before it is carried out.
+    """
+    cluster, _ = _cluster()
+    operations = [{"op": "replace", "path": "/metadata/uid", "value": "other"}]
+    call = msgspec.structs.replace(
+        _call(KEYS[0], {}), body=operations, patch_type=JSON_PATCH, subresource=subresource, node=""
+    )
+    with pytest.raises(InvalidError, match="field is immutable"):
+        patch(cluster, call, KEYS[0])
 
 
 def test_what_a_patch_leaves_alone_stays_the_stored_object_s_own() -> None:

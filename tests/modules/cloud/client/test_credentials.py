@@ -127,6 +127,8 @@ def test_a_token_file_is_read_again(tmp_path: Path) -> None:
     assert sixth == RequestCredentials("Bearer six")
     write("ten\n")
     assert source.current() is sixth
+    assert source.refuse(first)
+    assert source.current() is sixth, "others were refused"
     assert source.refuse(sixth)
     assert source.current() == RequestCredentials("Bearer ten")
 

@@ -421,6 +421,39 @@ class Saying:
         """Do nothing."""
 
 
+class Reading(Saying):
+    """A pod's connection that takes a little of a request at a time, and answers when it has all."""
+
+    is_over, room = False, _LITTLE
+
+    def __init__(self, answer: bytes, size: int) -> None:
+        super().__init__(answer)
+        self._left = size
+
+    def receive(self, now: float) -> bytes:
+        return b"" if self._left > 0 else super().receive(now)
+
+    def send(self, data: bytes) -> None:
+        self.room, self._left = 0, self._left - len(data)
+
+
+def test_a_pod_that_reads_a_long_request_slowly_is_not_silent() -> None:
+    """What is sent on counts as a sign of life, however long it takes."""
+    clock, waited = StandingClock(), list[float]()
+    stream = Reading(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 10 * _LITTLE)
+
+    def wait(_descriptor: int | None, limit: float) -> bool:
+        waited.append(limit)
+        clock.go(6)
+        stream.room = _LITTLE
+        return False
+
+    request = Request(method="POST", target="/", parts=(), body=b"x" * 10 * _LITTLE)
+    asked = ProxiedRequest(stream, PORT, ProxiedPath(PREFIX, "/"), request, clock)
+    assert asked.head(wait, 10.0).status == 200
+    assert len(waited) >= 9
+
+
 @pytest.mark.parametrize(("size", "pieces", "seconds"), [(1, 40, 2.4), (10_000, 1, 0.0)])
 def test_an_answer_in_small_chunks_is_passed_on_in_larger_pieces_and_so_many_a_second(
     size: int, pieces: int, seconds: float

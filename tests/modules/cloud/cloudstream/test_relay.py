@@ -254,6 +254,17 @@ def test_a_relay_that_ends_in_an_error_has_no_polite_end() -> None:
     assert ends == ["reset", "ended"] * 2, "after errors of two classes"
 
 
+@pytest.mark.parametrize(("failure", "end"), [("", "ended"), ("the node has lost its tunnel", "reset")])
+def test_a_stream_that_has_failed_has_no_polite_end(failure: str, end: str) -> None:
+    """All that has come was passed on, and is not all."""
+    with tcp_pair() as (ours, theirs), closing(EndedStream(b"x" * 50)) as stream:
+        stream.failure = failure
+        theirs.shutdown(socket.SHUT_WR)
+        with ours:
+            relay(ours, stream, b"", StandingClock())
+        assert _end_of(theirs) == end
+
+
 def _end_of(connection: socket.socket) -> str:
     try:
         while connection.recv(100):

@@ -68,6 +68,14 @@ def test_a_page_of_a_browser_opens_no_tunnel(site: Site) -> None:
     assert refused.value.response.status_code == 403
 
 
+def test_a_tunnel_that_has_ended_leaves_nothing_of_its_offer(site: Site) -> None:
+    """Nodes behind a bad network connect again and again."""
+    for _ in range(3):
+        with site.edge("n1"):
+            assert site.server._offers
+        wait_until(lambda: not site.server._offers, "the offer is forgotten")
+
+
 def test_a_node_that_connects_again_needs_no_further_place() -> None:
     """A tunnel that its network has lost may count still."""
     requests = [Request("/v1/kubeedge/connect", Headers(SessionHostNameOverride=name)) for name in ("n1", "n2")]

@@ -2,6 +2,7 @@
 
 import select
 from collections.abc import Iterator
+from typing import cast
 
 import pytest
 
@@ -9,7 +10,7 @@ from beehive.simulation import Simulation
 from modules.cloud.cloudstream.errors import NoTunnelError, TooManyStreamsError
 from modules.cloud.cloudstream.queue_memory import LEAST_BYTES, QUEUE_BYTES, QueueMemory
 from modules.cloud.cloudstream.stream import PATIENCE, PATIENCE_ALONE, TunnelStream
-from modules.cloud.cloudstream.tunnel import MOST_STREAMS
+from modules.cloud.cloudstream.tunnel import MOST_STREAMS, Tunnel
 from modules.cloud.cloudstream.tunnels import Tunnels
 from modules.cloud.websocket.connection import WebsocketLink
 from modules.streams.connect import StreamRequest
@@ -127,6 +128,15 @@ def test_of_two_tunnels_of_a_node_the_newer_counts(tunnels: Tunnels) -> None:
     assert not tunnels.has("n1")
     assert other.is_over
     assert other.failure
+
+
+def test_a_tunnel_that_has_ended_opens_no_stream(stream: TunnelStream, node: Node, tunnels: Tunnels) -> None:
+    """Who has found it just before would wait for its node without end."""
+    tunnel = cast("Tunnel", stream._tunnel)
+    tunnels.remove("n1", node.link)
+    with pytest.raises(NoTunnelError):
+        tunnel.open(99, FrameType.LOGS, LOG)
+    assert stream.failure
 
 
 @pytest.mark.parametrize("payload", [b"", b"\x80", b"\x01", b"\xff" * 11])
@@ -277,7 +287,9 @@ def test_with_credit_a_client_that_stops_holds_up_nobody(tunnels: Tunnels, simul
 
 
 def test_with_credit_the_memory_of_all_streams_is_bounded(tunnels: Tunnels) -> None:
-    """What is granted counts as used, so that streams share the memory, and each can go on."""
+    """What is granted counts as used, so that streams share the memory, and each can go on. A stream that its node has
+    ended is granted nothing more, however long its client keeps it.
+    """
     memory = tunnels._memory = QueueMemory(most=2 * QUEUE_BYTES)
     node = Node(tunnels, has_credit=True)
     streams = [node.open() for _ in range(20)]
@@ -289,6 +301,8 @@ def test_with_credit_the_memory_of_all_streams_is_bounded(tunnels: Tunnels) -> N
     assert memory.used <= 3 * QUEUE_BYTES
     for each in streams:
         node.say(each.number, kind=FrameType.REMOVE)
+    assert memory.used == 0
+    for each in streams:
         each.close()
     assert memory.used == 0
 

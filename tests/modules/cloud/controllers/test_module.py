@@ -98,6 +98,17 @@ def test_who_does_not_own_the_controllers_makes_nothing_and_takes_over_when_the_
     assert len(cloud.pods()) == 2
 
 
+def test_a_former_owner_subscribes_to_nothing(bee: Harness) -> None:
+    """The API server would keep all changes for it from then on."""
+    cloud = Cloud(bee, may_be_several=True)
+    cloud.known.alive = ("cloud-a",)
+    cloud.call("create", "deployments", body=workload("Deployment", replicas=1), seconds=10)
+    assert cloud.subscriptions._by_kind
+    cloud.known.alive = ("cloud-b",)
+    bee.run_for(10)
+    assert not cloud.subscriptions._by_kind
+
+
 def test_a_former_owner_that_wakes_up_writes_nothing(cloud: Cloud) -> None:
     cloud.call("create", "replicasets", body=workload("ReplicaSet", replicas=1), seconds=2)
     cloud.known.alive = ("cloud-b",)

@@ -450,6 +450,13 @@ def test_a_state_is_read_as_it_was_written() -> None:
     assert "ownerReferences" not in object_of("n1", "kubeedge", NodeState(), "", Holder())["metadata"]
 
 
+def test_a_version_that_no_database_takes_is_left_out() -> None:
+    """Anybody who may write NodeStates would keep a cloudcore from serving the node."""
+    objects, _ = packed({"huge": ObjectSync(ObjectKey("Pod", "default", "huge"), 1 << 63), **SYNCS})
+    stored = read(object_of("n1", "kubeedge", NodeState("u", 2), objects, Holder()))
+    assert present(stored).syncs == SYNCS
+
+
 def test_a_state_fits_into_an_object(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pods stay: the deletion of anything else is repaired by the next change."""
     monkeypatch.setattr(node_states, "MAX_BYTES", 1000)

@@ -77,6 +77,16 @@ def test_a_node_counts_for_the_cloudcore_that_it_connected_to_last(two: Two) -> 
     assert two["a"].cloudcores().nodes == two["b"].cloudcores().nodes == {"n1": "b"}
 
 
+def test_a_cloudcore_that_has_given_up_its_lease_runs_no_controllers(two: Two) -> None:
+    """The other one begins at once."""
+    running = two["a"].bee.hive.slot(EdgeController.name).running
+    module = None if running is None else running.ref._actor_weakref()
+    assert isinstance(module, EdgeController)
+    assert list(module._known.alive) == ["a", "b"]
+    stop(two["a"])
+    assert list(module._known.alive) == []
+
+
 @pytest.mark.usefixtures("collects_often")
 @pytest.mark.parametrize("is_killed", [False, True], ids=["it stops", "it is killed"])
 def test_the_duties_of_a_gone_cloudcore_are_the_others(

@@ -247,6 +247,20 @@ def test_a_job_at_which_the_module_fails_cannot_begin(bee: Harness, monkeypatch:
     assert node.ends() == [("Check", False, "the node cannot take jobs now")]
 
 
+def test_a_job_that_was_turned_down_is_reported_once(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if the module fails later; a second report would be one about the next attempt."""
+    bee.expect_failures("of this test")
+    monkeypatch.setattr(taskmanager, "_MOST_EARLY", 0)
+    node = Node(bee, is_silent=True)
+    node.job("imageprepulljob/b", pull(IMAGE))
+    shown = Failing(0, ValueError("of this test")).call(JobShown.of)
+    monkeypatch.setattr(taskmanager, "JobShown", SimpleNamespace(of=shown))
+    bee.send(ModuleName.TASKMANAGER, bee.message("", OwnerVerb.SHOW, source=OWNER))
+    bee.run_for(100)
+    assert bee.hive.restarts() == {ModuleName.TASKMANAGER: 1}
+    assert node.ends() == [("Check", False, "the node cannot take jobs now")]
+
+
 def test_a_job_that_finds_no_room_cannot_begin(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     node = Node(bee)
     monkeypatch.setattr(bee.hive.slot(ModuleName.TASKMANAGER).inbox, "_capacity", 0)

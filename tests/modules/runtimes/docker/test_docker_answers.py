@@ -257,6 +257,16 @@ def test_an_end_that_two_threads_notice_is_one(life: Life) -> None:
     assert (life.container.exit, life.events.told) == (first, ["started", "stopped"])
 
 
+def test_the_log_of_a_container_that_has_ended_is_not_followed(life: Life) -> None:
+    """The follower would hold its connection, and write to a closed file, as long as Docker keeps the stream open."""
+    done, container = list[str](), life.container
+    container.log = cast("Any", SimpleNamespace(close=lambda: done.append("closed")))
+    container.follower = cast("Any", SimpleNamespace(stop=lambda: done.append("stopped")))
+    life.answer(**_TIMES)
+    life.processes.refresh(container)
+    assert done == ["closed", "stopped"]
+
+
 _RUNS: dict[str, Run | None] = {"waiting": None, "running": Run(1, 1), "begun": None, "gone": Run(2, 1)}
 
 

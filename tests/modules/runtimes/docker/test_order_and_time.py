@@ -2,19 +2,27 @@
 
 import os
 from contextlib import ExitStack
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import pytest
 
 from beehive.simulation import Simulation
-from modules.runtimes.docker import processes, sandboxes
+from modules.runtimes.docker import driver, processes, sandboxes
 from modules.runtimes.docker.client import Exchange
+from modules.runtimes.docker.creation import ContainerMaker, remove_container
+from modules.runtimes.docker.errors import ConflictError
 from modules.runtimes.docker.processes import _LAST_SECONDS, execute
 from modules.runtimes.docker.sandboxes import DockerSandboxes
-from modules.runtimes.engine.errors import DeadlinePassedError, RunFailedError
+from modules.runtimes.engine.errors import (
+    DeadlinePassedError,
+    RequestRefusedError,
+    RunFailedError,
+    StateDirectoryError,
+)
 from protos.cri.v1 import api_pb2 as cri
-from tests.support.failing import census
+from tests.support.failing import Failing, census
 
 
 def test_each_read_of_an_answer_waits_until_the_deadline_of_all() -> None:
@@ -77,11 +85,13 @@ def test_a_command_that_nobody_waits_for_any_more_is_killed(
 
 
 def test_after_a_commands_end_its_last_output_is_waited_for_a_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However long the command may take: a process that it has left may keep the streams open for ever."""
-    waits = list[float | None]()
+    """However long the command may take: a process that it has left may keep the streams open for ever. What came with
+    the answer's head is output, too.
+    """
+    waits, kept = list[float | None](), list[bytes]()
     output: Any = processes._Output.__new__(processes._Output)
-    output._exchange, output._clock, output._process = SimpleNamespace(early=b""), Simulation(0).clock, 5
-    output._socket, output._keep = SimpleNamespace(fileno=lambda: 4), lambda _: None
+    output._exchange, output._clock, output._process = SimpleNamespace(early=b"1"), Simulation(0).clock, 5
+    output._socket, output._keep = SimpleNamespace(fileno=lambda: 4), kept.append
 
     def poll(left: float | None) -> list[tuple[int, int]]:
         waits.append(left)
@@ -90,7 +100,7 @@ def test_after_a_commands_end_its_last_output_is_waited_for_a_little(monkeypatch
     doubled = SimpleNamespace(register=lambda *_: None, unregister=lambda _: None, poll=poll)
     monkeypatch.setattr(processes, "select", SimpleNamespace(poll=lambda: doubled, POLLIN=1))
     assert output.gather(None)
-    assert waits[0] is None
+    assert (kept, waits[0]) == ([b"1"], None)
     assert waits[1] == pytest.approx(_LAST_SECONDS * 1000)
 
 
@@ -106,3 +116,57 @@ def test_the_room_for_a_commands_output_is_given_back(monkeypatch: pytest.Monkey
         assert closed == []
     assert closed == [True]
     assert not census().more_than(before)
+
+
+def test_a_container_whose_name_is_in_use_has_another_each_time() -> None:
+    """What an earlier attempt has left may have the first one, and the next."""
+    asked = list[str]()
+
+    def post(_path: str, _kind: object, attempt: str, _body: object, query: dict[str, str]) -> object:
+        asked.append(query["name"])
+        if query["name"] == "a":
+            raise ConflictError(attempt, "the name is in use")
+        return SimpleNamespace(id="c")
+
+    maker = ContainerMaker(cast("Any", SimpleNamespace(post=post)), cast("Any", None), Simulation(0).clock)
+    assert [maker.create("a", {}, "create it") for _ in range(2)] == ["c", "c"]
+    assert len(set(asked)) == 3
+
+
+def test_a_removed_container_leaves_no_volume() -> None:
+    """Its image may declare some, of which nobody knows the name."""
+    queries = list[object]()
+    remove_container(cast("Any", SimpleNamespace(call=lambda *arguments: queries.append(arguments[3]))), "c")
+    assert queries == [{"force": "1", "v": "1"}]
+
+
+def test_a_container_that_docker_keeps_has_its_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes on; its output would be lost from then on."""
+    closed = list[bool]()
+    refused = RequestRefusedError("remove it", "Docker is busy")
+    monkeypatch.setattr(driver, "remove_container", Failing(0, refused).call(print))
+    made: Any = driver.DockerDriver.__new__(driver.DockerDriver)
+    made._docker = None
+    with pytest.raises(RequestRefusedError):
+        made.remove(SimpleNamespace(id="c", log=SimpleNamespace(close=lambda: closed.append(True))))
+    assert closed == []
+
+
+def test_edgecores_records_are_not_kept_where_docker_removes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(driver, "DockerClient", lambda *_: SimpleNamespace(negotiate=lambda: None))
+    monkeypatch.setattr(driver, "_info_of", lambda _: SimpleNamespace(docker_root_dir=str(tmp_path)))
+    with pytest.raises(StateDirectoryError, match="overlaps"):
+        driver.DockerSettings(cast("Any", None)).lock(tmp_path / "state", Simulation(0).clock)
+
+
+def test_a_file_with_two_names_takes_its_room_once(tmp_path: Path) -> None:
+    """A pod would be evicted for bytes that it does not have."""
+    container = SimpleNamespace(writable_layer=str(tmp_path))
+    layers = driver.WritableLayers(cast("Any", SimpleNamespace(find_container=lambda _: container)))
+    (tmp_path / "file").write_bytes(b"1" * 20_000)
+    before = layers.usage(tmp_path).bytes
+    (tmp_path / "link").hardlink_to(tmp_path / "file")
+    assert layers.usage(tmp_path).bytes == before

@@ -628,6 +628,45 @@ def test_limits_that_the_machine_refuses_are_not_stored(tmp_path: Path, monkeypa
     life.engine.close()
 
 
+def test_limits_outlast_edgecore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kubelet's part would resize a pod again that has its size, at each start."""
+    life = Life(1, tmp_path / "state")
+    made = created(life, monkeypatch)
+    monkeypatch.setattr(MemoryDriver, "update", lambda *_: None)
+    life.engine.containers.update(made, cri.LinuxContainerResources(cpu_shares=2))
+    life.engine.close()
+    life.begin()
+    assert life.engine.registry.container(made).config.linux.resources.cpu_shares == 2
+    life.engine.close()
+
+
+def test_a_container_that_goes_on_was_not_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who stops it while the runtime closes would take its volumes away."""
+    life = Life(1, tmp_path / "state")
+    container = life.engine.registry.container(created(life, monkeypatch))
+    life.engine.containers.start(container.id)
+    monkeypatch.setattr(MemoryDriver, "signal", lambda *_: container.abandon())
+    with pytest.raises(WrongStateError, match="the container goes on"):
+        life.engine.containers.stop(container.id, 0)
+    life.engine.close()
+
+
+def test_a_container_that_is_starting_is_stopped_when_it_has_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An edgecore that was killed meanwhile has asked for the start: nobody else would end the container."""
+    life = Life(1, tmp_path / "state")
+    container = life.engine.registry.container(created(life, monkeypatch))
+    monkeypatch.setattr(MemoryContainer, "is_starting", property(lambda each: each.run is None), raising=False)
+    decided: Any = Mock(wait=lambda _seconds: life.engine.driver.start(container))
+    container.decided = decided
+    monkeypatch.setattr(MemoryDriver, "signal", lambda *_: container.finished(Exit(137, 0, "Error", "")))
+    life.engine.containers.stop(container.id, 0)
+    assert container.state == cri.CONTAINER_EXITED
+    life.machine.end(container.id, 137)
+    life.engine.close()
+
+
 def test_what_belongs_to_the_machine_is_let_go_before_another_edgecore_may_begin(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

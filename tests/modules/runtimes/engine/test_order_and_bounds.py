@@ -87,6 +87,25 @@ def test_what_is_set_aside_is_forgotten_before(tmp_path: Path, monkeypatch: pyte
     state.release()
 
 
+def test_a_container_is_in_the_journal_when_it_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The journal would bring back one that could not be made."""
+    state, there = StateDirectory(tmp_path), list[bool]()
+    monkeypatch.setattr(state.journal, "add", lambda directory, _: there.append(directory.is_dir()))
+    make(state)
+    assert there == [True]
+    state.release()
+
+
+def test_a_container_is_removed_with_what_an_earlier_attempt_has_left(tmp_path: Path) -> None:
+    """Its directory cannot get the name then that hides it."""
+    state = StateDirectory(tmp_path)
+    make(state)
+    (state.containers / f"{state_module._HIDDEN}a" / "work").mkdir(parents=True)
+    state_module.discard(state.journal, state.containers / "a")
+    assert list(state.containers.iterdir()) == []
+    state.release()
+
+
 @pytest.mark.parametrize("step", ["write_file", "sync_directory"])
 def test_a_journal_that_is_not_known_to_be_durable_is_written_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str

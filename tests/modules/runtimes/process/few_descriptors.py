@@ -1,11 +1,12 @@
 """The process runtime in a process that may open only a few more files. Run as a program with the name of a case.
 
-The limit is the whole process's, so it is set in a process without the threads and connections of other tests.
+Limits and signals are the whole process's, so they are set in one without the threads and connections of other tests.
 """
 
 import contextlib
 import os
 import resource
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -26,6 +27,7 @@ from modules.runtimes.process.model import ProcessContainer
 from modules.runtimes.process.shim_manager import ShimManager
 from modules.runtimes.process.shim_spawner import ShimSpawner
 from modules.runtimes.shim.connections import Connection
+from modules.runtimes.shim.launch import StandardStreams, launch
 from modules.runtimes.shim.protocol import ContainerSpec, Pid, ProcessSpec, to_memory_file
 from modules.runtimes.shim.shim import Commands
 from protos.cri.v1 import api_pb2 as cri
@@ -116,7 +118,46 @@ def child() -> None:
     assert answers == [{"id": 7, "error": "cannot start another process: Too many open files"}]
 
 
-CASES: Final[dict[str, Callable[[], None]]] = {each.__name__: each for each in (attempt, gone, start, child)}
+def commands() -> None:
+    """Commands that end, that cannot be executed, and whose clients have gone, with and without streams."""
+    like = cast("ProcessSpec", {"env": {}, "cwd": "/", "user": None, "no_new_privileges": False})
+    asker = cast("Connection", SimpleNamespace(send=lambda _: None))
+    for program in ("true", "no-such-program"):
+        for streams in (2, 4):
+            with _descriptors_left(12):
+                running = Commands("", like, None)
+                arguments = to_memory_file("x", [program])
+                given = [arguments, *(os.open("/dev/full", os.O_RDWR) for _ in range(streams))]
+                if streams == 2:
+                    running.start(asker, 7, Pid(1), given)
+                else:
+                    running.stream(asker, 7, Pid(1), given, has_terminal=False)
+                for pid in list(running._running):
+                    running.reaped(pid, os.waitpid(pid, 0)[1])
+
+
+def inherited() -> None:
+    """A process whose shim has a umask, blocked and ignored signals of its own."""
+    os.umask(0o077)
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    argv = ["grep", "-E", "^(Umask|SigBlk|SigIgn)", "/proc/self/status"]
+    spec = ProcessSpec(argv=argv, env={"PATH": os.defpath}, cwd="/", user=None, no_new_privileges=False)
+    ours, theirs = os.pipe()
+    os.waitpid(launch(spec, StandardStreams(theirs, 2), lambda: None), 0)
+    assert os.read(ours, 1000).decode().split() == [
+        "Umask:",
+        "0022",
+        "SigBlk:",
+        "0" * 16,
+        "SigIgn:",
+        "0" * 16,
+    ]
+
+
+CASES: Final[dict[str, Callable[[], None]]] = {
+    each.__name__: each for each in (attempt, gone, start, child, commands, inherited)
+}
 
 
 if __name__ == "__main__":

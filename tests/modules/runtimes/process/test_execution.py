@@ -230,3 +230,13 @@ def test_a_shim_without_descriptors_answers_and_lives_on() -> None:
 def test_a_shim_that_can_start_no_process_answers() -> None:
     """Without a descriptor for its child's report a command is refused; it used to be the end of the container."""
     _among_few_descriptors("child")
+
+
+def test_commands_leave_no_descriptors_in_their_shim() -> None:
+    """Each probe would, until no command of the container could be executed any more."""
+    _among_few_descriptors("commands")
+
+
+def test_a_process_has_nothing_of_its_shims_signals_and_umask() -> None:
+    """It could not be asked to end, and others could not read its files."""
+    _among_few_descriptors("inherited")

@@ -197,6 +197,11 @@ def test_no_log_wanted(node: LocalNode) -> None:
     assert list(node.logs.glob("*/*")) == []
 
 
+def test_half_a_line_is_logged_when_the_output_is_closed(node: LocalNode) -> None:
+    """A container that goes on without its output ends nothing that would write it later."""
+    node.logged(node.shell("printf half; exec >&- 2>&-; exec sleep 1000"), "half")
+
+
 def test_a_chatty_container_loses_nothing(node: LocalNode) -> None:
     """Everything a container printed before it ended is in its log when it counts as ended."""
     container = node.shell("i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done; printf last")

@@ -26,7 +26,7 @@ def test_the_count_of_kills_decides(groups: Path, of_process: str, name: str) ->
     assert not out_of_memory.ran_out_of_memory(of_process)
     file = groups / name
     file.parent.mkdir(parents=True)
-    file.write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 0\n")
+    file.write_text("oom_kill_disable 0\nunder_oom 1\noom 3\noom_kill 0\n")
     assert not out_of_memory.ran_out_of_memory(of_process)
     file.write_text("low 0\noom_kill 2\n")
     assert out_of_memory.ran_out_of_memory(of_process)

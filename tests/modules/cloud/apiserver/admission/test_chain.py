@@ -151,6 +151,7 @@ def test_without_a_class_the_default_one_counts(cluster: Cluster) -> None:
     code, message = refusal(cluster, priority_class("usual-2", 6, globalDefault=True))
     assert code == 403
     assert "PriorityClass usual is already marked as default. Only one default can exist" in message
+    cluster.apply(priority_class("usual", 5, globalDefault=True, description="as before"))
 
 
 def test_pods_of_kubernetes_itself_have_its_priorities(cluster: Cluster) -> None:
