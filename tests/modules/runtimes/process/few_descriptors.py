@@ -145,14 +145,8 @@ def inherited() -> None:
     spec = ProcessSpec(argv=argv, env={"PATH": os.defpath}, cwd="/", user=None, no_new_privileges=False)
     ours, theirs = os.pipe()
     os.waitpid(launch(spec, StandardStreams(theirs, 2), lambda: None), 0)
-    assert os.read(ours, 1000).decode().split() == [
-        "Umask:",
-        "0022",
-        "SigBlk:",
-        "0" * 16,
-        "SigIgn:",
-        "0" * 16,
-    ]
+    said = os.read(ours, 1000).decode().split()
+    assert said == ["Umask:", "0022", "SigBlk:", "0" * 16, "SigIgn:", "0" * 16], said
 
 
 CASES: Final[dict[str, Callable[[], None]]] = {
