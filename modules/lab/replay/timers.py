@@ -82,7 +82,8 @@ class RecordedTimers:
         edged is young, which it may have been for longer in the recorded run.
         """
         name = getattr(function, "__qualname__", "")
-        late = self._turns.latest(self._module, now + seconds, _LATE)
+        due = self._turns.latest(self._module, now + seconds, 0.0)  # a turn may come just before all stands still
+        late = self._turns.latest(self._module, due, _LATE)
         known = list(self._set_within(name, now, max(self._turns.latest(self._module, now, _LATE), late - seconds)))
         nearest = min((abs(_set_at(one) - now) for one in known), default=inf)
         near = [one for one in known if abs(_set_at(one) - now) <= nearest + _NEAR]
@@ -174,8 +175,10 @@ def _fired_at(one: TimerFired) -> float:
 
 
 def _set_at(one: TimerFired) -> float:
-    """Return when a timer was set, or a little later: a busy machine runs it late."""
-    return _fired_at(one) - one.seconds
+    """Return when a timer was set; for an earlier version, which does not tell how late a busy machine ran it, that
+    much later.
+    """
+    return _fired_at(one) - (one.waited or one.seconds)
 
 
 class RecordedPeriod:
