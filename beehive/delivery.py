@@ -102,6 +102,8 @@ class TimerRun(msgspec.Struct, frozen=True, gc=False):
     cause: int
     """The span that set the timer; 0 for a periodic timer, because each run begins a trace."""
     trace: int
+    waited: float = 0.0
+    """Seconds from when it was set until the function began; 0 for a periodic timer."""
 
 
 class ModuleFailed(msgspec.Struct, frozen=True):

@@ -236,7 +236,7 @@ class Module(Actor):
     def __begin(
         self, function: Callable[[], None], begin: Callable[[Callable[[], None]], Timer], seconds: float, *, once: bool
     ) -> ModuleTimer:
-        timer = ModuleTimer(self, self.__continue, function, seconds, once=once)
+        timer = ModuleTimer(self, self.__continue, function, seconds, self.__monotonic(), once=once)
         self.__timers.add(timer)
         timer.start(begin)
         return timer
@@ -359,8 +359,9 @@ class Module(Actor):
         begin = self.__monotonic()
         item.call()
         now = self.__monotonic()
+        waited = begin - timer.set_at if timer.once else 0.0
         hive.notify_watchers(
-            TimerRun(now, self.name, name, timer.seconds, not timer.once, now - begin, span, cause, trace)
+            TimerRun(now, self.name, name, timer.seconds, not timer.once, now - begin, span, cause, trace, waited)
         )
 
     def end_batch(self) -> None:

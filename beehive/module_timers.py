@@ -46,10 +46,11 @@ class ModuleTimer:
         put: puts a continuation into the module's inbox.
         function: called on the module's thread.
         seconds: delay or period, for observers.
+        set_at: when it was set, in monotonic seconds, for observers.
         once: whether it fires only once.
     """
 
-    __slots__ = ("_continuation", "_function", "_put", "_queued", "_timer", "once", "seconds")
+    __slots__ = ("_continuation", "_function", "_put", "_queued", "_timer", "once", "seconds", "set_at")
 
     def __init__(
         self,
@@ -57,12 +58,14 @@ class ModuleTimer:
         put: Callable[[Continuation], None],
         function: Callable[[], None],
         seconds: float = 0.0,
+        set_at: float = 0.0,
         *,
         once: bool,
     ) -> None:
         self._continuation = Continuation(owner, self._run, self)
         self._function: Callable[[], None] | None = function
         self.seconds = seconds
+        self.set_at = set_at
         self.once = once
         self._put = put
         self._queued = False

@@ -152,5 +152,5 @@ def _content_bytes(content: object) -> int:
 def _fired(time: float, entry: TimerRun) -> Record:
     return TimerFired(
         time, entry.span, entry.cause, entry.trace, str(entry.module), entry.name, entry.seconds, entry.periodic,
-        entry.handled,
+        entry.handled, entry.waited,
     )  # fmt: skip

@@ -163,6 +163,10 @@ class TimerFired(Base, frozen=True, array_like=True, gc=False, tag="timer"):
     periodic: bool
     handled: float
     """Seconds in the function."""
+    waited: float = 0.0
+    """Seconds from when it was set until the function began: a busy machine runs it late. 0 for a period, and in
+    traces of earlier versions.
+    """
 
 
 class CriCall(Base, frozen=True, array_like=True, gc=False, tag="cri"):

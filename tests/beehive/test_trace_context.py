@@ -122,6 +122,7 @@ def test_a_timer_carries_the_cause_to_its_messages(bee: Harness, tape: Tape) -> 
     first = begin(bee, tape, "timer")
     [fired] = [event for event in tape.happened if isinstance(event, TimerRun)]
     assert (fired.module, fired.seconds, fired.periodic, fired.cause) == ("first", 5, False, first.span)
+    assert fired.waited == 5.0
     assert "by_timer" in fired.name
     sent = tape.of("by-timer")
     assert (sent.cause, sent.trace) == (fired.span, first.span)
@@ -158,6 +159,7 @@ def test_each_period_begins_a_trace_of_its_own(bee: Harness, tape: Tape) -> None
     begin(bee, tape, "period")
     fired = [event for event in tape.happened if isinstance(event, TimerRun)]
     assert [(event.cause, event.trace == event.span, event.periodic) for event in fired] == [(0, True, True)] * 2
+    assert [event.waited for event in fired] == [0.0, 0.0]
     sent = [record for record in tape.records if record.message.route.operation == "by-period"]
     assert [record.cause for record in sent] == [event.span for event in fired]
 

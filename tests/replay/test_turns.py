@@ -34,9 +34,9 @@ def turn(time: float, name: str, since: float | None = None, cause: int = 0) -> 
     return Note(time, 0, cause, 0, NoteKind.TURN, EDGED, name, since)
 
 
-def fired(time: float, name: str, seconds: float, *, periodic: bool = False) -> TimerFired:
+def fired(time: float, name: str, seconds: float, *, periodic: bool = False, waited: float = 0.0) -> TimerFired:
     """A timer of edged that ran."""
-    return TimerFired(time, 1, 0, 1, EDGED, name, seconds, periodic, 0.0)
+    return TimerFired(time, 1, 0, 1, EDGED, name, seconds, periodic, 0.0, waited)
 
 
 def test_an_inspection_is_taken_when_it_was_though_the_pod_was_inspected_again_meanwhile() -> None:
@@ -187,9 +187,7 @@ def run_timers(
         def tick(self) -> None:
             times.append(round(self.clock.monotonic(), 3))
 
-    named = [
-        TimerFired(one.time, 1, 0, 1, EDGED, Timed.tick.__qualname__, one.seconds, one.periodic, 0.0) for one in records
-    ]
+    named = [msgspec.structs.replace(one, name=Timed.tick.__qualname__) for one in records]
     with Harness() as bee:
         bee.add(paced(Timed, RecordedTurns([]), RecordedTimers((*named, *others), EDGED)))
         bee.start()
@@ -220,6 +218,24 @@ def test_a_timer_runs_when_it_ran(records: list[TimerFired], seconds: float, tim
 def test_a_timer_is_later_than_a_turn_of_seconds(records: list[TimerFired], seconds: float, times: list[float]) -> None:
     """The machine stood still until the module's next turn, at 4 seconds."""
     assert run_timers(records, seconds, (turn(4.0, ANSWER),)) == times
+
+
+@pytest.mark.parametrize(
+    ("records", "turns", "times"),
+    [
+        ([fired(8.0, "", 1.0, waited=8.0)], (1.1, 2.5, 3.5), [8.0]),
+        ([fired(8.0, "", 1.0, waited=1.0)], (1.1, 2.5, 3.5), [4.5]),
+        ([fired(4.6, "", 1.0)], (1.1, 4.5), [4.6]),
+        ([], (1.1, 4.5), [6.5]),
+        ([], (0.9,), []),
+    ],
+    ids=["that late", "another one", "an earlier version", "cancelled", "the recording ended"],
+)
+def test_a_timer_is_late_though_a_turn_came_after_it_was_due(
+    records: list[TimerFired], turns: tuple[float, ...], times: list[float]
+) -> None:
+    """The machine stood still after that turn, before the clock's thread ran."""
+    assert run_timers(records, 1.0, tuple(turn(at, ANSWER) for at in turns)) == times
 
 
 def test_a_period_runs_when_it_ran_unless_the_code_has_another_one() -> None:
@@ -280,7 +296,7 @@ def test_a_first_probe_that_was_never_made_is_late(name: str, left: float) -> No
     assert RecordedTimers((), EDGED).timer(probe, 1.0, 0.0)[0] == left
 
 
-@pytest.mark.parametrize(("length", "times"), [(1.0, [1.7]), (0.9, [3.7])])
+@pytest.mark.parametrize(("length", "times"), [(1.0, [1.7]), (0.9, [])])
 def test_a_timer_is_the_one_that_waited_then_if_it_has_its_length(length: float, times: list[float]) -> None:
     """An event came a moment after others were sent, and in the replay with them: the next event sets the timer."""
     assert run_timers([fired(1.3, "", length)], 1.0, at=0.7) == times
@@ -291,7 +307,7 @@ def test_a_timer_is_the_one_that_waited_then_if_it_has_its_length(length: float,
     [
         (4.1, 4.0, True, (), [4.1]),
         (4.1, 4.0, True, (1.2, 5.5), [4.1]),
-        (3.9, 4.0, True, (), [6.0]),
+        (3.9, 4.0, True, (), []),
         (4.1, 1.1, False, (), [4.1]),
     ],
     ids=["in the replay", "before another one", "another time", "in the recorded run"],

@@ -23,6 +23,8 @@ _NEAR: Final = 0.25
 """Seconds that a timer may be set earlier or later than the recorded one."""
 _LATE: Final = 2.0
 """Seconds that a busy machine may run a timer late, or cancel it after it was due and the module had time for it."""
+_STILL: Final = 10.0
+"""Seconds that a machine may stand still."""
 _SAME: Final = 0.001
 """Seconds by which the length of a timer may differ, if it is not drawn. One that is no longer is for what the recorded
 timer before it was for, too."""
@@ -82,7 +84,7 @@ class RecordedTimers:
         edged is young, which it may have been for longer in the recorded run.
         """
         name = getattr(function, "__qualname__", "")
-        late = self._turns.latest(self._module, now + seconds, _LATE)
+        late = self._latest(now + seconds)
         known = list(self._set_within(name, now, max(self._turns.latest(self._module, now, _LATE), late - seconds)))
         nearest = min((abs(_set_at(one) - now) for one in known), default=inf)
         near = [one for one in known if abs(_set_at(one) - now) <= nearest + _NEAR]
@@ -122,6 +124,14 @@ class RecordedTimers:
     def give_back(self, turn: TimerFired) -> None:
         """Keep a turn of a periodic timer that was cancelled before it, for the one that is set in its place."""
         insort(self._periodic[turn.name, turn.seconds], turn, key=_fired_at)
+
+    def _latest(self, due: float) -> float:
+        """Return until when a timer that is due may run. One turn of the module may come just before all stands still;
+        without any the recording may have ended meanwhile.
+        """
+        if self._turns.last(self._module) < due:
+            return due + _STILL
+        return self._turns.latest(self._module, self._turns.latest(self._module, due, 0.0), _LATE)
 
     def _set_within(self, name: str, now: float, until: float) -> Iterator[TimerFired]:
         """Yield the timers of a function that were set at about this time, and are to run yet."""
@@ -174,8 +184,10 @@ def _fired_at(one: TimerFired) -> float:
 
 
 def _set_at(one: TimerFired) -> float:
-    """Return when a timer was set, or a little later: a busy machine runs it late."""
-    return _fired_at(one) - one.seconds
+    """Return when a timer was set; for an earlier version, which does not tell how late a busy machine ran it, that
+    much later.
+    """
+    return _fired_at(one) - (one.waited or one.seconds)
 
 
 class RecordedPeriod:
