@@ -234,6 +234,14 @@ def test_a_file_that_is_broken_when_cloudcore_starts_takes_nothing_away(
     assert cluster.storage.find(SETTINGS)
 
 
+def test_a_directory_whose_objects_were_rolled_back_is_not_loaded(directory: ManifestDirectory, put: Write) -> None:
+    """What is not there may be in a file: it would be deleted on its node."""
+    put("a.yaml", CONFIGMAP)
+    assert directory.loaded
+    directory.reset()
+    assert not directory.loaded
+
+
 def test_a_refusal_ends_with_its_file(tmp_path: Path, write: Write) -> None:
     directory = ManifestDirectory(tmp_path, Cluster(Simulation(1).clock, plugins=PLUGINS))
     write("a.yaml", CONFIGMAP.replace("name: settings", "name: settings, namespace: none"))
