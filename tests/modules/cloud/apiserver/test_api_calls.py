@@ -215,6 +215,19 @@ def test_a_kind_that_nobody_acts_on_is_reported(kind: str, told: str) -> None:
     assert warning.startswith(told)
 
 
+def test_the_scale_of_an_object_that_was_made_again_is_a_conflict(api: Api) -> None:
+    """An autoscaler has read the Scale of the one before."""
+    fields: dict[str, Any] = {"plural": "deployments", "api_version": "apps/v1"}
+    made = api("create", body=sample("Deployment", "web"), namespace="default", **fields)
+    metadata = {"name": "web", "namespace": "default", "uid": "another"}
+    scaled = [
+        api("update", "web", {"metadata": {**metadata, **own}, "spec": {"replicas": 3}}, namespace="default",
+            subresource="scale", **fields)
+        for own in ({}, {"uid": made["metadata"]["uid"]})
+    ]  # fmt: skip
+    assert [each.get("code") for each in scaled] == [409, None]
+
+
 def test_an_older_state_of_a_status_is_a_conflict(api: Api) -> None:
     """The status subresource has optimistic concurrency, and takes labels (recorded); the spec stays."""
     made = api("create", body=POD, plural="pods")

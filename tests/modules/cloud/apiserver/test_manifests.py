@@ -9,6 +9,7 @@ import pytest
 from beehive.files.stamps import SETTLED_SECONDS
 from beehive.simulation import Simulation
 from modules.apimachinery.kinds import ObjectKey
+from modules.cloud.apiserver.admission.chain import PLUGINS
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory, ManifestDirectoryError, check_directory
 from modules.cloud.apiserver.manifests import ManifestError, items_of, read_manifests
@@ -219,6 +220,36 @@ def test_what_left_the_directory_while_nobody_looked_is_deleted(tmp_path: Path, 
     (tmp_path / "a.yaml").unlink()
     ManifestDirectory(tmp_path, cluster).sync()
     assert cluster.storage.find(SETTINGS) is None
+
+
+def test_a_file_that_is_broken_when_cloudcore_starts_takes_nothing_away(
+    tmp_path: Path, cluster: Cluster, write: Write, put: Write
+) -> None:
+    """A mistyped line and a restart would end all its pods."""
+    put("a.yaml", CONFIGMAP)
+    write("a.yaml", CONFIGMAP + "---\na: [")
+    later = ManifestDirectory(tmp_path, cluster)
+    later.sync()
+    assert later.errors()
+    assert cluster.storage.find(SETTINGS)
+
+
+def test_a_directory_whose_objects_were_rolled_back_is_not_loaded(directory: ManifestDirectory, put: Write) -> None:
+    """What is not there may be in a file: it would be deleted on its node."""
+    put("a.yaml", CONFIGMAP)
+    assert directory.loaded
+    directory.reset()
+    assert not directory.loaded
+
+
+def test_a_refusal_ends_with_its_file(tmp_path: Path, write: Write) -> None:
+    directory = ManifestDirectory(tmp_path, Cluster(Simulation(1).clock, plugins=PLUGINS))
+    write("a.yaml", CONFIGMAP.replace("name: settings", "name: settings, namespace: none"))
+    directory.sync()
+    assert "none" in directory.errors()[0]
+    (tmp_path / "a.yaml").unlink()
+    directory.sync()
+    assert directory.errors() == []
 
 
 def test_other_files_and_a_missing_directory_are_left_alone(tmp_path: Path, cluster: Cluster, write: Write) -> None:

@@ -40,6 +40,18 @@ def _deleted(cluster: Cluster, obj: JsonObject) -> list[JsonObject]:
     return list(cluster.storage.list(kind_named(obj["kind"])))
 
 
+def test_a_pod_that_waits_for_a_node_keeps_no_claim() -> None:
+    """It could not be placed any more, and the deletion would not end."""
+    cluster = Cluster(Simulation().clock)
+    made = cluster.create(
+        {**claim(), "metadata": {"name": "data", "finalizers": [FINALIZERS["PersistentVolumeClaim"]]}}
+    )
+    waiting = pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
+    del waiting["spec"]["nodeName"]
+    cluster.create(waiting)
+    assert not _deleted(cluster, made)
+
+
 @pytest.mark.parametrize(
     ("type_", "obj", "may_end"),
     [
