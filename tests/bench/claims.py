@@ -135,7 +135,7 @@ _OF_CLOUD: Final = (
     Claim("start with 10,000 pods → first answer to a node", 1, "cloud", "start with 10,000 pods"),
     Claim("idle with one node and 50 pods, share of one core", 1, "cloud", "idle, share of one core"),
     Claim(
-        "a pod written → its frame at the edge: median; 95th percentile (floor 3.5; 4.3 ms)", 1, "cloud",
+        "a pod written → its frame at the edge: median; 95th percentile (floor 4.0; 5.7 ms)", 1, "cloud",
         "a pod written",
     ),
     Claim("a node comes back: the last of 50 pods that it lacks", 1, "cloud", "a node reconnects"),
