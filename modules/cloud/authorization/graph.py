@@ -150,11 +150,11 @@ def _hostname_of(node: JsonObject | None) -> str:
 
 
 def _pull_secret_of(job: JsonObject) -> Iterator[ObjectKey]:
-    """Yield the secret of a job's pulls."""
-    namespace, _, name = str(member_of(member_of(job, "spec"), "imagePrePullTemplate").get("imageSecrets")).partition(
-        "/"
-    )
-    yield ObjectKey(_SECRET, namespace, name)
+    """Yield the secret of a job's pulls, if it names one."""
+    named = member_of(member_of(job, "spec"), "imagePrePullTemplate").get("imageSecrets")
+    namespace, _, name = str(named or "").partition("/")
+    if name:
+        yield ObjectKey(_SECRET, namespace, name)
 
 
 def _secrets_of(volume: JsonObject) -> Iterator[ObjectKey]:

@@ -7,7 +7,7 @@ from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
 from modules.apimachinery.node_job_kinds import JobKind
 from modules.apimachinery.pods.static import CONFIG_MIRROR
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.authorization.graph import NodeGraph
+from modules.cloud.authorization.graph import NodeGraph, _pull_secret_of
 from modules.cloud.authorization.node_metadata import HOSTNAME
 from modules.cloud.jobs import JOBS
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
@@ -181,3 +181,8 @@ def test_a_node_reads_the_pull_secret_of_a_job_while_it_carries_it_out(
     site.cluster.delete(key, 0)
     site.noted()
     assert not site.graph.refers("n1", _SECRET)
+
+
+@pytest.mark.parametrize("named", [None, "", "shop/", 7])
+def test_a_job_without_a_pull_secret_is_kept_for_none(named: object) -> None:
+    assert list(_pull_secret_of({"spec": {"imagePrePullTemplate": {"imageSecrets": named}}})) == []
