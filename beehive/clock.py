@@ -216,4 +216,3 @@ class RealClock(Clock):
         """Wait until `until`, or until an earlier alarm is set; a later alarm does not wake the thread."""
         self._wakes_at = _FOREVER if until is None else until
         self._changed.wait(None if until is None else min(max(0.0, until - time.monotonic()), _LONGEST_SLEEP))
-        self._wakes_at = 0.0

@@ -10,7 +10,6 @@ and so are identical lines; a later line gives the number.
 import errno
 import json
 import logging
-import sys
 import time
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator, Mapping
@@ -194,8 +193,7 @@ def _append_suppressed(record: logging.LogRecord, lines: int) -> None:
 
 def set_up(handler: logging.Handler, level: str, formatter: LineFormatter) -> None:
     """Make `handler` the only one of this process, from `level` (a name of the logging module, in any case) upwards."""
-    if sys.version_info >= (3, 12):
-        logging.logAsyncioTasks = False  # each record would ask asyncio, and load it where it is postponed
+    vars(logging)["logAsyncioTasks"] = False  # from Python 3.12 on: a record would ask, and load, asyncio
     handler.setFormatter(formatter)
     handler.addFilter(RateLimit())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

@@ -5,6 +5,7 @@ asks here.
 """
 
 import os
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -27,15 +28,15 @@ _USERS: Final = Path("/proc/self/uid_map")
 _EVERYBODY: Final = b"4294967295"
 
 
+@cache
 def namespaces_id(directory: Path = DIRECTORY, users: Path = _USERS) -> str:
     """Return the identity of the node's namespaces that this process is in; empty in the machine's. It is no secret.
 
     The machine's own directory may have such a file of anybody's, so it counts only where this process has not all
-    users.
+    users. Kept: it is asked several times for each pod. Whoever enters namespaces calls `cache_clear`.
     """
-    with open(users, "rb", 0) as file:  # noqa: PTH123 - asked several times for each pod
-        if _EVERYBODY in file.read().split():
-            return ""
+    if _EVERYBODY in users.read_bytes().split():
+        return ""
     try:
         return (directory / _ID).read_text("ascii").strip()
     except OSError:
@@ -50,6 +51,7 @@ def write_namespaces_id(secret: str, directory: Path = DIRECTORY) -> None:
     (directory / secret).touch(mode=0o600)
     (directory / secret).write_text(str(Path("/proc/self/ns/mnt").readlink()))
     (directory / _ID).write_text(sha256(secret.encode()).hexdigest()[:32])
+    namespaces_id.cache_clear()
 
 
 def delegated_controllers(groups: Path = GROUPS) -> frozenset[str]:

@@ -111,6 +111,10 @@ class NetworkError(EdgedError):
         super().__init__(attempt, on, hint, retryable=True)
 
 
+class PlainAnswerError(NetworkError):
+    """The server answers without TLS."""
+
+
 class ShortageError(NetworkError):
     """The agent itself is short of descriptors or memory: nothing is known about the container."""
 

@@ -7,6 +7,7 @@ from msgspec import Struct, field
 from edged.cgroups.tree import CgroupTree
 from edged.devices.contract import DevicePluginTransport
 from edged.node.machine import MachineInfo
+from edged.pods.model import PodUid
 from edged.probes.network import Network
 from edged.shutdown.logind import ShutdownSource
 from edged.volumes import KernelMounts, Mounts
@@ -32,5 +33,7 @@ class Host(Struct, frozen=True, kw_only=True):
     service_links: Callable[[Pod], Mapping[str, str]] | None = None
     """Returns the variables of Services for containers of a pod; blocks, and raises EdgedError while they are not
     known. None: no Services."""
+    noticed_end: Callable[[PodUid, bool], bool] = lambda _uid, is_ending: is_ending
+    """Returns whether a worker notices that its pod is being ended meanwhile, from whether it is."""
     shutdown: Callable[[], ShutdownSource] | None = None
     """Makes the source of shutdown notices, at each start of edged; None: shutdowns are not noticed."""

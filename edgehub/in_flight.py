@@ -70,7 +70,9 @@ class InFlight:
         """Return None when the message was counted, else a future that is set when there may be room."""
         now = self._runtime.clock.monotonic()
         with self._lock:
-            self._forget(now)
+            while self._entries and now - (oldest := next(iter(self._entries.values()))).since >= FORGET_AFTER:
+                self._entries.popitem(last=False)
+                self._bytes -= oldest.size
             if self._bytes and self._bytes + size > self._most and now < until:
                 self._room = self._runtime.future()
                 return self._room
@@ -78,11 +80,3 @@ class InFlight:
             self._bytes += size - (older.size if older is not None else 0)
             self._entries[message_id] = _Entry(size, now)
             return None
-
-    def _forget(self, now: float) -> None:
-        while self._entries:
-            message_id, entry = next(iter(self._entries.items()))
-            if now - entry.since < FORGET_AFTER:
-                return
-            del self._entries[message_id]
-            self._bytes -= entry.size

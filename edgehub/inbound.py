@@ -105,11 +105,27 @@ class Inbound:
             self._reject(Rejection(error.reason), f"{error}; {len(frame)} bytes")
             return
         self._counters.count("received", message, len(frame))
-        if message.header.sync and decide(message) == PUBLISH:
-            self._counters.received += 1
-            self._ask(message)
+        step, to = decision = decide(message)
+        if step is Step.REJECT:
+            route = message.route
+            self._reject(Rejection(to), f"{route.operation} {route.resource} from {route.source} to {route.group!r}")
             return
-        self._deliver(message.with_header(sync=False) if message.header.sync else message, len(frame))
+        self._counters.received += 1
+        if message.header.sync:
+            if decision == PUBLISH:
+                self._ask(message)
+                return
+            message = message.with_header(sync=False)
+        if step is Step.BROADCAST and to == Group.META:
+            self.in_flight.enter(message.id, len(frame))
+        if step is Step.BROADCAST:
+            self._hive.broadcast(to, message)
+        elif step is Step.SEND and not self._hive.has(to):
+            self._log_absent(to, message)
+        elif step is Step.SEND:
+            self._hive.send(to, message, waits=False)
+        else:
+            self._answer(message)
 
     def skipped(self, head: bytes, size: int) -> None:
         """Log a discarded message; if it answers a request, answer that with an error immediately."""
@@ -130,24 +146,6 @@ class Inbound:
             )
             self._hive.respond(error, ModuleName.EDGEHUB)
             self._hooks.answered(parent)
-
-    def _deliver(self, message: Message, size: int) -> None:
-        step, to = decide(message)
-        if step is Step.REJECT:
-            route = message.route
-            self._reject(Rejection(to), f"{route.operation} {route.resource} from {route.source} to {route.group!r}")
-            return
-        self._counters.received += 1
-        if step is Step.BROADCAST and to == Group.META:
-            self.in_flight.enter(message.id, size)
-        if step is Step.BROADCAST:
-            self._hive.broadcast(to, message)
-        elif step is Step.SEND and not self._hive.has(to):
-            self._log_absent(to, message)
-        elif step is Step.SEND:
-            self._hive.send(to, message, waits=False)
-        else:
-            self._answer(message)
 
     def _log_absent(self, module: str, message: Message) -> None:
         """Log once that a module is off: a cloud sends the subscriptions of its Rules at each connection. Answer a call

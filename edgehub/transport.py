@@ -9,12 +9,12 @@ import socket
 import ssl
 import struct
 import termios
-import threading
 from collections.abc import Callable
 
 from beehive import Clock
 from beehive.sockets.dialling import attempts, host_bytes
 from beehive.sockets.tls import default_client_context
+from beehive.wakeup import Wakeup
 from edgehub.certificates.diagnosis import explain
 from edgehub.errors import ClosedHereError, DialError, LinkError
 from edgehub.ping_deadline import Flow
@@ -32,7 +32,7 @@ class Transport:
     """One TCP or TLS connection whose calls block no longer than their deadline, and that any thread can wake.
 
     A single thread connects, reads, writes and pings: so none of them can fail without the others, and Python's TLS
-    objects forbid use by two threads at the same time. Other threads only `ring` an eventfd.
+    objects forbid use by two threads at the same time. Other threads only `wake` its wakeup.
 
     Args:
         target: host and port.
@@ -46,24 +46,16 @@ class Transport:
         self._make_context = make_context
         self._socket: socket.socket | None = None
         self._would_block: tuple[type[OSError], ...] = (BlockingIOError,)
-        self._lock = threading.Lock()
-        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._rung = False
-        self._closed = False
+        self._wakeup = Wakeup()
+        self.wake = self._wakeup.wake
+        """Wakes the link's thread; any thread."""
         self.stopping = False
         """Set by `stop`: the link's thread stops dialling or serving."""
-
-    def ring(self) -> None:
-        """Wake the link's thread; any thread. Writes the eventfd once until it is read: each costs a thread switch."""
-        with self._lock:
-            if not self._closed and not self._rung:
-                self._rung = True
-                os.eventfd_write(self._bell, 1)
 
     def stop(self) -> None:
         """Ask the link's thread to end the connection; any thread."""
         self.stopping = True
-        self.ring()
+        self.wake()
 
     def connect(self, deadline: float) -> None:
         """Connect to the first address that answers, with TLS if the target is secure.
@@ -97,19 +89,19 @@ class Transport:
             self._secure(deadline)
 
     def wait(self, *, write: bool, until: float) -> bool:
-        """Wait until the socket is readable (with `write`: or writable), `ring` is called, or `until` has come.
+        """Wait until the socket is readable (with `write`: or writable), `wake` is called, or `until` has come.
 
         Returns whether to read: the socket is readable or broken, TLS holds decrypted bytes, or `until` has come, and
         something may have arrived just before.
         """
         poll = select.poll()
-        poll.register(self._bell, select.POLLIN)
+        poll.register(self._wakeup, select.POLLIN)
         poll.register(self._connected(), select.POLLIN | (select.POLLOUT if write else 0))
         seconds = max(0.0, until - self._clock.monotonic())
         ready = poll.poll(math.ceil(min(seconds, 3600.0) * 1000))
         events = dict(ready)
-        if self._bell in events:
-            self._clear_bell()
+        if self._wakeup.fileno() in events:
+            self._wakeup.clear()  # a later wake ends the next wait; what was done before it is visible already
         connection = self._connected()
         if not events or events.get(connection.fileno(), 0) & ~select.POLLOUT:
             return True
@@ -164,11 +156,8 @@ class Transport:
         return explain(error) if self._target.secure else str(error)
 
     def close(self) -> None:
-        """Close the socket and the eventfd; idempotent."""
-        with self._lock:
-            if not self._closed:
-                self._closed = True
-                os.close(self._bell)
+        """Close the socket and the wakeup; idempotent."""
+        self._wakeup.close()
         self._drop_socket()
 
     def _connect_to(self, family: int, address: object, deadline: float) -> None:
@@ -208,7 +197,7 @@ class Transport:
             LinkError: `late`, when the deadline has passed; `ClosedHereError`, when `stop` was called.
         """
         poll = select.poll()
-        poll.register(self._bell, select.POLLIN)
+        poll.register(self._wakeup, select.POLLIN)
         poll.register(self._connected(), select.POLLOUT if write else select.POLLIN)
         while True:
             ready = poll.poll(math.ceil(max(0.0, deadline - self._clock.monotonic()) * 1000))
@@ -216,19 +205,13 @@ class Transport:
                 raise ClosedHereError
             if not ready:
                 raise late
-            if any(descriptor != self._bell for descriptor, _ in ready):
+            if any(descriptor != self._wakeup.fileno() for descriptor, _ in ready):
                 return
-            self._clear_bell()
+            self._wakeup.clear()
 
     def await_answer(self, deadline: float, late: LinkError) -> None:
         """Wait until the socket is readable during the handshake; raises `late`, or ClosedHereError after `stop`."""
         self._await(deadline, late, write=False)
-
-    def _clear_bell(self) -> None:
-        """Reset the eventfd. A later `ring` ends the next wait; the effects of earlier callers are visible already."""
-        with self._lock:
-            self._rung = False
-            os.eventfd_read(self._bell)
 
     def _connected(self) -> socket.socket:
         if self._socket is None:

@@ -1,16 +1,12 @@
-"""A link over websocket, plain or TLS: each message is one text message (docs/protocol.md, "Framing").
+"""A link over websocket, plain or TLS: each message is one text message (docs/protocol.md, "Framing")."""
 
-`FrameWriter` is the sending side, and pure: it returns the bytes of frames, pings and confirmations.
-"""
-
-import struct
-from collections import deque
 from collections.abc import Mapping
 
 from beehive import Clock
 from edgehub.deflate import Deflater
 from edgehub.errors import ClosedHereError, DeadPeerError, LinkError, LinkLostError, PeerClosedError, UpgradeError
-from edgehub.framing import FrameReader, Opcode, Received, Skipped, close_payload, close_reason, frame
+from edgehub.frame_writer import FrameWriter
+from edgehub.framing import FrameReader, Opcode, Received, Skipped, close_reason
 from edgehub.link import Link, LinkEvents
 from edgehub.ping_deadline import Flow, PingDeadline
 from edgehub.settings import EdgeHubSettings
@@ -30,12 +26,6 @@ _MORE_BYTES = 256 * 1024
 """Bytes read after a read that was full."""
 _READS_IN_A_ROW = 16
 """Reads after which waiting frames are written."""
-
-PING_PAUSE = 0.1
-"""Seconds between two pings for confirmations, while less than the next two are unconfirmed. A ping after each message
-would triple the work of confirmations while many pods start."""
-PING_MESSAGES = 32
-"""Unconfirmed messages that are asked about at a time; an eighth of the window (`edgehub.outgoing`)."""
 
 
 def check(settings: EdgeHubSettings) -> None:
@@ -98,11 +88,11 @@ class WebsocketLink(Link):
 
     def send(self, frame: bytes) -> None:
         self._writer.put(frame)
-        self._transport.ring()
+        self._transport.wake()
 
     def check(self) -> None:
         self._check_requested = True
-        self._transport.ring()
+        self._transport.wake()
 
     def close(self) -> None:
         self._transport.stop()
@@ -158,7 +148,7 @@ class WebsocketLink(Link):
                 size = _MORE_BYTES
             elif not self._target.secure:
                 return  # that was all; TLS may hold more that no poll shows
-        self._transport.ring()
+        self._transport.wake()
 
     def _handle(self, data: bytes, events: LinkEvents) -> None:
         for event in self._reader.feed(data):
@@ -282,100 +272,3 @@ def _upgrade(settings: EdgeHubSettings, headers: Mapping[str, str] | None = None
     own = {"node_id": settings.node, "project_id": settings.project, "ConnectionUse": "msg"}
     chosen = own if headers is None else dict(headers)
     return Upgrade(Target.parse(settings.url), chosen, compression=settings.compression)
-
-
-CHUNK = 64 * 1024
-"""Bytes that `next_bytes` returns at most; a larger frame goes alone."""
-
-PING_BYTES = 16 * 1024
-"""Unconfirmed bytes that are asked about at a time; as many as there may be of events."""
-
-_SEQUENCE = struct.Struct("!Q")
-
-
-class FrameWriter:
-    """A queue of frames in the order of sending, which confirms them by pings.
-
-    A successful write only means that the kernel has the bytes. So a ping follows unconfirmed frames: a peer reads in
-    order, and its pong proves that it has read everything before the ping. This costs one small frame each way in every
-    round trip with data, and relies only on the pong that every websocket sends (gorilla's while its reader reads).
-
-    The first message after a pause gets its ping immediately. While a few small messages come one after another, as
-    when pods start, there is a ping each `PING_PAUSE` only: each costs both sides more than a message. Times are
-    monotonic seconds.
-    """
-
-    def __init__(self) -> None:
-        self._frames: deque[bytes] = deque()
-        self._pong: bytes | None = None
-        self._sent = 0
-        self._confirmed = 0
-        self._pinged: int | None = None
-        self._pinged_at = float("-inf")
-        self._unconfirmed_bytes = 0
-        """Bytes since the last ping."""
-        self.deflater: Deflater | None = None
-        """Compresses messages; None without compression."""
-
-    def put(self, payload: bytes) -> None:
-        """Append a message; any thread, unlike the other methods."""
-        self._frames.append(payload)
-
-    def answer_ping(self, payload: bytes) -> None:
-        """Queue a pong before all frames. Only the newest ping is answered, which RFC 6455 §5.5.3 allows."""
-        self._pong = payload
-
-    def confirm(self, payload: bytes) -> int:
-        """Take a pong; return how many more messages it confirms."""
-        if self._pinged is None or payload != _SEQUENCE.pack(self._pinged):
-            return 0
-        arrived = self._pinged - self._confirmed
-        self._confirmed, self._pinged = self._pinged, None
-        return arrived
-
-    @property
-    def open_ping(self) -> int | None:
-        """The unanswered ping, by the number of messages sent before it; None without one."""
-        return self._pinged
-
-    @property
-    def ping_due(self) -> float | None:
-        """When the next ping for unconfirmed messages leaves; None without them, and while a ping is unanswered."""
-        if self._pinged is not None or self._sent == self._confirmed:
-            return None
-        if self._sent - self._confirmed >= PING_MESSAGES or self._unconfirmed_bytes >= PING_BYTES:
-            return float("-inf")
-        return self._pinged_at + PING_PAUSE
-
-    def ping(self, now: float) -> bytes:
-        """Return a ping whose pong confirms all messages sent so far."""
-        self._pinged, self._pinged_at, self._unconfirmed_bytes = self._sent, now, 0
-        return frame(Opcode.PING, _SEQUENCE.pack(self._sent))
-
-    def next_bytes(self, now: float) -> bytes:
-        """Return the next bytes to write; empty when nothing waits or is due."""
-        parts: list[bytes] = []
-        if self._pong is not None:
-            parts.append(frame(Opcode.PONG, self._pong))
-            self._pong = None
-        size = 0
-        while self._frames and (not size or size + len(self._frames[0]) <= CHUNK):
-            payload = self._frames.popleft()
-            size += len(payload)
-            parts.append(self._framed(payload))
-            self._sent += 1
-        self._unconfirmed_bytes += size
-        due = self.ping_due
-        if due is not None and now >= due:
-            parts.append(self.ping(now))
-        return b"".join(parts)
-
-    def _framed(self, payload: bytes) -> bytes:
-        if self.deflater is None:
-            return frame(Opcode.TEXT, payload)
-        return frame(Opcode.TEXT, self.deflater.deflate(payload), compressed=True)
-
-    @staticmethod
-    def close(code: int, reason: str = "") -> bytes:
-        """Return a close frame."""
-        return frame(Opcode.CLOSE, close_payload(code, reason))

@@ -262,15 +262,12 @@ class AsyncMetaClient:
 
     def _ask(self, call: Call[T], then: Callable[[T | CallError], None]) -> None:
         def answered(result: Message | BeehiveError) -> None:
-            then(outcome(result))
-
-        def outcome(result: Message | BeehiveError) -> T | CallError:
-            if isinstance(result, BeehiveError):
-                return answers.no_answer(result, call.resource)
+            found: T | CallError
             try:
-                return call.read(result)
+                found = call.read(result) if isinstance(result, Message) else answers.no_answer(result, call.resource)
             except CallError as error:
-                return error
+                found = error
+            then(found)
 
         message = call.message(self._module.clock, self._module.name)
         self._module.request(ModuleName.METAMANAGER, message, self._seconds, answered)

@@ -7,10 +7,11 @@ import msgspec
 from beehive import Clock, Message, Operation, ResourceType
 from metamanager import replies
 from metamanager.errors import StoreError
+from metamanager.query_origins import Origin, origin_of
 from metamanager.remote_query import is_pod_question, is_refresh, object_in
 from metamanager.replies import Outcome, Reply
 from metamanager.rows import Row, cause_of, is_pod_to_run, row_of
-from metamanager.rules import Origin, is_kept, origin_of
+from metamanager.rules import is_kept
 from metamanager.store import Store
 from metamanager.tokens import expires_at, is_fresh, token_key, token_row
 
@@ -120,7 +121,7 @@ class LocalQuery:
                 ]
             elif is_news:
                 sent = [*sent, replies.to_edged(_as_pushed(result, row))]
-        acknowledged = [*sent, replies.ok_to_cloud(result, self._clock)]
+        acknowledged = [*sent, replies.to_cloud(result.reply(self._clock))]
         return Outcome(acknowledged, row is not None, lambda: outcome.replies)
 
     def pass_on(self, requests: list[Message], result: Message | str) -> Outcome:

@@ -1,8 +1,7 @@
 """Records the store's commits for a trace. The process passes a wrapping `open_store` to `MetaManager`."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -26,6 +25,8 @@ REFUSED: Final = "refused"
 """Operation of the record of one refused change; the other changes of its transaction remain."""
 
 _SECRET: Final = (ResourceType.SECRET, ResourceType.SERVICE_ACCOUNT_TOKEN)
+
+NumberT = TypeVar("NumberT", bound=int)
 
 
 class _Written(msgspec.Struct, frozen=True, gc=False):
@@ -101,27 +102,15 @@ class RecordingStore:
         """See `Store`."""
         if row.type in _SECRET:
             self._learn(row.value.encode())
-        with self._refusal(_Written(row.key, row.type, row.value)):
-            changed = self._store.put(row)
-        if changed:
-            self._changes.append(_Written(row.key, row.type, row.value))
-        return changed
+        return self._written(_Written(row.key, row.type, row.value), self._store.put, row)
 
     def delete(self, key: str, uid: str = "", cause: Cause = UNNOTED, now_ms: int = 0) -> bool:
         """See `Store`."""
-        with self._refusal(_Written(key, "", None)):
-            deleted = self._store.delete(key, uid, cause, now_ms)
-        if deleted:
-            self._changes.append(_Written(key, "", None))
-        return deleted
+        return self._written(_Written(key, "", None), self._store.delete, key, uid, cause, now_ms)
 
     def delete_owned(self, kind: str, uid: str) -> int:
         """See `Store`."""
-        with self._refusal(_Written(f"{uid}/*", kind, None)):
-            number = self._store.delete_owned(kind, uid)
-        if number:
-            self._changes.append(_Written(f"{uid}/*", kind, None))
-        return number
+        return self._written(_Written(f"{uid}/*", kind, None), self._store.delete_owned, kind, uid)
 
     def commit(self) -> None:
         """See `Store`."""
@@ -164,15 +153,17 @@ class RecordingStore:
             self._report(OPENED, begin, str(error))
         self._report(OPENED, begin)
 
-    @contextmanager
-    def _refusal(self, change: _Written) -> Iterator[None]:
-        """Report a refused change; the commit reports the loss of its transaction."""
+    def _written(self, change: _Written, write: Callable[..., NumberT], *arguments: Any) -> NumberT:
+        """Let the store write. Report a refused change; the commit reports the others, or the loss of them all."""
         begin = self._monotonic()
         try:
-            yield
+            number = write(*arguments)
         except StoreWriteError as error:
             self._add_entry(REFUSED, begin, str(error), (change,))
             raise
+        if number:
+            self._changes.append(change)
+        return number
 
     def _report(self, operation: str, begin: float, error: str = "", span: int = 0) -> None:
         changes, self._changes = tuple(self._changes), []

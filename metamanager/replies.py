@@ -46,11 +46,6 @@ def to_cloud(message: Message) -> Reply:
     return Reply(DeliveryMode.BROADCAST, Group.HUB, message)
 
 
-def ok_to_cloud(message: Message, clock: Clock) -> Reply:
-    """Acknowledge a stored message to the cloud (docs/protocol.md, "Acknowledgements")."""
-    return to_cloud(message.reply(clock))
-
-
 def answer(request: Message, reply: Message) -> Reply:
     """Answer a request: to its waiting sender, else to edged's inbox."""
     if request.header.sync:

@@ -179,27 +179,14 @@ def order_of_event(value: str) -> tuple[str, int]:
     return event.last_timestamp or "", int(number[1], 16) if number else 0
 
 
-def row_of(key: str, content: bytes, now_ms: int, cause: Cause = UNNOTED) -> Row:
-    """Return the row for a content received under a resource string. KubeEdge stores one outside the grammar under the
-    whole string.
+def row_of(key: str, content: bytes, now_ms: int, cause: Cause = UNNOTED, resource: Resource | None = None) -> Row:
+    """Return the row for a content received under a resource string, which is read unless that was done. KubeEdge
+    stores one outside the grammar under the whole string.
 
     Raises:
         UnicodeDecodeError: the content is not UTF-8, so KubeEdge's tools could not read it.
     """
-    return _row_of(key, Resource.read(key), content, now_ms, cause)
-
-
-def row_of_message(message: Message, content: bytes, now_ms: int) -> Row:
-    """Return the row for a message, whose content as bytes is given.
-
-    Raises:
-        UnicodeDecodeError: the content is not UTF-8.
-    """
-    return _row_of(message.route.resource, message.subject, content, now_ms, cause_of(message))
-
-
-def _row_of(key: str, parsed: Resource, content: bytes, now_ms: int, cause: Cause) -> Row:
-    head = head_of(content)
+    head, parsed = head_of(content), resource or Resource.read(key)
     return Row(
         key=key,
         type=parsed.type if parsed.form is Form.OBJECT else "",
@@ -211,6 +198,15 @@ def _row_of(key: str, parsed: Resource, content: bytes, now_ms: int, cause: Caus
         updated=now_ms,
         cause=cause,
     )
+
+
+def row_of_message(message: Message, content: bytes, now_ms: int) -> Row:
+    """Return the row for a message, whose content as bytes is given.
+
+    Raises:
+        UnicodeDecodeError: the content is not UTF-8.
+    """
+    return row_of(message.route.resource, content, now_ms, cause_of(message), message.subject)
 
 
 Columns = tuple[str, str | None, str | None, str | None, int | None, str | None, str | None, int | None]

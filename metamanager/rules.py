@@ -21,7 +21,7 @@ differences from KubeEdge:
 """
 
 from collections.abc import Callable, Mapping
-from enum import Enum, IntEnum, auto
+from enum import IntEnum, auto
 from functools import partial
 from typing import Final
 
@@ -29,6 +29,7 @@ import msgspec
 
 from beehive import DeliveryMode, Group, ModuleName, Operation, ResourceType
 from beehive.cache import cached_for_short_texts
+from metamanager.query_origins import Origin, origin_of
 
 
 class Change(IntEnum):
@@ -123,32 +124,6 @@ class Plan(msgspec.Struct, frozen=True):
     reach the cloud, above all when the disk is full."""
 
 
-class Origin(Enum):
-    """Source of the answer to a query."""
-
-    STORE = auto()
-    STORE_FIRST = auto()
-    STORE_REFRESHED = auto()
-    """The store first, with a query to the cloud in the background, because it does not push changes."""
-    CLOUD_FIRST = auto()
-    """The store only while the cloud does not answer."""
-    CLOUD = auto()
-
-
-_ORIGINS: dict[str, Origin] = {
-    ResourceType.POD: Origin.STORE_FIRST,
-    ResourceType.CONFIGMAP: Origin.STORE_FIRST,
-    ResourceType.SECRET: Origin.STORE_FIRST,
-    ResourceType.NODE: Origin.CLOUD_FIRST,
-    ResourceType.PERSISTENT_VOLUME: Origin.STORE_REFRESHED,
-    ResourceType.PERSISTENT_VOLUME_CLAIM: Origin.STORE_REFRESHED,
-    ResourceType.VOLUME_ATTACHMENT: Origin.STORE_REFRESHED,
-    ResourceType.SERVICE_ACCOUNT_TOKEN: Origin.STORE_REFRESHED,
-    ResourceType.CA_CERTIFICATE: Origin.CLOUD_FIRST,
-    ResourceType.LEASE: Origin.CLOUD,
-    ResourceType.CERTIFICATE_SIGNING_REQUEST: Origin.CLOUD,
-}
-
 _NOT_KEPT = frozenset(
     {ResourceType.LEASE, ResourceType.PODPATCH, ResourceType.NODEPATCH, ResourceType.SERVICE_ACCOUNT_TOKEN}
 )
@@ -211,13 +186,6 @@ def plan(operation: str, kind: str, source: str, *, named: bool, connected: bool
         case _ if operation in VOLUME_OPERATIONS:
             return Plan(Change.NONE, (Step.TO_VOLUME_PLUGIN,))
     return _NOTHING
-
-
-def origin_of(kind: str, *, named: bool) -> Origin:
-    """Return the source of the answer to a query. Lists come from the store; the CA certificate has no name."""
-    if not named and kind != ResourceType.CA_CERTIFICATE:
-        return Origin.STORE
-    return _ORIGINS.get(kind, Origin.STORE)
 
 
 def is_kept(kind: str) -> bool:

@@ -20,6 +20,7 @@ from typing import Any, Final
 import msgspec
 
 from beehive.names import ResourceType
+from beehive.on_failure import on_failure
 from metamanager import statements as sql
 from metamanager.client import COMPLETE
 from metamanager.errors import StoreDamagedError, StoreOpenError
@@ -61,13 +62,10 @@ def migrate(connection: sqlite3.Connection, path: str) -> None:
         raise StoreOpenError("open the database", path, hint)
     while (version := _version(connection)) < len(_STEPS):
         connection.execute("BEGIN IMMEDIATE")
-        try:
+        with on_failure(connection.rollback):
             _STEPS[version](connection)
             connection.execute(f"PRAGMA user_version={version + 1}")
             connection.execute("COMMIT")
-        except BaseException:
-            connection.rollback()
-            raise
     fill_after_kubeedge(connection, path)
     copy_urls(connection, path)
 

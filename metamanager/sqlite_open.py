@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from beehive.files.private import make_private
+from beehive.on_failure import on_failure
 from metamanager.errors import StoreDamagedError, StoreError, StoreOpenError
 from metamanager.sqlite_migrations import migrate
 
@@ -108,11 +109,8 @@ def _connect_without_room(path: Path, reason: sqlite3.Error) -> sqlite3.Connecti
 
 def _connect(path: Path, pragmas: Iterable[str]) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, cached_statements=32)
-    try:
+    with on_failure(connection.close):
         _set_up(connection, path, pragmas)
-    except BaseException:
-        connection.close()
-        raise
     return connection
 
 

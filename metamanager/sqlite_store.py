@@ -217,6 +217,7 @@ class SqliteStore:
 
     def _remove(self, wanted: str, parameters: dict[str, str], kind: str, attempt: str, on: str) -> int:
         """Delete rows, and return their number."""
+        self._begin(attempt, on)
         deleted = self._write(wanted, parameters, attempt, on)
         if deleted:
             self._puts.forget_states()
@@ -283,7 +284,6 @@ class SqliteStore:
             self._puts.forget_states()
 
     def _write(self, wanted: str, parameters: Mapping[str, str] | Sequence[str | int], attempt: str, on: str) -> int:
-        self._begin(attempt, on)
         self._write_waiting()
         try:
             return self._execute(wanted, parameters).rowcount

@@ -108,11 +108,11 @@ class Steps:
 
     def ok_to_cloud(self, message: Message) -> list[Reply]:
         """Acknowledge a stored message to the cloud (docs/protocol.md, "Acknowledgements")."""
-        return [replies.ok_to_cloud(message, self._clock)]
+        return [replies.to_cloud(message.reply(self._clock))]
 
     def ok_to_cloud_as_meta(self, message: Message) -> list[Reply]:
         """Acknowledge a new device or model, with the source and group under which devicetwin has received it."""
-        return [replies.ok_to_cloud(message.with_route(source=Source.META, group=Group.TWIN), self._clock)]
+        return self.ok_to_cloud(message.with_route(source=Source.META, group=Group.TWIN))
 
     def ok_to_sender(self, message: Message) -> list[Reply]:
         """Answer OK, if the sender waits."""

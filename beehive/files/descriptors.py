@@ -21,6 +21,16 @@ class MountOf(NamedTuple):
     number: int
 
 
+class OwnedFd(int):
+    """The number of an open file that is closed at the end of a `with` statement."""
+
+    def __enter__(self) -> int:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        os.close(self)
+
+
 def raise_shortage(error: BaseException) -> None:
     """Raise the error again if it is one of `SHORTAGES`. What could not be read is then neither missing nor damaged."""
     if isinstance(error, OSError) and error.errno in SHORTAGES:
@@ -39,11 +49,8 @@ def open_without_rights(name: str, within: int) -> int:
     """Open a directory of this user's own without read permission: its mode is set to 0700 first, through a descriptor
     that needs no permission. Raises OSError.
     """
-    handle = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=within)
-    try:
+    with OwnedFd(os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=within)) as handle:
         os.chmod(f"/proc/self/fd/{handle}", 0o700)  # noqa: PTH101 (no path: a descriptor's name)
-    finally:
-        os.close(handle)
     return open_directory(name, within)
 
 
@@ -60,7 +67,8 @@ def is_mounted(directory: Path) -> bool:
     system is not seen. Raises OSError.
     """
     try:
-        return os.stat(directory).st_dev != os.stat(directory.parent).st_dev  # noqa: PTH116 - asked for each container
+        name = str(directory)  # strings: this is asked for each container
+        return os.stat(name).st_dev != os.stat(os.path.dirname(name) or ".").st_dev  # noqa: PTH116, PTH120
     except FileNotFoundError:
         return False
 
@@ -74,11 +82,8 @@ def is_readable(descriptor: int, milliseconds: float) -> bool:
 
 def _number(descriptor: int) -> int:
     try:
-        information = os.open(f"/proc/self/fdinfo/{descriptor}", os.O_RDONLY | os.O_CLOEXEC)
-        try:
+        with OwnedFd(os.open(f"/proc/self/fdinfo/{descriptor}", os.O_RDONLY | os.O_CLOEXEC)) as information:
             text = os.read(information, _PAGE)
-        finally:
-            os.close(information)
     except OSError as error:
         raise_shortage(error)
         return -1

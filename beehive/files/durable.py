@@ -8,10 +8,12 @@ second file, fsynced and renamed, and the directory is fsynced.
 import contextlib
 import errno
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
+from beehive.files.descriptors import OwnedFd
+
 OWNER_ONLY = 0o600
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NEW = ".new"
 _PAGE = 4096
 """Bytes of a file that one write replaces as a whole."""
@@ -42,14 +44,11 @@ def overwrite_soon(path: Path, text: bytes) -> None:
     inode. A kill leaves the old or the new text; a power cut before `make_durable` may leave a mixture. A text of more
     than a page is replaced as by `replace_soon`. Raises OSError, also if there is no such file.
     """
-    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    try:
+    with OwnedFd(os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)) as descriptor:
         whole = text.ljust(os.fstat(descriptor).st_size)
         if len(whole) <= _PAGE:
             os.write(descriptor, whole)
             return
-    finally:
-        os.close(descriptor)
     replace_soon(path, text)
 
 
@@ -80,11 +79,8 @@ def write_file(path: Path | str, content: bytes, mode: int = OWNER_ONLY) -> None
 
 
 def _sync_file(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
+    with OwnedFd(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)) as descriptor:
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _write(path: Path | str, content: bytes, mode: int, *, durable: bool) -> None:
@@ -118,24 +114,15 @@ def put_in_place(source: Path, target: Path) -> None:
     """Rename a file or a directory over `target`, durably. Raises OSError, and then has not renamed it, unless the disk
     fails.
     """
-    with _opened(target.parent) as directory:
+    with OwnedFd(os.open(target.parent, _DIRECTORY)) as directory:
         source.replace(target)
         os.fsync(directory)
 
 
 def sync_directory(directory: Path) -> None:
     """Make the names in a directory durable. Raises OSError."""
-    with _opened(directory) as descriptor:
+    with OwnedFd(os.open(directory, _DIRECTORY)) as descriptor:
         os.fsync(descriptor)
-
-
-@contextlib.contextmanager
-def _opened(directory: Path) -> Iterator[int]:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def make_directories(path: Path, mode: int = 0o777) -> None:

@@ -6,6 +6,8 @@ import stat
 from pathlib import Path
 from typing import Final
 
+from beehive.files.descriptors import OwnedFd
+
 _PIECE: Final = 8 * 1024
 """Bytes read at a time: a read of the whole limit would map that much memory, and unmap it again, for a small file."""
 
@@ -15,13 +17,10 @@ def read_file(path: Path, most: int) -> bytes:
 
     Raises OSError: also if it is not a regular file (EINVAL), or has more than `most` bytes (EFBIG).
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
+    with OwnedFd(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)) as descriptor:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, "it is no ordinary file", str(path))
         content = read_to_end(descriptor, most + 1)
-    finally:
-        os.close(descriptor)
     if len(content) > most:
         raise OSError(errno.EFBIG, f"it has more than {most} bytes", str(path))
     return content

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from beehive.files.damaged import set_aside_unless_file
+from beehive.on_failure import on_failure
 
 _log = logging.getLogger(__name__)
 
@@ -75,12 +76,8 @@ class Reserve:
         set_aside_unless_file(self._path, self._path.parent)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         descriptor = os.open(self._path, flags, 0o600)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(os.urandom(size))
-                file.flush()
-                os.fsync(file.fileno())
-        except BaseException:
-            self.release()
-            raise
+        with on_failure(self.release), os.fdopen(descriptor, "wb") as file:
+            file.write(os.urandom(size))
+            file.flush()
+            os.fsync(file.fileno())
         return True

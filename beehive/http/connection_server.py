@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Final
 
 from beehive.http.connections import OpenConnection, OpenConnections, address_of
+from beehive.on_failure import on_failure
 from beehive.sockets.accepting import accept_connection
 
 _log = logging.getLogger(__name__)
@@ -41,11 +42,8 @@ class ConnectionServer(ABC):
 
     def start(self) -> None:
         """Begin to serve. If the process may have no other thread, close the port."""
-        try:
+        with on_failure(self._listening.close):
             self._thread.start()
-        except BaseException:
-            self._listening.close()
-            raise
 
     def stop(self) -> None:
         """Close the port and cut the connections, which ends the commands of their clients."""

@@ -61,7 +61,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     def first(self, name: str) -> str:
         """Return the first value of a field of the query, "" without one."""
-        return next((value for key, value in self.query if key == name), "")
+        return dict(reversed(self.query)).get(name, "")
 
     def all(self, name: str) -> tuple[str, ...]:
         """Return every value of a field of the query, in order."""
@@ -74,7 +74,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     def header(self, name: str) -> str:
         """Return the first header with this name (lower case), "" without one."""
-        return next((value for key, value in self.headers if key == name), "")
+        return dict(reversed(self.headers)).get(name, "")
 
 
 def read_request(exchange: "ServerExchange", receive: "Receive") -> Request:
@@ -145,7 +145,7 @@ def request_from(head: "RequestHead", rest: bytes) -> Request:
     """
     if not head.target.startswith("/"):
         raise HttpStatusError(400, "this is an HTTP/1.1 server")
-    if not all(_IS_FIELD_VALUE(value) for _, value in head.headers):
+    if not _IS_FIELD_VALUE("".join([value for _, value in head.headers])):
         raise HttpStatusError(400, "a header cannot be read")
     path, _, query = head.target.partition("?")
     return Request(

@@ -4,15 +4,16 @@ Parsing is pure; it skips truncated messages and wrong lengths.
 """
 
 import errno
-import os
 import select
 import socket
 import struct
-import threading
 from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
+
+from beehive.on_failure import on_failure
+from beehive.wakeup import Wakeup
 
 HEADER: Final = struct.Struct("=IHHII")
 """Length, type, flags, number, port."""
@@ -83,16 +84,12 @@ class NetlinkListener:
     def __init__(self, protocol: int, groups: int, buffer: int | None = None) -> None:
         kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
         self._socket = socket.socket(socket.AF_NETLINK, kind, protocol)
-        try:
+        with on_failure(self._socket.close):
             if buffer is not None:
                 self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
             self._socket.bind((0, groups))
-            self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        except BaseException:
-            self._socket.close()
-            raise
-        self._lock = threading.Lock()
-        self._stopping = self._closed = False
+            self._wakeup = Wakeup()
+        self._stopping = False
 
     def listen(self, readable: Callable[[], None]) -> None:
         """Call `readable` whenever a notification can be read, until `close`; then close the socket. Called once.
@@ -102,30 +99,26 @@ class NetlinkListener:
         """
         try:
             while not self._stopping:
-                self._poll(self._bell, self._socket.fileno())
+                self._poll(self._wakeup, self._socket)
                 if not self._stopping:
                     readable()
         finally:
-            with self._lock:
-                self._closed = True
-                os.close(self._bell)
-                self._socket.close()
+            self._wakeup.close()
+            self._socket.close()
 
     def close(self) -> None:
         """End `listen`; any thread, idempotent."""
         self._stopping = True
-        with self._lock:
-            if not self._closed:
-                os.eventfd_write(self._bell, 1)
+        self._wakeup.wake()
 
     def pause(self, seconds: float) -> bool:
         """Wait, until `close` at most; return whether the socket still listens. On the thread that reads."""
-        self._poll(self._bell, seconds=seconds)
+        self._poll(self._wakeup, seconds=seconds)
         return not self._stopping
 
     def has_more(self) -> bool:
         """Return whether a notification can be read now. On the thread that reads."""
-        return self._poll(self._socket.fileno(), seconds=0) and not self._stopping
+        return self._poll(self._socket, seconds=0) and not self._stopping
 
     def read(self) -> bytes | None:
         """Return the next datagram, empty if there is none, or None if the kernel had more to report than it could.
@@ -143,9 +136,9 @@ class NetlinkListener:
             return None
 
     @staticmethod
-    def _poll(*descriptors: int, seconds: float | None = None) -> bool:
+    def _poll(*watched: Wakeup | socket.socket, seconds: float | None = None) -> bool:
         poll = select.poll()
-        for each in descriptors:
+        for each in watched:
             poll.register(each, select.POLLIN)
         return bool(poll.poll(None if seconds is None else seconds * 1000))
 

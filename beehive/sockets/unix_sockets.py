@@ -7,6 +7,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from beehive.files.descriptors import OwnedFd
+from beehive.on_failure import on_failure
+
 _BACKLOG: Final = 1024
 """Connections that wait to be accepted; further clients wait, or try again."""
 
@@ -55,21 +58,15 @@ def connect_unix(path: Path, seconds: float | None = None) -> socket.socket:
         OSError: nobody listens there, or this user may not connect.
     """
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
+    with on_failure(connection.close):
         connection.settimeout(seconds)
         with short_name(path) as name:
             connection.connect(name)
-    except BaseException:
-        connection.close()
-        raise
     return connection
 
 
 @contextmanager
 def short_name(path: Path) -> Iterator[str]:
     """Yield a name of the path that is short enough for a socket's address: through the descriptor of its directory."""
-    directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with OwnedFd(os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as directory:
         yield f"/proc/self/fd/{directory}/{path.name}"
-    finally:
-        os.close(directory)

@@ -57,6 +57,8 @@ class NoteKind(StrEnum):
     TURN = "turn"
     """A module took an answer, or the result of another thread (`beehive.delivery.TurnTaken`); `time` is when it did,
     `data` when the work began, in seconds since the origin, if that is known."""
+    WAITING = "waiting"
+    """Items waited in a module's inbox at a dump, and have no records; `data` is their number."""
     LOST = "lost"
     """Records were left out, because the recorder could not keep up; `data` is their number."""
 

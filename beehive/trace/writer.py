@@ -16,6 +16,7 @@ import msgspec
 
 from beehive.errors import TraceError
 from beehive.files.numbered import next_number, number_of
+from beehive.on_failure import on_failure
 from beehive.trace.contents import ContentSplitter
 from beehive.trace.format import Note, NoteKind, Record, TraceHeader
 from beehive.trace.frames import Frames, encode
@@ -210,12 +211,9 @@ def _open(path: Path) -> IO[bytes]:
         file = os.fdopen(descriptor, "r+b", buffering=0)
     except OSError as error:
         raise TraceError("cannot open the trace for writing", str(path), str(error.strerror)) from error
-    try:
+    with on_failure(file.close):
         _cut(file, path)
         _make_private(file)
-    except BaseException:
-        file.close()
-        raise
     return file
 
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+from beehive.files.descriptors import OwnedFd
 from edged.cgroups.errors import CgroupBusyError, CgroupError
 from edged.cgroups.hierarchies import Hierarchy
 from edged.cgroups.knobs import CONTROLLERS, Knob, knobs
@@ -67,17 +68,18 @@ class CgroupFiles:
     """
 
     def __init__(self, hierarchies: Iterable[Hierarchy]) -> None:
-        self._hierarchies = tuple(hierarchies)
-        self._used = tuple(h for h in self._hierarchies if set(h.controllers) & set(CONTROLLERS))
+        hierarchies = tuple(hierarchies)
+        self._mounts = tuple(str(hierarchy.mount) for hierarchy in hierarchies)
+        self._used = tuple((str(h.mount), h) for h in hierarchies if set(h.controllers) & set(CONTROLLERS))
         self._handed_down: set[str] = set()
         """Unified cgroups that have handed down their controllers, up to a failure: others may change them."""
-        self._page_sizes: dict[Path, tuple[str, ...]] = {}
+        self._page_sizes: dict[str, tuple[str, ...]] = {}
         """Sizes of huge pages by mount."""
 
     def make(self, path: CgroupPath) -> None:
         """See `CgroupTree`."""
-        for hierarchy in self._used:
-            directory = _below(hierarchy.mount, path)
+        for mount, hierarchy in self._used:
+            directory = _below(mount, path)
             ready = not hierarchy.unified or os.path.dirname(directory) in self._handed_down  # noqa: PTH120 - strings
             if not (ready and _made(directory)):
                 self._make_all(hierarchy, path)
@@ -85,9 +87,9 @@ class CgroupFiles:
     def set(self, path: CgroupPath, limits: ResourceConfig) -> None:
         """See `CgroupTree`."""
         first: CgroupError | None = None
-        for hierarchy in self._used:
-            directory = _below(hierarchy.mount, path)
-            page_sizes = self._page_sizes_of(hierarchy, directory)
+        for mount, hierarchy in self._used:
+            directory = _below(mount, path)
+            page_sizes = self._page_sizes_of(mount, hierarchy, directory)
             for knob in knobs(limits, unified=hierarchy.unified, page_sizes=page_sizes):
                 if knob.controller in hierarchy.controllers:
                     try:
@@ -100,8 +102,8 @@ class CgroupFiles:
 
     def remove(self, path: CgroupPath) -> None:
         """See `CgroupTree`."""
-        places = [_below(hierarchy.mount, path) for hierarchy in self._hierarchies]
-        busy = [place for place in places if not _removed(place)]
+        places, inner = [_below(mount, path) for mount in self._mounts], list[str]()
+        busy = [place for place in places if not _removed(place, inner)]
         if busy:
             for process in sorted(set(_processes(busy))):
                 _log.warning("killing process %d, which is left in %s", process, path)
@@ -121,13 +123,13 @@ class CgroupFiles:
         if hierarchy.unified:
             self._handed_down.add(str(directory.parent))
 
-    def _page_sizes_of(self, hierarchy: Hierarchy, directory: str) -> tuple[str, ...]:
+    def _page_sizes_of(self, mount: str, hierarchy: Hierarchy, directory: str) -> tuple[str, ...]:
         """Return the sizes of the machine's huge pages that a hierarchy limits; looked for until there is a cgroup."""
         if _HUGE_PAGES not in hierarchy.controllers:
             return ()
-        if hierarchy.mount not in self._page_sizes and Path(directory).is_dir():
-            self._page_sizes[hierarchy.mount] = _page_sizes(Path(directory))
-        return self._page_sizes.get(hierarchy.mount, ())
+        if mount not in self._page_sizes and Path(directory).is_dir():
+            self._page_sizes[mount] = _page_sizes(Path(directory))
+        return self._page_sizes.get(mount, ())
 
     def _hand_down(self, directory: Path, controllers: tuple[str, ...]) -> None:
         """Enable the controllers for the children of a unified cgroup; each by itself, because one may be refused."""
@@ -170,17 +172,14 @@ def _made(directory: str) -> bool:
     return True
 
 
-def _below(mount: Path, path: CgroupPath) -> str:
+def _below(mount: str, path: CgroupPath) -> str:
     return f"{mount}/{path.strip('/')}"
 
 
 def _write(file: Path | str, text: str) -> None:
     """Write in one call, as the kernel requires; a missing file is not made."""
-    descriptor = os.open(file, os.O_WRONLY | os.O_CLOEXEC)
-    try:
+    with OwnedFd(os.open(file, os.O_WRONLY | os.O_CLOEXEC)) as descriptor:
         os.write(descriptor, text.encode())
-    finally:
-        os.close(descriptor)
 
 
 def _page_sizes(directory: Path) -> tuple[str, ...]:
@@ -194,27 +193,35 @@ def _page_sizes(directory: Path) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def _removed(directory: str) -> bool:
-    """Remove a cgroup from the leaves up; return False when one of them has processes."""
-    try:
-        os.rmdir(directory)  # noqa: PTH106 - mostly it is missing or empty, in ten hierarchies and three classes
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return _removed_from_leaves(directory)
-    return True
+def _removed(directory: str, known: list[str]) -> bool:
+    """Remove a cgroup from the leaves up; return False when one of them has processes.
 
-
-def _removed_from_leaves(directory: str) -> bool:
-    for inner in reversed(_all_below(directory)):
+    Args:
+        directory: the cgroup in one hierarchy.
+        known: what had to be removed in the hierarchy before, relative to the cgroup: it is mostly the same, and a
+            listing is dear. Changed to that of this one.
+    """
+    for below in known or [""]:
         try:
-            os.rmdir(inner)  # noqa: PTH106 - as above
+            os.rmdir(directory + below)  # noqa: PTH106 - mostly missing or empty, in ten hierarchies and three classes
+        except FileNotFoundError:
+            pass
+        except OSError:
+            continue
+        if not below:
+            return True
+    known[:] = [each.removeprefix(directory) for each in reversed(_all_below(directory))]
+    for below in known:
+        try:
+            os.rmdir(directory + below)  # noqa: PTH106 - as above
         except FileNotFoundError:
             continue
         except OSError as error:
             if error.errno in (errno.EBUSY, errno.ENOTEMPTY):
                 return False
-            raise CgroupError("cannot remove the cgroup", inner, error.strerror or "", retryable=True) from error
+            raise CgroupError(
+                "cannot remove the cgroup", directory + below, error.strerror or "", retryable=True
+            ) from error
     return True
 
 

@@ -10,6 +10,7 @@ import msgspec
 
 from beehive.decoding import decode_json
 from beehive.files.damaged import set_aside
+from beehive.files.descriptors import OwnedFd
 from beehive.files.durable import OWNER_ONLY, replace_file
 from beehive.files.reading import read_file
 from edged.chains.chains import MOST_PODS
@@ -89,14 +90,13 @@ class ChainFile:
         self._size, self._is_failing = len(content), False
 
     def _append(self, content: bytes) -> None:
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, OWNER_ONLY)
-        try:
+        with OwnedFd(
+            os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, OWNER_ONLY)
+        ) as descriptor:
             rest = memoryview(content)
             while rest:
                 rest = rest[os.write(descriptor, rest) :]
             os.fdatasync(descriptor)
-        finally:
-            os.close(descriptor)
 
     def _failed(self, error: OSError) -> None:
         self._size = None

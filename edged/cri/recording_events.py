@@ -125,7 +125,8 @@ def outline(event: pb.ContainerEventResponse) -> pb.ContainerEventResponse:
         short.pod_sandbox_status.id = status.id
         short.pod_sandbox_status.state = status.state
         short.pod_sandbox_status.metadata.CopyFrom(status.metadata)
-        short.pod_sandbox_status.labels.update(status.labels)
+        for key in status.labels:  # `update` of protobuf's maps is Python's
+            short.pod_sandbox_status.labels[key] = status.labels[key]
     return short
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from beehive import Actor, ModuleContext
+from beehive.on_failure import on_failure
 from edged.devices.contract import DevicePlugin, DevicePluginTransport, GrpcService
 from edged.devices.manager import DeviceManager
 from edged.devices.pod_devices import Checkpoint, read_checkpoint
@@ -186,11 +187,8 @@ class NodeDevices:
         if self._transport is None:
             raise RegistrationError("register a device plug-in", resource, "this node has no devices")
         plugin = self._transport.connect(endpoint)
-        try:
+        with on_failure(plugin.close):
             self.manager.connect(resource, plugin)
-        except BaseException:
-            plugin.close()
-            raise
 
         def listen() -> None:
             self._context.start_actor(DeviceReader, resource, plugin, self.manager, name=f"edged/devices-{resource}")

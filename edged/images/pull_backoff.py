@@ -17,14 +17,12 @@ class PullFailure(msgspec.Struct, frozen=True):
 
 
 class PullBackOff:
-    """The last failure of each image's pull, by pod; a success ends it. For several workers, each with another pod.
-
-    Args:
-        backoffs: the delays, those of containers.
+    """The last failure of each image's pull, by pod; a success ends it. For several workers, each with another pod. The
+    delays are not those of `crashLoopBackOff`, which is of containers.
     """
 
-    def __init__(self, backoffs: BackOffs) -> None:
-        self._backoffs = backoffs
+    def __init__(self) -> None:
+        self._backoffs = BackOffs()
         self._failures: dict[tuple[PodUid, str], PullFailure] = {}
 
     def last_failure(self, uid: PodUid, image: str) -> PullFailure | None:
@@ -49,5 +47,6 @@ class PullBackOff:
 
     def forget_pod(self, uid: PodUid) -> None:
         """Drop the failures of a pod that is removed from the node."""
+        self._backoffs.forget_pod(uid)
         for key in [key for key in list(self._failures) if key[0] == uid]:
             self._failures.pop(key, None)

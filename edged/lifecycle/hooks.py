@@ -1,15 +1,16 @@
 """HookRunner: runs lifecycle hooks (kubelet's HandlerRunner)."""
 
 import msgspec
+from msgspec.structs import replace
 
 from edged.cri.contract import ContainerId, ContainerRuntime
 from edged.cri.errors import CriError, DeadlineExceededError
-from edged.errors import HookError, HookInterruptedError, NetworkError, TargetError
+from edged.errors import HookError, HookInterruptedError, NetworkError, PlainAnswerError, TargetError
 from edged.lifecycle.grace_periods import GracePeriod
 from edged.lifecycle.waits import WaitEndedError, WaitOverError, Waits
 from edged.pods.model import PodUid
 from edged.probes.network import Network
-from edged.probes.targets import HOOK_AGENT, http_target, tcp_target
+from edged.probes.targets import HOOK_AGENT, HttpTarget, http_target, tcp_target
 from modules.apimachinery.types import Container
 from modules.apimachinery.types.probes import LifecycleHandler
 
@@ -81,13 +82,23 @@ class HookRunner:
             if hook.exec is not None:
                 self._execute(subject, hook.exec.command, seconds or 0)
             elif hook.http_get is not None:
-                self._network.http_get(http_target(hook.http_get, container, subject.pod_ip, HOOK_AGENT), limit)
+                self._get(http_target(hook.http_get, container, subject.pod_ip, HOOK_AGENT), limit)
             elif hook.tcp_socket is not None:
                 self._network.tcp_connect(tcp_target(hook.tcp_socket, container, subject.pod_ip), limit)
             else:
                 raise HookError(container.name, "it has none of exec, httpGet, tcpSocket and sleep")
         except (NetworkError, TargetError) as error:
             raise HookError(container.name, str(error)) from error
+
+    def _get(self, target: HttpTarget, limit: float) -> None:
+        """Send a hook's request; without TLS, and then without credentials, to a server that has none: kubelets up to
+        1.25 took no notice of the scheme, and later ones try it again so (`isHTTPResponseError`).
+        """
+        try:
+            self._network.http_get(target, limit)
+        except PlainAnswerError:
+            headers = tuple(each for each in target.headers if each[0].lower() != "authorization")
+            self._network.http_get(replace(target, scheme="http", headers=headers), limit)
 
     def _execute(self, subject: HookTarget, command: tuple[str, ...], seconds: int) -> None:
         name = subject.container.name

@@ -92,7 +92,10 @@ class ContainerStop:
 
         def sooner() -> None:
             """Stop the container a second time: the CRI allows that while a longer stop is under way."""
-            self._actors.call(stop_beside, name="stop-sooner")
+            try:
+                self._actors.call(stop_beside, name="stop-sooner")
+            except RuntimeError as error:  # there can be no more threads
+                _log.warning("a container cannot be stopped sooner: %s", error)
 
         with grace_period.listening(sooner):
             stop(grace_period.stop_timeout())

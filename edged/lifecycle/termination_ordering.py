@@ -1,11 +1,32 @@
-"""TerminationOrdering: lets the containers of a pod end one after the other (kubelet's terminationOrdering)."""
+"""The order in which a pod's containers stop, and what lets them stop so (kubelet's terminationOrdering).
+
+Sidecars stop after all other containers, and after the sidecars that were started after them.
+"""
 
 import threading
+from collections.abc import Iterable, Mapping
 
 from edged.lifecycle.grace_periods import GracePeriod
 from edged.lifecycle.waits import Wait, WaitEndedError, WaitOverError, Waits
-from edged.pods.model import ContainerId
-from edged.pods.stop_order import StopOrder
+from edged.pods.model import ContainerFacts, ContainerId
+from modules.apimachinery.pods.sidecars import is_sidecar
+from modules.apimachinery.types import Pod
+
+StopOrder = Mapping[ContainerId, frozenset[ContainerId]]
+"""For each waiting container, the containers that must have ended before it is stopped. A container without an entry
+does not wait.
+"""
+
+
+def stop_order(pod: Pod, containers: Iterable[ContainerFacts]) -> StopOrder:
+    """Return the order of these containers' stops, of running ones only."""
+    rank = {c.name: len(pod.spec.init_containers) - n for n, c in enumerate(pod.spec.init_containers) if is_sidecar(c)}
+    running = [container for container in containers if container.running]
+
+    def earlier(one: ContainerFacts) -> frozenset[ContainerId]:
+        return frozenset(other.id for other in running if rank.get(other.name, 0) < rank.get(one.name, 0))
+
+    return {container.id: earlier(container) for container in running if container.name in rank}
 
 
 class TerminationOrdering:
@@ -13,7 +34,7 @@ class TerminationOrdering:
 
     Args:
         waits: end the waiting when edged ends.
-        order: the containers to stop, and for each the containers that end before it (`edged.pods.stop_order`).
+        order: the containers to stop, and for each the containers that end before it (`stop_order`).
     """
 
     def __init__(self, waits: Waits, order: StopOrder) -> None:

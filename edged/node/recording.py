@@ -1,4 +1,6 @@
-"""Records what edged gets from no message and no runtime: facts and usage of the machine, variables of Services."""
+"""Records what edged gets from no message and no runtime: facts and usage of the machine, variables of Services, the
+ends of pods that their workers notice.
+"""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,6 +14,7 @@ from beehive.trace.redact import Redactor
 from edged.cri.contract import ContainerRuntime
 from edged.eviction_api.usage import PodUsage
 from edged.node.machine import MachineFacts, MachineInfo, MachineUsage
+from edged.pods.model import PodUid
 from modules.apimachinery.attempts import AttemptError
 from modules.apimachinery.types import Pod
 
@@ -24,9 +27,10 @@ class _Names(msgspec.Struct, frozen=True):
     usage: str
     pods: str
     services: str
+    ends: str
 
 
-MACHINE_NOTES: Final = _Names("figures", "machine", "usage", "pods", "services")
+MACHINE_NOTES: Final = _Names("figures", "machine", "usage", "pods", "services", "ends")
 
 
 class ServiceVariables(msgspec.Struct, frozen=True):
@@ -127,6 +131,22 @@ def recorded_links(
         return found
 
     return recorded
+
+
+def recorded_ends(sink: EntrySink) -> Callable[[PodUid, bool], bool]:
+    """Return `Host.noticed_end` that records each pod whose worker has noticed its end: whether the end comes in time
+    for a worker that is under way is a race of two threads.
+
+    Args:
+        sink: takes a `MachineInfoEntry` for each of them.
+    """
+
+    def noticed(uid: PodUid, is_ending: bool) -> bool:
+        if is_ending:
+            sink.add(MachineInfoEntry(sink.monotonic(), MACHINE_NOTES.ends, uid, size=200))
+        return is_ending
+
+    return noticed
 
 
 def links_wanted(pod: Pod) -> tuple[str, bool]:

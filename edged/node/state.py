@@ -114,5 +114,5 @@ class LocalNode:
 def _report(state: NodeState, devices: Mapping[str, DeviceCapacity]) -> NodeReport | None:
     if state.report is None:
         return None
-    problem = NODE_SHUTDOWN_NOT_READY if state.is_shutting_down else state.report.runtime_problem
-    return replace(state.report, devices=devices, pressures=state.pressures, runtime_problem=problem)
+    problem = NODE_SHUTDOWN_NOT_READY if state.is_shutting_down else ""
+    return replace(state.report, devices=devices, pressures=state.pressures, shutdown_problem=problem)

@@ -1,7 +1,4 @@
-"""The node's status and labels: pure functions of a report.
-
-Names, reasons and messages of conditions are a kubelet's; Ready's are KubeEdge's (`EdgeReady`), as its cloud shows it.
-"""
+"""The node's status and labels: pure functions of a report."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -9,8 +6,10 @@ from fractions import Fraction
 import msgspec
 
 from edged.devices.model import DeviceCapacity
-from edged.eviction_api.signals import Pressure, Signal
+from edged.eviction_api.signals import Pressure
 from edged.eviction_api.thresholds import EvictionSettings
+from edged.node.allocatable import Amounts, allocatable, capacity
+from edged.node.conditions import node_conditions
 from edged.node.machine import MachineFacts
 from edged.node.ownership import with_foreign_conditions, with_foreign_resources
 from modules.apimachinery.extended_resources import foreign_resources
@@ -18,14 +17,11 @@ from modules.apimachinery.types import (
     Nanoseconds,
     Node,
     NodeAddress,
-    NodeCondition,
     NodeStatus,
     NodeSystemInfo,
     ObjectMeta,
     Quantity,
-    Time,
     format_quantity,
-    format_time,
     parse_quantity,
 )
 from modules.apimachinery.types.nodes import ContainerImage, DaemonEndpoint, NodeDaemonEndpoints, NodeSpec, Taint
@@ -46,6 +42,7 @@ class NodeReport(msgspec.Struct, frozen=True):
     runtime_problem: str = ""
     """Why the runtime is not ready; empty when it is."""
     network_problem: str = ""
+    shutdown_problem: str = ""
     images: tuple[ContainerImage, ...] = ()
     reserved: Mapping[str, Fraction] = {}
     """Resources that are not for pods, in base units (kubeReserved and systemReserved together)."""
@@ -121,20 +118,15 @@ def node_status(report: NodeReport, old: NodeStatus, now: Nanoseconds, *, own_po
             own in its place, which then stays.
     """
     machine = report.machine
-    capacity = _formatted(
-        {
-            **_resources(report, memory=machine.memory, storage=machine.storage, cpu=machine.cpus),
-            **machine.huge_pages,
-            **{name: device.capacity for name, device in report.devices.items()},
-        }
-    )
-    allocatable = _formatted(_own_allocatable(report))
+    has, for_pods = _formatted(capacity(machine, report.devices, report.max_pods)), _formatted(_own_allocatable(report))
+    problems = [each for each in (report.runtime_problem, report.network_problem, report.shutdown_problem) if each]
+    conditions = node_conditions(report.pressures, problems, old, now)
     endpoints = NodeDaemonEndpoints(kubelet_endpoint=DaemonEndpoint(port=max(0, report.port)))
     return NodeStatus(
-        capacity=with_foreign_resources(capacity, old.capacity, old.capacity),
-        allocatable=with_foreign_resources(allocatable, old.allocatable, old.capacity),
+        capacity=with_foreign_resources(has, old.capacity, old.capacity),
+        allocatable=with_foreign_resources(for_pods, old.allocatable, old.capacity),
         phase=old.phase,
-        conditions=with_foreign_conditions(_conditions(report, old, now), old.conditions),
+        conditions=with_foreign_conditions(conditions, old.conditions),
         addresses=(
             *(NodeAddress(type="InternalIP", address=address) for address in machine.addresses),
             NodeAddress(type="Hostname", address=report.node_name),
@@ -170,36 +162,11 @@ def node_status_has_changed(new: NodeStatus, sent: NodeStatus | None) -> bool:
     return sent is None or _without_heartbeats(new) != _without_heartbeats(sent)
 
 
-def _less(report: NodeReport, resource: str, amount: int) -> int:
-    """Return an amount less the reservations."""
-    return max(0, int(amount - report.reserved.get(resource, 0)))
+def _own_allocatable(report: NodeReport) -> Amounts:
+    return allocatable(report.machine, report.devices, report.max_pods, report.reserved, report.eviction)
 
 
-def _own_allocatable(report: NodeReport) -> dict[str, Fraction | int]:
-    """Return the amounts of the node's own resources and devices that are for pods, in base units. No other memory can
-    be in huge pages.
-    """
-    machine, eviction = report.machine, report.eviction
-    memory = machine.memory - sum(machine.huge_pages.values()) - eviction.reserve(Signal.MEMORY, machine.memory)
-    storage = machine.storage - eviction.reserve(Signal.NODE_FS, machine.storage)
-    return {
-        **_resources(
-            report,
-            memory=_less(report, "memory", memory),
-            storage=_less(report, "ephemeral-storage", storage),
-            cpu=max(0, machine.cpus - report.reserved.get("cpu", 0)),
-        ),
-        **{name: _less(report, name, amount) for name, amount in machine.huge_pages.items()},
-        **{name: device.allocatable for name, device in report.devices.items()},
-    }
-
-
-def _resources(report: NodeReport, *, memory: int, storage: int, cpu: Fraction | int) -> dict[str, Fraction | int]:
-    """Return amounts in base units; memory in whole Ki."""
-    return {"cpu": cpu, "ephemeral-storage": storage, "memory": memory // 1024 * 1024, "pods": report.max_pods}
-
-
-def _formatted(amounts: Mapping[str, Fraction | int]) -> dict[str, Quantity]:
+def _formatted(amounts: Amounts) -> dict[str, Quantity]:
     """Write amounts as a node's status has them: CPU in the shortest notation, memory in Ki, all else as a number."""
     return {name: _quantity(name, amount) for name, amount in amounts.items()}
 
@@ -208,50 +175,6 @@ def _quantity(name: str, amount: Fraction | int) -> Quantity:
     if name == "cpu":
         return format_quantity(amount)
     return f"{int(amount) // 1024}Ki" if name == "memory" else str(int(amount))
-
-
-def _conditions(report: NodeReport, old: NodeStatus, now: Nanoseconds) -> tuple[NodeCondition, ...]:
-    memory_low, disk_low, pids_low = (p in report.pressures for p in (Pressure.MEMORY, Pressure.DISK, Pressure.PIDS))
-    problem = report.runtime_problem or report.network_problem
-    wanted = (
-        (Pressure.MEMORY, memory_low, *_pressure("InsufficientMemory", "SufficientMemory", "memory", memory_low)),
-        (Pressure.DISK, disk_low, *_disk(disk_low)),
-        (Pressure.PIDS, pids_low, *_pressure("InsufficientPID", "SufficientPID", "PID", pids_low)),
-        (
-            "Ready",
-            not problem,
-            *(("EdgeNotReady", problem) if problem else ("EdgeReady", "edge is posting ready status")),
-        ),
-    )
-    known, time = {condition.type: condition for condition in old.conditions}, format_time(now)
-    return tuple([_condition(known, time, *fields) for fields in wanted])
-
-
-def _pressure(low: str, enough: str, what: str, is_low: bool) -> tuple[str, str]:
-    if is_low:
-        return f"KubeletHas{low}", f"kubelet has insufficient {what} available"
-    return f"KubeletHas{enough}", f"kubelet has sufficient {what} available"
-
-
-def _disk(is_low: bool) -> tuple[str, str]:
-    if is_low:
-        return "KubeletHasDiskPressure", "kubelet has disk pressure"
-    return "KubeletHasNoDiskPressure", "kubelet has no disk pressure"
-
-
-def _condition(
-    known: Mapping[str, NodeCondition], time: Time, kind: str, holds: bool, reason: str, message: str
-) -> NodeCondition:
-    before = known.get(kind)
-    status = "True" if holds else "False"
-    return NodeCondition(
-        type=kind,
-        status=status,
-        last_heartbeat_time=time,
-        last_transition_time=time if before is None or before.status != status else before.last_transition_time,
-        reason=reason,
-        message=message,
-    )
 
 
 def _without_heartbeats(status: NodeStatus) -> NodeStatus:

@@ -139,17 +139,20 @@ class NodeWatch(Actor):
         except CriError as error:
             self._version_known = False
             return f"container runtime is down: {error}", ""
-        return _problem("RuntimeReady", conditions), _problem("NetworkReady", conditions)
+        return (
+            _problem("container runtime not ready", conditions, "RuntimeReady"),
+            _problem("container runtime network not ready", conditions, "NetworkReady"),
+        )
 
 
-def _problem(name: str, conditions: Mapping[str, cri.RuntimeCondition]) -> str:
+def _problem(what: str, conditions: Mapping[str, cri.RuntimeCondition], name: str) -> str:
     """Return why a condition of the runtime does not hold: a runtime that does not state it is not ready either
     (kubelet's updateRuntimeUp).
     """
     condition = conditions.get(name)
     if condition is None:
-        return f"the container runtime does not report {name}"
-    return "" if condition.status else f"{name} is false: {condition.reason} {condition.message}".rstrip()
+        return f"{what}: it does not report {name}"
+    return "" if condition.status else f"{what}: {name}=false reason:{condition.reason} message:{condition.message}"
 
 
 _CAP_SYS_RESOURCE = 1 << 24

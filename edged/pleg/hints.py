@@ -15,6 +15,9 @@ MIN_INTERVAL = 0.05
 events causes twenty inspections a second at most.
 """
 
+LONGEST_SYNC = 5.0
+"""Seconds for which the changes of a pod are left to the worker that syncs it: most are the worker's own."""
+
 
 class Hint(msgspec.Struct, frozen=True):
     """An event about a pod."""
@@ -63,6 +66,8 @@ class Hints:
         self._nameless: float | None = None
         """Time of the first event without a pod, None without any."""
         self._inspections: dict[PodUid, WorkerInspection] = {}
+        self._syncs: dict[PodUid, float] = {}
+        """When workers began to sync pods that they have not inspected since, in monotonic seconds."""
         self._announced: set[PodUid] = set()
         self._announced_anything = False
 
@@ -87,6 +92,14 @@ class Hints:
             self._pods[ref.uid] = Hint(ref, known.since if known else now, urgent, wait)
         return not (wait and waits)
 
+    def add_sync(self, uid: PodUid, now: float) -> None:
+        """Note that a worker begins to sync a pod; its inspection follows."""
+        self._syncs[uid] = now
+
+    def is_left_to_worker(self, uid: PodUid, now: float) -> bool:
+        """Return whether a worker will soon tell what a pod is like, and a relist need not."""
+        return now - self._syncs.get(uid, float("-inf")) < LONGEST_SYNC
+
     def add_inspection(self, inspection: WorkerInspection) -> None:
         """Add a worker's inspection of a pod.
 
@@ -94,6 +107,7 @@ class Hints:
         the inspection, reported a moment later.
         """
         uid = inspection.facts.ref.uid
+        self._syncs.pop(uid, None)
         with self._lock:
             self._inspections[uid] = inspection
             known = self._pods.get(uid)

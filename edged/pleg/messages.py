@@ -16,6 +16,11 @@ class PodInspection(msgspec.Struct, frozen=True):
     inspections holds.
     """
 
+    @property
+    def uid(self) -> PodUid:
+        """Of the pod."""
+        return self.facts.ref.uid
+
 
 class Relisted(msgspec.Struct, frozen=True):
     """A relist: the pods that changed, and all pods that the runtime has."""

@@ -48,7 +48,7 @@ class Pleg(Actor):
 
     It inspects a pod soon after an event of the runtime, and lists all pods periodically, in two calls for any number
     of pods. Workers inspect the pods that they have just changed themselves (`Hints.add_inspection`): a change is then
-    reported when it is made, and not a second time by the next relist.
+    reported when it is made, and not a second time by the next relist, nor by one before.
 
     Args:
         reader: reads from the runtime.
@@ -129,7 +129,9 @@ class Pleg(Actor):
         if due is None:
             return
         if due > now:
-            self._schedule_inspection(due)
+            if due < self._next_inspection:
+                self._next_inspection = due
+                self.clock.after(due - now, lambda: self._enqueue(_InspectHinted()))
             return
         self._last_inspection = now
         self._apply_inspections()
@@ -139,14 +141,13 @@ class Pleg(Actor):
         else:
             self._inspect(refs)
 
+    def is_left_to_worker(self, uid: PodUid) -> bool:
+        """Return whether a relist leaves a pod to its worker; a replay overrides it to inspect what its trace did."""
+        return self._hints.is_left_to_worker(uid, self.clock.monotonic())
+
     def reading_time(self) -> float:
         """Return the time of a reading that begins now; a replay overrides it to compare readings as its trace did."""
         return self.clock.monotonic()
-
-    def _schedule_inspection(self, due: float) -> None:
-        if due < self._next_inspection:
-            self._next_inspection = due
-            self.clock.after(due - self.clock.monotonic(), lambda: self._enqueue(_InspectHinted()))
 
     def inspect_now(self, ref: PodRef) -> None:
         """Inspect one pod, hinted or not."""
@@ -185,10 +186,14 @@ class Pleg(Actor):
             self._pace.relist_soon()
         else:
             changed = changed_pods(self._known, now)
-            inspections = self._inspect_changed(changed, now, begin)
+            due = [ref for ref in changed if ref.uid not in now or not self.is_left_to_worker(ref.uid)]
+            inspections = self._inspect_changed(due, now, begin)
             self._events.post(Relisted(tuple(inspections), now, begin))
             uids = frozenset(ref.uid for ref in changed)
-            self._log_missed(self._pace.relisted(begin, uids, announced, whole=len(inspections) == len(changed)))
+            missed = self._pace.relisted(begin, uids, announced, whole=len(inspections) == len(changed))
+            if missed:
+                _log.info("the runtime sent no event for a change of pod %s: it is relisted periodically for a while",
+                          min(missed))  # fmt: skip
         self._last_relist = self.clock.monotonic()
         self._set_timer()
 
@@ -226,12 +231,6 @@ class Pleg(Actor):
         else:
             self._known.pop(uid, None)
             self._known_at.pop(uid, None)
-
-    def _log_missed(self, missed: frozenset[PodUid]) -> None:
-        if missed:
-            _log.info(
-                "the runtime sent no event for a change of pod %s: it is relisted periodically for a while", min(missed)
-            )
 
 
 def _is_whole(facts: PodFacts, snapshot: PodSnapshot) -> bool:

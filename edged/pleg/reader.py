@@ -39,7 +39,7 @@ class PodSnapshot(msgspec.Struct, frozen=True, gc=False):
     """The agent that made its sandboxes; see `edged.pods.labels`."""
 
 
-def snapshot_of(facts: PodFacts, owner: str) -> PodSnapshot:
+def snapshot_of(facts: PodFacts, owner: str = "") -> PodSnapshot:
     """Return the snapshot that the runtime's lists would give for these facts."""
     return PodSnapshot(
         facts.ref,
@@ -77,6 +77,15 @@ class RuntimeReader:
         """Return the facts of one pod; empty ones when the runtime does not have it."""
         snapshot = self.snapshot(ref)
         return self.facts(snapshot) if snapshot is not None else PodFacts(ref)
+
+    def read_again(self, found: PodFacts, sandbox: str = "", made: Iterable[str] = ()) -> PodFacts:
+        """Return the facts of a pod without its lists: of what was found, and of what was made since, a sandbox and
+        containers in it. Only workers make them, and one worker has the pod at a time.
+        """
+        known = snapshot_of(found)
+        sandboxes = {**known.sandboxes, sandbox: True} if sandbox else known.sandboxes
+        containers = {**known.containers, **dict.fromkeys(made, (sandbox, cri.CONTAINER_CREATED))}
+        return self.facts(PodSnapshot(found.ref, sandboxes, containers))
 
     def list_pod(self, ref: PodRef) -> PodFacts:
         """Return the facts of one pod in two calls, as far as the lists have them: enough to stop and to remove it."""

@@ -7,6 +7,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from beehive.files.descriptors import OwnedFd
 from edged.pods.model import ContainerFacts, RunState
 
 LONGEST: Final = 4096
@@ -68,17 +69,12 @@ def _printed(entry: bytes) -> bytes:
 
 def _tail(path: Path, longest: int) -> bytes:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with OwnedFd(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)) as descriptor:
+            status = os.fstat(descriptor)
+            regular = stat.S_ISREG(status.st_mode)
+            return os.pread(descriptor, longest, max(status.st_size - longest, 0)) if regular else b""
     except OSError:
         return b""
-    try:
-        status = os.fstat(descriptor)
-        regular = stat.S_ISREG(status.st_mode)
-        return os.pread(descriptor, longest, max(status.st_size - longest, 0)) if regular else b""
-    except OSError:
-        return b""
-    finally:
-        os.close(descriptor)
 
 
 def _text(data: bytes) -> str:

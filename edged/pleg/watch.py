@@ -48,6 +48,10 @@ class RuntimeWatch:
         """Request a relist."""
         self._pleg.tell(RelistSoon())
 
+    def add_sync(self, uid: PodUid) -> None:
+        """Note that a worker begins to sync a pod."""
+        self._hints.add_sync(uid, self._module.clock.monotonic())
+
     def add_inspection(self, observed: WorkerInspection) -> None:
         """Add a worker's inspection of a pod."""
         self._hints.add_inspection(observed)

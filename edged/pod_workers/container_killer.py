@@ -9,12 +9,11 @@ from edged.cri.contract import ContainerId, ContainerRuntime, SandboxId
 from edged.events.pods import PodEvents
 from edged.lifecycle.pod_lifecycle import PodLifecycle
 from edged.lifecycle.stop_container import ContainerStop
-from edged.lifecycle.termination_ordering import TerminationOrdering
+from edged.lifecycle.termination_ordering import TerminationOrdering, stop_order
 from edged.pods.actions import ContainerKill
 from edged.pods.grace_period import SHORTEST_STOP_SECONDS
 from edged.pods.labels import ref_of
 from edged.pods.model import ContainerFacts, PodFacts, RunState
-from edged.pods.stop_order import stop_order
 from edged.pods.unhealthy import KillReason
 from modules.apimachinery.types import Pod
 

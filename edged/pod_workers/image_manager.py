@@ -12,7 +12,6 @@ from edged.images.pull_backoff import PullBackOff, PullFailure
 from edged.images.pull_policy import PullDecision, should_pull
 from edged.images.puller import ImagePuller, PullRequest, PullResult
 from edged.pod_workers.errors import ImagePendingError, ImageUnavailableError
-from edged.pods.backoff import BackOffs
 from edged.pods.config.env import EnvSources
 from edged.pods.config.security import ImageUser
 from edged.pods.labels import ref_of
@@ -38,6 +37,8 @@ _NAMED_BY_RUNTIMES = (REGISTRY_UNAVAILABLE, SIGNATURE_VALIDATION_FAILED)
 _NOMINAL_SIZE = 1
 """Bytes of an image that has no size, such as the process runtime's: kubelets take zero for a missing image."""
 _SECOND = 1e9
+_SEEN = 1 * _SECOND
+"""How long an image that was found counts as present: pods that start at the same time need the same few images."""
 
 
 class ImageRequest(msgspec.Struct, frozen=True):
@@ -64,6 +65,13 @@ class _Requested(msgspec.Struct, frozen=True):
     """As last recorded."""
 
 
+class _Seen(msgspec.Struct, frozen=True):
+    """An image that was found."""
+
+    at: Nanoseconds
+    image: cri.Image
+
+
 class ImageManager:
     """The manager that looks for images and requests their pull; a failed pull is tried again only after its back-off
     (kubelet's imageManager).
@@ -74,16 +82,17 @@ class ImageManager:
     Args:
         runtime: lists the images of the node.
         pulls: pulls images.
-        backoffs: delays of pulls that failed.
         events: records pulls and failures.
     """
 
-    def __init__(self, runtime: ContainerRuntime, pulls: ImagePuller, backoffs: BackOffs, events: PodEvents) -> None:
+    def __init__(self, runtime: ContainerRuntime, pulls: ImagePuller, events: PodEvents) -> None:
         self._runtime = runtime
         self._pulls = pulls
-        self._back_off = PullBackOff(backoffs)
+        self._back_off = PullBackOff()
         self._events = events
         self._requested: dict[tuple[PodUid, str], _Requested] = {}
+        self._seen: dict[str, _Seen] = {}
+        """By name. Replaced, never changed."""
 
     def ensure_image_exists(self, request: ImageRequest) -> tuple[str, ImageUser]:
         """Return the image's reference for CreateContainer, and the user that it names.
@@ -122,8 +131,14 @@ class ImageManager:
             self._requested.pop(key, None)
 
     def _inspect(self, request: ImageRequest, name: str) -> cri.Image | None:
+        """Return an image of the node, perhaps as it was a moment ago; None if it is not there."""
+        recent = {known: seen for known, seen in self._seen.items() if request.now < seen.at + _SEEN}
+        if name in recent:
+            return recent[name].image
         try:
-            return self._runtime.image_status(cri.ImageSpec(image=name))
+            image = self._runtime.image_status(cri.ImageSpec(image=name))
+            self._seen = recent if image is None else {**recent, name: _Seen(request.now, image)}
+            return image
         except CriError as error:
             message = f'Failed to inspect image "{request.container.image}": {error}'
             raise self._unavailable(request, IMAGE_INSPECT_ERROR, message, Reason.INSPECT_FAILED, message) from error
@@ -152,6 +167,7 @@ class ImageManager:
         requested_at = self._requested.pop((request.uid, full_name), _Requested(request.now)).at
         if outcome.error is not None:
             raise self._failed(request, full_name, outcome.error) from outcome.error
+        self._seen = {}
         return self._pulled(request, full_name, outcome, (request.now - requested_at) / _SECOND)
 
     def _check_back_off(self, request: ImageRequest, full_name: str) -> None:

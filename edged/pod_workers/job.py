@@ -43,6 +43,8 @@ class Job(Struct, frozen=True, gc=False):
     """Configmaps and secrets of the pod that messages have brought since its last job."""
     is_on_hold: bool = False
     """Whether the pod is not to begin yet: it waits for a release by the owner of the node."""
+    known: PodFacts | None = None
+    """What the runtime has of the pod, if that need not be read; see `PodSyncRecord.known`."""
 
 
 class Done(Struct, frozen=True):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from beehive import Clock
 from beehive.files.damaged import set_aside_unless_directory
+from beehive.files.descriptors import OwnedFd
 from beehive.files.durable import make_directories
 from beehive.files.reading import read_file
 from beehive.files.removal import remove_tree
@@ -167,12 +168,9 @@ class PodDirectories:
         """Return the file for the container's message when it ends; anybody in it may write there."""
         path = self._paths.termination_message(ref_of(pod).uid, container.name, attempt)
         make_directories(path.parent, _DIRECTORY_MODE)
-        descriptor = os.open(path, _WORDS, 0o666)
-        try:
+        with OwnedFd(os.open(path, _WORDS, 0o666)) as descriptor:
             os.fchmod(descriptor, 0o666)
             give_to_pods(descriptor)
-        finally:
-            os.close(descriptor)
         return path
 
 

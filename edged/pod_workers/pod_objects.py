@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, Final, TypeVar
 
-from beehive import Clock, ResourceType
+from beehive import ResourceType
 from edged.pod_workers.job import DeliveredObject, ObjectKey
 from edged.pod_workers.service_account_tokens import TokenManager
-from edged.pods.model import PodUid
 from metamanager.client import MetaClient, NotFoundError
 from modules.apimachinery.types import (
     ConfigMap,
@@ -43,8 +42,8 @@ class PodObjects:
 
     Args:
         pod: the pod.
-        meta: requests objects.
-        tokens: keeps tokens.
+        meta: requests objects; blocks.
+        tokens: keeps tokens from job to job.
         delivered: configmaps and secrets that messages have brought since the last job; they are not requested.
     """
 
@@ -110,45 +109,20 @@ class PodObjects:
         if key in self._found:
             known: T | None = self._found[key]
             return known
-        found, size = self._ask(kind, *key)
+        delivered = self._delivered.get(key)
+        try:
+            answer = self._meta.get(*key) if delivered is None else delivered.content
+            found, size = decode(kind, answer), len(answer)
+        except NotFoundError:
+            found, size = None, 0
         if self._room >= size:
             self._room -= size
             self._found[key] = found
         return found
 
-    def _ask(self, kind: type[T], resource: ResourceType, namespace: str, name: str) -> tuple[T | None, int]:
-        """Return the object and its size in bytes."""
-        delivered = self._delivered.get((resource, namespace, name))
-        try:
-            answer = self._meta.get(resource, namespace, name) if delivered is None else delivered.content
-        except NotFoundError:
-            return None, 0
-        return decode(kind, answer), len(answer)
-
     def _ask_for_token(self, request: TokenRequest) -> TokenRequest:
         answer = self._meta.token(self._namespace, self._account, encode(request))
         return decode(TokenRequest, answer)
-
-
-class PodObjectManager:
-    """The manager of pods' objects, which keeps the tokens from job to job. Used by several workers at the same time.
-
-    Args:
-        meta: asks metamanager; blocks.
-        clock: the expiry of tokens.
-    """
-
-    def __init__(self, meta: MetaClient, clock: Clock) -> None:
-        self._meta = meta
-        self._tokens = TokenManager(clock)
-
-    def of(self, pod: Pod, delivered: Mapping[ObjectKey, DeliveredObject] = _NONE) -> PodObjects:
-        """Return the objects of a pod, for one job; see `PodObjects`."""
-        return PodObjects(pod, self._meta, self._tokens, delivered)
-
-    def forget_pod(self, uid: PodUid) -> None:
-        """Drop the tokens of a pod that is removed from the node."""
-        self._tokens.forget_pod(uid)
 
 
 def can_exist(namespace: str, name: str) -> bool:

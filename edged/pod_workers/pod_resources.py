@@ -5,9 +5,10 @@ from msgspec import Struct
 from edged.cgroups.pod_cgroups import PodCgroups
 from edged.devices.manager import DeviceManager
 from edged.pod_workers.pod_directories import PodDirectories
-from edged.pod_workers.pod_objects import PodObjectManager
+from edged.pod_workers.service_account_tokens import TokenManager
 from edged.pods.config.resources import HostResources
 from edged.pods.model import PodRef
+from metamanager.client import MetaClient
 
 
 class PodResources(Struct, frozen=True):
@@ -16,7 +17,8 @@ class PodResources(Struct, frozen=True):
     directories: PodDirectories
     cgroups: PodCgroups
     devices: DeviceManager
-    objects: PodObjectManager
+    meta: MetaClient
+    tokens: TokenManager
     host: HostResources
     """Resources of the host that containers' limits are computed from."""
 
@@ -35,4 +37,4 @@ class PodResources(Struct, frozen=True):
         self.devices.release(ref.uid)
         self.directories.remove(ref)
         self.cgroups.forget_pod(ref.uid)
-        self.objects.forget_pod(ref.uid)
+        self.tokens.forget_pod(ref.uid)

@@ -18,6 +18,7 @@ from edged.pleg.reader import RuntimeReader
 from edged.pod_workers.container_killer import ContainerKiller
 from edged.pod_workers.errors import POD_FAILURES, ContainerStartError, ImagePendingError, StartError
 from edged.pod_workers.job import Done, Job
+from edged.pod_workers.pod_objects import PodObjects
 from edged.pod_workers.pod_resources import PodResources
 from edged.pod_workers.pruner import PodPruner
 from edged.pod_workers.start_containers import ContainerStarter, StartContext
@@ -26,7 +27,7 @@ from edged.pods.backoff import BackOffs, container_key
 from edged.pods.hold import has_begun
 from edged.pods.kill_options import KillOptions
 from edged.pods.labels import ref_of
-from edged.pods.model import PodFacts, PodState, with_replaced
+from edged.pods.model import PodFacts, PodState, PodUid, SandboxId, with_replaced
 from edged.pods.pod_status.container_status import CREATING, INITIALIZING
 from edged.pods.pod_status.status import POST_START_ERROR
 from edged.pods.restart import is_terminal
@@ -52,6 +53,12 @@ class _Progress(Struct):
     """Whether an Event tells why the job failed."""
     inspected: tuple[float, PodFacts] | None = None
     """When the pod was read, in monotonic seconds, and its facts, if nothing had to change."""
+    found: PodFacts | None = None
+    """What the runtime had of the pod before the job, if all that it has now is known."""
+    sandbox: SandboxId = SandboxId("")
+    """The sandbox that the job has made or used."""
+    made: list[ContainerId] = []
+    """The containers that the job has started in it."""
 
 
 class ContainerParts(Struct, frozen=True):
@@ -65,10 +72,11 @@ class ContainerParts(Struct, frozen=True):
 class PodSyncer:
     """The syncer that carries out jobs, in kubelet's order: the only place where edged starts and stops containers.
 
-    A job begins by reading the pod from the runtime, so that it acts on the present state; one that ends the pod reads
-    the lists only. It ends by reading the pod again, so that its result is reported immediately. The second reading is
-    left out if the job had nothing to do, as most syncs, which come every minute (kubelet's syncFrequency), or has
-    removed the pod. `edged.pods` decides on the steps. Used by several workers at once, by each for another pod.
+    A job begins by reading the pod from the runtime unless it is known, so that it acts on the present state; one that
+    ends the pod reads the lists only. It ends by reading the pod again, so that its result is reported immediately:
+    without the lists, unless it failed. The second reading is left out if the job had nothing to do, as most syncs,
+    which come every minute (kubelet's syncFrequency), or has removed the pod. `edged.pods` decides on the steps. Used
+    by several workers at once, by each for another pod.
 
     Args:
         clock: the current time.
@@ -78,6 +86,7 @@ class PodSyncer:
         lifecycle: postStart hooks, and waits that end with the pod.
         backoffs: delays of containers that keep ending; a pod's entries are changed only by the worker that has it.
         events: records the steps.
+        noticed_end: see `Host`.
     """
 
     def __init__(
@@ -89,6 +98,8 @@ class PodSyncer:
         lifecycle: PodLifecycle,
         backoffs: BackOffs,
         events: PodEvents,
+        *,
+        noticed_end: Callable[[PodUid, bool], bool],
     ) -> None:
         self._clock = clock
         self._reader = reader
@@ -99,6 +110,7 @@ class PodSyncer:
         self._lifecycle = lifecycle
         self._backoffs = backoffs
         self._events = events
+        self._noticed_end = noticed_end
 
     def sync(self, job: Job) -> Done:
         """Carry out a job, and read the pod after it.
@@ -128,11 +140,13 @@ class PodSyncer:
             error = failure
             if job.pod is not None:
                 self._events.sync_failed(job.pod, failure)
-        inspected = progress.inspected if error is None else None
+        if error is not None:
+            progress.inspected = progress.found = None
+        inspected = progress.inspected
         at, facts = inspected or (self._clock.monotonic(), PodFacts(job.ref) if progress.removed else None)
         return Done(
             job,
-            self._final_facts(job, facts),
+            self._final_facts(job, facts, progress),
             at,
             progress.waiting_reasons,
             error,
@@ -149,7 +163,8 @@ class PodSyncer:
 
         Containers that are replaced are noted before they are stopped, for the answer may be lost.
         """
-        at, found = self._clock.monotonic(), self._reader.read_pod(job.ref)
+        at, found = self._clock.monotonic(), job.known or self._reader.read_pod(job.ref)
+        progress.found = found
         facts = with_replaced(found, job.replaced)
         self._lifecycle.post_start_hooks.keep_only(job.ref.uid, {c.id for c in facts.containers if c.running})
         pending = False
@@ -169,7 +184,7 @@ class PodSyncer:
         self._killer.kill_containers(pod, actions.kill)
         failures = _failed_hooks(job, actions.kill)
         progress.waiting_reasons.update({failure.container: failure.waiting for failure in failures})
-        if self._lifecycle.waits.is_terminating(job.ref.uid):
+        if self._noticed_end(job.ref.uid, self._lifecycle.waits.is_terminating(job.ref.uid)):
             return False
         if is_terminal(pod) or (actions.sandbox is None and not actions.create_sandbox):
             self._resources.release(job.ref)
@@ -183,15 +198,16 @@ class PodSyncer:
         """Stop everything that runs of a pod within its grace period, and release its resources. Files and dead
         containers stay, for status and logs.
         """
-        self._kill_pod(pod, self._reader.list_pod(job.ref), progress)
-        progress.terminated = True
+        found = job.known or self._reader.list_pod(job.ref)
+        self._kill_pod(pod, found, progress)
+        progress.found, progress.terminated = found, True
         self._resources.release(job.ref)
 
     def sync_terminated_pod(self, job: Job, progress: _Progress) -> None:
         """Stop the running containers of a pod, and remove everything of it from the node, except perhaps its last
         containers.
         """
-        facts = self._reader.list_pod(job.ref)
+        facts = job.known or self._reader.list_pod(job.ref)
         if job.pod is not None:
             self._kill_pod(job.pod, facts, progress)
         else:
@@ -210,13 +226,14 @@ class PodSyncer:
         start its containers. Return as `sync_pod`. A failure is also the reason why containers wait, where a kubelet
         only records an event.
         """
-        sources = self._resources.objects.of(pod, job.delivered)
+        sources = PodObjects(pod, self._resources.meta, self._resources.tokens, job.delivered)
         starts = bool(actions.starts or actions.create_sandbox)
         if starts:
             self._events.starting(pod)
         try:
             if starts:
-                self._allocate_devices(pod, facts, actions)
+                running = {container.name for container in facts.containers if container.running}
+                self._resources.devices.allocate(pod, anew=actions.create_sandbox, running=running)
             with _recording_failures(self._events.mount_failed, pod, progress):
                 volumes = self._resources.directories.prepare(pod, sources)
             if starts:
@@ -233,27 +250,29 @@ class PodSyncer:
         if sandbox is None:
             return False
         context = StartContext(sandbox, volumes, sources, facts)
-        return self._start_containers(pod, actions.starts, context, progress.waiting_reasons)
+        progress.sandbox = sandbox.id
+        return self._start_containers(pod, actions.starts, context, progress)
 
     def _start_containers(
-        self, pod: Pod, starts: tuple[ContainerStart, ...], context: StartContext, waiting_reasons: WaitingReasons
+        self, pod: Pod, starts: tuple[ContainerStart, ...], context: StartContext, progress: _Progress
     ) -> bool:
         facts, pending = context.facts, False
         errors: list[StartError] = []
         for start in starts:
             try:
                 made = self._starter.start_container(pod, start, context)
+                progress.made.append(made)
                 self._record_start(facts, start)
                 if self._begin_start_hook(pod, start, context, made):
                     break
             except ImagePendingError as error:
-                waiting_reasons[error.container] = error.waiting
+                progress.waiting_reasons[error.container] = error.waiting
                 pending = True
                 break
             except StartError as error:
                 if isinstance(error, ContainerStartError):
                     self._record_start(facts, start)
-                waiting_reasons[error.container] = error.waiting
+                progress.waiting_reasons[error.container] = error.waiting
                 errors.append(error)
         if errors:
             raise min(errors, key=lambda error: error.retry_at or 0.0)
@@ -265,10 +284,6 @@ class PodSyncer:
         if job.pod is not None:
             self._events.refused(job.pod, Reason.UNEXPECTED_ADMISSION_ERROR, message)
         return KillOptions(Reason.UNEXPECTED_ADMISSION_ERROR, message, rejected=True)
-
-    def _allocate_devices(self, pod: Pod, facts: PodFacts, actions: PodActions) -> None:
-        running = {container.name for container in facts.containers if container.running}
-        self._resources.devices.allocate(pod, anew=actions.create_sandbox, running=running)
 
     def _kill_pod(self, pod: Pod, facts: PodFacts, progress: _Progress) -> None:
         with _recording_failures(self._events.kill_failed, pod, progress):
@@ -293,14 +308,17 @@ class PodSyncer:
         )
         return True
 
-    def _final_facts(self, job: Job, facts: PodFacts | None) -> PodFacts | None:
+    def _final_facts(self, job: Job, facts: PodFacts | None, progress: _Progress) -> PodFacts | None:
         """Return the facts of the pod after a job, pruned after a sync; None when the runtime does not answer.
 
         Args:
             job: the job.
             facts: of the pod before the job, if it changed nothing.
+            progress: the results of the job.
         """
         try:
+            if facts is None and progress.found is not None:
+                facts = self._reader.read_again(progress.found, progress.sandbox, progress.made)
             facts = facts or self._reader.read_pod(job.ref)
             return self._pruner.prune(facts) if job.state is PodState.SYNC else facts
         except CriError as error:

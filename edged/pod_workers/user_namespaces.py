@@ -103,7 +103,7 @@ class UserNamespaces:
     def _read(self, path: Path) -> _PodUsers | None:
         try:
             return decode_json(read_file(path, _LARGEST_FILE), _PodUsers)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ConfigError("read the users of a pod", str(path), f"delete the pod: {error}") from error

@@ -32,7 +32,7 @@ class PodPaths(Struct, frozen=True):
 
     def pod(self, uid: PodUid) -> Path:
         """Return the pod's directory, with everything but its logs."""
-        return Path(self.root, _PODS, _component(uid))
+        return Path(f"{self.root}/{_PODS}/{_component(uid)}")
 
     def volume(self, uid: PodUid, plugin: str, name: str) -> Path:
         """Return the directory of one volume. A `plugin` of `configmap` becomes `kubernetes.io~configmap`, as in a
@@ -54,11 +54,11 @@ class PodPaths(Struct, frozen=True):
 
     def volumes(self, uid: PodUid) -> Path:
         """Return the volumes of one pod."""
-        return Path(self.root, _PODS, _component(uid), _VOLUMES)
+        return Path(f"{self.root}/{_PODS}/{_component(uid)}/{_VOLUMES}")
 
     def sub_paths(self, uid: PodUid) -> Path:
         """Return the bind mounts of a pod's subPaths, for containers that get only a part of a volume."""
-        return Path(self.root, _PODS, _component(uid), "volume-subpaths")
+        return Path(f"{self.root}/{_PODS}/{_component(uid)}/volume-subpaths")
 
     def sub_path(self, uid: PodUid, volume: str, container: str, index: int) -> Path:
         """Return the target of one bind mount of a subPath; `index` is the mount's in its container."""
@@ -66,15 +66,15 @@ class PodPaths(Struct, frozen=True):
 
     def etc_hosts(self, uid: PodUid) -> Path:
         """Return the pod's /etc/hosts."""
-        return Path(self.root, _PODS, _component(uid), "etc-hosts")
+        return Path(f"{self.root}/{_PODS}/{_component(uid)}/etc-hosts")
 
     def termination_message(self, uid: PodUid, container: str, attempt: int) -> Path:
         """Return the file for a container's termination message."""
-        return Path(self.root, _PODS, _component(uid), "containers", _component(container), str(attempt))
+        return Path(f"{self.root}/{_PODS}/{_component(uid)}/containers/{_component(container)}/{attempt}")
 
     def pod_logs(self, ref: PodRef) -> Path:
         """Return the logs of one pod: `<namespace>_<name>_<uid>`."""
-        return Path(self.logs, f"{_component(ref.namespace)}_{_component(ref.name)}_{_component(ref.uid)}")
+        return Path(f"{self.logs}/{_component(ref.namespace)}_{_component(ref.name)}_{_component(ref.uid)}")
 
 
 def log_path(container: str, attempt: int) -> str:

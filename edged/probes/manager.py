@@ -4,8 +4,6 @@ import logging
 from collections.abc import Iterator
 from typing import Final
 
-import msgspec
-
 from beehive import ModuleContext, Timer
 from edged.cri.contract import ContainerId
 from edged.errors import TargetError
@@ -23,7 +21,9 @@ from edged.probes.model import (
     probes_of,
 )
 from edged.probes.runner import ProbeAttempt
+from edged.probes.schedule import first_wait, is_due, next_due, spread
 from edged.probes.targets import probe_target
+from edged.probes.thresholds import ProbeHistory, decide
 from edged.probes.worker_pool import ProbeWorkerPool
 from edged.sync_events import PodHealthChanged, SyncEvents
 from modules.apimachinery.types import Container, ContainerStatus, Pod
@@ -31,81 +31,6 @@ from modules.apimachinery.types.probes import Probe
 
 PROBE: Final = "probe"
 """First word of the name of a probe's timer; the probe's kind and the container's id follow."""
-
-
-class ProbeHistory(msgspec.Struct, frozen=True):
-    """The last outcome and how many times in a row it came. UNKNOWN is left out."""
-
-    last: ProbeOutcome | None = None
-    result_run: int = 0
-
-
-class ProbeDecision(msgspec.Struct, frozen=True):
-    """The state of a probe after one more outcome."""
-
-    history: ProbeHistory
-    passes: bool | None
-    """Whether the probe passes from now on; None means no change."""
-    on_hold: bool
-    """Whether this container is no longer probed (kubelet's `onHold`)."""
-
-
-def decide(kind: ProbeKind, timing: ProbeTiming, history: ProbeHistory, outcome: ProbeOutcome) -> ProbeDecision:
-    """Return the state of a probe after one more outcome.
-
-    The probe passes or fails after as many equal outcomes in a row as its threshold requires. A startup probe is then
-    finished; a container whose liveness probe failed is about to be killed.
-    """
-    if outcome is ProbeOutcome.UNKNOWN:
-        return ProbeDecision(history, None, on_hold=False)
-    run = history.result_run + 1 if history.last is outcome else 1
-    passed = outcome is ProbeOutcome.SUCCESS
-    if run < (timing.successes if passed else timing.failures):
-        return ProbeDecision(ProbeHistory(outcome, run), None, on_hold=False)
-    on_hold = kind is ProbeKind.STARTUP or (kind is ProbeKind.LIVENESS and not passed)
-    return ProbeDecision(ProbeHistory(outcome, run), passed, on_hold)
-
-
-def is_due(kind: ProbeKind, *, started: bool, terminating: bool) -> bool:
-    """Return whether a probe of this kind is made now.
-
-    Args:
-        kind: its kind.
-        started: the container's startup probe has passed, or does not exist. Until then the other probes are held back.
-        terminating: the pod is to end. Then only readiness still matters, to its clients.
-    """
-    if kind is ProbeKind.READINESS:
-        return started
-    return not terminating and started is (kind is ProbeKind.LIVENESS)
-
-
-def first_wait(delay: float, age: float) -> float:
-    """Return the seconds until the first probe.
-
-    Args:
-        delay: `initialDelaySeconds`.
-        age: seconds since the container's start, by the wall clock. A negative age means that the clock was set back;
-            the container then counts as new.
-    """
-    return max(0.0, delay - max(0.0, age))
-
-
-def spread(period: float, uptime: float, chance: float) -> float:
-    """Return the seconds to add to the first wait, so that the probes of a node that has just started are spread over a
-    period (kubelet's prober worker). It is 0 once the agent is older than one period.
-
-    Args:
-        period: `periodSeconds`.
-        uptime: seconds since the agent started.
-        chance: a random number from 0 to 1.
-    """
-    return chance * period if uptime < period else 0.0
-
-
-def next_due(due: float, period: float, now: float) -> float:
-    """Return the time of the next probe after the one at `due`. Missed periods are left out, as a Go ticker does."""
-    missed = max(0, int((now - due) // period))
-    return due + (missed + 1) * period
 
 
 _log = logging.getLogger(__name__)

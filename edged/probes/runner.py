@@ -99,4 +99,6 @@ def judge_status(status: int) -> ProbeResult:
     """
     if 300 <= status < 400:
         return ProbeResult(ProbeOutcome.SUCCESS, f"Probe terminated redirects, HTTP status {status}", warns=True)
-    return ProbeResult(ProbeOutcome.SUCCESS if 200 <= status < 300 else ProbeOutcome.FAILURE, f"HTTP status {status}")
+    if 200 <= status < 300:
+        return ProbeResult(ProbeOutcome.SUCCESS)
+    return ProbeResult(ProbeOutcome.FAILURE, f"HTTP probe failed with statuscode: {status}")

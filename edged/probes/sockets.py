@@ -23,7 +23,7 @@ from beehive.files.descriptors import SHORTAGES
 from beehive.http.authority import PORTS, authority
 from beehive.http.errors import HttpError
 from beehive.sockets import dialling
-from edged.errors import NetworkError, ShortageError
+from edged.errors import NetworkError, PlainAnswerError, ShortageError
 from edged.probes.relay import relayed
 from edged.probes.targets import GrpcTarget, HttpTarget, TcpTarget
 
@@ -189,7 +189,11 @@ def _problems(attempt: str, on: str) -> Iterator[None]:
     except HttpError as error:
         raise NetworkError(attempt, on, error.reason) from error
     except (OSError, UnicodeError, OverflowError) as error:
-        kind = ShortageError if isinstance(error, OSError) and error.errno in SHORTAGES else NetworkError
+        kind: type[NetworkError] = NetworkError
+        if isinstance(error, OSError) and error.errno in SHORTAGES:
+            kind = ShortageError
+        elif isinstance(error, ssl.SSLError) and error.reason == "WRONG_VERSION_NUMBER":
+            kind = PlainAnswerError
         raise kind(attempt, on, str(error)) from error
 
 

@@ -222,9 +222,6 @@ class _Direction:
         self.source, self.target = source, target
         self._end = end or UpgradedEnd("")
         self._held = memoryview(first)
-        self._takes = True
-        """Whether the target takes bytes. Those for one that has gone are read and dropped: what it has sent before is
-        still on its way, and unread bytes would reset the source's connection."""
         self._ended = self.over = False
 
     @property
@@ -242,10 +239,12 @@ class _Direction:
         with contextlib.suppress(BlockingIOError):
             data = self.source.recv(_READ_BYTES)
             self._end.receive(data)
-            self._held, self._ended = memoryview(data if self._takes else b""), not data
+            self._held, self._ended = memoryview(data), not data
 
     def write(self) -> None:
-        """Write as much as the target accepts; end the target's direction after the last byte.
+        """Write as much as the target accepts; end the target's direction after the last byte. Bytes for a target that
+        has gone are dropped: what it has sent before is still on its way, and unread bytes would reset the source's
+        connection.
 
         Raises:
             ConnectionAbortedError: the source has ended before its protocol's end.
@@ -256,7 +255,7 @@ class _Direction:
             except BlockingIOError:
                 pass
             except OSError:
-                self._takes, self._held = False, memoryview(b"")
+                self._held = memoryview(b"")
         if self._ended and not self._held and not self.over:
             self.over = True
             if not self._end.is_whole:

@@ -35,9 +35,9 @@ from edged.pleg.watch import RuntimeWatch
 from edged.pod_workers.container_killer import ContainerKiller
 from edged.pod_workers.image_manager import ImageManager
 from edged.pod_workers.pod_directories import PodDirectories
-from edged.pod_workers.pod_objects import PodObjectManager
 from edged.pod_workers.pod_resources import PodResources
 from edged.pod_workers.pruner import PodPruner
+from edged.pod_workers.service_account_tokens import TokenManager
 from edged.pod_workers.start_containers import ContainerStarter
 from edged.pod_workers.syncer import ContainerParts, PodSyncer
 from edged.pods.backoff import BackOffPolicy, BackOffs
@@ -236,10 +236,11 @@ class Assembly:
             self._directories,
             PodCgroups(settings.cgroups, self._given.host.cgroups, machine),
             self._devices.manager,
-            PodObjectManager(MetaClient(self._module.hive), clock),
+            MetaClient(self._module.hive),
+            TokenManager(clock),
             machine,
         )
-        images = ImageManager(runtime, self._puller, self._backoffs, events)
+        images = ImageManager(runtime, self._puller, events)
         containers = ContainerParts(
             ContainerStarter(
                 settings,
@@ -254,7 +255,10 @@ class Assembly:
             ContainerKiller(self._module.runtime, runtime, self._lifecycle, events),
             PodPruner(runtime, self._directories, settings.gc.containers.kept_per_sync),
         )
-        return PodSyncer(clock, self._reader, containers, resources, self._lifecycle, self._backoffs, events)
+        return PodSyncer(
+            clock, self._reader, containers, resources, self._lifecycle, self._backoffs, events,
+            noticed_end=self._given.host.noticed_end,
+        )  # fmt: skip
 
     def _make_probes(self) -> ProbeManager:
         """Make the probe manager, whose workers are started when they are needed."""

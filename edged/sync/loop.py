@@ -16,7 +16,7 @@ from edged.housekeeping import Housekeeping
 from edged.lifecycle.pod_lifecycle import PodLifecycle
 from edged.node.reporter import NodeReporter
 from edged.node.status import NodeReport
-from edged.pleg.messages import PlegEvent, PodInspection, Relisted, RelistFailed, WorkerInspection
+from edged.pleg.messages import PlegEvent, PodInspection, Relisted, WorkerInspection
 from edged.pleg.watch import RuntimeWatch
 from edged.pod_workers.job import DeliveredObject, Done, Job, ObjectKey, Queue, Work
 from edged.pod_workers.syncer import PodSyncer
@@ -27,7 +27,7 @@ from edged.pods.hold import Released
 from edged.pods.kill_options import KillCause, KillPod
 from edged.pods.labels import ref_of
 from edged.pods.manager import PodManager, PodRecord, is_newer, same_spec, terminated_by_cloud
-from edged.pods.model import PodRef, PodUid, WorkFigures
+from edged.pods.model import PodRef, PodState, PodUid, WorkFigures
 from edged.pods.pod_status.status import NodeView
 from edged.pods.restart import is_terminal
 from edged.probes.manager import ProbeManager
@@ -120,6 +120,8 @@ class SyncLoop:
         """Pods that messages named before the store was listed."""
         self._complete = False
         """Whether the store was listed."""
+        self._in_runtime: set[PodUid] | None = None
+        """Pods of the last relist, and those forgotten since; None before the first."""
         self._sources_ready = False
         """Whether every source has sent all its pods."""
 
@@ -130,18 +132,21 @@ class SyncLoop:
 
     def handle(self, event: SyncEvent) -> None:
         """Call the handler of an event; on the module's thread only."""
+        if isinstance(event, PlegEvent):
+            self._of_node.snapshots.relisted_at = self._context.clock.monotonic()
+            self._of_node.runtime_watch.observe(event)
         match event:
             case Done():
                 self.handle_work_done(event)
-            case PodInspection() | Relisted() | RelistFailed():
-                self.handle_pleg_event(event)
+            case PodInspection() | KillPod():
+                self._step(event.uid, event)
+            case Relisted():
+                self._handle_relist(event)
             case PodHealthChanged(uid):
                 self._step(uid, machine.HealthChanged())
             case PostStartHookEnded(uid):
                 self._of_pods.lifecycle.post_start_hooks.end(event)
                 self._step(uid, machine.HealthChanged())
-            case KillPod():
-                self._step(event.uid, event)
             case PodReleased(pod):
                 self.handle_released_pod(pod)
             case PodsListed(pods):
@@ -236,22 +241,11 @@ class SyncLoop:
 
     # events of the runtime and the workers
 
-    def handle_pleg_event(self, event: PlegEvent) -> None:
-        """Take the facts of pods that the PLEG has read. While a worker has a pod most changes are the worker's own, so
-        the pod is not queued: it is checked again when the job is done.
-        """
-        self._of_node.snapshots.relisted_at = self._context.clock.monotonic()
-        self._of_node.runtime_watch.observe(event)
-        match event:
-            case PodInspection():
-                self._step(event.facts.ref.uid, event)
-            case Relisted():
-                self._handle_relist(event)
-
     def _handle_relist(self, relisted: Relisted) -> None:
         """Take a relist of the PLEG, and remove the orphans that it shows (kubelet's HandlePodCleanups)."""
+        self._in_runtime = set(relisted.snapshots)
         for inspection in relisted.changed:
-            self._step(inspection.facts.ref.uid, inspection)
+            self._step(inspection.uid, inspection)
         for record in self._of_pods.pods:
             if not record.observed and record.ref.uid not in relisted.snapshots:
                 self._step(record.ref.uid, machine.NotListed(relisted.at))
@@ -284,8 +278,8 @@ class SyncLoop:
         self._of_node.snapshots.node_reported(report, Nanoseconds(self._context.clock.now_ns()))
         runtime_name = report.runtime_version.partition("://")[0]
         if self._of_pods.status_generator.set_node(NodeView(report.machine.addresses, runtime_name)):
-            for record in self._of_pods.pods:
-                self._regenerate(record, working=self._workers.is_working(record.ref.uid))
+            for record in list(self._records.values()):
+                self._carry_out(record, machine.UpdateStatus())
         self._of_node.reporter.set_report(report)
 
     def handle_plugins_changed(self) -> None:
@@ -347,7 +341,8 @@ class SyncLoop:
 
     def _add_pod(self, ref: PodRef, pod: Pod, node_info: NodeInfo | None, *, is_stored: bool) -> None:
         added = self._of_pods.pods.put(pod)
-        self._records[ref.uid] = PodSyncRecord(ref, added)
+        is_new = self._in_runtime is not None and ref.uid not in self._in_runtime
+        self._records[ref.uid] = PodSyncRecord(ref, added, known=added.facts if is_new else None)
         self._of_pods.events.accepted(pod)
         if is_stored:
             self._of_pods.pods.drop_held(ref.namespace, ref.name, up_to=pod, static=is_static(pod))
@@ -433,7 +428,12 @@ class SyncLoop:
     def _next_job(self, work: Work) -> Job | None:
         """Return the job of a pod for a worker that is free; None when nothing is left to do."""
         record = self._records.get(work.uid)
-        return None if record is None else machine.next_job(record, self._now(work.uid))
+        if record is None:
+            return None
+        job = machine.next_job(record, self._now(work.uid))
+        if job.state is PodState.SYNC:
+            self._of_node.runtime_watch.add_sync(work.uid)
+        return job
 
     def _carry_out(self, record: PodSyncRecord, effect: Effect) -> None:
         uid, pod = record.ref.uid, record.pod
@@ -468,19 +468,18 @@ class SyncLoop:
     def _carry_out_for_pod(self, pod: PodRecord, effect: Effect) -> None:
         match effect:
             case machine.UpdateStatus(is_final):
-                self._regenerate(pod, working=not is_final and self._workers.is_working(pod.ref.uid))
+                uid = pod.ref.uid
+                working = not is_final and self._workers.is_working(uid)
+                if self._of_pods.status_generator.regenerate(pod, working=working):
+                    self._set_deadline(pod)
+                if is_terminal(pod.pod):
+                    self._of_pods.pods.taken_room.remove(uid)
             case machine.StopStatus():
                 self._of_pods.status_generator.stop(pod)
             case machine.RecordBackOff(container):
                 self._of_pods.events.back_off(pod.pod, container)
             case machine.RecordEnd(event):
                 self._record_end(pod, event)
-
-    def _regenerate(self, pod: PodRecord, *, working: bool) -> None:
-        if self._of_pods.status_generator.regenerate(pod, working=working):
-            self._set_deadline(pod)
-        if is_terminal(pod.pod):
-            self._of_pods.pods.taken_room.remove(pod.ref.uid)
 
     def _record_end(self, pod: PodRecord, event: KillPod) -> None:
         options = event.options
@@ -497,6 +496,8 @@ class SyncLoop:
         """Forget a pod that is removed from the node."""
         uid = record.ref.uid
         del self._records[uid]
+        if self._in_runtime is not None:
+            self._in_runtime.add(uid)  # its last containers may be left
         self._of_pods.chains.forget(record.ref)
         if record.pod is not None:
             self._of_pods.pods.forget(uid)

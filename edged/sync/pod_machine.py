@@ -125,6 +125,10 @@ class PodSyncRecord(Struct):
     """The next actions, once computed; None after a job that changed something."""
     delivered: dict[ObjectKey, DeliveredObject] = {}
     """Configmaps and secrets of the pod that messages have brought since its last job."""
+    known: PodFacts | None = None
+    """What the runtime has of the pod: nothing by a relist before its first job; after the job that stopped everything,
+    what that job has read. None when the next job has to read it.
+    """
 
     @property
     def is_being_removed(self) -> bool:
@@ -163,6 +167,7 @@ def next_job(record: PodSyncRecord, now: SyncFacts) -> Job:
         None if plan is None else (plan.facts, plan.actions),
         delivered,
         pod.is_on_hold,
+        record.known,
     )
 
 
@@ -411,6 +416,7 @@ def _step_of_pod(record: PodSyncRecord, pod: PodRecord, event: PodEvent, now: Sy
         case KillPod():
             return _kill_pod(pod, event)
         case PodInspection(facts, at):
+            record.known = None
             if not pod.observe(facts, at):
                 return ()
             return (UpdateStatus(),) if now.is_working else (UpdateStatus(), *_enqueue(pod))
@@ -419,16 +425,12 @@ def _step_of_pod(record: PodSyncRecord, pod: PodRecord, event: PodEvent, now: Sy
             return (UpdateStatus(),)
         case HealthChanged():
             return (UpdateStatus(), *_enqueue(pod))
-        case DependencyChanged() if not pod.termination_requested:
-            _set_delivered(record, event)
+        case DependencyChanged(key, delivered) if not pod.termination_requested:
+            record.delivered.pop(key, None)
+            if delivered is not None:
+                record.delivered[key] = delivered
             return _enqueue(pod)
     return ()
-
-
-def _set_delivered(record: PodSyncRecord, event: DependencyChanged) -> None:
-    record.delivered.pop(event.key, None)
-    if event.delivered is not None:
-        record.delivered[event.key] = event.delivered
 
 
 def _enqueue(pod: PodRecord) -> tuple[Effect, ...]:
@@ -461,6 +463,7 @@ def _kill_pod(pod: PodRecord, event: KillPod) -> tuple[Effect, ...]:
 def _complete_work(record: PodSyncRecord, pod: PodRecord, done: Done, now: SyncFacts) -> tuple[Effect, ...]:
     if not done.unchanged:
         record.plan = None
+    record.known = done.facts if done.terminated else None
     if done.facts is not None:
         pod.synced(done.facts, done.facts_at, done.replaced)
     waits = _restart_waits(record, pod, now) if done.job.state is PodState.SYNC else {}

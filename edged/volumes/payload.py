@@ -63,9 +63,9 @@ def config_map_payload(
     optional: bool | None = None,
 ) -> dict[str, VolumeFile]:
     """Return the files of a configmap: all keys under their names, or only `items` under their paths."""
-    if config_map is None:
-        return _absent("configmap", name, optional=optional)
-    data = {key: value.encode() for key, value in config_map.data.items()} | config_map.binary_data
+    data = None
+    if config_map is not None:
+        data = {key: value.encode() for key, value in config_map.data.items()} | config_map.binary_data
     return _project("configmap", name, data, items, mode, optional=optional)
 
 
@@ -78,9 +78,7 @@ def secret_payload(
     optional: bool | None = None,
 ) -> dict[str, VolumeFile]:
     """Return the files of a secret: all keys under their names, or only `items` under their paths."""
-    if secret is None:
-        return _absent("secret", name, optional=optional)
-    return _project("secret", name, secret.data, items, mode, optional=optional)
+    return _project("secret", name, None if secret is None else secret.data, items, mode, optional=optional)
 
 
 def downward_payload(
@@ -165,21 +163,19 @@ def _user_of(container: Container, default: int | None) -> int | None:
     return own.run_as_user if own is not None and own.run_as_user is not None else default
 
 
-def _absent(kind: str, name: str, *, optional: bool | None) -> dict[str, VolumeFile]:
-    if not optional:
-        raise MissingContentError(f"{kind} not found", name)
-    return {}
-
-
 def _project(
     kind: str,
     name: str,
-    data: Mapping[str, bytes],
+    data: Mapping[str, bytes] | None,
     items: Iterable[KeyToPath],
     mode: int | None,
     *,
     optional: bool | None,
 ) -> dict[str, VolumeFile]:
+    if data is None:
+        if not optional:
+            raise MissingContentError(f"{kind} not found", name)
+        return {}
     chosen = list(items)
     if not chosen:
         return {safe_path(key): VolumeFile(value, _mode(None, mode)) for key, value in data.items()}

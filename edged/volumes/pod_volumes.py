@@ -76,7 +76,15 @@ class PodVolumes:
 
         Raises VolumeError in kubelet's words, with the name of the volume that the pod waits for.
         """
-        return {volume.name: self._named(pod, volume, sources, now) for volume in pod.spec.volumes}
+        paths = {}
+        for volume in pod.spec.volumes:
+            try:
+                paths[volume.name] = self._set_up(pod, volume, sources, now)
+            except (AttemptError, CallError, OSError) as error:
+                retryable = not isinstance(error, AttemptError) or error.retryable
+                attempt = f'MountVolume.SetUp failed for volume "{volume.name}"'
+                raise VolumeError(attempt, str(error), retryable=retryable) from error
+        return paths
 
     def sub_paths(self, pod: Pod, container: Container, volumes: Mapping[str, Path]) -> SubPaths:
         """Return a function that binds paths within the pod's volumes for one of its containers (see
@@ -133,14 +141,6 @@ class PodVolumes:
                 problem = problem or error
         return problem
 
-    def _named(self, pod: Pod, volume: Volume, sources: PodVolumeSources, now: Nanoseconds) -> Path:
-        try:
-            return self._set_up(pod, volume, sources, now)
-        except (AttemptError, CallError, OSError) as error:
-            retryable = not isinstance(error, AttemptError) or error.retryable
-            attempt = f'MountVolume.SetUp failed for volume "{volume.name}"'
-            raise VolumeError(attempt, str(error), retryable=retryable) from error
-
     def _set_up(self, pod: Pod, volume: Volume, sources: PodVolumeSources, now: Nanoseconds) -> Path:
         if (claim := claim_of(pod, volume)) is not None:
             return self._mount(pod, self._claimed(pod, volume.name, claim, sources), sources, now)
@@ -174,6 +174,9 @@ class PodVolumes:
         """
         if is_mounted(self.mounts, plan.path):
             return plan.path
+        if plan.source.is_block_device():
+            hint = "it is a block device, which a kubelet would format: mount it, and name the directory in the volume"
+            raise VolumeError("cannot use the local volume", str(plan.source), hint)
         if not plan.source.is_dir():
             raise VolumeError("cannot use the local volume", str(plan.source), "a directory is wanted", retryable=True)
         make_directories(plan.path, 0o750)

@@ -4,6 +4,7 @@ import logging
 import os
 import stat
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -61,7 +62,11 @@ def set_up(plan: VolumePlan, now: Nanoseconds, group: int | None = None, mounts:
             make_directory(plan.path, _READABLE if os.geteuid() == 0 or plan.memory is None else _PRIVATE)
             if plan.memory is not None:
                 _keep_in_memory(plan.path, plan.memory, mounts or KernelMounts())
-            _write_files(plan, now, group)
+            payload, prepare = plan.payload, None
+            if group is not None:
+                payload = {path: replace(file, mode=file.mode | _GROUP_READS) for path, file in payload.items()}
+                prepare = partial(_give_all_to_group, group=group)
+            AtomicWriter(plan.path, prepare, plan.mount_points).write(payload, now)
     return plan.path
 
 
@@ -112,14 +117,6 @@ def _check_host_path(plan: HostPath) -> None:
         ) from error
     if not fits(found.st_mode):
         raise VolumeError("hostPath type check failed", str(plan.path), f"it is not {what}", retryable=True)
-
-
-def _write_files(plan: Files, now: Nanoseconds, group: int | None) -> None:
-    if group is None:
-        AtomicWriter(plan.path, None, plan.mount_points).write(plan.payload, now)
-        return
-    readable = {path: replace(file, mode=file.mode | _GROUP_READS) for path, file in plan.payload.items()}
-    AtomicWriter(plan.path, lambda version: _give_all_to_group(version, group), plan.mount_points).write(readable, now)
 
 
 def _give_all_to_group(directory: Path, group: int) -> None:

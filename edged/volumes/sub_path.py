@@ -63,15 +63,15 @@ def _opened(volume: Path, sub_path: str) -> Iterator[tuple[int, Path]]:
     """
     parts = PurePosixPath(sub_path).parts
     if not parts or sub_path.startswith("/") or ".." in parts:
-        raise VolumeError("cannot mount the sub path", repr(sub_path), "a relative path without .. is wanted")
+        raise VolumeError("cannot mount the subPath", repr(sub_path), "a relative path without .. is wanted")
     try:
         root = os.path.realpath(volume)
         _check_links(Path(root, sub_path), sub_path)
         target = os.path.realpath(Path(root, sub_path))
     except RecursionError:  # links were added since; from Python 3.13 on the path is followed without recursion
-        raise VolumeError("cannot mount the sub path", repr(sub_path), _TOO_MANY_LINKS) from None
+        raise VolumeError("cannot mount the subPath", repr(sub_path), _TOO_MANY_LINKS) from None
     if os.path.commonpath((root, target)) != root:
-        raise VolumeError("cannot mount the sub path", repr(sub_path), "a symbolic link in it leads out of the volume")
+        raise VolumeError("cannot mount the subPath", repr(sub_path), "a symbolic link in it leads out of the volume")
     handle = os.open(root, _OPEN)
     mode = stat.S_IMODE(os.fstat(handle).st_mode)
     try:
@@ -90,7 +90,7 @@ def _check_links(path: Path, sub_path: str) -> None:
         path.stat()
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise VolumeError("cannot mount the sub path", repr(sub_path), _TOO_MANY_LINKS) from None
+            raise VolumeError("cannot mount the subPath", repr(sub_path), _TOO_MANY_LINKS) from None
 
 
 def _step(handle: int, part: str, sub_path: str, mode: int) -> int:
@@ -99,12 +99,12 @@ def _step(handle: int, part: str, sub_path: str, mode: int) -> int:
         opened = _open_or_make(handle, part, mode)
     except OSError as error:
         raise VolumeError(
-            "cannot mount the sub path", repr(sub_path), f"{part}: {error.strerror}", retryable=True
+            "cannot mount the subPath", repr(sub_path), f"{part}: {error.strerror}", retryable=True
         ) from error
     if stat.S_ISLNK(os.fstat(opened).st_mode):
         os.close(opened)
         raise VolumeError(
-            "cannot mount the sub path", repr(sub_path), "a symbolic link has replaced a part of it", retryable=True
+            "cannot mount the subPath", repr(sub_path), "a symbolic link has replaced a part of it", retryable=True
         )
     return opened
 

@@ -15,8 +15,6 @@ SEQUENCE: Final = 0x30
 UTC_TIME: Final = 0x17
 GENERALIZED_TIME: Final = 0x18
 
-_LONGEST_LENGTH: Final = 4
-
 
 class Element(msgspec.Struct, frozen=True):
     """One DER value."""
@@ -53,7 +51,7 @@ def _element(data: bytes, at: int) -> tuple[Element, int]:
         raise ValueError("a tag of several bytes")
     if length & 0x80:
         size = length & 0x7F
-        if not 0 < size <= _LONGEST_LENGTH or len(data) < start + size:
+        if not size or len(data) < start + size:
             raise ValueError("an impossible length")
         length, start = int.from_bytes(data[start : start + size], "big"), start + size
     if len(data) < start + length:

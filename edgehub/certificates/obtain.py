@@ -194,7 +194,7 @@ class CertificateServer:
             hint += ": something else may be listening there" if isinstance(cause, HttpError) else ""
             raise UnreachableError("cannot request a certificate", self.url + path, hint) from cause
         if reply.status != HTTPStatus.OK:
-            said = "".join(char for char in reply.body[:_SHOWN].decode("utf-8", "replace") if char.isprintable())
+            said = reply.body[:_SHOWN].decode("utf-8", "replace")
             raise RefusedError(
                 "the cloud gave no certificate",
                 f"{self.url}{path} answered {reply.status}",

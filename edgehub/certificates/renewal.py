@@ -1,4 +1,4 @@
-"""The actor that renews the node's certificate."""
+"""When a certificate is renewed, and the actor that renews the node's."""
 
 import logging
 from collections.abc import Callable
@@ -6,13 +6,15 @@ from typing import Final
 
 from beehive import Actor, Timer
 from beehive.backoff import Backoff
-from edgehub.certificates import rules
 from edgehub.certificates.certificate import Certificate
 from edgehub.certificates.manager import CertificateManager
 from edgehub.errors import CertificateError
 
 _log = logging.getLogger(__name__)
 
+EARLIEST, LATEST = 0.7, 0.9
+"""A certificate is renewed at a random time between these shares of its life, so that nodes come at different times
+(client-go's certificate manager)."""
 LONGEST_WAIT: Final = 3600.0
 """Largest number of seconds between two checks of the certificate."""
 
@@ -21,6 +23,12 @@ _BASE, _LIMIT = 10.0, 600.0
 
 CHECK: Final = "check"
 """Message to the actor: the certificate may have changed."""
+
+
+def renewal(certificate: Certificate, draw: float) -> float:
+    """Return the Unix time for the renewal of a certificate; `draw` is a random number from 0 to 1."""
+    life = certificate.not_after - certificate.not_before
+    return certificate.not_before + life * (EARLIEST + (LATEST - EARLIEST) * draw)
 
 
 class Renewer(Actor):
@@ -93,5 +101,5 @@ class Renewer(Actor):
     def _deadline(self, certificate: Certificate) -> float:
         """Return the Unix time for the renewal of this certificate; drawn once for each."""
         if self._due is None or self._due[0] != certificate:
-            self._due = certificate, rules.renewal(certificate, self.clock.random.random())
+            self._due = certificate, renewal(certificate, self.clock.random.random())
         return self._due[1]

@@ -1,7 +1,4 @@
-"""Rules about certificates: usability, renewal, clocks. Pure.
-
-They are from KubeEdge's certmanager and, for the renewal, from client-go's certificate manager.
-"""
+"""Rules about certificates: usability, clocks. Pure. They are from KubeEdge's certmanager."""
 
 from typing import Final
 
@@ -12,9 +9,6 @@ from edgehub.errors import ClockError, RefusedError, TokenError, WrongNodeError
 ORGANISATION: Final = "system:nodes"
 SUBJECT: Final = (("C", "CN"), ("ST", "Zhejiang"), ("L", "Hangzhou"), ("O", ORGANISATION))
 """Parts of the subject before the common name, in KubeEdge's order."""
-
-EARLIEST, LATEST = 0.7, 0.9
-"""A certificate is renewed at a random time between these shares of its life, so that nodes come at different times."""
 
 CLOCK_TOLERANCE: Final = 60.0
 """Largest difference of two clocks, in seconds, without a ClockError."""
@@ -46,12 +40,6 @@ def no_way_to(certificate: Certificate | None, node: str, now: float) -> TokenEr
     on = f"it was valid until {format_time(certificate.not_after)}, it is {format_time(now)} now"
     hint = "if the clock is right: `edgecore join` with a token of the cloud makes a new one; if it is wrong, set it"
     return TokenError("this node's certificate has expired", on, hint)
-
-
-def renewal(certificate: Certificate, draw: float) -> float:
-    """Return the Unix time for the renewal of a certificate; `draw` is a random number from 0 to 1."""
-    life = certificate.not_after - certificate.not_before
-    return certificate.not_before + life * (EARLIEST + (LATEST - EARLIEST) * draw)
 
 
 def check_issued(certificate: Certificate, node: str, now: float) -> None:

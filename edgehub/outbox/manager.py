@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 import pykka
 
 from beehive import Actor, FrameError, ModuleContext, Timer, decode
+from beehive.on_failure import on_failure
 from edgehub.classes import Entry, classify
 from edgehub.counters import LinkCounters
 from edgehub.errors import OutboxError
@@ -248,8 +249,5 @@ class OutboxManager:
 def _loaded(open_outbox: OpenOutbox) -> tuple[OutboxStore, list[StoredMessage]]:
     """Open the store, and return it with its messages. Raises OutboxError."""
     store = open_outbox()
-    try:
+    with on_failure(store.close):
         return store, store.load()
-    except BaseException:
-        store.close()
-        raise

@@ -10,6 +10,7 @@ from typing import Final
 from beehive.files.damaged import set_aside_unless_file
 from beehive.files.numbered import next_number
 from beehive.files.private import make_private
+from beehive.on_failure import on_failure
 from edgehub.errors import OutboxError
 from edgehub.outbox.store import StoredMessage
 
@@ -156,17 +157,14 @@ def open_outbox(path: Path, now: float) -> SqliteOutbox:
 def _open_sound(path: Path) -> SqliteOutbox:
     """Open the file and read all rows, so that damage shows now."""
     store = SqliteOutbox(path)
-    try:
+    with on_failure(store.close):
         store.load()
-    except BaseException:
-        store.close()
-        raise
     return store
 
 
 def _connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, cached_statements=16, check_same_thread=False)
-    try:
+    with on_failure(connection.close):
         for pragma in PRAGMAS:
             connection.execute(pragma)
         connection.execute(_CREATE)
@@ -174,7 +172,4 @@ def _connect(path: Path) -> sqlite3.Connection:
             with suppress(sqlite3.OperationalError):  # an earlier version has made it; the next start tries again
                 connection.execute("VACUUM")
         connection.executescript(f"PRAGMA incremental_vacuum({_FREED_PAGES})")  # `execute` would free one page
-    except BaseException:
-        connection.close()
-        raise
     return connection

@@ -141,8 +141,6 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 """kubectl's annotation with the manifest that was applied last. A large manifest's doubles the object, so it does not
 count as one of the annotations whose size is limited."""
 
-_CORE = "v1"
-"""The version of the group without a name, which has no custom kinds."""
 _BY_NAME = {kind.name: kind for kind in KINDS}
 _BY_ANY_NAME = {name: kind for kind in KINDS for name in (kind.singular, kind.plural, *kind.short_names)}
 
@@ -194,7 +192,8 @@ def key_kind(obj: JsonObject) -> str:
     same for both.
     """
     kind = str(obj.get("kind") or "")
-    if obj.get("apiVersion") == _CORE and kind in _BY_NAME:
+    own = _BY_NAME.get(kind)
+    if own is not None and obj.get("apiVersion") == own.api_version:
         return kind
     return f"{kind}.{str(obj['apiVersion']).partition('/')[0]}" if is_custom(obj) else kind
 
@@ -224,8 +223,9 @@ def uid_of(obj: JsonObject) -> str:
 
 
 def version_of(obj: JsonObject) -> str:
-    """Return the object's resourceVersion, or ""."""
-    return str((obj.get("metadata") or {}).get("resourceVersion") or "")
+    """Return the object's resourceVersion, or "". No object has 0, which an update names that is for any version."""
+    version = str((obj.get("metadata") or {}).get("resourceVersion") or "")
+    return "" if version == "0" else version
 
 
 def is_being_deleted(obj: JsonObject) -> bool:

@@ -15,7 +15,7 @@ from modules.apimachinery.printing.ages import ago
 from modules.apimachinery.printing.columns import Column, columns_of
 from modules.apimachinery.printing.fields import JsonObject
 from modules.apimachinery.printing.pods import ended_conditions
-from modules.apimachinery.resources import Elements, PrinterColumn, Resource
+from modules.apimachinery.resources import Elements, PrinterColumn, Range, Resource
 
 _INITIAL_END: Final = "k8s.io/initial-events-end"
 _BLUEPRINT: Final = "kubernetes.io/initial-events-list-blueprint"
@@ -52,7 +52,7 @@ def custom_column(column: PrinterColumn) -> Column:
     return Column(column.name, cell, column.priority > 0, column.type)
 
 
-def _values(obj: Any, path: tuple[str | int | Elements, ...]) -> Iterator[Any]:
+def _values(obj: Any, path: tuple[str | int | Elements | Range, ...]) -> Iterator[Any]:
     """Yield the values at a path."""
     if not path:
         yield obj
@@ -62,6 +62,9 @@ def _values(obj: Any, path: tuple[str | int | Elements, ...]) -> Iterator[Any]:
         for each in obj if isinstance(obj, list) else ():
             if not step.path or step.value in _values(each, step.path):
                 yield from _values(each, rest)
+    elif isinstance(step, Range):
+        for each in obj[slice(*step)] if isinstance(obj, list) else ():
+            yield from _values(each, rest)
     elif isinstance(step, int):
         if isinstance(obj, list) and step < len(obj):
             yield from _values(obj[step], rest)

@@ -14,11 +14,18 @@ class Elements(NamedTuple):
     value: str | float | bool = ""
 
 
+class Range(NamedTuple):
+    """A step of a path to the elements of a list from one place to before another; below 0: from its end."""
+
+    first: int | None
+    last: int | None
+
+
 class PrinterColumn(msgspec.Struct, frozen=True):
     """A column of a custom resource's table (additionalPrinterColumns)."""
 
     name: str
-    path: tuple[str | int | Elements, ...]
+    path: tuple[str | int | Elements | Range, ...]
     """Names of members and indexes of elements, out of its JSONPath."""
     type: str = "string"
     priority: int = 0

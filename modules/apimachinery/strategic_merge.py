@@ -407,7 +407,8 @@ def _new(value: Any) -> Any:
     if isinstance(value, dict):
         return {
             key: member if type(member) in _PLAIN else _new(member) for key, member in value.items()
-            if member is not None and not _is_directive(key) and not _has_directive(member)
+            if member is not None and not (key[:1] == "$" and _is_directive(key))
+            and (type(member) in _PLAIN or not _has_directive(member))
         }  # fmt: skip
     return [_new(each) for each in value if not _has_directive(each)] if isinstance(value, list) else value
 

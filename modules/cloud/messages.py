@@ -19,6 +19,14 @@ controller few messages of a node before these are handled (`UpstreamWindow`).
 HANDLED_RESOURCE: Final = "cloudhub/handled"
 
 
+class ObjectMessage(Message, frozen=True, dict=True):
+    """A message for a node about an object whose uid and version are known: cloudhub reads them in no content."""
+
+    uid: str = ""
+    number: int = 0
+    """The resourceVersion as edges compare it."""
+
+
 def origin_of(message: Message) -> tuple[str, str]:
     """Return the node of a message, and the resource that it wrote."""
     node, _, resource = message.route.resource.removeprefix("node/").partition("/")

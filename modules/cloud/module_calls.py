@@ -14,6 +14,13 @@ from modules.cloud.client.calls import ApiCall, ApiResult
 
 TIMEOUT: Final = 10.0
 """Seconds for an answer of the API server."""
+PERMANENT: Final = (
+    HTTPStatus.BAD_REQUEST,
+    HTTPStatus.FORBIDDEN,
+    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    HTTPStatus.UNPROCESSABLE_ENTITY,
+)
+"""Codes of refusals that no further attempt changes."""
 
 
 def ask(module: Module, call: ApiCall, answered: Callable[[ApiResult], None], seconds: float = TIMEOUT) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from beehive.files.programs import is_not_found
 from modules.apimachinery.merge_patch import merge_patch
 from modules.apimachinery.printing.fields import JsonObject, map_at
-from modules.cli.errors import KubectlError, StatusError, UnreachableError, UsageError
+from modules.cli.errors import KubectlError, UnreachableError, UsageError
 from modules.cli.rest import MERGE_PATCH
 from modules.kubectl import arguments
 from modules.kubectl.output import print_result
@@ -31,6 +31,10 @@ _NAMES: Final = ("name", "namespace")
 _MOST_TRIES: Final = 100
 
 
+class _UnwrittenError(KubectlError):
+    """No text of an object was accepted; others may be written nevertheless."""
+
+
 def add(parser: VerbParser) -> None:
     """Add the options."""
     arguments.add_names(parser, "TYPE NAME…, TYPE/NAME…")
@@ -49,7 +53,7 @@ def run(session: Session, chosen: Any) -> int:
     for ref, obj in found:
         try:
             _edit(session, chosen, ref, obj)
-        except StatusError as error:
+        except _UnwrittenError as error:
             errors.append(error)
     return report(session, errors)
 
@@ -76,7 +80,7 @@ def _edit(session: Session, chosen: Any, ref: ObjectRef, obj: JsonObject) -> Non
     try:
         after = _until_written(session, chosen, ref, shown, file)
     except KubectlError as error:
-        raise KubectlError(f'{error} (a copy of your changes has been stored to "{file}")') from error
+        raise type(error)(f'{error} (a copy of your changes has been stored to "{file}")') from error
     file.unlink()
     if after is None:
         session.print_remark("Edit cancelled, no changes made.")
@@ -93,7 +97,7 @@ def _until_written(session: Session, chosen: Any, ref: ObjectRef, before: JsonOb
         edited = _edited(file, text, problem)
         if edited == text or not edited.strip():
             if problem:
-                raise KubectlError(f"Edit cancelled, no valid changes were saved: {problem}")
+                raise _UnwrittenError(f"Edit cancelled, no valid changes were saved: {problem}")
             return None
         text = edited
         try:
@@ -103,7 +107,7 @@ def _until_written(session: Session, chosen: Any, ref: ObjectRef, before: JsonOb
             raise
         except KubectlError as error:
             problem = str(error)
-    raise KubectlError(problem)
+    raise _UnwrittenError(problem)
 
 
 def _edited(file: Path, text: str, problem: str) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from modules.apimachinery.printing.fields import objects_at, text_at
 from modules.cli.errors import KubectlError, StatusError, UsageError
+from modules.cli.list_parts import list_parts
 from modules.kubectl.manifests import read_all
 
 if TYPE_CHECKING:
@@ -138,16 +139,14 @@ def objects_of(session: Session, listing: Listing, chunk: int = CHUNK) -> tuple[
         listing: the list to read.
         chunk: objects of one request; 0 asks for all together.
     """
+    path = listing.resource.path(listing.namespace)
+    kind = {"apiVersion": listing.resource.api_version, "kind": listing.resource.kind}
     items: list[dict[str, Any]] = []
-    more = ""
-    while True:
-        query = [*listing.query, *([("limit", str(chunk))] if chunk else []), *([("continue", more)] if more else [])]
-        page = session.client.get(listing.resource.path(listing.namespace), query)
-        kind = {"apiVersion": listing.resource.api_version, "kind": listing.resource.kind}
+    version = ""
+    for page in list_parts(lambda query: session.client.get(path, [*listing.query, *query]), chunk):
         items += [kind | item for item in objects_at(page, "items")]
-        more = text_at(page, "metadata.continue")
-        if not more:
-            return items, text_at(page, "metadata.resourceVersion")
+        version = text_at(page, "metadata.resourceVersion")
+    return items, version
 
 
 def fetch_refs(

@@ -8,7 +8,9 @@ from typing import Any, Final, Protocol
 
 from beehive.clock import Clock
 from beehive.errors import BeehiveError
+from modules.apimachinery.printing.fields import text_at
 from modules.cli.errors import StatusError
+from modules.cli.list_parts import list_parts
 from modules.cli.rest import decoded
 from modules.cloud.messages import LinkSession
 from modules.insight.fleet.devices import DeviceFacts
@@ -187,16 +189,17 @@ class Feeds:
     def _list(self, plural: str, made: Callable[[dict[str, Any]], Any], put: Callable[[Iterable[Any]], None]) -> str:
         """Put the row of each object, so that not all objects are held, and return the version of the list."""
         items: list[Any] = []
-        query: list[tuple[str, str]] = [("limit", str(_PART))]
-        while True:
+        version = ""
+
+        def ask(query: list[tuple[str, str]]) -> dict[str, Any]:
             self._picture.asks(plural)
-            part = self._client.get(f"/api/v1/{plural}", query)
+            return self._client.get(f"/api/v1/{plural}", query)
+
+        for part in list_parts(ask, _PART):
             items += [made(each) for each in part.get("items") or () if isinstance(each, dict)]
-            metadata = part.get("metadata") or {}
-            if not metadata.get("continue"):
-                put(items)
-                return str(metadata.get("resourceVersion") or "")
-            query = [("limit", str(_PART)), ("continue", str(metadata["continue"]))]
+            version = text_at(part, "metadata.resourceVersion")
+        put(items)
+        return version
 
     def _poll(self) -> None:
         """Read the links every two seconds, and the journal when a connection has changed, or now and then."""

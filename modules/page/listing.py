@@ -2,10 +2,12 @@
 
 from collections.abc import Collection, Iterator
 from http import HTTPStatus
+from itertools import islice
 from typing import Final
 
-from modules.apimachinery.printing.fields import JsonObject, text_at
+from modules.apimachinery.printing.fields import JsonObject
 from modules.cli.errors import StatusError
+from modules.cli.list_parts import list_parts
 from modules.kubectl.workload_events import ApiReader
 
 NOT_SERVED: Final = (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
@@ -25,19 +27,12 @@ def listed(
         no_list: statuses of answers that stand for an empty list.
 
     Raises:
-        KubectlError: no server answers, or it refuses.
+        KubectlError: no server answers, it refuses, or it names too many parts.
     """
-    token, count = "", 0
-    while count < most:
-        query = [("limit", str(part)), *([("continue", token)] if token else [])]
-        try:
-            answer = client.get(path, query)
-        except StatusError as refused:
-            if refused.code not in no_list:
-                raise
-            return
-        items = [each for each in answer.get("items") or () if isinstance(each, dict)][: most - count]
-        yield from items
-        count, token = count + len(items), text_at(answer, "metadata.continue")
-        if not token:
-            return
+    try:
+        parts = list_parts(lambda query: client.get(path, query), part)
+        items = (each for answer in parts for each in answer.get("items") or () if isinstance(each, dict))
+        yield from islice(items, most)
+    except StatusError as refused:
+        if refused.code not in no_list:
+            raise

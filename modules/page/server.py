@@ -1,5 +1,6 @@
 """The server of the page: on 127.0.0.1, for the browser of its user."""
 
+from contextlib import ExitStack
 from typing import Final
 
 from beehive.clock import Clock
@@ -27,14 +28,16 @@ class PageServer:
     """
 
     def __init__(self, api: PageApi, clock: Clock, program: str, port: int = 0) -> None:
-        listening = listen_tcp(LOOPBACK, port, "--port")
-        self._port = int(listening.getsockname()[1])
         self._sessions = Sessions(clock)
         self._api = api
-        hosts = (f"{LOOPBACK}:{self._port}", f"localhost:{self._port}")
-        service = PageService(OwnerEntrance(self._sessions, api, f"{program} page"), hosts, clock)
-        self._server = HttpServer(listening, service, clock, max_body=_MOST_BODY, idle_seconds=_IDLE_SECONDS)
-        self._server.start()
+        with ExitStack() as failing:
+            listening = failing.enter_context(listen_tcp(LOOPBACK, port, "--port"))
+            self._port = int(listening.getsockname()[1])
+            hosts = (f"{LOOPBACK}:{self._port}", f"localhost:{self._port}")
+            service = PageService(OwnerEntrance(self._sessions, api, f"{program} page"), hosts, clock)
+            self._server = HttpServer(listening, service, clock, max_body=_MOST_BODY, idle_seconds=_IDLE_SECONDS)
+            self._server.start()
+            failing.pop_all()
 
     def address(self) -> str:
         """Return an address that a browser can open once, within a minute.

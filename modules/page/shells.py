@@ -25,6 +25,7 @@ from beehive.http.errors import HttpError, HttpStatusError
 from beehive.http.forwarding import Fields
 from beehive.http.request import Request
 from beehive.http.responses import Takeover
+from beehive.on_failure import on_failure
 from beehive.printable import clipped
 from modules.cli.errors import KubectlError
 from modules.cli.rest import status_error
@@ -206,19 +207,13 @@ class Shells:
             raise HttpStatusError(401, "the session has ended")
         way.check(where)
         place = self._places.acquire(way.user)
-        try:
+        with on_failure(lambda: self._places.leave(place)):
             fields = [each for each in request.headers if each[0] in ("sec-websocket-key", "sec-websocket-version")]
             offered = ", ".join(each for each in protocols_of(request) if each in PROTOCOLS)
             upgrade = [("connection", "Upgrade"), ("upgrade", "websocket"), ("sec-websocket-protocol", offered)]
             connection = way.open(where, (*upgrade, *fields))
-            try:
+            with on_failure(connection.close):
                 return _answered(connection, place)
-            except BaseException:
-                connection.close()
-                raise
-        except BaseException:
-            self._places.leave(place)
-            raise
 
 
 def protocols_of(request: Request) -> Sequence[str]:

@@ -120,7 +120,7 @@ def test_values_are_counted_without_decoding(text: bytes, values: int) -> None:
 def test_values_are_counted_at_the_beginning_of_a_long_text() -> None:
     text = b"[" + b"[]," * 1_000_000 + b"0]"
     assert has_more_values(text, 200_000)
-    assert not has_more_values(b'["' + b"a" * 4_000_000 + b'"]', 1)
+    assert not has_more_values(b'["' + b"a," * 2_000_000 + b'"]', 1)
 
 
 def test_numbers_of_thousands_of_digits_count_as_many() -> None:

@@ -113,6 +113,7 @@ def test_what_receivers_can_change_is_copied() -> None:
     route, plain = Route("edged"), {"a": 1}
     shared = REQUEST.with_content([route]).content_as(list[Route])
     assert shared[0] is route
+    assert REQUEST.with_content({"a": route}).content_as(dict[str, Route])["a"] is route
     own = REQUEST.with_content([plain]).content_as(list[dict[str, int]])
     assert own[0] is not plain
     for content, kind in (([route], list[Route]), ({"a": 1}, dict[str, int]), ([plain], list[dict[str, int]])):

@@ -19,6 +19,8 @@ def test_the_file_counts_in_a_user_namespace_alone(tmp_path: Path) -> None:
     users.write_text(_MACHINE)
     assert namespaces_id(tmp_path, users) == ""
     users.write_text(_NODE)
+    assert namespaces_id(tmp_path, users) == "", "it is not asked again"
+    write_namespaces_id("abc123", tmp_path)
     identity = namespaces_id(tmp_path, users)
     assert identity
     assert "abc123" not in identity, "it is in command lines, and whoever knows the secret could be taken for the node"

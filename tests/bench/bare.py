@@ -30,8 +30,9 @@ from edged.node.state import LocalNode
 from edged.node.watch import pod_machine
 from edged.pod_workers.image_manager import ImageManager
 from edged.pod_workers.pod_directories import PodDirectories
-from edged.pod_workers.pod_objects import PodObjectManager
+from edged.pod_workers.pod_objects import PodObjects
 from edged.pod_workers.pod_resources import PodResources
+from edged.pod_workers.service_account_tokens import TokenManager
 from edged.pod_workers.start_containers import ContainerStarter, StartContext
 from edged.pods.actions import compute_pod_actions
 from edged.pods.backoff import BackOffPolicy, BackOffs
@@ -90,19 +91,19 @@ def requests_of(manifest: JsonObject, endpoint: str, directory: Path) -> Request
     machine = pod_machine(read_machine(directory).memory)
     devices = DeviceManager(clock, directory / "devices", Checkpoint(), lambda: None)
     cgroups = PodCgroups(settings.cgroups, None, machine)
-    objects = PodObjectManager(_NOTHING, clock)
+    tokens = TokenManager(clock)
     starter = ContainerStarter(
         settings,
         clock,
         client,
-        ImageManager(client, ImagePuller(Threads(), client, settings.pulls, Mock()), backoffs, events),
-        PodResources(files, cgroups, devices, objects, machine),
+        ImageManager(client, ImagePuller(Threads(), client, settings.pulls, Mock()), events),
+        PodResources(files, cgroups, devices, _NOTHING, tokens, machine),
         LocalNode(devices),
         events,
     )
     facts = PodFacts(ref_of(pod))
     actions = compute_pod_actions(pod, facts, Nanoseconds(clock.now_ns()), backoffs)
-    sources = objects.of(pod)
+    sources = PodObjects(pod, _NOTHING, tokens)
     volumes = files.prepare(pod, sources)
     context = StartContext(starter.ensure_sandbox(pod, facts, actions), volumes, sources, facts)
     for start in actions.start:

@@ -51,7 +51,7 @@ def measure() -> list[Row]:
 def _of_a_node(size: int) -> _Costs:
     with TemporaryDirectory(prefix=".bench-", dir=Path(__file__).parents[2]) as directory:
         bench = Bench(Path(directory), max_pods=size)
-        calls = EdgedCalls(bench.bee.simulation)
+        calls = EdgedCalls(bench)
         bench.start()
         try:
             pods = [pod(f"{number}") for number in range(size)]

@@ -58,6 +58,7 @@ _FIRST_STEPS: Final = 60
 """Steps from which kills are drawn until an upgrade of the kind has shown how many there are."""
 _SLICE: Final = 50
 """The most upgrades of one node."""
+_UPDATER: Final = "/updater.py"
 _EARLIER: Final = "an earlier run of the kernel"
 _DISK_BYTES: Final = 768 << 20
 _MOUNT: Final = "loop,noauto_da_alloc,data=writeback,commit=300"
@@ -122,14 +123,18 @@ class UpgradedNode(Edge):
             child.poll()
         return owner_of(self.root / "edged" / "edgecore.lock") != 0 or bool(self._programs())
 
+    def is_changing(self) -> bool:
+        """Return whether an upgrade is under way, or begins: an updater outlives the command that started it."""
+        return self.phase() in UNFINISHED or bool(self._programs((_UPDATER,)))
+
     def kill(self) -> None:
         """Kill edgecore, the updater and the command, and nothing that runs in its pods."""
         while found := self._programs():
             for process in found:
                 with suppress(ProcessLookupError):
                     os.kill(process, signal.SIGKILL)
-            for child in self._children:
-                child.poll()
+        for child in self._children:
+            child.wait()
 
     def tail(self) -> str:
         """The end of its log, and of the updater's."""
@@ -141,14 +146,14 @@ class UpgradedNode(Edge):
         upgrade = msgspec.structs.replace(config.upgrade, trusted_keys=[public_key(KEY)])
         return msgspec.structs.replace(config, upgrade=upgrade)
 
-    def _programs(self) -> list[int]:
-        """Return the processes of edgecore, the updater and the command; what keeps containers is none of them."""
-        root, programs, command = f"{self.installation.root}/", ("/bin/edgecore", "/updater.py"), str(self.steps.file)
+    def _programs(self, names: tuple[str, ...] = ("/bin/edgecore", _UPDATER)) -> list[int]:
+        """Return the processes of these programs and of the command; what keeps containers is none of them."""
+        root, command = f"{self.installation.root}/", str(self.steps.file)
         found = []
         for process in processes_of(self.disk):
             with suppress(OSError):
                 words = Path(f"/proc/{process}/cmdline").read_text().split("\0")
-                if any(word == command or (word.startswith(root) and word.endswith(programs)) for word in words):
+                if any(word == command or (word.startswith(root) and word.endswith(names)) for word in words):
                     found.append(process)
         return found
 
@@ -276,6 +281,7 @@ class _Campaign:
         self.machine.cloud.apply(short)
         wait_until(lambda: edge.steps.reached() or command.poll() is not None, "the upgrade ends, or is killed")
         if not edge.steps.reached():
+            assert edge.installation.journal() != ended_before, f"{target} was not begun\n{edge.tail()}"
             self._steps[kind] = edge.steps.done
         while edge.steps.reached():
             self._kills += 0 if self._power else 1
@@ -304,7 +310,7 @@ class _Campaign:
         """Return whether no upgrade is under way; a node that has ended is started, as by a service manager."""
         if not self._edge.is_up():
             self._edge.run()
-        return self._edge.phase() not in UNFINISHED
+        return not self._edge.is_changing()
 
     def _settle(self, origin: str, target: str, has_begun: bool) -> None:
         """Wait until the node is well, with the version that it has to have."""

@@ -102,9 +102,9 @@ class CountedCloud:
             self.server.poll()
             self.bee.settle()
 
-    def pass_acknowledgements_on(self) -> None:
-        """Let cloudhub have the acknowledgements that wait for another message."""
-        self.server.pass_acknowledgements_on()
+    def pass_grouped_on(self) -> None:
+        """Let cloudhub have the messages that wait for others."""
+        self.server.pass_grouped_on()
         self.bee.settle()
 
     def apply(self, *documents: dict[str, Any]) -> None:
@@ -171,9 +171,9 @@ class _PolledServer(WebsocketServer):
             return True
         return bool(select.select([self._selector.fileno()], [], [], 0)[0])
 
-    def pass_acknowledgements_on(self) -> None:
-        """Pass on the acknowledgements that wait for another message."""
-        self._pass_acknowledgements_on()
+    def pass_grouped_on(self) -> None:
+        """Pass on the messages that wait for others."""
+        self._grouped.pass_all()
 
     def poll(self) -> None:
         """Serve the sockets."""

@@ -1,4 +1,4 @@
-"""What a node's registration, the status of a pod, and the deletion of a pod cost cloudcore."""
+"""What a node's registration, and the status, deletion and Event of a pod cost cloudcore."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -31,6 +31,26 @@ def _pod(node: str) -> dict[str, Any]:
         "volumes": [{"name": "v", "configMap": {"name": "settings"}}],
     }
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"{node}-0"}, "spec": spec}
+
+
+def _tell(node: CountedNode) -> None:
+    """Send an Event of its pod, as edged does."""
+    name, seen = f"{node.name}-0", "2027-01-15T08:00:00Z"
+    about = {"kind": "Pod", "namespace": "default", "name": name, "uid": node.uid_of_pod(), "apiVersion": "v1"}
+    event = {
+        "metadata": {"name": f"{name}.1", "namespace": "default"}, "involvedObject": about, "reason": "Started",
+        "message": "Started container c", "source": {"component": "kubelet", "host": node.name}, "type": "Normal",
+        "firstTimestamp": seen, "lastTimestamp": seen, "count": 1, "reportingComponent": "kubelet",
+        "reportingInstance": node.name,
+    }  # fmt: skip
+    node.ask(f"default/event/{name}.1", "insert", event)
+
+
+def _renew(node: CountedNode) -> None:
+    """Ask for what a node asks for all the time: its lease, as it was answered, with a later time."""
+    lease = node.received[-1].content_as(dict)["Object"]
+    renewed = {**lease, "spec": {**lease["spec"], "renewTime": "2100-01-01T00:00:00.000000Z"}}
+    node.ask(f"kube-node-lease/lease/{node.name}", "update", renewed)
 
 
 class _Fleet:
@@ -74,7 +94,7 @@ class _Fleet:
         self._cloud.work()
         while self._receive():
             self._cloud.work()
-        self._cloud.pass_acknowledgements_on()
+        self._cloud.pass_grouped_on()
         self._cloud.bee.run_for(ACK_DELAY)
         self._cloud.work()
 
@@ -126,6 +146,7 @@ def _measure(directory: Path, count: int, words: str) -> dict[str, Counted]:
             f"cloud: a lease begins, {words}": fleet.counted(
                 lambda node: node.ask(f"kube-node-lease/lease/{node.name}", "insert", lease_of(node.name))
             ),
+            f"cloud: a lease is renewed, {words}": fleet.counted(_renew),
             f"cloud: a pod's status of one field, {words}": fleet.report(small_patch),
             f"cloud: a pod's whole status, {words}": fleet.report(whole_patch),
             f"cloud: a quiet node for ten seconds, {words}": fleet.quiet(),
@@ -135,4 +156,5 @@ def _measure(directory: Path, count: int, words: str) -> dict[str, Counted]:
                     {"gracePeriodSeconds": 0, "preconditions": {"uid": node.uid_of_pod()}},
                 )
             ),
+            f"cloud: an Event of a pod, {words}": fleet.counted(_tell),
         }  # fmt: skip

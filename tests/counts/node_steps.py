@@ -46,19 +46,21 @@ class _Files:
 
 
 class EdgedCalls(Calls):
-    """Counts the calls of edged, and its files."""
+    """Counts the calls of edged, its files, and its calls of the runtime."""
 
-    def __init__(self, simulation: Simulation) -> None:
-        super().__init__(simulation)
+    def __init__(self, bench: Bench) -> None:
+        super().__init__(bench.bee.simulation)
+        self._runtime = bench.runtime
         self._files = _Files()
 
     @contextmanager
     def counted(self) -> Iterator[Counted]:
         """See `Calls`."""
-        self._files = _Files()
+        self._files, before = _Files(), self._runtime.calls.total()
         with super().counted() as counted:
             yield counted
         counted.numbers |= self._files.numbers
+        counted.numbers["cri"] = self._runtime.calls.total() - before
 
     def _called(self, frame: FrameType, what: str, function: Any) -> None:
         if what == "c_call" and self._is_counting:
@@ -91,7 +93,7 @@ def _counted_here() -> Iterator[Counted]:
 
 def _of_edged(directory: Path) -> Iterator[tuple[str, Counted]]:
     bench = Bench(directory)
-    calls = EdgedCalls(bench.bee.simulation)
+    calls = EdgedCalls(bench)
     bench.start()
     for count, words in ((1, ""), (1, "on its own"), (_MANY, f"of {_MANY} at once")):
         pods = [pod(f"{words[:2]}{count}-{number}") for number in range(count)]
@@ -120,7 +122,7 @@ def _of_edged(directory: Path) -> Iterator[tuple[str, Counted]]:
 
 def _of_the_last(directory: Path) -> Iterator[tuple[str, Counted]]:
     bench = Bench(directory)
-    calls = EdgedCalls(bench.bee.simulation)
+    calls = EdgedCalls(bench)
     bench.start()
     there = 0
     for others in _OTHERS:

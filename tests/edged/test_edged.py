@@ -539,3 +539,15 @@ def test_the_server_has_the_runtime_while_edged_runs(bench: Bench) -> None:
     assert bench.snapshots.relisted_at == pytest.approx(bench.bee.clock.monotonic(), abs=1.1)
     bench.stop()
     assert bench.snapshots.runtime is None
+
+
+def test_a_pod_is_not_listed_that_is_known_to_be_new(bench: Bench) -> None:
+    """Nor after its start. One that comes again is listed when its containers end, and before it starts."""
+    bench.start()
+    listed = bench.runtime.calls["list_containers"]
+    bench.tell("insert", pod())
+    assert bench.runtime.calls["list_containers"] == listed
+    bench.post("delete", pod())
+    bench.tell("insert", pod())
+    assert (bench.running(), bench.runtime.calls["run_pod_sandbox"]) == (["main"], 2)
+    assert bench.runtime.calls["list_containers"] == listed + 2

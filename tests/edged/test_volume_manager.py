@@ -2,15 +2,21 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
+from unittest.mock import Mock, patch
 
 import grpc
 import pytest
 
-from beehive import ModuleName
+from beehive import ModuleName, Threads
+from edged.pods.paths import PodPaths
+from edged.volume_manager import EmptyDirMonitor, Measure
 from edged.volumes.csi.drivers import NODE_ID_ANNOTATION
-from modules.apimachinery.types import Nanoseconds, format_time
+from edged.volumes.directory_usage import DiskUsage
+from modules.apimachinery.types import EmptyDirVolumeSource, Nanoseconds, Volume, format_time
 from tests.edged.conftest import Bench, pod
+from tests.edged.pods.builders import a_pod
 from tests.support.csi_driver import NAME, CsiDriver
 from tests.support.directories import short_directory
 
@@ -190,3 +196,19 @@ def test_a_pod_that_fills_its_volume_goes(bench: Bench) -> None:
     assert statuses["web"].reason == "Evicted"
     assert statuses["web"].message == 'Usage of EmptyDir volume "v" exceeds the limit "64Ki". '
     assert bench.running() == ["main", "main"]
+    (bench.settings.root / "pods/uid-modest/volumes/kubernetes.io~empty-dir/v/file").write_bytes(b"x" * 100 * 1024)
+    assert bench.running(after=60) == ["main"], "it is measured again and again"
+
+
+def test_nothing_is_kept_of_the_volumes_of_pods_that_are_gone(tmp_path: Path) -> None:
+    """A count holds its directories open. A volume of an invalid name was never made, and keeps no other from it."""
+    counts = Mock(measure=Mock(return_value=DiskUsage(0, 0)))
+    with patch("edged.volume_manager.DirectoryCounts", return_value=counts):
+        monitor = Threads().start(EmptyDirMonitor, PodPaths(tmp_path), lambda _: None)
+    limited = EmptyDirVolumeSource(size_limit="1Ki")
+    for uid in ("u1", "u2"):
+        pods = (a_pod(meta={"uid": uid}, volumes=(Volume(name=name, empty_dir=limited),)) for name in ("v/v", "v"))
+        monitor.ref.ask(Measure(tuple(pods)))
+    monitor.ref.stop()
+    kept = [{path.parts[-4] for path in call.args[0]} for call in counts.keep.call_args_list]
+    assert kept == [{"u1"}, {"u2"}]

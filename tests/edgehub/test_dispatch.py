@@ -70,8 +70,10 @@ def test_what_modules_of_the_node_say_to_each_other_the_cloud_cannot(forged: Mes
 
 @pytest.mark.parametrize("source", ["bus", "meta"])
 def test_the_cloud_is_no_application_and_not_metamanager(source: str) -> None:
-    """Else it would report a device's values."""
-    assert decide(message("JGh3", "response", "{}", source=source, group="twin")) == INTERNAL
+    """Else it would report a device's values. It may answer them."""
+    said = message("JGh3", "response", "{}", source=source, group="twin")
+    assert decide(said) == INTERNAL
+    assert decide(said.with_header(parent_msg_id="p")) == Decision(Step.BROADCAST, "twin")
 
 
 @pytest.mark.parametrize(

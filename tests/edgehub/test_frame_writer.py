@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgehub.frame_writer import CHUNK, PING_BYTES, PING_MESSAGES, PING_PAUSE, FrameWriter
 from edgehub.framing import Opcode
-from edgehub.websocket import CHUNK, PING_BYTES, PING_MESSAGES, PING_PAUSE, FrameWriter
 from tests.edgehub.frames import client_frames
 
 
@@ -89,6 +89,7 @@ def test_the_newest_ping_of_the_peer_is_answered_first() -> None:
     for number in range(1000):
         writer.answer_ping(str(number).encode())
     assert client_frames(writer.next_bytes(0.0))[:2] == [(Opcode.PONG, b"999"), (Opcode.TEXT, b"a")]
+    assert not writer.next_bytes(0.0)
 
 
 @given(st.lists(st.integers(1, CHUNK * 2), max_size=12))

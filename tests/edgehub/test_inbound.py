@@ -63,6 +63,17 @@ def test_a_link_that_never_was_up_has_no_end(monkeypatch: pytest.MonkeyPatch) ->
     assert seen == []
 
 
+def test_only_what_metamanager_answers_is_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing would take others out of the count again."""
+    hive = Hive(Simulation())
+    monkeypatch.setattr(hive, "broadcast", lambda *_: None)
+    inbound, counted = Inbound(hive, LinkCounters(), NO_HOOKS), list[bool]()
+    for group in ("twin", "resource"):
+        inbound.received(encode(message("default/device/d", "update", {}, group=group)))
+        counted.append(inbound.in_flight.bytes > 0)
+    assert counted == [False, True]
+
+
 def test_after_the_silence_nothing_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     hive, seen = Hive(Simulation()), list[Message]()
     monkeypatch.setattr(hive, "broadcast", lambda _, event: seen.append(event))

@@ -59,6 +59,19 @@ def test_the_node_comes_before_its_pods_and_events_last() -> None:
     assert order(lanes) == [each.id for each in (NODE, LEASE, QUERY, POD, UPLOAD, EVENT)]
 
 
+def test_a_lane_that_was_empty_meanwhile_waits_anew() -> None:
+    lanes = Lanes()
+    lanes.put("first", entry(UPLOAD))
+    for number in range(3 * SHARE):
+        lanes.put(number, entry(message(f"default/secret/{number}", "query", sync=True)))
+    for number in range(SHARE - 1):
+        assert lanes.next(lambda _: True) == number
+        lanes.remove(number)
+    lanes.pop("first")
+    lanes.put("second", entry(UPLOAD))
+    assert order(lanes).index(UPLOAD.id) == SHARE
+
+
 def test_what_must_not_leave_yet_costs_the_same_however_much_waits() -> None:
     """While a slow disk writes thousands of uploads, each new one is looked at for the next to leave."""
     lanes, looked = Lanes(), []

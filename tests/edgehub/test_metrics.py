@@ -2,10 +2,13 @@
 
 from functools import partial
 
+import msgspec
+
 from beehive import Message, Route
 from beehive.exposition import CollectorRegistry
 from edgehub.counters import LinkCounters, Refusal, Rejection
 from edgehub.metrics import link_metrics
+from edgehub.settings import MEBIBYTE, Limit, Limits
 
 
 def test_every_counter_is_exported_under_its_reason() -> None:
@@ -44,3 +47,16 @@ def test_every_counter_is_exported_under_its_reason() -> None:
         "edgehub_outbox_failures_total 11.0",
         "edgehub_outbox_restored_total 12.0",
     ]
+
+
+def test_all_counts_begin_at_zero() -> None:
+    registry = CollectorRegistry()
+    registry.register(partial(link_metrics, LinkCounters()))
+    found = {line.rpartition(" ")[2] for line in registry.text().splitlines() if not line.startswith("#")}
+    assert found == {"0.0"}
+
+
+def test_the_usual_limits_hold_two_mebibytes_of_each_class() -> None:
+    limits: tuple[Limit, ...] = msgspec.structs.astuple(Limits())
+    assert min(limit.size for limit in limits) == 2 * MEBIBYTE
+    assert min(limit.messages for limit in limits) == 64

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 import edgehub
 from beehive import Hive, Threads
 from beehive.sockets.netlink import NetlinkListener
+from edgehub.network import netlink
 from edgehub.network.changes import MOST_REMEMBERED, NetworkChanges, worth_a_line
 from edgehub.network.messages import Address, DefaultRoute, InterfaceState, read
 from edgehub.network.netlink import Netlink, default_devices
@@ -201,6 +203,16 @@ def test_devices_without_a_default_route_are_worth_no_line() -> None:
     assert worth_a_line("device wlan0 is down") == "device wlan0 is down"
 
 
+def test_news_without_a_change_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = Mock(**{"read.return_value": b"", "has_more.return_value": False})
+    monkeypatch.setattr(netlink, "NetlinkListener", lambda *_: kernel)
+    told: list[str] = []
+    kernel.listen.side_effect = lambda report: report()
+    Netlink().run(told.append)
+    assert told == []
+    kernel.pause.assert_not_called()
+
+
 def test_the_devices_of_the_default_routes_are_read(tmp_path: Path) -> None:
     """Of IPv4 and IPv6; a missing file has no routes."""
     assert default_devices(tmp_path) == set()
@@ -210,9 +222,11 @@ def test_the_devices_of_the_default_routes_are_read(tmp_path: Path) -> None:
         ("Iface", "Destination", "Mask"),
         ("veth7", zero, "00FFFFFF"),
         ("not-there", zero, zero),
+        *((device[1], zero, "00000080") for device in socket.if_nameindex()[1:]),
         (one[1], zero, zero),
     ]
-    (tmp_path / "route").write_text("".join(row.format(name=name, to=to, mask=mask) for name, to, mask in rows))
+    table = "".join(row.format(name=name, to=to, mask=mask) for name, to, mask in rows)
+    (tmp_path / "route").write_text(f"{table}\ncut off\n")
     assert default_devices(tmp_path) == {one[0]}
     (tmp_path / "route").unlink()
     row = f"{zero * 4} 00 {zero * 4} 00 {zero * 4} 00000100 00000001 00000000 00000001     "

@@ -69,7 +69,7 @@ def test_each_change_is_reported_with_whether_it_is_of_a_way_out() -> None:
 
 def test_without_a_watch_nothing_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     def refused() -> Watch:
-        raise PermissionError("no netlink here")
+        raise OSError("no netlink here")
 
     context, reported = FakeContext(), list[bool]()
     for watch in (None, refused):
@@ -85,10 +85,12 @@ def test_without_a_watch_nothing_is_reported(caplog: pytest.LogCaptureFixture) -
 
 
 def test_a_change_that_has_the_cloud_dialled_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """Once."""
     with caplog.at_level(logging.DEBUG):
         guarded = Guarded(f"{POD}, {ROUTE}", act=NetworkGuard.may_dial)
         guarded.guard.start()
-        guarded.run_for(1.0)
+        guarded.run_for(10 * DIAL_INTERVAL)
+        assert guarded.guard.may_dial()
     assert lines(caplog, logging.INFO) == [f"the network has changed: {ROUTE}; dialling the cloud now"]
 
 
@@ -133,6 +135,8 @@ def test_dials_that_were_broken_off_for_weeks_are_broken_off_as_seldom() -> None
         while not guarded.guard.may_break_off():
             guarded.run_for(LONGEST_INTERVAL)
     assert not guarded.guard.may_break_off()
+    guarded.context.clock.jump_wall(2 * LONGEST_INTERVAL)
+    assert not guarded.guard.may_break_off(), "the wall clock counts for nothing"
     guarded.run_for(LONGEST_INTERVAL)
     assert guarded.guard.may_break_off()
 
@@ -144,6 +148,19 @@ def test_a_change_that_waits_is_dropped_when_the_cloud_is_dialled_anyway() -> No
     guarded.guard.dialled()
     guarded.run_for(10 * DIAL_INTERVAL)
     assert guarded.reported == []
+
+
+@pytest.mark.parametrize("is_dial_first", [True, False])
+def test_of_two_changes_that_wait_the_one_that_is_due_first_is_reported(*, is_dial_first: bool) -> None:
+    guarded = Guarded()
+    for _ in range(3):
+        assert guarded.guard.may_break_off()
+        guarded.run_for(20.0)
+    assert guarded.guard.may_break_off()
+    asked = [guarded.guard.may_dial, guarded.guard.may_break_off]
+    assert not any(may() for may in (asked if is_dial_first else asked[::-1]))
+    guarded.run_for(100.0)
+    assert guarded.reported == [(60.0 + DIAL_INTERVAL, False)]
 
 
 def test_each_change_that_comes_too_soon_is_reported_again() -> None:
@@ -194,3 +211,14 @@ def test_a_change_of_a_way_out_that_comes_too_soon_is_reported_again_as_one() ->
     assert not guarded.guard.may_break_off()
     guarded.run_for(10 * DIAL_INTERVAL)
     assert guarded.reported == [(DIAL_INTERVAL, True)]
+
+
+def test_a_change_that_an_open_link_has_outlived_is_not_in_the_log_later(caplog: pytest.LogCaptureFixture) -> None:
+    """As the reason of a dial that it did not cause."""
+    with caplog.at_level(logging.INFO):
+        guarded = Guarded(ROUTE)
+        guarded.guard.start()
+        guarded.run_for(1.0)
+        guarded.guard.opened()
+        assert guarded.guard.may_dial()
+    assert lines(caplog, logging.INFO) == []

@@ -204,6 +204,16 @@ def test_a_file_behind_a_link_is_used(tmp_path: Path) -> None:
     assert path.is_symlink()
 
 
+def test_nothing_of_a_removed_message_is_left_in_the_file(path: Path) -> None:
+    """The data of devices is confidential."""
+    with closing(SqliteOutbox(path)) as store:
+        store.change([kept(1, message("a/b/c", "upload", "a secret" * 10)), kept(2)], [])
+    assert b"a secret" in path.read_bytes()
+    with closing(SqliteOutbox(path)) as store:
+        store.change([], [1])
+    assert b"a secret" not in path.read_bytes()
+
+
 @pytest.mark.parametrize(("at", "damage"), [(0, b"this is no database"), (8192, b"\xa5" * 12288)])
 def test_a_file_that_is_put_aside_is_not_kept_open(path: Path, at: int, damage: bytes) -> None:
     with closing(SqliteOutbox(path)) as store:
@@ -321,6 +331,17 @@ def test_waiting_messages_survive_the_process(path: Path) -> None:
         second.bee.run_for(20)
         with closing(SqliteOutbox(path)) as store:
             assert store.load() == [], "all has settled"
+
+
+def test_a_message_of_the_future_is_as_old_as_the_process(disk: Disk) -> None:
+    """The clock was set back: the message would never be too old."""
+    disk.rows[1] = kept(1, accepted=4_000_000_000_000)
+    bed = node(disk.open, refusing=True, limits=Limits(uploads=Limit(10, 100_000, age=3600.0)))
+    with bed.bee:
+        bed.bee.run_for(4000)
+        bed.cloud.refusing = False
+        bed.bee.run_for(60)
+        assert bed.sent() == []
 
 
 def test_a_disk_that_is_full_for_long_is_tried_every_ten_seconds(disk: Disk) -> None:

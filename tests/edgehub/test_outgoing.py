@@ -299,6 +299,44 @@ def test_a_kept_message_does_not_leave_before_it_is_written_and_holds_up_no_othe
     assert outgoing.pop().message.id == kept.id
 
 
+def test_a_message_that_comes_during_a_write_waits_for_the_next_one() -> None:
+    outgoing, disk = bounded(10, 10_000), dict[int, Entry]()
+    outgoing.attach([])
+    first, second = upload("a"), upload("b")
+    outgoing.offer(entry(first))
+    changes = outgoing.ledger.drain()
+    outgoing.offer(entry(second))
+    outgoing.ledger.wrote(changes)
+    assert drain(outgoing) == [first.id]
+    stored(outgoing, disk)
+    assert drain(outgoing) == [second.id]
+
+
+def test_the_newest_state_takes_the_place_of_the_one_that_was_on_its_way() -> None:
+    """When the link ends: before states that came later than that one."""
+    outgoing = bounded(10, 10_000)
+    states = [message(f"default/podstatus/{name}", "update") for name in "pqp"]
+    outgoing.offer(entry(states[0]))
+    outgoing.pop()
+    for each in states[1:]:
+        outgoing.offer(entry(each))
+    outgoing.link_lost()
+    assert drain(outgoing) == [states[2].id, states[1].id]
+
+
+def test_a_large_event_is_alone_among_events_only() -> None:
+    """It does not wait until nothing is on its way."""
+    outgoing = bounded(10, 10 * EVENT_WINDOW_BYTES)
+    outgoing.offer(entry(message("default/podstatus/p", "update")))
+    outgoing.pop()
+    large, small = message("default/event/a", "insert"), message("default/event/b", "insert")
+    outgoing.offer(entry(large, EVENT_WINDOW_BYTES + 1))
+    outgoing.offer(entry(small))
+    assert outgoing.peek() is not None
+    assert outgoing.pop().message.id == large.id
+    assert outgoing.peek() is None
+
+
 def test_messages_that_the_store_cannot_take_leave_and_are_sent_again() -> None:
     """A full disk stops nobody; when there is room again what still waits is written."""
     outgoing, disk = bounded(10, 10_000), dict[int, Entry]()
@@ -359,6 +397,7 @@ def test_a_reopened_store_gets_the_changes_that_it_lacks() -> None:
     outgoing.offer(entry(kept))
     outgoing.ledger.drain()
     outgoing.attach(disk.values())
+    assert outgoing.ledger.holds_back, "it is written at once"
     stored(outgoing, disk)
     assert [one.message.id for one in disk.values()] == [kept.id]
 
@@ -374,6 +413,15 @@ def test_the_update_of_an_event_takes_the_place_of_its_waiting_insert() -> None:
         assert outgoing.offer(entry(sent)).result is OfferResult.SUPERSEDED_OLDER
     assert outgoing.usage(MessageClass.EVENT)[0] == 2
     assert drain(outgoing) == [updates[-1].id, other.id]
+
+
+def test_the_patch_of_an_event_takes_no_place() -> None:
+    """It is no whole event: without the first one the cloud has nothing to change."""
+    outgoing = bounded(10, 10_000)
+    sent = [message("default/event/a", operation) for operation in ("insert", "patch", "patch")]
+    for each in sent:
+        assert outgoing.offer(entry(each)).result is OfferResult.QUEUED
+    assert drain(outgoing) == [each.id for each in sent]
 
 
 def test_few_bytes_of_events_are_on_their_way_so_that_a_status_does_not_wait_behind_them() -> None:

@@ -3,6 +3,7 @@
 import base64
 
 import msgspec
+import pytest
 
 from beehive import Group, Message, Module, Operation, handles
 from beehive.testing import Harness
@@ -11,7 +12,7 @@ from beehive.trace.format import Direction, LinkFrame, Note, NoteKind
 from beehive.trace.redact import Redactor
 from edgehub.install import install
 from edgehub.link import LinkFactory
-from edgehub.recording import LinkRecord, RecordingLinks
+from edgehub.recording import LinkRecord, RecordingLinks, _may_be_secret
 from edgehub.settings import EdgeHubSettings
 from modules.lab.doubles.memory_cloud import MemoryCloud
 from tests.beehive.test_taps import Tape
@@ -59,3 +60,18 @@ def test_frames_of_both_directions_are_recorded_and_begin_the_traces_of_what_fol
     assert len([frame for frame in frames if frame.direction is Direction.OUT]) == len(cloud.frames)
     notes = [note for note in records if isinstance(note, Note) and note.kind == NoteKind.LINK]
     assert [note.text.partition(":")[0] for note in notes][:2] == ["up", "down"]
+
+
+@pytest.mark.parametrize(
+    ("text", "may_be"),
+    [
+        (b'{"route":{"resource":"default/serviceaccounttoken/a"}}', True),
+        (b'{"route":{"resource":"default/secret/a"}}', True),
+        (b'{"content":{"kind":"Secret"}}', True),
+        (b'{"content":"a secret of a Secretary"}', False),
+        (b'{"content":{"kind":"Pod"}}', False),
+    ],
+)
+def test_frames_that_may_have_a_secret_are_read(text: bytes, *, may_be: bool) -> None:
+    """Others cost one look."""
+    assert _may_be_secret(text) is may_be

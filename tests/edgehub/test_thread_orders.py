@@ -4,6 +4,7 @@ import socket
 
 import pytest
 
+import beehive.wakeup
 import edgehub.in_flight
 import edgehub.transport
 from beehive.runtime import Threads
@@ -37,7 +38,7 @@ def test_a_ring_is_never_missed(seed: int) -> None:
 
         def send(item: int) -> None:
             sent.append(item)
-            transport.ring()
+            transport.wake()
 
         def serve() -> None:
             while len(seen) < 2:
@@ -48,4 +49,4 @@ def test_a_ring_is_never_missed(seed: int) -> None:
         transport.close()
         peer.close()
 
-    explore(scenario, edgehub.transport, single=200, seed=seed)
+    explore(scenario, edgehub.transport, beehive.wakeup, single=200, seed=seed)

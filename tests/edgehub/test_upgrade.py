@@ -46,6 +46,14 @@ def test_the_answer_of_another_implementation_is_an_agreement() -> None:
     """The answer of `websockets`."""
     upgrade, answer = accepting()
     assert upgrade.feed(answer) == b""
+    upgrade, answer = accepting()
+    several = answer.replace(b"Connection: Upgrade", b"Connection: Upgrade\r\nConnection: keep-alive")
+    assert upgrade.feed(several) == b""
+
+
+def test_no_two_requests_have_one_key() -> None:
+    """A proxy could answer with what it has kept."""
+    assert len({accepting()[0].request() for _ in range(3)}) == 3
 
 
 @given(st.lists(st.integers(0, 60), max_size=20))
@@ -66,12 +74,17 @@ def test_the_answer_may_come_in_pieces_and_with_frames_behind(sizes: list[int]) 
 @pytest.mark.parametrize(
     ("change", "about"),
     [
-        ((b"101 Switching Protocols", b"403 Forbidden"), "403 Forbidden"),
+        ((b"101 Switching Protocols", b"401 Unauthorized"), "401 Unauthorized.*refuses this node"),
+        ((b"101 Switching Protocols", b"403 Forbidden"), "403 Forbidden.*refuses this node"),
+        *(((b"101 Switching Protocols", b"%d Go" % status), "redirects are not") for status in (301, 302, 307, 308)),
+        ((b"101 Switching Protocols", b"502 Bad Gateway"), "may be starting"),
         ((b"Sec-WebSocket-Accept: ", b"Sec-WebSocket-Accept: x"), "does not match"),
         ((b"Upgrade: websocket", b"Upgrade: h2c"), "without an upgrade"),
         ((b"Connection: Upgrade", b"Connection: close"), "without an upgrade"),
         ((b"HTTP/1.1 101", b"SSH-2.0-OpenSSH"), "not an HTTP answer"),
         ((b"\r\n\r\n", b"\r\nSec-WebSocket-Extensions: permessage-deflate\r\n\r\n"), "not offered"),
+        ((b"\r\n\r\n", b"\r\nSec-WebSocket-Protocol: x\r\n\r\n"), "not offered"),
+        ((b"Sec-WebSocket-Accept: ", b"X-Accept: "), "does not match"),
     ],
 )
 def test_any_other_answer_is_refused_with_its_reason(change: tuple[bytes, bytes], about: str) -> None:
@@ -88,6 +101,14 @@ def test_a_refusal_carries_the_clouds_status_and_text() -> None:
         upgrade.feed(b"HTTP/1.1 429 Too Many Requests\r\n\r\nnode limit reached\n")
     assert caught.value.status == 429
     assert caught.value.retryable
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_node_that_is_refused_is_told_so_whatever_the_words_are(status: int) -> None:
+    upgrade, _ = accepting()
+    with pytest.raises(UpgradeError, match="refuses this node") as caught:
+        upgrade.feed(b"HTTP/1.1 %d No\r\n\r\n\xff" % status)
+    assert caught.value.status == status
 
 
 @pytest.mark.parametrize(

@@ -292,15 +292,15 @@ def test_a_turn_that_ends_before_all_is_read_has_another_one(monkeypatch: pytest
     """TLS may hold more, which no poll shows."""
     monkeypatch.setattr(websocket, "_READ_BYTES", 2)
     monkeypatch.setattr(websocket, "_MORE_BYTES", 2)
-    link, pong, reads, rings = WebsocketLink(settings(), RealClock()), bytes((0x8A, 0)), list[int](), list[int]()
+    link, pong, reads, wakes = WebsocketLink(settings(), RealClock()), bytes((0x8A, 0)), list[int](), list[int]()
     for left, rung in ((1000, 1), (3, 0)):
         reads.clear()
-        rings.clear()
+        wakes.clear()
 
         def receive(size: int, left: int = left) -> bytes | None:
             reads.append(size)
             return pong if len(reads) <= left else None
 
-        link._transport = cast("Any", SimpleNamespace(receive=receive, ring=lambda: rings.append(1)))
+        link._transport = cast("Any", SimpleNamespace(receive=receive, wake=lambda: wakes.append(1)))
         link._read(cast("Any", None))
-        assert len(rings) == rung
+        assert len(wakes) == rung

@@ -120,7 +120,7 @@ class Edge:
         hive.add(Registrar, node)
         hive.add(WatchAgent, NODE)
         install(hive, hub, open_outbox=lambda: open_outbox(directory / "outbox.db", hive.clock.now()))
-        api = Api(ApiSettings(NODE, KUBELET_VERSION), cache, hive)
+        api = Api(ApiSettings(NODE, KUBELET_VERSION, secrets=False), cache, hive)
         self._server = HttpServer(listen_tcp("127.0.0.1", 0), api, hive.clock, max_body=3 << 20)
         self.application = Kubectl(self._server.port)
 

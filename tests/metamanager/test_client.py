@@ -19,7 +19,7 @@ from metamanager.client import (
     NotFoundError,
     RejectedError,
 )
-from metamanager.errors import StoreWriteError
+from metamanager.errors import StoreError, StoreWriteError
 from metamanager.sqlite_store import SqliteStore
 from tests.metamanager.support import META, NOT_FOUND, cloud_answers, from_cloud, node, shape, thing
 
@@ -187,6 +187,10 @@ def test_the_note_that_the_store_is_complete_is_kept_or_is_an_error() -> None:
         with mock.patch.object(SqliteStore, "put", side_effect=refused):
             bee.send(ModuleName.EDGED, bee.message("", "note"))
         assert [type(outcome) for outcome in Noting.outcomes] == [bool, RejectedError, bool]
+        Noting.outcomes.clear()
+        with mock.patch.object(SqliteStore, "get", side_effect=StoreError("read", "f", "disk I/O error")):
+            bee.send(ModuleName.EDGED, bee.message("", "note"))
+        assert isinstance(Noting.outcomes[0], RejectedError), "it may be complete"
 
 
 @pytest.mark.parametrize(("is_new", "operation"), [(True, Operation.INSERT), (False, Operation.UPDATE)])

@@ -251,10 +251,20 @@ def test_a_pod_whose_end_is_not_durable_does_not_end_yet() -> None:
 
 def test_which_stored_pods_are_absent() -> None:
     """By their uids; what cannot be read and what another node has is not asked for."""
-    texts = [json.dumps(each) for each in (pod("a"), pod("b"), pod("c", on="n2"), {"metadata": {"name": "d"}})]
-    assert list(absent([*texts, "[", '"text"'], frozenset({"uid-b"}), "n1")) == [
-        StoredObject("pod", "default", "a", "uid-a")
+    given = (pod("a"), pod("b"), pod("c", on="n2"), {"metadata": {"name": "d"}}, pod("e", on=""))
+    texts = [json.dumps(each) for each in given]
+    assert list(absent(["[", '"text"', *texts], frozenset({"uid-b"}), "n1")) == [
+        StoredObject("pod", "default", name, f"uid-{name}") for name in "ae"
     ]
+
+
+def test_a_pod_that_the_cloud_deletes_by_its_name_alone_is_not_queried_again() -> None:
+    held: list[Message] = []
+    with a_node_with(pod("a"), listed=listing()) as (bee, cloud):
+        cloud.pods["a"] = held.append
+        connect(bee)
+        bee.send(META, from_cloud(bee, A, Operation.DELETE, {"metadata": {"name": "a"}}), wait=DAYS)
+        assert len(cloud.asked) == 1
 
 
 def test_what_pods_refer_to_is_compared_after_a_new_registration() -> None:

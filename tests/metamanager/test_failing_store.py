@@ -177,6 +177,13 @@ def test_an_event_that_cannot_be_kept_leaves() -> None:
         assert to_cloud(bee) == [("e", Operation.INSERT)]
 
 
+def test_an_event_that_is_lost_with_another_change_leaves() -> None:
+    with node(connected=True, report_events=True) as bee:
+        with after_first("put", refused(lost=True)):
+            together(bee, from_edged(bee, "default/event/e", Operation.INSERT, thing("e")), put(bee, "a"))
+        assert sorted(to_cloud(bee)) == [("a", Operation.ERROR), ("e", Operation.INSERT)]
+
+
 def test_a_repeated_failure_is_reported_again_after_it_has_passed() -> None:
     """Meanwhile it is reported once: edged checks the disk each time."""
     with node() as bee:
@@ -197,6 +204,28 @@ def test_a_probe_that_fails_is_followed_by_another_one() -> None:
             assert not is_ready(bee)
             bee.run_for(PROBE_AFTER + 1)
         assert is_ready(bee)
+
+
+def test_a_probe_that_finds_the_database_damaged_opens_it_again() -> None:
+    with node() as bee:
+        bee.expect_failures()
+        with failing("put", refused(lost=False), DAMAGED):
+            bee.send(META, put(bee, "a"), wait=PROBE_AFTER + 1)
+        bee.run_for(5)
+        assert bee.hive.restarts()[META] == 1
+        assert is_ready(bee)
+
+
+def test_after_a_failure_the_cloud_is_asked_although_the_hub_announces_no_link() -> None:
+    """It announces each only once."""
+    with node(connected=True) as bee:
+        bee.expect_failures()
+        with failing("put", DAMAGED):
+            bee.send(META, put(bee, "a"), wait=5)
+        assert bee.hive.restarts()[META] == 1
+        bee.forget()
+        bee.send(META, from_edged(bee, "default/secret/s", Operation.QUERY))
+        assert [each.route.resource for each in bee.sent_to(ModuleName.EDGEHUB)] == ["default/secret/s"]
 
 
 def test_an_answer_that_cannot_be_kept_takes_changes_with_it_that_are_lost() -> None:

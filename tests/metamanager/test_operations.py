@@ -2,11 +2,13 @@
 
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import msgspec
 import pytest
 
 from beehive import Group, Message, Module, ModuleName, Operation, State, handles
+from metamanager.batch import Batch
 from tests.metamanager.support import META, connect, from_cloud, from_edged, node, shape, store_of, thing
 from tests.modules.traces import recordings, steps_of
 
@@ -178,6 +180,9 @@ def test_events_are_kept_and_go_to_the_cloud_only_when_it_is_to_have_them(operat
         bee.send(META, message)
         assert [(sent.destination, sent.message) for sent in bee.sent] == ([(HUB, message)] if report else [])
         assert msgspec.json.decode(store_of(bee).get("default/event/a") or "") == thing()
+        bee.forget()
+        bee.send(META, message.with_header(sync=True))
+        assert [sent.message.header.sync for sent in bee.sent if sent.destination == HUB] == ([False] if report else [])
 
 
 def test_the_patch_of_an_event_passes_through() -> None:
@@ -262,6 +267,25 @@ def test_a_volume_operation_without_an_answer_is_an_error_for_the_cloud() -> Non
         bee.send(META, message, wait=61)
         (answer,) = bee.sent_to(HUB)
         assert (answer.parent_id, answer.route.operation) == (message.id, Operation.ERROR)
+
+
+def test_a_volume_operation_that_is_lost_with_the_module_is_an_error_for_the_cloud_and_an_answered_one_is_not() -> None:
+    with node(connected=True) as bee:
+        bee.expect_failures()
+        bee.answer(
+            EDGED, lambda request: request.reply(bee.clock, {}) if request.route.resource.endswith("v") else None
+        )
+        bee.send(META, from_cloud(bee, "default/volume/v", Operation.CREATE_VOLUME, "{}", "csidriver"))
+        lost = from_cloud(bee, "default/volume/w", Operation.CREATE_VOLUME, "{}", "csidriver")
+        bee.send(META, lost)
+        bee.forget()
+        with mock.patch.object(Batch, "add", side_effect=RuntimeError("a bug")):
+            bee.send(META, from_cloud(bee, "default/configmap/a", Operation.INSERT, thing()))
+        bee.run_for(5)
+        assert bee.hive.restarts()[META] >= 1
+        failed = [each for each in bee.sent_to(HUB) if each.route.operation == Operation.ERROR]
+        assert lost.id in [each.parent_id for each in failed]
+        assert [each for each in bee.sent_to(HUB) if each.route.resource == "default/volume/v"] == []
 
 
 @pytest.mark.parametrize("operation", ["", "keepalive", "nonsense", Operation.CONNECT])

@@ -409,8 +409,11 @@ def test_a_pod_that_is_not_text_is_not_read() -> None:
 
 @pytest.mark.parametrize(
     ("uid", "version", "expected"),
-    [("u", "1", True), ("u", "9", True), ("other", "4", True), ("other", "6", False), ("other", "", True)],
-)
+    [
+        ("u", "1", True), ("u", "9", True), ("other", "4", True), ("other", "5", False), ("other", "6", False),
+        ("other", "", True),
+    ],
+)  # fmt: skip
 def test_which_may_be_replaced(uid: str, version: str, *, expected: bool) -> None:
     """Of one pod the store knows which state is newer; another pod of its name gives way when it is older."""
     stored = json.dumps({"metadata": {"uid": uid, "resourceVersion": version}})

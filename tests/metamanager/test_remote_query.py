@@ -30,6 +30,15 @@ def fill(bee: Harness, resource: str, version: int = 1, **fields: Any) -> None:
     bee.forget()
 
 
+def test_questions_about_one_object_at_a_time_are_one_of_the_cloud() -> None:
+    with node(connected=True) as bee:
+        asked = [bee.future(META, from_edged(bee, "default/secret/s", Operation.QUERY)) for _ in range(3)]
+        bee.settle()
+        (question,) = bee.sent_to(CLOUD)
+        bee.respond(question.reply(bee.clock, thing("s"), source="edgecontroller"))
+        assert [each.get().content for each in asked] == [thing("s")] * 3
+
+
 @pytest.mark.parametrize("resource", KINDS)
 def test_a_stored_one_is_answered_although_the_cloud_is_silent(resource: str) -> None:
     """The cloud is still asked, and its silence has no effect."""

@@ -5,7 +5,8 @@ without a connection.
 import pytest
 
 from beehive import ModuleName, Operation, ResourceType
-from metamanager.rules import Change, Origin, Plan, Step, is_kept, origin_of, plan
+from metamanager.query_origins import Origin, origin_of
+from metamanager.rules import Change, Plan, Step, is_kept, plan
 
 I, U, P, D, Q, R = (  # noqa: E741 - the columns of a table
     Operation.INSERT, Operation.UPDATE, Operation.PATCH, Operation.DELETE, Operation.QUERY, Operation.RESPONSE,
@@ -129,7 +130,14 @@ def test_a_delete_reaches_edged_even_when_there_was_no_row() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "kept"), [(LEASE, False), ("podpatch", False), ("serviceaccounttoken", False), ("configmap", True)]
+    ("kind", "kept"),
+    [
+        (LEASE, False),
+        ("podpatch", False),
+        ("nodepatch", False),
+        ("serviceaccounttoken", False),
+        ("configmap", True),
+    ],
 )
 def test_leases_patches_and_tokens_are_not_kept_under_their_names(kind: str, kept: bool) -> None:
     """Leases every ten seconds; answers to patches would replace the patches; tokens would replace others."""

@@ -50,7 +50,7 @@ def _judge(chosen: argparse.Namespace) -> int:
     known, survived = {survivor.name for survivor in survivors()}, False
     counts: dict[str, Counter[str]] = {}
     results, failing = Results(chosen.results), list[list[str]]()
-    runner, end = Runner(chosen.quick), time.monotonic() + chosen.minutes * 60
+    runner, end = Runner(chosen.quick, processes=chosen.processes), time.monotonic() + chosen.minutes * 60
     for mutant in sample:
         result = results.get(mutant)
         if result is None or (result is MutantResult.SURVIVED_QUICK and chosen.quick == math.inf):
@@ -71,10 +71,12 @@ def _judge(chosen: argparse.Namespace) -> int:
         survived = survived or (result not in _DEAD and not accepted)
         _say(f"{result.value + (' (accepted)' if accepted else '')} {_text(mutant)}")
     runner.close()
+    if runner.failed:
+        _say(f"left out, since they fail without a mutant: {' '.join(sorted(runner.failed))}")
     if time.monotonic() > end:
         _say(f"{chosen.minutes:g} minutes are over")
     _summary(counts)
-    return 1 if survived or failing else 0
+    return 1 if survived or failing or runner.failed else 0
 
 
 def _arguments() -> argparse.Namespace:
@@ -93,6 +95,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--failures", action="store_true", help="only clean-up that is left out after an error")
     parser.add_argument("--planted", action="store_true", help="only the bugs of planted.toml, with their tests")
     parser.add_argument("--simulation", action="store_true", help="run the simulation's plans, too")
+    parser.add_argument("--processes", action="store_true", help="as root: in the processes that the tests start, too")
     parser.add_argument("--minutes", type=float, default=20.0, metavar="N", help="at most (default 20)")
     return parser.parse_args()
 

@@ -12,7 +12,11 @@ import pytest
 
 FAILED, BROKEN = 1, 3
 _MEMORY = 4 << 30
-_DIE_WITH_PARENT = 1
+_LONG = ("test_planted", "test_million_entries")
+"""Modules of tests."""
+_SECONDS = "600"
+"""Time-out of one test: pytest's ends the whole run, and a busy machine takes minutes for what takes seconds."""
+DIE_WITH_PARENT = 1
 """`PR_SET_PDEATHSIG` of prctl(2)."""
 
 
@@ -54,7 +58,7 @@ def _be_child(task: Callable[[], int]) -> None:
     code = FAILED
     try:
         os.setsid()
-        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+        ctypes.CDLL(None).prctl(DIE_WITH_PARENT, signal.SIGKILL)
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
         nowhere = os.open(os.devnull, os.O_RDWR)
         for descriptor in (0, 1, 2):
@@ -78,9 +82,9 @@ class Failures:
 
 
 def run_pytest(tests: Sequence[str], plugins: list[object]) -> int:
-    """Run tests in this process until the first fails, and return pytest's exit status. Those of planted bugs are left
-    out: they judge other tests, and take longer than a mutant's tests may.
+    """Run tests in this process until the first fails, and return pytest's exit status. Left out are those that take
+    longer than a mutant's tests may: of planted bugs, which judge other tests, and of a million files.
     """
-    options = ["-n", "0", "-q", "-x", "-p", "no:randomly", "-p", "no:cacheprovider", "--timeout", "120"]
-    options += ["--ignore-glob", "*/test_planted.py"]
+    options = ["-n", "0", "-q", "-x", "-p", "no:randomly", "-p", "no:cacheprovider", "--timeout", _SECONDS]
+    options += [f"--ignore-glob=*/{name}.py" for name in _LONG]
     return int(pytest.main([*options, *tests], plugins=plugins))

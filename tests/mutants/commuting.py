@@ -1,6 +1,7 @@
 """Adjacent statements that commute: nobody sees their order, so a mutant that swaps them says nothing."""
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from enum import Enum, auto
 from functools import cache
@@ -11,13 +12,20 @@ from tests.mutants.statements import CONTAINER_METHODS, is_silent
 
 _QUESTIONS = frozenset(
     {
-        "abs", "all", "any", "bool", "copy", "deepcopy", "dict", "endswith", "enumerate", "float", "frozenset", "get",
-        "getattr", "hasattr", "int", "isinstance", "items", "join", "keys", "len", "list", "lower", "lstrip", "max",
-        "min", "partition", "range", "repr", "reversed", "rpartition", "rsplit", "rstrip", "set", "sorted", "split",
-        "startswith", "str", "strip", "sum", "tuple", "type", "upper", "values", "zip",
+        "HasField", "SerializeToString", "abs", "all", "any", "bisect_left", "bisect_right", "bit_length", "bool",
+        "casefold", "copy", "deepcopy", "dict", "encode", "endswith", "enumerate", "float", "from_bytes", "frozenset",
+        "fullmatch", "get", "getattr", "getsockname", "hasattr", "int", "is_absolute", "isalnum", "isascii",
+        "isdecimal", "isdigit", "isinstance", "isprintable", "items", "join", "keys", "len", "list", "lower", "lstrip",
+        "max", "min", "partition", "range", "relative_to", "removeprefix", "removesuffix", "repr", "reversed", "rfind",
+        "rpartition", "rsplit", "rstrip", "set", "sorted", "split", "splitlines", "startswith", "str", "strip", "sum",
+        "to_bytes", "token_bytes", "token_hex", "tuple", "type", "upper", "values", "with_name", "with_suffix", "zip",
     }
 )  # fmt: skip
-"""Builtin functions and methods that change nothing."""
+"""Functions and methods of Python that change nothing."""
+_LATER = frozenset({"after", "after_commit", "call_soon", "every"})
+"""Methods that let a module call something later, on the same thread."""
+_COUNTERS = frozenset({"_counters", "_meter", "counters", "meter"})
+"""Names of what only counts."""
 _ENDS = (ast.Return, ast.Raise, ast.Break, ast.Continue, ast.Yield, ast.YieldFrom, ast.Await)
 _FRESH = (ast.Dict, ast.List, ast.Set, ast.DictComp, ast.ListComp, ast.SetComp)
 Functions = dict[str, tuple[str, ast.FunctionDef]]
@@ -43,6 +51,8 @@ class Uses(NamedTuple):
     """Whether it calls what may have an effect."""
     ends: bool
     """Whether it may end the function or the loop, or raise an error of its own."""
+    leaves: bool = False
+    """Whether it may do so without an error."""
 
 
 def commute(path: str, first: ast.stmt, second: ast.stmt) -> bool:
@@ -50,9 +60,17 @@ def commute(path: str, first: ast.stmt, second: ast.stmt) -> bool:
 
     Statements commute when at most one calls what may have an effect, and neither changes what the other reads or
     changes. A call may change all that it names. A function of the product has no effect when nothing in it has one.
+    Which of two refusals comes first is not of importance, nor when something is counted.
     """
     uses, later = uses_of(path, first), uses_of(path, second)
-    return not (_disturbs(uses, later) or _disturbs(later, uses) or (uses.ends and later.ends))
+    if (_counts(first) and not later.ends) or (_counts(second) and not uses.ends):
+        return True
+    is_choice = uses.ends and later.ends and (uses.leaves or later.leaves)
+    return not (_disturbs(uses, later) or _disturbs(later, uses) or is_choice)
+
+
+def _counts(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.AugAssign) and not _COUNTERS.isdisjoint(_name(statement.target).split("."))
 
 
 def _disturbs(one: Uses, other: Uses) -> bool:
@@ -68,27 +86,58 @@ def _disturbs(one: Uses, other: Uses) -> bool:
 
 def uses_of(path: str, statement: ast.stmt) -> Uses:
     """Return what a statement of a module reads, changes and calls."""
-    written, read, acts, ends = set[str](), set[str](), False, False
-    for node in _walk(statement):
+    written, read, acts, ends, leaves = set[str](), set[str](), False, False, False
+    for node in _walk(path, statement):
         ends = ends or isinstance(node, _ENDS)
+        leaves = leaves or (isinstance(node, _ENDS) and not isinstance(node, ast.Raise))
         match node:
-            case ast.With() | ast.Await() | ast.Delete() | ast.Global() | ast.Nonlocal():
+            case ast.With() | ast.Await() | ast.Global() | ast.Nonlocal():
                 acts = True
             case ast.Call(func=ast.Attribute(value=changed, attr=name)) if name in CONTAINER_METHODS:
                 written.add(f"{_name(changed)}.[]")
                 acts = acts or _name(changed) in {"", "self"}
+            case ast.Call() if (own := _changed_by(node)) is not None:
+                written.add(f"{own}.[]")
+            case ast.Call(func=ast.Attribute(attr=name)) if _is_known(path, node):
+                done = _done_by(path, name)
+                written, read, ends = written | done.written, read | done.read, ends or done.ends
             case ast.Call():
                 called = _called(path, node)
                 acts, ends = acts or called is _Call.ACTS, ends or called is _Call.REFUSES
             case ast.Name() | ast.Attribute() | ast.Subscript():
                 name = _name(node)
+                if (key := _key(node)) is not None:
+                    written.add(f"{name}.[{key!r}]")
+                    continue
                 if not isinstance(node.ctx, ast.Load):
                     written.add(f"{name}.[]" if isinstance(node, ast.Subscript) else name)
                 read.add(name)
-    return Uses(written, read, acts, ends)
+    return Uses(written, read, acts, ends, leaves)
 
 
-def _walk(node: ast.AST) -> Iterator[ast.AST]:
+def _changed_by(call: ast.Call) -> str | None:
+    """Return the name of what a function or method changes that changes nothing else; None for any other."""
+    match call:
+        case ast.Call(func=ast.Attribute(value=timer, attr="cancel"), args=[]) if _name(timer).endswith("timer"):
+            return _name(timer)
+        case ast.Call(func=ast.Attribute(value=backoff, attr="reset")) if _name(backoff).endswith("backoff"):
+            return _name(backoff)
+        case ast.Call(func=ast.Name(id="insort"), args=[order, _]):
+            return _name(order)
+        case ast.Call(func=ast.Attribute(attr=name)) if name in _LATER:
+            return "later"
+    return None
+
+
+def _key(node: ast.AST) -> str | None:
+    """Return the constant name of the only member that a statement sets."""
+    match node:
+        case ast.Subscript(value=ast.Name() | ast.Attribute(), slice=ast.Constant(value=str(key)), ctx=ast.Store()):
+            return key.replace(".", " ")
+    return None
+
+
+def _walk(path: str, node: ast.AST) -> Iterator[ast.AST]:
     """Yield the nodes that count: no log lines, no names of called functions, and of `a.b.c` only the whole."""
     if isinstance(node, ast.stmt) and is_silent(node):
         return
@@ -101,8 +150,20 @@ def _walk(node: ast.AST) -> Iterator[ast.AST]:
             del children[0]
         case ast.Attribute(value=ast.Name() | ast.Attribute()):
             children = []
+        case _ if _key(node) is not None:
+            children = []
+    if _is_known(path, node):
+        del children[0]
     for child in children:
-        yield from _walk(child)
+        yield from _walk(path, child)
+
+
+def _is_known(path: str, node: ast.AST) -> bool:
+    """Return whether it calls a method that changes nothing but its object."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name)) if name in _methods(path):
+            return not _done_by(path, name).acts
+    return False
 
 
 def _name(node: ast.AST) -> str:
@@ -128,10 +189,14 @@ def _called(path: str, call: ast.Call) -> _Call:
     match call.func:
         case ast.Attribute(attr="join") if not call.args:
             return _Call.ACTS
+        case ast.Attribute(value=ast.Name(), attr="decode"):
+            return _Call.REFUSES
         case ast.Name(id=name) | ast.Attribute(attr=name) if name in _QUESTIONS:
             return _Call.ASKS
         case ast.Name(id=name):
             return _Call.ASKS if name[:1].isupper() else _function(path, name)
+        case ast.Attribute(value=ast.Name(id=module), attr=name):
+            return _function(path, f"{module}.{name}")
     return _Call.ACTS
 
 
@@ -155,6 +220,33 @@ def _function(path: str, name: str) -> _Call:
 _known: dict[tuple[str, str], _Call] = {}
 
 
+def _done_by(path: str, name: str) -> Uses:
+    """Return what a private method does to its object: it acts if it changes anything else, or calls itself."""
+    if (path, name) not in _done:
+        _done[path, name] = _ACTS
+        method = _methods(path)[name]
+        every, own = [uses_of(path, each) for each in method.body], {"", *_fresh(method)}
+        written = {one for uses in every for one in uses.written if "." in one and one.partition(".")[0] not in own}
+        read = {one for uses in every for one in uses.read if one.partition(".")[0] == "self"}
+        if all(one.startswith("self.") or one.endswith("timer.[]") for one in written):
+            acts = any(uses.acts for uses in every)
+            _done[path, name] = Uses(written, read, acts, any(_may_raise(path, each) for each in ast.walk(method)))
+    return _done[path, name]
+
+
+def _may_raise(path: str, node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name)) if name in _methods(path):
+            return _done_by(path, name).ends
+        case ast.Call():
+            return _called(path, node) is _Call.REFUSES
+    return isinstance(node, ast.Raise)
+
+
+_ACTS = Uses(set(), set(), acts=True, ends=True)
+_done: dict[tuple[str, str], Uses] = {}
+
+
 def _has_effect(path: str, statement: ast.stmt, own: set[str]) -> bool:
     uses = uses_of(path, statement)
     return uses.acts or any("." in name and name.partition(".")[0] not in own for name in uses.written)
@@ -173,6 +265,19 @@ def _fresh(function: ast.FunctionDef) -> set[str]:
 
 
 @cache
+def _methods(path: str) -> dict[str, ast.FunctionDef]:
+    """Return the private methods of a module's classes whose names only one of these has."""
+    classes = [node for node in _body(path) if isinstance(node, ast.ClassDef)]
+    found = [each for one in classes for each in one.body if isinstance(each, ast.FunctionDef)]
+    times = Counter(each.name for each in found)
+    return {
+        each.name: each
+        for each in found
+        if each.name.startswith("_") and times[each.name] == 1 and not each.decorator_list
+    }
+
+
+@cache
 def _functions(path: str) -> Functions:
     """Return the functions that a module defines, and the ones that it imports from other modules of the product."""
     found = dict(_own_functions(path))
@@ -180,6 +285,9 @@ def _functions(path: str) -> Functions:
         if isinstance(node, ast.ImportFrom) and node.module is not None and not node.level:
             others = _own_functions(f"{node.module.replace('.', '/')}.py")
             found.update({each.asname or each.name: others[each.name] for each in node.names if each.name in others})
+            for each in node.names:
+                inside = _own_functions(f"{node.module}.{each.name}".replace(".", "/") + ".py")
+                found.update({f"{each.asname or each.name}.{name}": one for name, one in inside.items()})
     return found
 
 

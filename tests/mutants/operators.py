@@ -12,7 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 from tests.mutants.commuting import commute
-from tests.mutants.statements import acts, is_lock, is_order_open, is_passable, is_silent
+from tests.mutants.statements import acts, ends_of, is_lock, is_order_open, is_passable, is_silent, locks_of
 
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq,
@@ -26,6 +26,7 @@ _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.In: ast.NotIn,
     ast.NotIn: ast.In,
 }
+_BOUNDS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub,
     ast.Sub: ast.Add,
@@ -49,10 +50,13 @@ _DEFERRED: dict[str, int] = {"after_commit": 0, "call_soon": 0, "after": 1}
 """Methods that call a function later, with the place of that among their arguments."""
 _NO_ERROR = ast.parse("__import__('sys').exc_info()[0] is None", mode="eval").body
 """In a `finally`: its body has ended without an error."""
+_PIECE = 1024
+"""Bytes from which on a number says how much is read at a time, and not how much is expected."""
 _STACKED = ("callback", "enter_context")
 """Methods of an `ExitStack` that give it something to clean up."""
 _NO_CLEAN_UP = ("suppress", "nullcontext", "open", "fdopen", "scandir", "socket.socket")
 """Ends of the names of contexts without clean-up, or with one that the end of their last reference makes, too."""
+_LARGE = 1000
 Undo = Callable[[], None]
 
 
@@ -120,13 +124,20 @@ class Change(NamedTuple):
     of_failure: bool = False
     """As of the mutant."""
     swapped: tuple[ast.stmt, ast.stmt] | None = None
+    without: ast.With | None = None
+    """The statement whose contexts are left out."""
 
 
 Candidate = tuple[str, ast.stmt, Change]
 
 
 def _changes(tree: ast.Module) -> Iterator[Candidate]:
-    yield from _of_body(tree.body, "")
+    locks = locks_of(tree)
+    last = {id(each) for loop in ast.walk(tree) if isinstance(loop, ast.For | ast.While) for each in ends_of(loop.body)}
+    for function, statement, change in _of_body(tree.body, ""):
+        is_last = isinstance(statement, ast.Continue) and id(statement) in last  # nothing follows in the loop
+        if not is_last and (change.without is None or not is_lock(change.without, locks)):
+            yield function, statement, change
 
 
 def _of_body(body: list[ast.stmt], function: str) -> Iterator[Candidate]:
@@ -145,12 +156,14 @@ def _of_statement(body: list[ast.stmt], index: int, statement: ast.stmt, functio
         yield function, statement, Change(lambda: _put(body, index, gone), (_head(statement), "pass"))
     for change in _of_expressions(statement):
         yield function, statement, change
-    if isinstance(statement, ast.With) and not is_lock(statement):
+    if isinstance(statement, ast.With):
         always = ast.copy_location(ast.If(ast.Constant(value=True), statement.body, []), statement)
         yield (
             function,
             statement,
-            Change(lambda: _put(body, index, always), (_head(statement), _head(always)), of_order=True),
+            Change(
+                lambda: _put(body, index, always), (_head(statement), _head(always)), of_order=True, without=statement
+            ),
         )
     if index + 1 < len(body) and is_order_open(statement, body[index + 1]) and not function.endswith("__init__"):
         first, second = _head(statement), _head(body[index + 1])
@@ -184,8 +197,7 @@ def _of_expressions(statement: ast.stmt) -> Iterator[Change]:
     for node in _own_nodes(statement):
         match node:
             case ast.Compare(ops=[operator]) if type(operator) in _COMPARISONS:
-                of_order = isinstance(operator, ast.Lt | ast.LtE | ast.Gt | ast.GtE)
-                yield _replace(node, "ops", [_COMPARISONS[type(operator)]()], of_order=of_order)
+                yield _of_comparison(node, type(operator))
             case ast.BoolOp():
                 other = ast.Or() if isinstance(node.op, ast.And) else ast.And()
                 yield _replace(node, "op", other)
@@ -205,6 +217,24 @@ def _of_expressions(statement: ast.stmt) -> Iterator[Change]:
                 yield _replace(node, "value", ast.Constant(None))
             case ast.Call():
                 yield from _of_call(node)
+
+
+def _of_comparison(node: ast.Compare, operator: type[ast.cmpop]) -> Change:
+    if _is_about_descriptor(node):
+        return _replace(node, "ops", [ast.Lt() if operator is ast.GtE else ast.GtE()])
+    return _replace(node, "ops", [_COMPARISONS[operator]()], of_order=operator in _BOUNDS)
+
+
+def _is_about_descriptor(node: ast.AST) -> bool:
+    """Return whether an expression asks whether there is a descriptor: number 0 is the standard input's."""
+    match node:
+        case ast.Compare(
+            left=ast.Name(id=name) | ast.Attribute(attr=name),
+            ops=[ast.GtE() | ast.Lt()],
+            comparators=[ast.Constant(value=0)],
+        ):
+            return name.endswith(("descriptor", "fd"))
+    return False
 
 
 def _of_clean_up(statement: ast.stmt, function: str) -> Iterator[Candidate]:
@@ -285,20 +315,56 @@ def _of_call(node: ast.Call) -> Iterator[Change]:
 
 def _own_nodes(statement: ast.stmt) -> Iterator[ast.AST]:
     yield statement
-    waiting: list[ast.AST] = [statement]
+    waiting, left_out = list[ast.AST]([statement]), set(_open_bounds(statement))
     while waiting:
-        for name, value in ast.iter_fields(waiting.pop(0)):
+        parent = waiting.pop(0)
+        for name, value in ast.iter_fields(parent):
             for child in value if isinstance(value, list) else [value]:
                 if isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case) or name in (
                     "annotation",
                     "returns",
                 ):
                     continue
-                if isinstance(child, ast.Call) and ast.unparse(child.func).endswith("Error"):
-                    continue
-                if isinstance(child, ast.AST):
+                if isinstance(child, ast.AST) and child not in left_out and not _is_unseen(parent, child):
                     yield child
                     waiting.append(child)
+
+
+def _open_bounds(statement: ast.stmt) -> Iterator[ast.AST]:
+    """Yield the numbers that may as well be one more: where a text for people is cut off, the bytes that are read at a
+    time, the yes of an option of a socket, and the least descriptor.
+    """
+    for node in ast.walk(statement):
+        match node:
+            case (
+                ast.FormattedValue(value=ast.Subscript(slice=ast.Slice(lower=None, upper=ast.Constant() as number)))
+                | ast.Subscript(
+                    value=ast.Call(func=ast.Name(id="str" | "repr")),
+                    slice=ast.Slice(lower=None, upper=ast.Constant() as number),
+                )
+            ):
+                yield number
+            case ast.Call(func=ast.Attribute(attr="setsockopt"), args=[*_, ast.Constant(value=1) as number]):
+                yield number
+            case ast.Call(func=ast.Attribute(attr="read" | "recv"), args=[*_, ast.Constant(value=int(size)) as number]):
+                if size >= _PIECE:
+                    yield number
+            case ast.Compare(comparators=[number]) if _is_about_descriptor(node):
+                yield number
+
+
+def _is_unseen(parent: ast.AST, child: ast.AST) -> bool:
+    """Return whether nobody can see a change: of an error's text, of numbers that only have to differ, by one of a
+    large factor, as in a time-out in milliseconds, or of what only an interpreter for authorities looks at.
+    """
+    match parent, child:
+        case _, ast.Call(func=called):
+            return ast.unparse(called).endswith(("Error", "itertools.count"))
+        case ast.BinOp(op=ast.Mult() | ast.Div() | ast.FloorDiv()), ast.Constant(value=int(value) | float(value)):
+            return value >= _LARGE
+        case _, ast.keyword(arg="usedforsecurity"):
+            return True
+    return False
 
 
 def _replace(node: ast.AST, field: str, value: object, *, of_order: bool = False) -> Change:

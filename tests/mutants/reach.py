@@ -3,8 +3,10 @@
 import ast
 import itertools
 import json
+import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import _lru_cache_wrapper
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -13,6 +15,9 @@ from typing import NamedTuple
 import pytest
 
 _MARK = "__reached__"
+
+_STARTS = ("subprocess.Popen", "os.fork", "os.posix_spawn")
+"""Audit events."""
 
 Location = tuple[str, int]
 """A module's path and a line."""
@@ -28,13 +33,20 @@ class Reach(NamedTuple):
     on_import: frozenset[Location]
     """Statements that a module's import runs, such as the bodies of classes."""
     failed: tuple[str, ...] = ()
-    """Ids of tests and files of tests that failed."""
+    """Ids of tests and files of tests that failed, which say nothing of a mutant."""
 
     def of(self, location: Location) -> list[str]:
         """Return the tests that may notice a change there: of each file the quickest first, and of all files for the
         same time, since the tests of one file often notice the same.
         """
-        found = self.seconds if location in self.on_import else self.tests.get(location, ())
+        return self._in_turns(self.seconds if location in self.on_import else self.tests.get(location, ()))
+
+    def of_processes(self) -> list[str]:
+        """Return all tests, in the same order: the processes that they start may notice a change."""
+        return self._in_turns(self.seconds)
+
+    def _in_turns(self, tests: Iterable[str]) -> list[str]:
+        found = set(tests).difference(self.failed)
         ends, spent = dict[str, float](), dict[str, float]()
         for test in sorted(found, key=lambda test: (self.seconds[test], test)):
             file = test.partition("::")[0]
@@ -52,26 +64,49 @@ class Reach(NamedTuple):
 
 
 class Notes:
-    """Pytest plugin that records each test's statements and duration."""
+    """Pytest plugin that records each test's statements and duration.
 
-    def __init__(self) -> None:
+    Args:
+        of_processes: whether to record only tests that start processes.
+    """
+
+    def __init__(self, *, of_processes: bool = False) -> None:
+        self._started = not of_processes
+        self._of_processes = of_processes
+        if of_processes:
+            sys.addaudithook(self._audit)
         self._now: set[Location] = set()
         self._imported: set[Location] = set()
         self._tests: dict[Location, list[str]] = {}
         self._seconds: dict[str, float] = {}
         self._failed: list[str] = []
+        self._clearing: list[Callable[[], None]] = []
+
+    def add_caches(self, functions: Iterable[object]) -> None:
+        """Clear the caches of those functions that have one before each test: else only the first test would run what
+        they run.
+        """
+        self._clearing += [each.cache_clear for each in functions if isinstance(each, _lru_cache_wrapper)]
 
     def mark(self, path: str, line: int) -> None:
         """Note that a statement is about to run."""
         self._now.add((path, line))
+
+    def _audit(self, event: str, _: object) -> None:
+        self._started = self._started or event in _STARTS
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         """Record one test; statements before the first test belong to the import of modules."""
         if not self._seconds:
             self._imported = set(self._now)
+        for clear in self._clearing:
+            clear()
         self._now, begin = set(), time.monotonic()
+        self._started = not self._of_processes
         yield
+        if not self._started:
+            return
         self._seconds[item.nodeid] = time.monotonic() - begin
         for location in self._now:
             self._tests.setdefault(location, []).append(item.nodeid)
@@ -111,9 +146,10 @@ class NotingLoader(SourceFileLoader):
         self._notes = notes
 
     def exec_module(self, module: ModuleType) -> None:
-        """Give the module the function that its statements call."""
+        """Give the module the function that its statements call, and note its caches."""
         module.__dict__[_MARK] = lambda line: self._notes.mark(self._short, line)
         super().exec_module(module)
+        self._notes.add_caches(vars(module).values())
 
     def get_code(self, fullname: str) -> CodeType:
         """Compile the noting module: the cached code is the product's."""

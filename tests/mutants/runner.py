@@ -1,7 +1,7 @@
 """Runs tests on a mutant, in a child of a process that has loaded the libraries and no module of the product.
 
 The mutant is made when the child imports the module. No file is changed, and processes that the tests start run the
-unchanged product.
+unchanged product, unless they are asked, too: they see another file in the module's place.
 """
 
 import ast
@@ -18,6 +18,7 @@ from importlib.util import spec_from_file_location
 from pathlib import Path
 from types import CodeType, ModuleType
 
+from tests.mutants.changed_file import run_with_file
 from tests.mutants.children import BROKEN, FAILED, Failures, run_child, run_pytest
 from tests.mutants.collected import BaselineError, CannotChangeError, CollectedTests
 from tests.mutants.operators import Mutant, mutated
@@ -34,7 +35,8 @@ _START = 20.0
 """Seconds for the start of pytest and the imports, on a busy machine."""
 _PATIENCE = 8.0
 """Seconds that collected tests may take beyond that, on a busy machine."""
-
+_ALL = "--maxfail=0"
+"""Option of pytest: run the other tests, too, when one has failed."""
 
 Change = Callable[[str], str | ast.Module]
 """Returns a module's source with a change."""
@@ -53,6 +55,9 @@ class MutantResult(StrEnum):
     """pytest could not run the tests, with the mutant or without: counts as survived."""
 
 
+_ALIVE = (MutantResult.SURVIVED, MutantResult.SURVIVED_QUICK, MutantResult.UNREACHED)
+
+
 class Runner:
     """Runs each mutant with the tests of its selection that reach its statement.
 
@@ -60,29 +65,51 @@ class Runner:
 
     Args:
         quick: seconds of tests that are run with a mutant at most, the quickest first.
+        processes: whether a mutant that lives is run once more, in the processes that the tests start, too.
     """
 
-    def __init__(self, quick: float = math.inf) -> None:
+    def __init__(self, quick: float = math.inf, *, processes: bool = False) -> None:
         self._quick = quick
+        self._processes = processes
         for name in _LOADED:
             importlib.import_module(name)
+        self.failed = set[str]()
+        """Tests that fail without a mutant, and are left out."""
         self._selected: Sequence[str] = ()
         self._reach: Reach | None = None
+        self._reach_of_processes: Reach | None = None
         self._collected: CollectedTests | None = None
 
     def run(self, mutant: Mutant, selected: Sequence[str]) -> MutantResult:
         """Run tests until the first fails.
 
         Raises:
-            BaselineError: a test fails without a mutant.
+            BaselineError: all tests fail without a mutant.
         """
         reach = self.reach(selected)
         tests = reach.of((mutant.path, mutant.line))
-        if not tests:
-            return MutantResult.UNREACHED
-        chosen = reach.quick(tests, self._quick)
-        result = self._run(mutant, chosen, reach, selected)
-        return MutantResult.SURVIVED_QUICK if result is MutantResult.SURVIVED and len(chosen) < len(tests) else result
+        result = MutantResult.UNREACHED
+        if tests:
+            chosen = reach.quick(tests, self._quick)
+            result = self._run(mutant, chosen, reach, selected)
+            if result is MutantResult.SURVIVED and len(chosen) < len(tests):
+                result = MutantResult.SURVIVED_QUICK
+        if self._processes and result in _ALIVE and self._killed_in_processes(mutant, selected):
+            return MutantResult.KILLED
+        return result
+
+    def _killed_in_processes(self, mutant: Mutant, selected: Sequence[str]) -> bool:
+        """Run the tests where all processes see the mutant in the module's file."""
+        file = ROOT / mutant.path
+        text = ast.unparse(mutated(file.read_text(), mutant.number))
+        if "tests.mutants" in text:
+            return False  # not every process could import what leaves a context open
+        if self._reach_of_processes is None:
+            self._reach_of_processes = self._noted(selected, file)
+        reach = self._reach_of_processes
+        chosen = reach.quick(reach.of_processes(), self._quick)
+        limit = _START + _TIME_FACTOR * reach.time(chosen)
+        return bool(chosen) and run_with_file(file, text, lambda: _run_until_failed(chosen), limit) != 0
 
     def _run(self, mutant: Mutant, tests: Sequence[str], reach: Reach, selected: Sequence[str]) -> MutantResult:
         seconds = _TIME_FACTOR * reach.time(tests)
@@ -104,28 +131,38 @@ class Runner:
         return MutantResult.SURVIVED if code == 0 else MutantResult.KILLED
 
     def reach(self, selected: Sequence[str]) -> Reach:
-        """Return the reach of a selection of tests; the first call runs them without a mutant.
+        """Return the reach of a selection of tests that pass; the first call runs all of them without a mutant.
 
         Raises:
-            BaselineError: a test fails without a mutant.
+            BaselineError: all tests fail without a mutant.
         """
         if self._reach is None or self._selected != selected:
             self.close()
             with tempfile.TemporaryDirectory() as directory:
                 file = Path(directory) / "reach.json"
-                code = run_child(lambda: _run_noting(selected, file), _BASELINE)
+                run_child(lambda: _run_noting(selected, file), _BASELINE)
                 reach = read(file) if file.exists() else None
-            if reach is None or code:
+            if reach is None or not reach.of_processes():
                 failed = reach.failed if reach is not None else ()
                 raise BaselineError(f"the tests fail without a mutant: {' '.join(failed or selected)}")
+            self.failed.update(reach.failed)
             self._selected, self._reach = selected, reach
         return self._reach
+
+    def _noted(self, selected: Sequence[str], file: Path) -> Reach:
+        """Return which tests start processes and pass, in a child with mounts and processes of its own."""
+        with tempfile.TemporaryDirectory() as directory:
+            noted = Path(directory) / "reach.json"
+            run_with_file(file, file.read_text(), lambda: _run_all(selected, noted), _BASELINE)
+            if not noted.exists():
+                raise BaselineError(f"the tests do not run in processes of their own: {' '.join(selected)}")
+            return read(noted)
 
     def close(self) -> None:
         """End the process of the collected tests."""
         if self._collected is not None:
             self._collected.close()
-        self._collected = self._reach = None
+        self._collected = self._reach = self._reach_of_processes = None
 
 
 def _result(code: int | None) -> MutantResult:
@@ -140,6 +177,19 @@ def _run_mutant(mutant: Mutant, tests: Sequence[str]) -> int:
 
 def _run_changed(planted: PlantedBug) -> int:
     return _run_with(planted.path, planted.planted_in, [planted.test])
+
+
+def _run_until_failed(tests: Sequence[str]) -> int:
+    failures = Failures()
+    code = run_pytest(tests, [failures])
+    return FAILED if failures.any or code else 0
+
+
+def _run_all(tests: Sequence[str], file: Path) -> int:
+    notes = Notes(of_processes=True)
+    code = run_pytest([_ALL, *tests], [notes])
+    notes.write(file)
+    return code
 
 
 def _run_with(path: str, change: Change, tests: Sequence[str]) -> int:
@@ -157,7 +207,7 @@ def _run_alone(tests: Sequence[str]) -> int:
 def _run_noting(tests: Sequence[str], file: Path) -> int:
     notes = Notes()
     sys.meta_path.insert(0, _Finder({path: _noting(path, notes) for path in modules("")}))
-    code = run_pytest(tests, [notes])
+    code = run_pytest([_ALL, *tests], [notes])
     notes.write(file)
     return code
 

@@ -86,6 +86,16 @@ TESTS: dict[str, tuple[str, ...]] = {
             "watch",
         )
     ),
+    "modules/edge/devicetwin": (
+        "tests/modules/edge/devicetwin",
+        "tests/modules/edge/dmi/test_dmi.py",
+        "tests/modules/processes/edgecore/devices",
+    ),
+    "modules/edge/eventbus": (
+        "tests/modules/edge/eventbus",
+        "tests/modules/edge/test_cuts.py",
+    ),
+    "modules/edge/metaserver": ("tests/modules/edge/metaserver", "tests/modules/processes/edgecore/test_metaserver.py"),
     "metamanager": ("tests/metamanager",),
     "modules/apimachinery/application.py": ("tests/metamanager", "tests/modules/edge/metaserver"),
     "edgehub/outbox": ("tests/edgehub",),
@@ -103,7 +113,39 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/modules/cloud/apiserver/test_scheduler.py",
         "tests/modules/cloud/apiserver/test_preemption.py",
     ),
+    "modules/cloud/storage": (
+        "tests/modules/cloud/storage",
+        *(
+            f"tests/modules/cloud/apiserver/test_{each}.py"
+            for each in ("cluster", "full_disk", "lists", "service_addresses", "stored_objects", "watches")
+        ),
+        "tests/modules/cloud/apiserver/garbage_collector/test_lives.py",
+        "tests/modules/cloud/test_followers.py",
+    ),
     "modules/cloud/apiserver/tokens": ("tests/modules/cloud/apiserver/tokens",),
+    "modules/runtimes/engine": (
+        "tests/modules/runtimes/engine",
+        "tests/modules/runtimes/cri_server",
+        "tests/modules/runtimes/process",
+    ),
+    "modules/runtimes/oci": (
+        *(
+            f"tests/modules/runtimes/oci/{path.name}"
+            for path in sorted((ROOT / "tests/modules/runtimes/oci").glob("test_*.py"))
+        ),
+        "tests/modules/runtimes/oci/crun",
+    ),
+    "modules/runtimes/oci/images": ("tests/modules/runtimes/oci/images",),
+    "modules/runtimes/oci/metrics": ("tests/cri_contract/test_metrics.py",),
+    "modules/runtimes/oci/network": ("tests/modules/runtimes/oci/network",),
+    "modules/runtimes/oci/rootless": ("tests/modules/runtimes/oci/rootless",),
+    "modules/runtimes/oci/spec": ("tests/modules/runtimes/oci/spec",),
+    "modules/runtimes/shim": ("tests/modules/runtimes/shim", "tests/modules/runtimes/process"),
+    "modules/runtimes/streaming": (
+        "tests/modules/runtimes/streaming",
+        "tests/modules/runtimes/process/test_streams.py",
+        "tests/modules/streams",
+    ),
     "modules/cloud/apiserver": ("tests/modules/cloud/apiserver", "tests/modules/cloud/edgecontroller"),
 }
 """Tests by the beginning of the module's path; the longest beginning counts. Packages that are not named have the

@@ -1,9 +1,11 @@
 """What a statement does: whether mutants of it would say something."""
 
 import ast
+from collections.abc import Iterator
 
 _SILENT = ("_log", "logging", "warnings")
 """Names whose calls no test checks."""
+_LOCKS = ("threading.Lock", "threading.RLock", "threading.Condition")
 _FIXED = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Raise, ast.Return, ast.Break, ast.Continue)
 _PURE = frozenset(
     {"len", "isinstance", "str", "int", "list", "dict", "set", "tuple", "frozenset", "bool", "float", "get", "field"}
@@ -11,13 +13,18 @@ _PURE = frozenset(
 
 
 CONTAINER_METHODS = frozenset(
-    {"append", "appendleft", "extend", "add", "discard", "remove", "clear", "insert", "pop", "popleft", "setdefault"}
-)
+    {
+        "append", "appendleft", "extend", "add", "discard", "remove", "clear", "insert", "move_to_end", "pop",
+        "popitem", "popleft", "setdefault",
+    }
+)  # fmt: skip
 """Methods that change their own object and nothing else."""
 
 
 def is_silent(statement: ast.stmt) -> bool:
-    """Return whether it is a log line or a docstring."""
+    """Return whether it is a log line, also under a condition that calls nothing, or a docstring."""
+    if isinstance(statement, ast.If) and not statement.orelse and not any(_uses(ast.Expr(statement.test))[::2]):
+        return all(map(is_silent, statement.body))
     value = getattr(statement, "value", None)
     if not isinstance(statement, ast.Expr):
         return False
@@ -26,12 +33,42 @@ def is_silent(statement: ast.stmt) -> bool:
     return isinstance(value, ast.Call) and ast.unparse(value.func).split(".")[0] in _SILENT
 
 
-def is_lock(statement: ast.With) -> bool:
-    """Return whether it only holds a lock, which no test of one thread notices, or names what its body uses."""
+def is_lock(statement: ast.With, locks: set[str]) -> bool:
+    """Return whether it only holds a lock, which no test of one thread notices, or names what its body uses.
+
+    Args:
+        locks: names of locks.
+    """
     return any(
-        item.optional_vars is not None or ast.unparse(item.context_expr).lower().endswith("lock")
+        item.optional_vars is not None
+        or ast.unparse(item.context_expr).rpartition(".")[2].lower().endswith("lock")
+        or ast.unparse(item.context_expr).rpartition(".")[2] in locks
         for item in statement.items
     )
+
+
+def locks_of(tree: ast.Module) -> set[str]:
+    """Return the names of attributes and variables of a module that are locks."""
+    found = set[str]()
+    for node in ast.walk(tree):
+        match node:
+            case (
+                ast.Assign(targets=[target], value=ast.Call(func=func))
+                | ast.AnnAssign(target=target, value=ast.Call(func=func))
+            ) if ast.unparse(func).endswith(_LOCKS):
+                found.add(ast.unparse(target).rpartition(".")[2])
+    return found
+
+
+def ends_of(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield the statements that are last in a body, also within its last one."""
+    if not body:
+        return
+    yield body[-1]
+    for node in (body[-1], *getattr(body[-1], "handlers", []), *getattr(body[-1], "cases", [])):
+        for part in ("body", "orelse"):
+            if not isinstance(node, ast.For | ast.While):
+                yield from ends_of(getattr(node, part, []))
 
 
 def is_order_open(first: ast.stmt, second: ast.stmt) -> bool:

@@ -1,6 +1,7 @@
 """Each mutant is one small change, and has a name of its own."""
 
 import ast
+import re
 from collections.abc import Callable
 from contextlib import ExitStack, closing, nullcontext, suppress
 from pathlib import Path
@@ -46,6 +47,21 @@ def test_each_mutant_is_one_small_change() -> None:
         ("Counter.add", "self.total += number", "pass"),
         ("Counter.add", "self.total += number; other = self.total", "other = self.total; self.total += number"),
     }
+
+
+@pytest.mark.parametrize(
+    "unseen",
+    [
+        "raise_(KeyError(1))",
+        "itertools.count(1)",
+        "left * 1000",
+        "left // 1024",
+        "sha1(b'', usedforsecurity=False)",
+    ],
+)
+def test_what_nobody_can_see_stays(unseen: str) -> None:
+    found = {one.after for one in mutants("m.py", f"def f(left):\n    x = {unseen}")}
+    assert found <= {"x = left // 1000", "x = left * 1024"}
 
 
 ORDER = """
@@ -106,6 +122,46 @@ def test_mutants_of_order_and_time() -> None:
     }
 
 
+def test_a_last_continue_stays() -> None:
+    source = """
+def f(items):
+    for each in items:
+        if each.first:
+            continue
+        try:
+            g(each)
+        except KeyError:
+            continue
+"""
+    assert [one.line for one in mutants("m.py", source) if one.before == "continue"] == [5]
+
+
+def test_locks_are_held() -> None:
+    """What one thread does says nothing of them; other contexts are left out."""
+    source = "_making: Final = threading.Lock()\nclass A:\n    def __init__(self):\n"
+    source += "        self._writing = threading.Lock()\n    def f(self):\n"
+    source += "".join(f"        with {one}:\n            g()\n" for one in ("self._writing", "_making", "self._file"))
+    assert [one.before for one in mutants("m.py", source) if one.after == "if True:"] == ["with self._file:"]
+
+
+def test_a_condition_of_log_lines_alone_stays() -> None:
+    source = "def f(reason, lines):\n    if reason:\n        _log.info(1)\n    if lines.pop():\n        _log.info(1)\n"
+    assert {one.before for one in mutants("m.py", source)} == {"if lines.pop():"}
+
+
+def test_a_descriptor_is_there_or_not() -> None:
+    """Number 0 is the standard input's, and 1 the standard output's."""
+    found = [
+        one.after for one in mutants("m.py", "def f(self):\n    if self._descriptor >= 0 or self.fd < 0:\n        g()")
+    ]
+    assert found[:4] == [
+        "if not (self._descriptor >= 0 or self.fd < 0):",
+        "if self._descriptor >= 0 and self.fd < 0:",
+        "if self._descriptor < 0 or self.fd < 0:",
+        "if self._descriptor >= 0 or self.fd >= 0:",
+    ]
+
+
 def test_a_mutant_is_made_by_its_number() -> None:
     for one in mutants("m.py", SOURCE):
         text = ast.unparse(mutated(SOURCE, one.number))
@@ -145,8 +201,19 @@ def test_mutants_of_order_are_marked() -> None:
         ("entry.unknown = isinstance(error, KeyError)", "entry.sure = bool(error)"),
         ("if item is None:\n    return", "size = bound(item, 3)"),
         ("check(item)", "size = bound(item, 3)"),
+        ("check(item)", "for each in item:\n    if not each:\n        raise ValueError"),
         ("self.names[item] = 1", "self.holders.pop(item, None)"),
         ("if text:\n    _log.info('%s', text)", "self.send(text)"),
+        ("self._note(item)", "self.names.discard(item)"),
+        ("self._end(item)", "self.due = item"),
+        ("self.timer.cancel()", "self.due = item"),
+        ("del self.entries[item]", "self.count -= 1"),
+        ("self._counters.sent += 1", "for each in item:\n    self.send(each)"),
+        ("self.is_due = True", "self.module.call_soon(self._tell)"),
+        ("self._backoff.reset()", "self.problem = ''"),
+        ("self.ranks[item] = rank", "insort(self.order, rank)"),
+        ("number = int.from_bytes(item, 'big')", "try:\n    name = text.decode()\nexcept ValueError:\n    name = ''"),
+        ("if item:\n    meta['kind'] = item", "if other:\n    meta['name'] = other"),
     ],
 )
 def test_statements_that_commute_are_not_swapped(first: str, second: str, own_module: str) -> None:
@@ -172,8 +239,24 @@ def test_statements_that_commute_are_not_swapped(first: str, second: str, own_mo
         ("with self.transaction():\n    pass", "self.send(item)"),
         ("check(item)", "self.send(item)"),
         ("check(item)", "self.count = 1"),
+        ("check(item)", "if item is None:\n    return"),
         ("self.server.shutdown()", "self.thread.join()"),
         ("items.append(item)", "size = bound(items, 3)"),
+        ("self._note(item)", "self._end(item)"),
+        ("self._note(item)", "size = len(self.seen)"),
+        ("self._tell(item)", "self.due = item"),
+        ("self._fill(item)", "self.due = item"),
+        ("self._end(item)", "self.send(item)"),
+        ("self.timer.cancel()", "self.timer = None"),
+        ("del self.entries[item]", "size = len(self.entries)"),
+        ("self._counters.sent += 1", "if item is None:\n    return"),
+        ("self.entries.sent += 1", "self.send(item)"),
+        ("self.send(item)", "self.module.call_soon(self._tell)"),
+        ("self.due = item", "self.module.after(self.due, self._tell)"),
+        ("self._backoff.reset()", "wait = self._backoff.next()"),
+        ("insort(self.order, item)", "first = self.order[0]"),
+        ("meta['kind'] = item", "meta['kind'] = other"),
+        ("meta['kind'] = item", "size = len(meta)"),
     ],
 )
 def test_statements_whose_order_may_be_seen_are_swapped(first: str, second: str, own_module: str) -> None:
@@ -216,7 +299,45 @@ def keep(item):
 
 def twice(item):
     return twice(item) if item else []
+
+
+class Books:
+    def _note(self, item):
+        self.seen.add(item)
+        self._end(item)
+
+    def _end(self, item):
+        entry = self.entries.pop(item, None)
+        if entry is not None:
+            entry.timer.cancel()
+
+    def _tell(self, item):
+        self.seen.add(item)
+        self.send(item)
+
+    def _fill(self, item):
+        entry = self.entries[item]
+        entry.size = 1
 """
+
+
+def test_a_function_of_an_imported_module_is_known() -> None:
+    told, kept = ast.parse("topic = topics.device_topic(device.id, end); self.count = 1").body
+    assert commute("modules/edge/devicetwin/answers.py", told, kept)
+
+
+def test_a_number_that_may_as_well_be_one_more_stays() -> None:
+    """Where a text for people is cut off, of bytes that are read at a time, and of an option; not of bytes that are
+    expected.
+    """
+    source = """
+def read(self, error):
+    self.say(f"{error[:200]!r} {1 + 2}", str(error)[:200])
+    self.keep(error[:200], os.read(self.file, 4096), self.socket.recv(1024), self.file.read(16))
+    self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+"""
+    numbers = [[set(re.findall(r"\d+", text)) for text in (one.before, one.after)] for one in mutants("m.py", source)]
+    assert set[str]().union(*(after - before for before, after in numbers)) == {"3", "201", "17"}
 
 
 def test_a_swap_of_what_commutes_is_no_mutant() -> None:
@@ -227,7 +348,7 @@ def look(self, item):
         _log.info("%d", self.count)
     if item:
         _log.info("an item")
-    self.send(item)
+    return self.count
 """
     swaps = [(one.before, one.after) for one in mutants("m.py", source) if one.of_order]
     assert swaps == []

@@ -1,6 +1,7 @@
 """Which tests reach a statement, and the result of a mutant that no test reaches or notices."""
 
 import ast
+import functools
 import json
 import math
 import os
@@ -8,13 +9,14 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from tests.mutants import selection
 from tests.mutants.children import run_child
-from tests.mutants.reach import Reach, noting
+from tests.mutants.reach import Notes, Reach, noting
 from tests.mutants.runner import MutantResult
 
 PRODUCT = '''
@@ -82,6 +84,19 @@ def test_statements_of_an_import_concern_all_tests_and_the_quickest_is_first() -
     assert reach.time(["slow", "quick"]) == 2.1
 
 
+def test_each_test_runs_what_a_cache_has_kept() -> None:
+    """Else a statement that only the first test runs, such as the rendering of SQL, had only that one."""
+    notes, calls = Notes(), list[int]()
+    cached = functools.cache(lambda: calls.append(len(calls)))
+    notes.add_caches([len, cached])
+    for name in ("one", "another"):
+        running = notes.pytest_runtest_protocol(cast("pytest.Item", SimpleNamespace(nodeid=name)))
+        next(running)
+        cached()
+        assert next(running, None) is None
+    assert calls == [0, 1]
+
+
 def test_the_files_of_tests_take_turns() -> None:
     seconds = {"a.py::1": 0.1, "a.py::2": 0.2, "a.py::3": 0.3, "b.py::1": 0.2, "b.py::2": 0.5}
     reach = Reach(seconds, {("m.py", 1): tuple(seconds)}, frozenset())
@@ -105,7 +120,7 @@ from tests.mutants.operators import mutants
 
 runner.ROOT = Path.cwd()
 runner.modules = lambda _: ["product_of_mutants.py"]
-judge = runner.Runner(float(sys.argv[1]))
+judge = runner.Runner(float(sys.argv[1]), processes=sys.argv[2] == "processes")
 found = []
 try:
     for one in mutants("product_of_mutants.py", Path("product_of_mutants.py").read_text()):
@@ -128,10 +143,10 @@ def product(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def judged(product: Path, quick: float) -> Any:
+def judged(product: Path, quick: float, reach: str = "own") -> Any:
     """Return what the module's mutants came to, from a process that has no threads: this one may have some."""
     environment = {**os.environ, "PYTHONPATH": f"{product}:{selection.ROOT}"}
-    command = [sys.executable, "-c", JUDGE, str(quick)]
+    command = [sys.executable, "-c", JUDGE, str(quick), reach]
     done = subprocess.run(command, cwd=product, env=environment, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
     return json.loads(done.stdout)
@@ -162,6 +177,34 @@ def test_tests_that_fail_without_a_mutant_end_the_run(product: Path) -> None:
     """Else everything would count as killed."""
     (product / "test_it.py").write_text("def test_it():\n    assert False\n")
     assert judged(product, math.inf) == "the tests fail without a mutant: test_it.py::test_it"
+
+
+OF_PROCESSES = """
+import subprocess
+import sys
+
+
+def test_same() -> None:
+    program = "import sys; sys.path.append('.'); from product_of_mutants import same; assert same(1) == 1"
+    subprocess.run([sys.executable, "-I", "-c", program], check=True)
+
+
+def test_it_fails() -> None:
+    assert False
+
+
+def test_nothing() -> None:
+    pass
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a process mounts of its own")
+def test_mutants_are_run_by_processes_and_a_test_that_fails_is_left_out(product: Path) -> None:
+    (product / "product_of_mutants.py").write_text("def same(a):\n    return a\n\ndef other(a):\n    return a\n")
+    (product / "test_it.py").write_text(OF_PROCESSES)
+    found = judged(product, math.inf, "processes")
+    assert found == [["same", "return None", "KILLED"], ["other", "return None", "UNREACHED"]]
 
 
 def test_a_process_with_threads_starts_no_child() -> None:

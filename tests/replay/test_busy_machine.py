@@ -11,9 +11,12 @@ from beehive import ModuleName
 from beehive.simulation.scheduler import VirtualClock
 from beehive.testing import Harness
 from beehive.trace import Change, CriCall, Delivered, RecordedMessage, StoreCommit
+from edged.lifecycle.waits import Waits
+from edged.pod_workers.container_killer import ContainerKiller
 from edged.pod_workers.start_containers import ContainerStarter
+from edged.pods.actions import ContainerKill
 from edged.pods.decode import read_cloud_pod
-from edged.pods.model import ContainerId
+from edged.pods.model import ContainerId, PodUid
 from metamanager.module import MetaSettings
 from modules.apimachinery.types import Pod
 from modules.lab.replay.acted import acted_at
@@ -139,6 +142,32 @@ def _spending(spent: list[float]) -> Callable[[VirtualClock], float]:
         return read(clock)
 
     return monotonic
+
+
+def test_a_worker_notices_the_end_of_its_pod_at_the_same_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The deletion of a pod comes to edged while a worker that has just read the pod stands still. A replay whose
+    worker does not stand still started a container of it.
+    """
+    node, traces = tmp_path / "node", tmp_path / "traces"
+    node.mkdir()
+    traces.mkdir()
+    late, is_terminating, kill_containers = set[PodUid](), Waits.is_terminating, ContainerKiller.kill_containers
+
+    def stands_still(killer: ContainerKiller, pod: Pod, kills: tuple[ContainerKill, ...]) -> None:
+        kill_containers(killer, pod, kills)
+        late.add(PodUid(pod.metadata.uid))
+
+    def ends_meanwhile(waits: Waits, uid: PodUid) -> bool:
+        return is_terminating(waits, uid) or uid in late
+
+    steps = (WorkloadStep(2.0, "app", Shape.PLAIN), WorkloadStep(2.1, "app", Shape.PLAIN, revision=0))
+    with monkeypatch.context() as busy:
+        busy.setattr(ContainerKiller, "kill_containers", stands_still)
+        busy.setattr(Waits, "is_terminating", ends_meanwhile)
+        recorded = record(Plan(1, 1, 9.0, steps, ()), traces)
+    result = replay(recorded, node)
+    assert [one.render() for one in result.differences] == []
+    assert [one.title for one in result.recorded if one.title.startswith("run_pod_sandbox")] == []
 
 
 def test_the_next_pull_is_not_later_in_a_replay_whose_worker_does_not_stand_still(

@@ -230,6 +230,26 @@ def test_the_runtime_answers_and_fails_as_recorded_and_takes_as_long() -> None:
     assert isinstance(raised.value, CriError)
 
 
+def test_another_worker_that_asks_about_an_image_has_the_last_answer_immediately() -> None:
+    """Workers share an answer for a second: which of them asks is a race. A pull or a removal makes a new question."""
+
+    def call(time: float, number: int, method: str, answer: bytes) -> CriCall:
+        request = b'{"image":{"image":"i"}}'
+        return CriCall(time, number, 0, number, "w", method, request, answer, "", "", 0.0)
+
+    simulation, image = Simulation(), pb.ImageSpec(image="i")
+    calls = [call(1.0, 1, "image_status", b'{"id":"1"}'), call(2.5, 2, "remove_image", b"null"),
+             call(2.9, 3, "image_status", b'{"id":"2"}')]  # fmt: skip
+    runtime = RecordedRuntime(simulation, calls, lambda text: text).client()
+    simulation.run_for(1.0)
+    for moment in (1.0, 2.0):
+        simulation.run_for(moment - simulation.clock.monotonic())
+        assert (runtime.image_status(image), simulation.clock.monotonic()) == (pb.Image(id="1"), moment)
+    runtime.remove_image(image)
+    assert runtime.image_status(image) == pb.Image(id="2")
+    assert simulation.clock.monotonic() == pytest.approx(2.9)
+
+
 def test_a_collection_of_dead_containers_begins_when_it_was_begun() -> None:
     """A worker had removed the oldest container before a busy machine came to it."""
     simulation, found = Simulation(), list[float]()

@@ -13,8 +13,11 @@ from beehive.simulation import Simulation
 from beehive.testing import Harness
 from beehive.trace import CriCall, Note, NoteKind, Record, TimerFired, TraceHeader
 from beehive.trace.format import FORMAT
+from edged.module import Edged
 from edged.node.watch import NodeWatch
 from edged.pleg.pleg import Pleg
+from metamanager.module import MetaManager
+from modules.edge.devicetwin.module import DeviceTwin
 from modules.lab.replay.module_turns import ModuleTurns
 from modules.lab.replay.node_watch import inspected_at, punctual_node_watch
 from modules.lab.replay.paced_hive import PacedHive
@@ -27,6 +30,11 @@ from modules.lab.replay.worker_reads import FIRST
 from tests.replay.test_paced_hive import add_edged_that_asks, recorded
 
 EDGED = ModuleName.EDGED.value
+
+
+@pytest.mark.parametrize("module", [Edged, MetaManager, DeviceTwin])
+def test_decisions_that_depend_on_seconds_have_the_time_of_their_turn(module: type[Module]) -> None:
+    assert module.has_turn_clock
 
 
 def turn(time: float, name: str, since: float | None = None, cause: int = 0) -> Note:

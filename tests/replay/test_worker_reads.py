@@ -249,3 +249,24 @@ def test_a_worker_knows_of_a_removed_container_though_the_pleg_read_the_pod_at_t
     watch.hints.add_inspection(WorkerInspection(watch.reader.read_pod(ref("a")), OWNER, times[1]))
     assert watch.looked(0.2) == []
     watch.stop()
+
+
+def test_a_recorded_relist_reads_the_pods_that_it_read_and_leaves_the_others_to_their_workers() -> None:
+    """Whichever a worker has at its time; a relist that was not recorded reads all but those."""
+    marks = [{POD_UID: f"uid-{name}", POD_NAME: name, POD_NAMESPACE: "default"} for name in "ab"]
+    pods = [{"id": f"s-{name}", "labels": labels} for name, labels in zip("ab", marks, strict=True)]
+    calls: list[CriCall] = []
+    for time, name in ((1.0, "a"), (2.0, "b")):
+        everything = {"sandbox_filter": None}
+        calls.append(call(len(calls), time + 0.0001, "list_pod_sandboxes", everything, pods, "edged/Pleg"))
+        asked = {"sandbox_id": f"s-{name}"}
+        calls.append(call(len(calls), time + 0.0003, "pod_sandbox_status", asked, {}, "edged/Pleg"))
+    watch = Watch(recorded_pleg(RecordedInspections(calls, [])))
+    watch.simulation.run_for(0.5)
+    watch.hints.add_sync(PodUid("uid-a"), watch.simulation.clock.monotonic())
+    for name in "ab":
+        watch.sandbox(name)
+    assert [watch.look() for _ in range(2)] == [["a"], ["b"]]
+    watch.sandbox("c")
+    assert watch.look(5.0) == ["c"]
+    watch.stop()

@@ -11,6 +11,7 @@ from beehive.message import Message
 from edged.pleg.messages import PodInspection
 from edged.pods.manager import PodRecord
 from edged.status.manager import StatusManager, _Entry
+from edged.sync.events import SyncEvent
 from edged.sync.loop import SyncLoop
 from edgehub.outgoing import Outgoing
 from metamanager import pod_list
@@ -90,15 +91,15 @@ def a_patch_counts_as_taken_when_it_is_sent() -> Iterator[None]:
 @contextmanager
 def older_facts_win() -> Iterator[None]:
     """What was seen before a worker was at a pod counts after it."""
-    observe = SyncLoop.handle_pleg_event
+    handle = SyncLoop.handle
 
-    def forgetful(self: SyncLoop, seen: PodInspection) -> None:
-        record = self._of_pods.pods.get(seen.facts.ref.uid)
+    def forgetful(self: SyncLoop, event: SyncEvent) -> None:
+        record = self._of_pods.pods.get(event.facts.ref.uid) if isinstance(event, PodInspection) else None
         if record is not None:
             record.facts_at = float("-inf")
-        observe(self, seen)
+        handle(self, event)
 
-    with patch.object(SyncLoop, "handle_pleg_event", forgetful):
+    with patch.object(SyncLoop, "handle", forgetful):
         yield
 
 

@@ -1,8 +1,8 @@
 """Kills the processes of an upgrade at a chosen step: a change of names, a flush, a signal, a start of a program.
 
-`python -m tests.support.killed_steps FILE WORDS…` is `edgecore WORDS…` whose steps are counted, and whose updater looks
-at the node more often. The updater and the launcher that it writes into an installation count theirs in the same file;
-what the versions do is no step. They import this module, so it needs the standard library only.
+`python -m tests.support.killed_steps FILE WORDS…` is `edgecore WORDS…` whose steps are counted. The updater and the
+launcher that it writes into an installation count theirs in the same file; what the versions do is no step. They import
+this module, so it needs the standard library only.
 """
 
 import functools
@@ -18,8 +18,6 @@ from typing import Any, Final
 _LEFT, _DONE = range(2)
 """Numbers of 8 bytes in the file: steps until the kill (0: none), and steps so far."""
 _BYTES: Final = 16
-_EVERY: Final = 0.2
-"""Seconds between two looks of the updater."""
 _REPOSITORY: Final = Path(__file__).parents[2]
 _AFTER: Final[tuple[tuple[Any, str], ...]] = (
     *((os, name) for name in ("fsync", "mkdir", "rename", "replace", "symlink", "unlink")),
@@ -108,11 +106,10 @@ class Steps:
 def main(words: list[str]) -> int:
     """Run `edgecore` with these words after the file."""
     from modules.processes.edgecore.__main__ import main as edgecore  # noqa: PLC0415 - the updater's copy needs none of it
-    from modules.processes.edgecore.upgrade import commands, updater  # noqa: PLC0415 - the updater's copy needs none of it
+    from modules.processes.edgecore.upgrade import updater  # noqa: PLC0415 - the updater's copy needs none of it
 
     steps = Steps(Path(words[0]))
     updater.__file__ = str(steps.counting(Path(updater.__file__)))
-    vars(commands)["ProbationLimits"] = functools.partial(updater.ProbationLimits, every=_EVERY)
     steps.count()
     sys.argv[1:] = words[1:]
     return edgecore()

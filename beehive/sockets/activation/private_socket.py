@@ -6,6 +6,9 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from beehive.files.descriptors import OwnedFd
+from beehive.on_failure import on_failure
+
 
 class PrivateSocket:
     """The address of a server in this process.
@@ -20,24 +23,20 @@ class PrivateSocket:
         Args:
             bind: takes the path of the socket, which is short.
         """
-        with tempfile.TemporaryDirectory(prefix="edgecore-") as made:
-            directory = os.open(made, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                # gRPC removes this path at its end, when the number may be another directory's: so the name is unique
-                path = Path(f"/proc/self/fd/{directory}") / f"{Path(made).name}.sock"
-                bind(str(path))
-                self._file = os.open(path, os.O_PATH | os.O_CLOEXEC)
-            finally:
-                os.close(directory)
+        with (
+            tempfile.TemporaryDirectory(prefix="edgecore-") as made,
+            OwnedFd(os.open(made, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as directory,
+        ):
+            # gRPC removes this path at its end, when the number may be another directory's: so the name is unique
+            path = Path(f"/proc/self/fd/{directory}") / f"{Path(made).name}.sock"
+            bind(str(path))
+            self._file = os.open(path, os.O_PATH | os.O_CLOEXEC)
 
     def connect(self) -> socket.socket:
         """Return a new connection, which does not block. Raises OSError; BlockingIOError when too many wait."""
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-        try:
+        with on_failure(connection.close):
             connection.connect(f"/proc/self/fd/{self._file}")
-        except BaseException:
-            connection.close()
-            raise
         return connection
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
+from beehive.on_failure import on_failure
 from beehive.sockets.activation.selector_thread import READ, SHARED, WRITE, SelectorThread
 
 if TYPE_CHECKING:
@@ -258,11 +259,8 @@ class ActivatedServer:
         connection.settimeout(0.0)
         self._connections[connection] = None
         self._silent[connection] = None
-        try:
+        with on_failure(lambda: self._close(connection)):
             self._thread.watch(connection, READ, partial(self._spoke, connection))
-        except BaseException:
-            self._close(connection)
-            raise
         if len(self._silent) > MOST_SILENT:
             self._close(next(iter(self._silent)))
         if len(self._connections) > MOST_CONNECTIONS:

@@ -58,6 +58,7 @@ def pod_conditions(
     """
     disruption = _disruption(kill)
     generation = pod.metadata.generation
+    before = {condition.type: condition for condition in old.conditions}
     others = tuple(
         c for c in pod.status.conditions if c.type not in OURS and not (disruption and c.type == DISRUPTION_TARGET)
     )
@@ -69,9 +70,8 @@ def pod_conditions(
         containers_ready,
         PodCondition(type=SCHEDULED, status="True"),
         *disruption,
-        *_hold(old, is_on_hold=is_on_hold),
+        *_hold(before, is_on_hold=is_on_hold),
     )
-    before = {condition.type: condition for condition in old.conditions}
     return others + tuple([_since(replace(each, observed_generation=generation), before, now) for each in ours])
 
 
@@ -103,11 +103,11 @@ def _disruption(kill: KillOptions | None) -> tuple[PodCondition, ...]:
     return (PodCondition(type=DISRUPTION_TARGET, status="True", reason=BY_A_NODE, message=kill.message),)
 
 
-def _hold(old: PodStatus, *, is_on_hold: bool) -> tuple[PodCondition, ...]:
+def _hold(old: Mapping[str, PodCondition], *, is_on_hold: bool) -> tuple[PodCondition, ...]:
     """Return the condition of a pod that waits for a release, or has waited; none for other pods."""
     if is_on_hold:
         return (_HELD,)
-    return (_RELEASED,) if any(each.type == HELD for each in old.conditions) else ()
+    return (_RELEASED,) if HELD in old else ()
 
 
 def _since(condition: PodCondition, old: Mapping[str, PodCondition], now: Time) -> PodCondition:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from beehive.nesting import read_json
+from beehive.on_failure import on_failure
 from edged.errors import PluginError
 from edged.plugins.watcher import Plugin
 from edged.sync_events import PluginsChanged, SyncEvents
@@ -43,11 +44,8 @@ class CsiDrivers:
         from edged.volumes.csi.client import CsiClient  # noqa: PLC0415 - see there
 
         client = CsiClient(plugin.endpoint)
-        try:
+        with on_failure(client.close):
             info, capabilities = client.node_info(), client.node_capabilities()
-        except BaseException:
-            client.close()
-            raise
         before = self._clients.get(plugin.name)
         driver = Driver(plugin.name, plugin.endpoint, info.node_id, info.topology, capabilities)
         self._clients = {**self._clients, plugin.name: client}

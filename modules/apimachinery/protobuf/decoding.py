@@ -121,15 +121,12 @@ def _members(data: memoryview, left: _Left) -> Iterator[tuple[int, int | memoryv
         if wire == _VARINT:
             value, at = _varint(data, at)
             yield number, value
-        elif wire == _BYTES:
-            size, at = _varint(data, at)
+        elif wire == _BYTES or wire in _FIXED:
+            size, at = (_FIXED[wire], at) if wire in _FIXED else _varint(data, at)
             if size > len(data) - at:
                 raise ProtobufError("unexpected EOF")
             yield number, data[at : at + size]
             at += size
-        elif wire in _FIXED:
-            yield number, data[at : at + _FIXED[wire]]
-            at += _FIXED[wire]
         else:
             raise ProtobufError(f"proto: illegal wireType {wire}")
 

@@ -163,10 +163,7 @@ def _validation_faults(rules: Any, path: str) -> Iterator[Cause]:
 
 def _structure_faults(schema: dict[str, Any], path: str) -> Iterator[Cause]:
     kind = schema.get("type")
-    if schema.get(INT_OR_STRING):
-        if kind:
-            yield forbidden(f"{path}.type", f"must be empty if {INT_OR_STRING} is true")
-    elif not kind and not schema.get(PRESERVE):
+    if not kind and not schema.get(INT_OR_STRING) and not schema.get(PRESERVE):
         yield required(f"{path}.type", "must not be empty for specified object fields")
     if kind == "array" and "items" not in schema:
         yield required(f"{path}.items", "must be specified")

@@ -53,15 +53,19 @@ def pruned(value: Any, schema: Schema, *, is_object: bool = True) -> Any:
     return _pruned(value, schema, _Unknown(), is_object=is_object, path="")
 
 
-def unknown_fields(value: Any, schema: Schema, of_metadata: _OfMetadata | None = None) -> tuple[str, ...]:
+def unknown_fields(
+    value: Any, schema: Schema, of_metadata: _OfMetadata | None = None, *, is_applied: bool = False
+) -> tuple[str, ...]:
     """Return the paths of an object's fields that the schema does not have; at most twenty.
 
     Args:
         value: the object.
         schema: its schema.
         of_metadata: returns the unknown fields of the metadata of an object at a path; no schema has them.
+        is_applied: whether a server-side apply asks, for which an object without declared fields may have any (they are
+            pruned later). controller-gen declares the metadata of pod templates so.
     """
-    unknown = _Unknown(of_metadata)
+    unknown = _Unknown(of_metadata, is_applied=is_applied)
     _pruned(value, schema, unknown, is_object=True, path="")
     return tuple(unknown.paths[:MOST])
 
@@ -69,8 +73,9 @@ def unknown_fields(value: Any, schema: Schema, of_metadata: _OfMetadata | None =
 class _Unknown:
     """The paths of unknown fields that are found."""
 
-    def __init__(self, of_metadata: _OfMetadata | None = None) -> None:
+    def __init__(self, of_metadata: _OfMetadata | None = None, *, is_applied: bool = False) -> None:
         self.paths: list[str] = []
+        self.is_applied = is_applied
         self._of_metadata = of_metadata
 
     def add(self, path: str) -> None:
@@ -101,7 +106,7 @@ def _pruned(value: Any, schema: Schema, unknown: _Unknown, *, is_object: bool, p
             made[name] = _pruned(member, of, unknown, is_object=bool(of.get(EMBEDDED)), path=place)
         elif schema.get(PRESERVE):
             made[name] = member
-        else:
+        elif is_object or not unknown.is_applied or schema.get("properties") or "additionalProperties" in schema:
             unknown.add(place)
     return made
 
@@ -269,14 +274,14 @@ class Steps:
 
 def _faults(value: Any, schema: Schema, path: str, steps: Steps) -> Iterator[Cause]:
     steps.charge(schema)
+    wanted = "integer,string" if schema.get(INT_OR_STRING) else schema.get("type")
     if value is None:
-        if not schema.get("nullable") and _has_type(schema):
-            yield _wrong_type(path, "null", str(schema.get("type") or "integer,string"))
+        if not schema.get("nullable") and wanted:
+            yield _wrong_type(path, "null", wanted)
         if "enum" in schema:  # as in Kubernetes, whatever is in it
             yield unsupported(path, "null", schema["enum"])
         return
     found = _type_of(value)
-    wanted = "integer,string" if schema.get(INT_OR_STRING) else schema.get("type")
     if wanted and not _is(value, found, wanted):
         yield _wrong_type(path, found, wanted)
         if "enum" in schema:

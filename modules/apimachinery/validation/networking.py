@@ -15,7 +15,17 @@ from modules.apimachinery.validation.names import (
     faults_of_subdomain,
     faults_of_wildcard,
 )
-from modules.apimachinery.validation.rules import Each, Fields, address, named, needed, one_of, pointer, port_number
+from modules.apimachinery.validation.rules import (
+    Each,
+    Fields,
+    address,
+    named,
+    needed,
+    never,
+    one_of,
+    pointer,
+    port_number,
+)
 
 _CLASS: Final = "kubernetes.io/ingress.class"
 """The older annotation with the name of the class."""
@@ -143,6 +153,23 @@ _ADDRESSES: Final = Fields({"ingress": Each(Fields({"ip": address, "hostname": _
 def ingress_status(new: JsonObject, live: JsonObject, found: Causes) -> None:  # noqa: ARG001 - a rule of statuses
     """Check the addresses in the status of an Ingress."""
     _ADDRESSES((new.get("status") or {}).get("loadBalancer") or {}, "status.loadBalancer", found)
+
+
+def _mode(value: Mapping[str, Any], path: str, found: Causes) -> None:
+    if mode := value.get("ipMode"):
+        check = one_of("Proxy", "VIP") if value.get("ip") else never("may not be specified when `ip` is not set")
+        check(mode, f"{path}.ipMode", found)
+
+
+_BALANCED: Final = Each(Fields({"ip": address, "hostname": _named_host}, _mode))
+
+
+def service_status(new: JsonObject, live: JsonObject, found: Causes) -> None:  # noqa: ARG001 - a rule of statuses
+    """Check the addresses of a load balancer in the status of a Service."""
+    is_balanced = (new.get("spec") or {}).get("type") == "LoadBalancer"
+    check = _BALANCED if is_balanced else never("may only be used when `spec.type` is 'LoadBalancer'")
+    if given := ((new.get("status") or {}).get("loadBalancer") or {}).get("ingress"):
+        check(given, "status.loadBalancer.ingress", found)
 
 
 def _controller(value: str, path: str, found: Causes) -> None:

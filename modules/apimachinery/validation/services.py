@@ -188,7 +188,8 @@ def _cluster_addresses(spec: Mapping[str, Any], path: str, found: Causes) -> Non
 
 
 def _traffic(spec: Mapping[str, Any], path: str, found: Causes) -> None:
-    policy, is_external = spec.get("externalTrafficPolicy"), (spec.get("type") in _EXTERNAL or spec.get("externalIPs"))
+    policy, kind = spec.get("externalTrafficPolicy"), spec.get("type")
+    is_external = kind in _EXTERNAL or (kind != "ExternalName" and spec.get("externalIPs"))
     if policy and not is_external:
         why = "may only be set for externally-accessible services"
         found.append(invalid(f"{path}.externalTrafficPolicy", policy, why))

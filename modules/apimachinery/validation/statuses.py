@@ -1,15 +1,25 @@
 """The rules of statuses, which the subresource `status` checks (Kubernetes 1.32: `Validate…StatusUpdate`)."""
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.validation import flow_control, networking
-from modules.apimachinery.validation.causes import Causes, duplicate, forbidden, invalid, required, unsupported
+from modules.apimachinery.validation.causes import (
+    Causes,
+    duplicate,
+    forbidden,
+    invalid,
+    required,
+    too_long,
+    unsupported,
+)
 from modules.apimachinery.validation.certificates import issued_certificate
 from modules.apimachinery.validation.job_statuses import job_status
+from modules.apimachinery.validation.names import faults_of_label_key
 from modules.apimachinery.validation.pods import annotation_updates
-from modules.apimachinery.validation.rules import non_negative
+from modules.apimachinery.validation.rules import named, non_negative, one_of
 
 StatusRule = Callable[[JsonObject, JsonObject, Causes], None]
 """A rule of a changed status: the object after and before, and the causes to append to."""
@@ -18,6 +28,15 @@ APPROVED: Final = "Approved"
 DENIED: Final = "Denied"
 FAILED: Final = "Failed"
 _TOTAL: Final = "replicas"
+_CONDITION: Final = named(faults_of_label_key)
+_REASON: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
+_LONGEST_REASON, _LONGEST_MESSAGE = 1024, 32 * 1024
+"""Bytes (`metav1.Condition`)."""
+_NO_REASON: Final = (
+    "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric"
+    " characters or '_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name',  or 'MY_NAME',  or"
+    f" 'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is '{_REASON.pattern}')"
+)
 
 
 def _status(obj: JsonObject) -> JsonObject:
@@ -81,6 +100,28 @@ def _certificate(new: JsonObject, live: JsonObject, found: Causes) -> None:
         found.append(forbidden("status.certificate", "updates may not modify existing certificate content"))
 
 
+def _budget(new: JsonObject, live: JsonObject, found: Causes) -> None:
+    _counts(("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"))(new, live, found)
+    seen = set[str]()
+    for index, each in enumerate(_status(new).get("conditions") or ()):
+        where, kind = f"status.conditions[{index}]", str(each.get("type") or "")
+        if kind in seen:
+            found.append(duplicate(f"{where}.type", kind))
+        seen.add(kind)
+        _CONDITION(kind, f"{where}.type", found)
+        one_of("True", "False", "Unknown")(each.get("status") or "", f"{where}.status", found)
+        non_negative(each.get("observedGeneration") or 0, f"{where}.observedGeneration", found)
+        for name in ("lastTransitionTime", "reason"):
+            if not each.get(name):
+                found.append(required(f"{where}.{name}", "must be set"))
+        reason = str(each.get("reason") or "")
+        if reason and not _REASON.fullmatch(reason):
+            found.append(invalid(f"{where}.reason", reason, _NO_REASON))
+        for name, most in (("reason", _LONGEST_REASON), ("message", _LONGEST_MESSAGE)):
+            if len(str(each.get(name) or "").encode()) > most:
+                found.append(too_long(f"{where}.{name}", most))
+
+
 def _namespace(new: JsonObject, _live: JsonObject, found: Causes) -> None:
     phase = _status(new).get("phase") or "Active"
     is_ending = bool(new["metadata"].get("deletionTimestamp"))
@@ -112,11 +153,12 @@ STATUS_RULES: Final[dict[str, StatusRule]] = {
             "updatedNumberScheduled", "numberAvailable", "numberUnavailable",
         )
     ),
-    "PodDisruptionBudget": _counts(("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")),
+    "PodDisruptionBudget": _budget,
     "Job": job_status,
     "Namespace": _namespace,
     "CertificateSigningRequest": _certificate,
     "Ingress": networking.ingress_status,
+    "Service": networking.service_status,
     **dict.fromkeys(("FlowSchema", "PriorityLevelConfiguration"), flow_control.conditions),
 }  # fmt: skip
 """By kind. Other statuses have only their schema."""

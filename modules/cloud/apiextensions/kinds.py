@@ -1,7 +1,7 @@
 """The kinds that one API server serves: its own ones, and the kinds of its accepted CustomResourceDefinitions."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from operator import is_not
 from typing import Any, Final, NamedTuple
 
@@ -14,6 +14,7 @@ from modules.apimachinery.resources import READ_VERBS, SCALE, WRITE_VERBS, Print
 from modules.apimachinery.structural_schema.embedded import has_embedded
 from modules.apimachinery.structural_schema.rules import schema_faults
 from modules.apimachinery.structural_schema.values import has_defaults
+from modules.apimachinery.version_order import preferred_first
 from modules.cloud.apiextensions.printer_columns import parse_path
 from modules.cloud.apiextensions.scale import ScalePaths, scale_paths
 from modules.cloud.apiextensions.selectable_fields import selectable_fields
@@ -97,7 +98,7 @@ def _custom_kind(definition: JsonObject, version: JsonObject, stored: str) -> Cu
         has_defaults=has_defaults(schema),
         watched_as=kind.key_name,
         stored_version=f"{group}/{stored}",
-        deprecation=_deprecation(kind, version),
+        deprecation=_deprecation(kind, version, spec["versions"]),
     )
     return CustomKind(
         kind,
@@ -110,10 +111,14 @@ def _custom_kind(definition: JsonObject, version: JsonObject, stored: str) -> Cu
     )
 
 
-def _deprecation(kind: Kind, version: JsonObject) -> str:
+def _deprecation(kind: Kind, version: JsonObject, versions: Sequence[JsonObject]) -> str:
+    """Return the warning about a deprecated version; of a preferred one that is served and not deprecated, its name."""
     if not version.get("deprecated"):
         return ""
-    return version.get("deprecationWarning") or f"{kind.api_version} {kind.name} is deprecated"
+    served = {one["name"] for one in versions if one["served"] and not one.get("deprecated")}
+    best = preferred_first({*served, version["name"]})[0]
+    better = f"; use {kind.api_group}/{best} {kind.name}" if best in served else ""
+    return version.get("deprecationWarning") or f"{kind.api_version} {kind.name} is deprecated{better}"
 
 
 def _columns(version: JsonObject) -> tuple[PrinterColumn, ...]:
@@ -193,12 +198,12 @@ class ServedKinds:
         Raises:
             UnknownKindError: the API server stores no such objects.
         """
+        if not is_custom(obj):
+            return kind_named(obj["kind"])
         found = self.custom_of(obj)
-        if found is not None:
-            return found.kind
-        if is_custom(obj):
+        if found is None:
             raise UnknownKindError(str(obj["kind"]), [kind.name for kind in KINDS])
-        return kind_named(obj["kind"])
+        return found.kind
 
     def named(self, key_name: str) -> Kind:
         """Return the kind of a key name. A custom kind without a definition has only its name.

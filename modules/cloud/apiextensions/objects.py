@@ -1,7 +1,7 @@
 """Custom objects between a request and the storage: pruned, with defaults, validated, in the stored version."""
 
 from modules.apimachinery.api_errors import TooLargeError
-from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject, version_of
 from modules.apimachinery.resources import Resource
 from modules.apimachinery.structural_schema.values import (
     Defaults,
@@ -38,8 +38,8 @@ def with_new_status(custom: CustomKind, live: JsonObject, new: JsonObject) -> Js
     """
     made = {name: value for name, value in live.items() if name != "status"}
     metadata = {name: value for name, value in live["metadata"].items() if name != "resourceVersion"}
-    given = (new.get("metadata") or {}).get("resourceVersion")
-    made["metadata"] = {**metadata, "resourceVersion": str(given)} if given else metadata
+    given = version_of(new)
+    made["metadata"] = {**metadata, "resourceVersion": given} if given else metadata
     if "status" in new:
         made["status"] = new["status"]
     return conforming(custom, made)
@@ -63,7 +63,8 @@ def conforming(custom: CustomKind, obj: JsonObject) -> JsonObject:
 
 
 def in_version(obj: JsonObject, resource: Resource, defaults: Defaults | None = None) -> JsonObject:
-    """Return a stored custom object as a client of a version reads it (conversion strategy `None`).
+    """Return a stored custom object as a client of a version reads it (conversion strategy `None`), without fields that
+    another version has.
 
     Its definition may have more defaults than when it was stored. An object to which too many would be added is as it
     is stored: a list must not fail for one of its objects.
@@ -74,7 +75,7 @@ def in_version(obj: JsonObject, resource: Resource, defaults: Defaults | None = 
         defaults: counts the additions, for several objects; None: for this one.
     """
     version = resource.group_version
-    made = obj if obj.get("apiVersion") == version else {**obj, "apiVersion": version}
+    made = obj if obj.get("apiVersion") == version else pruned({**obj, "apiVersion": version}, resource.schema or {})
     if not resource.schema or not resource.has_defaults:
         return made
     try:

@@ -21,7 +21,7 @@ from modules.apimachinery.kinds import (
     uid_of,
     version_of,
 )
-from modules.apimachinery.resources import SCALE
+from modules.apimachinery.resources import READ_VERBS, SCALE
 from modules.cloud.apiextensions.calls import in_requested_version, subresources_of
 from modules.cloud.apiserver.api_lists import list_objects
 from modules.cloud.apiserver.cluster import Cluster
@@ -118,7 +118,7 @@ def serve(
         dry_run = is_dry_run(request)
         _check_patched(cluster, request)
         warnings = field_warnings(cluster.storage.kinds, request)
-        before = _version_before(cluster, request) if dry_run else ""
+        before = None if request.node and not dry_run else _before(cluster, request)
         manager = _manager_of(request)
         if manager is None:
             result = _carry_out(cluster, request, part)
@@ -140,7 +140,7 @@ def serve(
             *placement_warnings(cluster, request, result),
             *kind_warnings(cluster, request, result),
             *definition_warnings(request, result),
-            *object_advice(cluster.storage.kinds.custom(), request, result),
+            *object_advice(cluster.storage.kinds.custom(), request, result, before),
             *deletion_warnings(request, result),
         )
     if warnings:
@@ -156,28 +156,26 @@ def _check_patched(cluster: Cluster, request: ApiCall) -> None:
         cluster.storage.get(key_for(kind_of(cluster.storage.kinds, request), request.namespace, request.name))
 
 
-def _version_before(cluster: Cluster, request: ApiCall) -> str:
-    """Return the resourceVersion of the object that a request is about, "" if there is none."""
-    if not request.name or request.verb == "create":
-        return ""
-    kind = kind_of(cluster.storage.kinds, request)
-    live = cluster.storage.find(key_for(kind, request.namespace, request.name))
-    return "" if live is None else version_of(live)
+def _before(cluster: Cluster, request: ApiCall) -> JsonObject | None:
+    """Return the object that a request changes, None if there is none."""
+    if not request.name or request.verb in ("create", *READ_VERBS):
+        return None
+    return cluster.storage.find(key_for(kind_of(cluster.storage.kinds, request), request.namespace, request.name))
 
 
-def _in_version(result: ApiResult, version: str) -> ApiResult:
+def _in_version(result: ApiResult, before: JsonObject | None) -> ApiResult:
     """Return the result of a dry run, which keeps an object's version: another comes with the write
     (DryRunnableStorage).
 
     Args:
         result: the response.
-        version: of the object before; "": it has none.
+        before: the object before; None: there is none.
     """
     metadata = (result.object or {}).get("metadata") or {}
     if "resourceVersion" not in metadata:
         return result
     kept = {name: value for name, value in metadata.items() if name != "resourceVersion"}
-    kept |= {"resourceVersion": version} if version else {}
+    kept |= {} if before is None else {"resourceVersion": version_of(before)}
     return msgspec.structs.replace(result, object={**(result.object or {}), "metadata": kept})
 
 

@@ -8,6 +8,7 @@ from modules.cloud.apiserver import api_calls
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.completeness import Completeness
 from modules.cloud.apiserver.fencing import check_fence
+from modules.cloud.apiserver.lease_renewals import renew
 from modules.cloud.apiserver.pod_statuses import PodStatuses
 from modules.cloud.authentication.users import Authenticated, User
 from modules.cloud.authorization import access_reviews
@@ -76,6 +77,8 @@ class AuthorizedCalls:
             with of_user, self._cluster.within_quotas():
                 return api_calls.serve(self._cluster, call, part=part)
         if not call.node:
+            if (renewed := renew(self._cluster.storage, call)) is not None:
+                return renewed
             with self._cluster.within_quotas():
                 return api_calls.serve(self._cluster, call, part=part)
         if (reported := self._statuses.serve(call)) is not None:

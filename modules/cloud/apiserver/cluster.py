@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from modules.apimachinery.api_errors import ApiError, BadRequestError, ConflictError
@@ -61,7 +62,7 @@ from modules.cloud.apiserver.field_manager.tracking import Tracking
 from modules.cloud.apiserver.fields.types import with_read_embedded, with_stored_quantities
 from modules.cloud.apiserver.kind_defaults import as_created, as_updated, with_decoded_defaults
 from modules.cloud.apiserver.namespaces import (
-    check_creation,
+    being_terminated,
     check_deletion,
     finalized,
     terminating,
@@ -284,7 +285,7 @@ class Cluster:
         """
         if key_kind(obj) not in volume_binder.KINDS:
             return obj
-        self._change_volumes(volume_binder.bind_volumes)
+        self._change_volumes(partial(volume_binder.bind_volumes, find=self.storage.find))
         found = self.storage.get(key_of(obj))
         if is_new and key_kind(found) == volume_binder.CLAIM:
             why = volume_binder.why_unbound(found, self.storage.find, format_rfc3339(self.clock.now()))
@@ -353,11 +354,12 @@ class Cluster:
         """
         key = key_of(obj)
         live = self.storage.get(key, uid_of(obj))
-        check_version(self.storage.kinds.of_key(key), live, obj)
+        kind = self.storage.kinds.of_key(key)
+        check_version(kind, live, obj)
         obj = self._shaped(obj, live, is_decoded=is_decoded)
         new = computed(with_decoded_defaults, obj)
         new = with_stored_state(new, live) if key.kind == _NAMESPACE.name else _with_kept(new, live)
-        new = _with_deletion_of(live, new, self.storage.kinds.of_key(key))
+        new = _with_deletion_of(live, new, kind)
         new = as_updated(self._track(live, with_kept_fields(new, live)))
         self._admit(live, new)
         new = self._chain.admitted(new, live)
@@ -592,19 +594,20 @@ class Cluster:
     def _check_namespace(self, obj: JsonObject) -> None:
         """Check that a new object is not in a namespace that is being deleted."""
         key = key_of(obj)
-        if key.namespace:
-            namespace = self.storage.find(key_for(_NAMESPACE, "", key.namespace))
-            check_creation(self.storage.kinds.of_object(obj), key.name, namespace)
+        namespace = self.storage.find(key_for(_NAMESPACE, "", key.namespace)) if key.namespace else None
+        if namespace is not None and is_being_deleted(namespace):
+            raise being_terminated(self.storage.kinds.of_object(obj), key)
 
     def _create(self, obj: JsonObject, uid: str = "") -> JsonObject:
         uid = uid or computed(self.clock.new_id)
-        obj = with_job_selector(obj, uid) if key_kind(obj) == _JOB else self._addressed(obj, None, uid)
+        kind = key_kind(obj)
+        obj = with_job_selector(obj, uid) if kind == _JOB else self._addressed(obj, None, uid)
         new = self.storage.create(self.scheduler.placed(obj), uid)
         self.scheduler.record_placement(obj, None, new)
         self._custom.changed(new)
-        if key_kind(new) == _NODE.name:
+        if kind == _NODE.name:
             self.scheduler.place_waiting_pods()
-        elif key_kind(new) == _EVENT.name:
+        elif kind == _EVENT.name:
             self._events.remove_surplus()
         return new
 

@@ -4,7 +4,7 @@ from typing import Final
 
 from modules.apimachinery.api_errors import BadRequestError, ConflictError, InvalidError
 from modules.apimachinery.conditions import condition_of, is_ready, with_condition
-from modules.apimachinery.kinds import JsonObject, is_being_deleted, key_for, kind_named, metadata_of
+from modules.apimachinery.kinds import JsonObject, is_being_deleted, key_for, kind_named, metadata_of, uid_of
 from modules.apimachinery.pods.objects import node_of
 from modules.apimachinery.times import format_rfc3339
 from modules.apimachinery.validation.causes import shown
@@ -13,8 +13,12 @@ from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.disruption_budgets import charged_budget
 from modules.cloud.apiserver.fields.bodies import BINDING, EVICTION, TOKEN_REQUEST
 from modules.cloud.apiserver.pod_scheduled import is_gated, with_node
-from modules.cloud.apiserver.write_options import check_delete_options, propagation_policy
-from modules.cloud.storage.object_storage import check_version
+from modules.cloud.apiserver.write_options import (
+    check_delete_options,
+    check_resource_version,
+    check_uid,
+    propagation_policy,
+)
 
 _POD, _NODE = kind_named("Pod"), kind_named("Node")
 _BUDGET = kind_named("PodDisruptionBudget")
@@ -89,18 +93,17 @@ def evict_pod(cluster: Cluster, namespace: str, name: str, eviction: JsonObject)
     check_delete_options(options)
     grace, policy = options.get("gracePeriodSeconds"), propagation_policy(options)
     preconditions = options.get("preconditions") or {}
-    uid, version = (str(preconditions.get(field) or "") for field in ("uid", "resourceVersion"))
     key = key_for(_POD, namespace, name)
-    pod, now = cluster.storage.get(key, uid), format_rfc3339(cluster.clock.now())
-    if version:
-        check_version(_POD, pod, {"metadata": {"resourceVersion": version}})
+    pod, now = cluster.storage.get(key), format_rfc3339(cluster.clock.now())
+    check_uid(preconditions, pod)
+    check_resource_version(preconditions, pod)
     budgets = cluster.storage.list(_BUDGET, namespace)
     charged = charged_budget(pod, budgets, now, is_healthy=_is_healthy(cluster, pod))
     if charged is not None:
         cluster.replace(charged)
     if not is_being_deleted(pod):
         cluster.replace(with_condition(pod, {**_TARGET, "lastTransitionTime": now}))
-    cluster.delete(key, grace, uid, policy)
+    cluster.delete(key, grace, uid_of(pod), policy)
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 

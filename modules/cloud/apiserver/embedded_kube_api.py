@@ -204,7 +204,17 @@ class _Watch:
             found = self._waiting.popleft()
         except IndexError:
             return ()
-        return self._seen(found) if isinstance(found, ObjectChanged) else (found,)
+        if not isinstance(found, ObjectChanged):
+            return (found,)
+        type_, namespace = event_type(found, self._selector), self._selection.namespace
+        if not type_ or namespace not in ("", found.object["metadata"].get("namespace")):
+            return ()
+        obj = found.object if type_ != EventType.DELETED else sent_object(found, type_)
+        if self._resource.schema or obj.get("apiVersion") != self._api_version:
+            obj = in_version(obj, self._resource)
+        is_same, before = obj is found.object, found.old if found.is_of_status else None
+        version = "" if before is None else before["metadata"]["resourceVersion"]
+        return (ObservedEvent(type_, _observed(obj, found.body if is_same else b"", version)),)
 
     def cancel(self) -> None:
         """End the watch; nothing more is taken."""
@@ -237,17 +247,6 @@ class _Watch:
                 self._version, self._newest = max(self._version, int(self._newest)), ""
             self._add(Bookmark(str(self._version)))
             self._mark_later()
-
-    def _seen(self, changed: ObjectChanged) -> Sequence[Observation]:
-        type_, namespace = event_type(changed, self._selector), self._selection.namespace
-        if not type_ or namespace not in ("", changed.object["metadata"].get("namespace")):
-            return ()
-        obj = changed.object if type_ != EventType.DELETED else sent_object(changed, type_)
-        if self._resource.schema or obj.get("apiVersion") != self._api_version:
-            obj = in_version(obj, self._resource)
-        is_same, before = obj is changed.object, changed.old if changed.is_of_status else None
-        version = "" if before is None else before["metadata"]["resourceVersion"]
-        return (ObservedEvent(type_, _observed(obj, changed.body if is_same else b"", version)),)
 
 
 def _end(ended: _End, result: ApiResult) -> None:

@@ -76,10 +76,12 @@ def _service(obj: JsonObject) -> JsonObject:
         spec["sessionAffinityConfig"] = _with_affinity_seconds(given.get("sessionAffinityConfig") or {})
     elif spec["sessionAffinity"] == "None":
         spec.pop("sessionAffinityConfig", None)
-    if spec["type"] in _EXTERNAL or spec.get("externalIPs"):
+    if spec["type"] in _EXTERNAL or (spec["type"] != "ExternalName" and spec.get("externalIPs")):
         spec.setdefault("externalTrafficPolicy", "Cluster")
     if spec["type"] != "ExternalName":
         spec.setdefault("internalTrafficPolicy", "Cluster")
+    else:
+        spec.pop("internalTrafficPolicy", None)  # as kube-apiserver when it reads one
     if spec["type"] == "LoadBalancer":
         spec.setdefault("allocateLoadBalancerNodePorts", True)
     if spec.get("clusterIP"):

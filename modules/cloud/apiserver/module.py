@@ -70,7 +70,6 @@ class ApiServer(Module):
         cluster: the objects, made by the process, so that they outlive a restart of this module.
         database: their durable copy; outlives a restart, too.
         manifests: a watched directory, or None.
-        definitions: CustomResourceDefinitions that are applied at the start.
         refusals: counts refused requests of nodes.
         failures: counts failures of reconcilers, by name.
         subscriptions: the watches; told each change.
@@ -87,7 +86,6 @@ class ApiServer(Module):
         cluster: Cluster,
         database: Database,
         manifests: ManifestDirectory | None,
-        definitions: Sequence[JsonObject],
         refusals: Refusals,
         subscriptions: Subscriptions,
         *,
@@ -101,9 +99,8 @@ class ApiServer(Module):
         self._cluster = cluster
         self._database = database
         self._manifests = manifests
-        self._definitions = definitions
         self._subscriptions = subscriptions
-        self._namespaces = control_plane.namespaces
+        self._control_plane = control_plane
         self._is_alone = is_alone
         self._reconcilers = Reconcilers(partial(reconcilers_of, cluster, control_plane), failures)
         self._graph = NodeGraph(cluster.storage, self.clock)
@@ -147,11 +144,9 @@ class ApiServer(Module):
         """Make an API call: of an administrator without authorization, of a node with it. A large one is made later."""
         if not self._is_awaited(message):
             return
-        if isinstance(message.content, ApiCall) and message.content.verb == _DELETE_COLLECTION:
-            is_later = self._deletions.accept(message, message.content)
-        else:
-            is_later = self._previews.accept(message)
-        if not is_later:
+        call = message.content
+        is_collection = isinstance(call, ApiCall) and call.verb == _DELETE_COLLECTION
+        if not is_collection or not self._deletions.accept(message, call):
             self._previews.attempt(message, self._call)
 
     @handles(None, Verb.CALLS, source=api_messages.SOURCE)
@@ -226,19 +221,15 @@ class ApiServer(Module):
             then: called with the result instead of a reply.
         """
         done = then or partial(self.reply, message)
-        result = self._result(message, lambda: self._serve(call_in(message), part))
+        try:
+            result = self._attempt(message, lambda: self._serve(call_in(message), part), _refused)
+        except api_calls.DryRunError as end:
+            result = end.result
 
         def end_without_room() -> None:
             done(self._without_room(message, message.content_as(ApiCall)))
 
         self._transactions.after_commit(partial(done, result), end_without_room)
-
-    def _result(self, message: Message, serve: Callable[[], ApiResult]) -> ApiResult:
-        """Return the result of a call in a message."""
-        try:
-            return self._attempt(message, serve, _refused)
-        except api_calls.DryRunError as end:
-            return end.result
 
     def _serve(self, call: ApiCall, part: Sequence[JsonObject] | None = None) -> ApiResult:
         if self._disk.is_full and not full_disk.is_vital(call):
@@ -330,9 +321,9 @@ class ApiServer(Module):
         """Make what the database has from its start: system objects, addresses of Services, and definitions."""
         if self._database.is_new:  # a client of a lost database must not watch on from its version, now or later
             self._database.forget_changes("", self._cluster.storage.first_version)
-        self._transactions.attempt(partial(make_system_objects, self._cluster, self._namespaces))
+        self._transactions.attempt(partial(make_system_objects, self._cluster, self._control_plane.namespaces))
         self._transactions.attempt(self._cluster.address_services)
-        apply_definitions(self._cluster, self._definitions, self._transactions.attempt)
+        apply_definitions(self._cluster, self._control_plane.definitions, self._transactions.attempt)
         self._transactions.after_commit(self._set_prepared)
 
     def _set_prepared(self) -> None:

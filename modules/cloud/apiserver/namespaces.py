@@ -7,7 +7,7 @@ from typing import Final
 
 from modules.apimachinery.api_errors import ForbiddenError
 from modules.apimachinery.graceful_deletion import content_finalizers_of
-from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, is_being_deleted
+from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey
 
 SYSTEM_NAMESPACE: Final = "kube-system"
 SYSTEM: Final = ("default", "kube-node-lease", "kube-public", SYSTEM_NAMESPACE)
@@ -69,24 +69,13 @@ def check_deletion(key: ObjectKey) -> None:
         raise ForbiddenError("namespaces", key.name, "this namespace may not be deleted")
 
 
-def check_creation(kind: Kind, name: str, namespace: JsonObject | None) -> None:
-    """Check that a new object is not in a namespace that is being deleted (admission plug-in NamespaceLifecycle).
-
-    Args:
-        kind: of the object.
-        name: of the object.
-        namespace: of the object, or None.
-
-    Raises:
-        ForbiddenError: it is.
-    """
-    if namespace is None or not is_being_deleted(namespace):
-        return
-    of = namespace["metadata"]["name"]
+def being_terminated(kind: Kind, key: ObjectKey) -> ForbiddenError:
+    """Return the error for a new object in a namespace that is being deleted (admission plug-in NamespaceLifecycle)."""
+    of = key.namespace
     why = f"unable to create new content in namespace {of} because it is being terminated"
     cause = {
         "reason": "NamespaceTerminating",
         "message": f"namespace {of} is being terminated",
         "field": "metadata.namespace",
     }
-    raise ForbiddenError(kind.plural, name, why, kind.api_group, (cause,))
+    return ForbiddenError(kind.plural, key.name, why, kind.api_group, (cause,))

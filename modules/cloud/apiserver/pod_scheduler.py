@@ -5,8 +5,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from modules.apimachinery.api_errors import ApiError
-from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_kind, key_of, kind_named
+from modules.apimachinery.kinds import (
+    JsonObject,
+    ObjectKey,
+    is_being_deleted,
+    key_kind,
+    key_of,
+    kind_named,
+    metadata_of,
+)
 from modules.apimachinery.times import format_rfc3339
+from modules.apimachinery.unvalidated import as_object
 from modules.cloud.apiserver.event_registry import EventRegistry
 from modules.cloud.apiserver.pod_scheduled import (
     as_gated,
@@ -23,8 +32,9 @@ from modules.cloud.apiserver.pod_scheduled import (
     with_nominated_node,
 )
 from modules.cloud.apiserver.reconciler import Attempt, Reconciler
-from modules.cloud.apiserver.scheduler import MAKE_ROOM, Placer, makes_room
+from modules.cloud.apiserver.scheduler import MAKE_ROOM, Placement, Placer, makes_room, placement_at
 from modules.cloud.apiserver.scheduling.rooms import NodeRooms
+from modules.cloud.apiserver.scheduling.volume_nodes import DelayedClaims, has_delayed_claims
 from modules.cloud.applications import NODE_GROUP
 from modules.cloud.authorization.trusted_labels import TrustedLabels
 from modules.cloud.storage.object_storage import ObjectEvent, Storage
@@ -38,6 +48,7 @@ _log = logging.getLogger(__name__)
 _POD: Final = kind_named("Pod")
 _NODE: Final = kind_named("Node")
 _NAMESPACE: Final = kind_named("Namespace")
+_VOLUME: Final = kind_named("PersistentVolume")
 _BUDGET: Final = kind_named("PodDisruptionBudget")
 _MOST_LOOKS: Final = 600
 """Looks at nodes before others have their turn; each takes up to 25 µs."""
@@ -83,7 +94,7 @@ class PodScheduler(Reconciler):
         self._clock = clock
         self._default_node, self._is_enabled = scheduling
         self._delete = delete
-        self._fleet = NodeRooms(storage.find)
+        self._fleet = NodeRooms(storage.find, lambda: storage.list(_VOLUME))
         self._labels = TrustedLabels(storage.find)
         self._has_round = False
         self._seen: Rank | None = None
@@ -132,7 +143,8 @@ class PodScheduler(Reconciler):
 
         Args:
             obj: any object.
-            placer: places several pods; None: one is made for this pod.
+            placer: places several pods that are stored, and their claims are bound; None: one is made for this pod. It
+                waits for the next round if that is to bind claims of it.
         """
         if key_kind(obj) != _POD.name or obj["spec"].get("nodeName") or is_being_deleted(obj):
             return obj
@@ -140,11 +152,21 @@ class PodScheduler(Reconciler):
             return as_gated(obj, format_rfc3339(self._clock.now()))
         if not self._is_own(obj):
             return obj
+        find, has_delayed = self._storage.find, has_delayed_claims(obj, self._storage.find)
+        if has_delayed and placer is None:
+            self._may_place = True
+            return obj
+        if has_delayed and self._default_node:
+            labels = as_object(metadata_of(find(ObjectKey(_NODE.name, "", self._default_node)) or {}).get("labels"))
+            placement = placement_at(self._default_node, labels, DelayedClaims(obj, find, self._fleet.list_volumes))
+        elif self._default_node:
+            placement = Placement(self._default_node)
+        else:
+            placement = (placer or self._placer()).place(obj)
+        for each in placement.claimed:
+            self._storage.replace(each)
         now = format_rfc3339(self._clock.now())
-        if self._default_node:
-            return with_node(obj, self._default_node, now)
-        node, why = (placer or self._placer()).place(obj)
-        return with_node(obj, node, now) if node else as_waiting(obj, why, now)
+        return with_node(obj, placement.node, now) if placement.node else as_waiting(obj, placement.why, now)
 
     def record_placement(
         self, asked: JsonObject, old: JsonObject | None, new: JsonObject, placer: Placer | None = None

@@ -21,7 +21,7 @@ from modules.cloud.apiserver.fields.plain_form import is_in_stored_form
 from modules.cloud.apiserver.fields.types import decoded
 from modules.cloud.apiserver.strategies import with_changed_status
 from modules.cloud.authorization.graph import NodeGraph
-from modules.cloud.authorization.rules import RULES, Scope
+from modules.cloud.authorization.node_rules import RULES, Scope
 from modules.cloud.client.calls import STRATEGIC, ApiCall, ApiResult
 
 _POD: Final = kind_named("Pod")

@@ -97,18 +97,18 @@ class Previews:
     def attempt(
         self, message: Message, carry_out: Callable[[Message], None], instead: Callable[[Message], None] | None = None
     ) -> None:
-        """Carry out a request at once, unless it turns out to take many steps.
+        """Carry out a request at once, unless it is to be carried out later, or turns out to take many steps.
 
         Args:
             message: the request.
             carry_out: carries it out.
-            instead: is called if it takes many steps; None: it is carried out later.
+            instead: is called if it takes many steps, and a large one is carried out at once; None: they come later.
         """
-        if not isinstance(message.content, ApiCall):
-            carry_out(message)
+        if instead is None and self.accept(message):
             return
+        call = message.content
         try:
-            in_few_steps(steps_of(message.content), carry_out, message)
+            in_few_steps(steps_of(call) if isinstance(call, ApiCall) else None, carry_out, message)
         except ManyStepsError:
             (instead or self._put)(message)
 

@@ -8,6 +8,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from modules.apimachinery.kinds import JsonObject
 from modules.cloud.apiserver import volume_binder
 from modules.cloud.apiserver.account_secrets import SECRETS, keep_account_secrets, may_lack_token
 from modules.cloud.apiserver.built_in_controllers import (
@@ -42,6 +43,8 @@ class ControlPlane(msgspec.Struct, frozen=True):
 
     namespaces: tuple[str, ...] = ()
     """Made at the start, beside the namespaces that every cluster has."""
+    definitions: Sequence[JsonObject] = ()
+    """CustomResourceDefinitions that are applied at the start."""
     authority: str = ""
     """The API server's certificate authority, PEM, which each namespace has as a ConfigMap; "" without one."""
     service: KubernetesService | None = None

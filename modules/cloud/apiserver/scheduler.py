@@ -1,17 +1,17 @@
 """A small scheduler: the node of a pod that names none.
 
 A node fits if its labels, taints, resources and ports fit the pod, by the kubelet's own predicates, so that the node
-admits the pod, if the volumes of its claims, which must be bound, can be reached there, and if the rules about other
-pods allow it: affinity, anti-affinity, topology spread. Among fitting nodes, ready ones are preferred, then the one
-with the highest score (kube-scheduler's), then the one with the fewest pods, then the first by name: the same objects
-give the same node. A node that is not ready is taken when no ready one fits: an edge node may be offline for long, and
-gets the pod when it connects. Only pods that do not stay on such a node for ever, by their own or its word, wait
-instead. Where no node fits, pods of a lower priority may make room.
+admits the pod, if the volumes of its claims can be reached there, also those to which they are yet to be bound, and if
+the rules about other pods allow it: affinity, anti-affinity, topology spread. Among fitting nodes, ready ones are
+preferred, then the one with the highest score (kube-scheduler's), then the one with the fewest pods, then the first by
+name: the same objects give the same node. A node that is not ready is taken when no ready one fits: an edge node may be
+offline for long, and gets the pod when it connects. Only pods that do not stay on such a node for ever, by their own or
+its word, wait instead. Where no node fits, pods of a lower priority may make room.
 """
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
@@ -19,7 +19,7 @@ import msgspec
 
 from modules.apimachinery.conditions import is_ready
 from modules.apimachinery.conversion import convert
-from modules.apimachinery.kinds import JsonObject, key_of
+from modules.apimachinery.kinds import JsonObject, ObjectKey, key_kind, key_of
 from modules.apimachinery.pod_references import claims_of
 from modules.apimachinery.pods.general_predicates import insufficient_amounts, taken_ports, used_port
 from modules.apimachinery.pods.node_selector import pod_fits_node, selector_matches
@@ -42,12 +42,15 @@ from modules.cloud.apiserver.scheduling.scores import Scorer
 from modules.cloud.apiserver.scheduling.topology_spread import SpreadRules
 from modules.cloud.apiserver.scheduling.volume_nodes import (
     ELSEWHERE,
+    NO_VOLUME,
     TAKEN,
+    DelayedClaims,
     claims_for_one_pod,
     missing_volume,
     selectors_of_volumes,
 )
 from modules.cloud.apiserver.silent_nodes import UNREACHABLE, pod_stays_for, pods_stay_for
+from modules.cloud.apiserver.volume_binder import CLAIM, VOLUME
 from modules.cloud.applications import NODE_GROUP
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 from modules.cloud.storage.unbound_pods import priority_of
@@ -60,7 +63,7 @@ _UNREADABLE: Final = "node(s) had amounts that cannot be read"
 _NO_NODE: Final = "no nodes available to schedule pods"
 _MISPLACED: Final = "node(s) didn't match Pod's node affinity/selector"
 _BY_NAME: Final = "metadata.name"
-_OF_VOLUMES: Final = ("PersistentVolumeClaim", "PersistentVolume")
+_OF_VOLUMES: Final = (CLAIM, VOLUME, "StorageClass")
 MAKE_ROOM: Final = ("Node", "Namespace", NODE_GROUP.key_name, "Pod", *_OF_VOLUMES)
 """The kinds of `makes_room`; no change of another kind lets a pod onto a node."""
 _KNOWN: Final = 5
@@ -76,6 +79,23 @@ class Placement(NamedTuple):
     """Empty: nowhere yet."""
     why: str = ""
     """The reason in that case, in kube-scheduler's words."""
+    claimed: Sequence[JsonObject] = ()
+    """The pod's claims with their volumes, or with the node where these are to be provisioned, to be stored first."""
+
+
+def placement_at(node: str, labels: Mapping[str, str], delayed: DelayedClaims) -> Placement:
+    """Return the placement of a pod on a node, with the volumes of its claims; nowhere while a volume is missing."""
+    claimed = delayed.at(node, labels)
+    if claimed is None:
+        return Placement("", f"0/1 nodes are available: 1 {NO_VOLUME}.")
+    names = (
+        each["metadata"]["name"] for each in claimed if key_kind(each) == CLAIM and not each["spec"].get("volumeName")
+    )
+    for name in names:
+        return Placement(
+            "", f'binding volumes: persistentvolumeclaim "{name}" is provisioned for node "{node}"', claimed
+        )
+    return Placement(node, claimed=claimed)
 
 
 class Placer:
@@ -96,6 +116,8 @@ class Placer:
         """The lowest priority of a pod on a node, once it is asked for."""
         self._hopeless = set[bytes]()
         """The pods that no others can make room for."""
+        self._provisioned = set[ObjectKey]()
+        """The pods that have a node, and wait for their volumes there."""
         self.looks = 0
         """The nodes that were looked at; a pod whose placement is known counts for a few."""
 
@@ -130,6 +152,8 @@ class Placer:
             if placement.node:
                 self._nominate(pod, "", placement.node)
                 self._fleet.assume(placement.node, pod, attempt.demand)
+            elif placement.claimed:
+                self._provisioned.add(key_of(pod))
             elif not attempt.demand.affinity and not _spread(pod):
                 self._refused[about] = placement
         return placement
@@ -148,7 +172,8 @@ class Placer:
         if self._lowest is None:
             self._lowest = min((room.lowest_priority for room in rooms), default=math.inf)
         about = _about(pod)
-        if priority_of(pod) <= self._lowest or (about in self._hopeless and not nominated_node(pod)):
+        is_hopeless = about in self._hopeless and not nominated_node(pod)
+        if is_hopeless or priority_of(pod) <= self._lowest or key_of(pod) in self._provisioned:
             self._nominate(pod, "")
             return None
         with self._kept_for_others(pod):
@@ -207,11 +232,12 @@ class _Attempt:
         self._scorer = Scorer(obj, self._pod, self.demand, fleet, self._rules, self._spread)
         self._missing_volume = missing_volume(obj, fleet.find)
         self._volumes = selectors_of_volumes(obj, fleet.find)
+        self._delayed = DelayedClaims(obj, fleet.find, fleet.list_volumes)
         self._claims = claims_for_one_pod(obj, fleet.find)
         self._users = [room.name for room in fleet.rooms.values() if self._claims and self._uses_claim(room)]
         """The nodes that have a pod with one of the claims."""
         self._minds_others = bool(self._users) or self._spread.has_limits or self._rules.are_any
-        self._asked = _asked(obj, self._pod, self.demand) + msgspec.json.encode(self._volumes)
+        self._asked = _asked(obj, self._pod, self.demand) + msgspec.json.encode(self._volumes) + self._delayed.decisive
 
     def fits(self, room: NodeRoom) -> bool:
         """Return whether the pod fits a node."""
@@ -245,8 +271,8 @@ class _Attempt:
             else:
                 fitting.append((room, look))
         if fitting:
-            is_there = chosen and any(room.name == chosen for room, _ in fitting)
-            return Placement(chosen if is_there else self._best(fitting).name)
+            best = next((room for room, _ in fitting if room.name == chosen), None) or self._best(fitting)
+            return placement_at(best.name, best.labels, self._delayed)
         found = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
         return Placement("", f"0/{len(rooms)} nodes are available: {found}."[:_LONGEST_REASON])
 
@@ -269,11 +295,21 @@ class _Attempt:
 
     def _refusal(self, room: NodeRoom) -> Reasons:
         """Return why a node does not fit, whatever is on others; nothing when it does."""
-        unfit = self._unfit(room)
-        return (unfit,) if unfit else tuple(self._full(room))
+        return self._unfit(room) or tuple(self._full(room))
 
-    def _unfit(self, room: NodeRoom) -> str:
-        """Return why a node does not fit, whatever pods it has. A node that reports nonsense only harms itself."""
+    def _unfit(self, room: NodeRoom) -> Reasons:
+        """Return why a node does not fit, whatever pods it has."""
+        unfit = self._unfit_itself(room)
+        return (unfit,) if unfit else tuple(self._out_of_reach(room))
+
+    def _out_of_reach(self, room: NodeRoom) -> Iterator[str]:
+        if not all(selector_matches(one, room.name, room.labels) for one in self._volumes):
+            yield ELSEWHERE
+        if self._delayed.at(room.name, room.labels) is None:
+            yield NO_VOLUME
+
+    def _unfit_itself(self, room: NodeRoom) -> str:
+        """Return why a node does not fit, but for its volumes. A node that reports nonsense only harms itself."""
         if room.node is None or not room.is_readable:
             return _UNREADABLE
         if (room.obj.get("spec") or {}).get("unschedulable") and not tolerates(
@@ -282,9 +318,7 @@ class _Attempt:
             return "node(s) were unschedulable"
         if taint := self._taint(room):
             return taint
-        if not self._fits(room):
-            return _MISPLACED
-        return "" if all(selector_matches(one, room.name, room.labels) for one in self._volumes) else ELSEWHERE
+        return "" if self._fits(room) else _MISPLACED
 
     def _fits(self, room: NodeRoom) -> bool:
         return pod_fits_node(self._pod, room.name, room.labels)

@@ -86,10 +86,11 @@ def with_kept_addresses(new: JsonObject, live: JsonObject) -> JsonObject:
         spec = {**{field: before[field] for field in _OF_ADDRESSES if before.get(field)}, **_without_empty(spec)}
         if spec.get("clusterIP") != before.get("clusterIP") and spec.get("clusterIPs") == before.get("clusterIPs"):
             spec["clusterIPs"] = [spec["clusterIP"]]
-    had_ports = before.get("type") in _WITH_PORTS
-    if had_ports and spec.get("ports"):
-        has_ports = spec.get("type") in _WITH_PORTS
-        spec["ports"] = (_with_known_ports if has_ports else _without_known_ports)(spec["ports"], before)
+    if before.get("type") in _WITH_PORTS and spec.get("ports"):
+        if spec.get("type") not in _WITH_PORTS:
+            spec["ports"] = _without_known_ports(spec["ports"], before)
+        elif _needs_ports(before) and _needs_ports(spec):
+            spec["ports"] = _with_known_ports(spec["ports"], before)
     if _has_health_check(before) and _has_health_check(spec) and not spec.get(_HEALTH_CHECK):
         spec[_HEALTH_CHECK] = before.get(_HEALTH_CHECK)
     for field, is_of in _OF_TYPES.items():
@@ -100,11 +101,16 @@ def with_kept_addresses(new: JsonObject, live: JsonObject) -> JsonObject:
 
 def _is_external(spec: JsonObject) -> bool:
     """Return whether a Service can be reached from outside (`ExternallyAccessible`)."""
-    return spec.get("type") in _WITH_PORTS or bool(spec.get("externalIPs"))
+    return spec.get("type") in _WITH_PORTS or (spec.get("type") != _EXTERNAL_NAME and bool(spec.get("externalIPs")))
 
 
 def _is_balanced(spec: JsonObject) -> bool:
     return spec.get("type") == "LoadBalancer"
+
+
+def _needs_ports(spec: JsonObject) -> bool:
+    """Return whether each port of a Service outside of the cluster gets a node port (`needsNodePort`)."""
+    return not _is_balanced(spec) or spec.get("allocateLoadBalancerNodePorts") is not False
 
 
 def _has_health_check(spec: JsonObject) -> bool:
@@ -288,7 +294,7 @@ def _with_node_ports(name: str, spec: JsonObject, own: JsonObject, used: _Used, 
         if why:
             raise _invalid(name, f"spec.ports[{index}].nodePort", number, why)
         numbers.setdefault(port.get("port"), number)
-    if spec.get("type") == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is False:
+    if not _needs_ports(spec):
         return spec
     used = used.beside(_numbers(spec))
     completed = []

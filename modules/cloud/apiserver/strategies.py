@@ -106,12 +106,16 @@ def with_first_status(obj: JsonObject) -> JsonObject:
 
 
 def with_kept_fields(new: JsonObject, live: JsonObject) -> JsonObject:
-    """Return a new state of an object with the fields that an update keeps: a status that is a subresource."""
+    """Return a new state of an object with the fields that an update keeps: a status that is a subresource, without the
+    addresses of a load balancer that a Service has no more.
+    """
     if not has_status(new) or new["kind"] == _COMPUTED:
         return new
     kept = (_STATUS, "spec") if new["kind"] == _SPEC_OF_CREATION else (_STATUS,)
     others = {name: value for name, value in new.items() if name not in kept}
-    return {**others, **{name: live[name] for name in kept if name in live}}
+    found = {**others, **{name: live[name] for name in kept if name in live}}
+    is_balanced = new["kind"] != "Service" or (new.get("spec") or {}).get("type") == "LoadBalancer"
+    return found if is_balanced else {**found, _STATUS: {**(found.get(_STATUS) or {}), "loadBalancer": {}}}
 
 
 def with_changed_status(new: JsonObject, live: JsonObject) -> JsonObject:

@@ -3,6 +3,7 @@
 A claim is bound to the volume that it names, to a volume whose `claimRef` names it, as one that a provisioner has made
 for it, or to the smallest that fits and that its selector selects. The volume that it names must fit, too, or name the
 claim: it may be kept for claims of another class. A bound claim gets its volume back if that has lost its `claimRef`.
+Where its class waits for the first consumer, a claim gets a volume that does not name it from the scheduler alone.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -31,37 +32,41 @@ _PROVISIONERS = ("volume.beta.kubernetes.io/storage-provisioner", "volume.kubern
 _PROVISIONED = "pv.kubernetes.io/provisioned-by"
 _SELECTED_NODE = "volume.kubernetes.io/selected-node"
 """Annotation of a claim that kube-scheduler has chosen the node of its pod for."""
-_IN_TREE = "kubernetes.io/"
+IN_TREE = "kubernetes.io/"
 """The beginning of provisioners' names that stand for code of Kubernetes, or for none (`no-provisioner`)."""
 
 
-def bind_volumes(claims: Iterable[JsonObject], volumes: Iterable[JsonObject]) -> list[JsonObject]:
+Find = Callable[[ObjectKey], JsonObject | None]
+"""Returns an object, or None."""
+
+
+def bind_volumes(claims: Iterable[JsonObject], volumes: Iterable[JsonObject], find: Find) -> list[JsonObject]:
     """Return the claims and volumes that are newly bound, with their new metadata, spec and status."""
-    claims = sorted(claims, key=_is_bound, reverse=True)
-    waiting = {"", *(uid_of(claim) for claim in claims if not _is_bound(claim))}
+    claims = sorted(claims, key=is_bound, reverse=True)
+    waiting = {"", *(uid_of(claim) for claim in claims if not is_bound(claim))}
     free = [each for each in volumes if _uid_of_owner(each) in waiting and not is_being_deleted(each)]
     changed: list[JsonObject] = []
     for claim in claims:
-        volume = _lost_reference(claim, free) if _is_bound(claim) else _choose(claim, free)
+        volume = _lost_reference(claim, free) if is_bound(claim) else _choose(claim, free, find)
         if volume is not None:
             free.remove(volume)
-            changed += _bound(claim, volume)
+            changed += bound(claim, volume)
     return changed
 
 
-def with_provisioners(claims: Iterable[JsonObject], find: Callable[[ObjectKey], JsonObject | None]) -> list[JsonObject]:
+def with_provisioners(claims: Iterable[JsonObject], find: Find) -> list[JsonObject]:
     """Return the claims that newly ask the provisioner of their class for a volume; one in Kubernetes' own code is not
-    asked, nor is one that waits for the node of a pod until kube-scheduler has noted it (`VolumeBindingMode`).
+    asked, nor is one that waits for the node of a pod until the scheduler has noted it (`VolumeBindingMode`).
     """
     changed = []
     for claim in claims:
         found = _spec(claim).get("storageClassName")
-        if not found or _is_bound(claim) or _spec(claim).get("volumeName"):
+        if not found or is_bound(claim) or _spec(claim).get("volumeName"):
             continue
-        storage_class = find(ObjectKey("StorageClass", "", str(found))) or {}
+        storage_class = class_of(claim, find)
         provisioner = str(storage_class.get("provisioner") or "")
-        may_be_asked = _is_immediate(storage_class) or _SELECTED_NODE in as_object(claim["metadata"].get("annotations"))
-        if may_be_asked and provisioner and not provisioner.startswith(_IN_TREE):
+        may_be_asked = not is_delayed(claim, find) or selected_node(claim) is not None
+        if may_be_asked and provisioner and not provisioner.startswith(IN_TREE):
             asking = _annotated(claim, dict.fromkeys(_PROVISIONERS, provisioner))
             changed += [asking] if asking is not claim else []
     return changed
@@ -76,7 +81,7 @@ def why_lost(claim: JsonObject, now: str) -> JsonObject | None:
     return event_about(claim, ("Warning", "ClaimLost", words), _CONTROLLER, now)
 
 
-def why_unbound(claim: JsonObject, find: Callable[[ObjectKey], JsonObject | None], now: str) -> JsonObject | None:
+def why_unbound(claim: JsonObject, find: Find, now: str) -> JsonObject | None:
     """Return the Event that says why a new claim waits; None if it is bound (KCM's persistent volume controller, which
     has no word for a claim that names its volume).
 
@@ -85,30 +90,25 @@ def why_unbound(claim: JsonObject, find: Callable[[ObjectKey], JsonObject | None
         find: returns an object, or None.
         now: the present time as Kubernetes writes it.
     """
-    if _is_bound(claim):
+    if is_bound(claim):
         return None
     return event_about(claim, _reason_unbound(claim, find), _CONTROLLER, now)
 
 
-def _reason_unbound(claim: JsonObject, find: Callable[[ObjectKey], JsonObject | None]) -> tuple[str, str, str]:
+def _reason_unbound(claim: JsonObject, find: Find) -> tuple[str, str, str]:
     named, class_name = _spec(claim).get("volumeName"), _spec(claim).get("storageClassName")
     if named:
         found = "does not fit the claim" if find(ObjectKey(VOLUME, "", str(named))) else "not found"
         return "Warning", "FailedBinding", f'volume "{named}" {found}'
     if not class_name:
         return "Normal", "FailedBinding", "no persistent volumes available for this claim and no storage class is set"
-    storage_class = find(ObjectKey("StorageClass", "", str(class_name)))
-    if storage_class is None:
+    if is_delayed(claim, find) and selected_node(claim) is None:
+        return "Normal", "WaitForFirstConsumer", "waiting for first consumer to be created before binding"
+    storage_class = class_of(claim, find)
+    if not storage_class:
         return "Warning", "ProvisioningFailed", f'storageclass.storage.k8s.io "{class_name}" not found'
     provisioner = str(storage_class.get("provisioner"))
-    if not _is_immediate(storage_class):
-        waits = (
-            ""
-            if provisioner.startswith(_IN_TREE)
-            else ", and a class that waits for a pod has its provisioner not asked"
-        )
-        return "Normal", "FailedBinding", f"no persistent volumes available for this claim{waits}"
-    if provisioner.startswith(_IN_TREE):
+    if provisioner.startswith(IN_TREE):
         return "Warning", "ProvisioningFailed", f"no volume plugin matched name: {provisioner}"
     who = f"the external provisioner '{provisioner}'"
     how = f"Waiting for a volume to be created either by {who} or manually by the system administrator."
@@ -116,8 +116,28 @@ def _reason_unbound(claim: JsonObject, find: Callable[[ObjectKey], JsonObject | 
     return "Normal", "ExternalProvisioning", f"{how} {checks}"
 
 
-def _is_immediate(storage_class: JsonObject) -> bool:
-    return (storage_class.get("volumeBindingMode") or "Immediate") == "Immediate"
+def class_of(claim: JsonObject, find: Find) -> JsonObject:
+    """Return the StorageClass of a claim; an empty object if it has none, or that is not there."""
+    name = _spec(claim).get("storageClassName")
+    return (find(ObjectKey("StorageClass", "", str(name))) if name else None) or {}
+
+
+def is_delayed(claim: JsonObject, find: Find) -> bool:
+    """Return whether a claim without a volume gets one only when a node has been chosen for a pod that uses it."""
+    if is_bound(claim) or _spec(claim).get("volumeName"):
+        return False
+    return class_of(claim, find).get("volumeBindingMode") == "WaitForFirstConsumer"
+
+
+def selected_node(claim: JsonObject) -> str | None:
+    """Return the node that the scheduler has chosen, so that the provisioner of a claim's class is asked."""
+    found: str | None = as_object(claim["metadata"].get("annotations")).get(_SELECTED_NODE)
+    return found
+
+
+def provisioned_for(claim: JsonObject, node: str) -> JsonObject:
+    """Return a claim whose volume is to be made for a node by the provisioner of its class."""
+    return _annotated(claim, {_SELECTED_NODE: node})
 
 
 def changed_phases(claims: Iterable[JsonObject], volumes: Iterable[JsonObject]) -> list[JsonObject]:
@@ -133,8 +153,8 @@ def changed_phases(claims: Iterable[JsonObject], volumes: Iterable[JsonObject]) 
         volume = by_name.get(str(_spec(claim).get("volumeName")))
         if volume is not None and _uid_of_owner(volume) == uid_of(claim):
             changed.append(_with_status(_annotated(claim, _COMPLETED), _bound_status(claim, volume)))
-        elif _is_bound(claim) or _status(claim).get("phase") in (_BOUND, _LOST):
-            changed.append(_with_status(claim, _with(claim, _LOST if _is_bound(claim) else "Pending")))
+        elif is_bound(claim) or _status(claim).get("phase") in (_BOUND, _LOST):
+            changed.append(_with_status(claim, _with(claim, _LOST if is_bound(claim) else "Pending")))
     known = {id(each) for each in (*volumes, *claims)}
     return [each for each in changed if id(each) not in known]
 
@@ -195,11 +215,22 @@ def _unbound(volume: JsonObject) -> JsonObject:
     return {**volume, "metadata": meta, "spec": spec}
 
 
-def _choose(claim: JsonObject, volumes: list[JsonObject]) -> JsonObject | None:
+def _choose(claim: JsonObject, volumes: list[JsonObject], find: Find) -> JsonObject | None:
+    found = next(iter(candidates(claim, volumes)), None)
+    return None if found is None or (not _owner(found) and is_delayed(claim, find)) else found
+
+
+def candidates(claim: JsonObject, volumes: Iterable[JsonObject]) -> list[JsonObject]:
+    """Return the volumes that a claim may be bound to, the best first: only those that name it, if there are any."""
     named = _spec(claim).get("volumeName")
     fitting = [volume for volume in volumes if _fits(claim, volume, named)]
     preferred = [volume for volume in fitting if _owner(volume)] or fitting
-    return min(preferred, key=lambda volume: (_capacity(volume), volume["metadata"]["name"]), default=None)
+    return sorted(preferred, key=lambda volume: (_capacity(volume), volume["metadata"]["name"]))
+
+
+def requested_bytes(claim: JsonObject) -> int:
+    """Return how much a claim asks for; 0 for nonsense."""
+    return _bytes(as_object(as_object(_spec(claim).get("resources")).get("requests")).get("storage", "0"))
 
 
 def _lost_reference(claim: JsonObject, volumes: list[JsonObject]) -> JsonObject | None:
@@ -212,20 +243,19 @@ def _fits(claim: JsonObject, volume: JsonObject, named: str | None) -> bool:
     owner, meta = _owner(volume), claim["metadata"]
     if owner and (owner.get("namespace"), owner.get("name")) != (meta.get("namespace", "default"), meta["name"]):
         return False
-    if _uid_of_owner(volume) not in ("", uid_of(claim)):
+    if _uid_of_owner(volume) not in ("", uid_of(claim)) or is_being_deleted(volume):
         return False
     if named and volume["metadata"]["name"] != named:
         return False
     if named and owner:
         return True  # each names the other
     wanted, offered = _spec(claim), _spec(volume)
-    requests = (wanted.get("resources") or {}).get("requests") or {}
     return (
         (bool(owner) or (wanted.get("storageClassName") or "") == (offered.get("storageClassName") or ""))
         and (wanted.get("volumeMode") or _FILESYSTEM) == (offered.get("volumeMode") or _FILESYSTEM)
         and (bool(named or owner) or _selects(wanted.get("selector"), volume))
         and set(wanted.get("accessModes") or []) <= set(offered.get("accessModes") or [])
-        and _bytes(requests.get("storage", "0")) <= _capacity(volume)
+        and requested_bytes(claim) <= _capacity(volume)
     )
 
 
@@ -236,7 +266,8 @@ def _selects(selector: Any, volume: JsonObject) -> bool:
     return matcher_of(selector)(volume["metadata"].get("labels") or {})
 
 
-def _bound(claim: JsonObject, volume: JsonObject) -> list[JsonObject]:
+def bound(claim: JsonObject, volume: JsonObject) -> list[JsonObject]:
+    """Return a volume and a claim that are bound to each other."""
     meta = claim["metadata"]
     reference = {
         "kind": CLAIM,
@@ -259,7 +290,7 @@ def _status(obj: JsonObject) -> dict[str, Any]:
     return as_object(obj.get("status"))
 
 
-def _is_bound(claim: JsonObject) -> bool:
+def is_bound(claim: JsonObject) -> bool:
     """Return whether a claim has been bound, if only in the cluster that it comes from."""
     return _COMPLETED.items() <= as_object(claim["metadata"].get("annotations")).items()
 

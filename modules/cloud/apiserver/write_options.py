@@ -5,8 +5,9 @@ from typing import Any, Final
 
 import msgspec
 
+from modules.apimachinery.api_errors import ConflictError
 from modules.apimachinery.graceful_deletion import BACKGROUND, FOREGROUND, ORPHAN
-from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject, uid_of, version_of
 from modules.apimachinery.validation.causes import Cause, forbidden, required, shown
 from modules.apimachinery.validation.invalid_fields import InvalidFieldsError
 from modules.cloud.apiserver.fields.validation import IGNORE, STRICT, WARN
@@ -47,6 +48,34 @@ def check_delete_options(options: JsonObject) -> None:
 def _refuse(kind: str, causes: Sequence[Cause]) -> None:
     if causes:
         raise InvalidFieldsError(kind, _META, "", causes)
+
+
+def check_uid(preconditions: JsonObject, live: JsonObject) -> None:
+    """Check that the preconditions of a deletion name this object, or none. An empty text names another.
+
+    Raises:
+        ConflictError: they name another.
+    """
+    _check_precondition("UID", preconditions.get("uid"), live, uid_of(live), "deleted and then recreated")
+
+
+def check_resource_version(preconditions: JsonObject, live: JsonObject) -> None:
+    """Check that the preconditions of a deletion name this state of an object, or none. Here `0` is a state that no
+    object has, as an empty text is.
+
+    Raises:
+        ConflictError: they name another.
+    """
+    _check_precondition("ResourceVersion", preconditions.get("resourceVersion"), live, version_of(live), "modified")
+
+
+def _check_precondition(field: str, wanted: str | None, live: JsonObject, present: str, happened: str) -> None:
+    """Refuse a deletion in the words of kube-apiserver's BeforeDelete."""
+    if wanted is not None and wanted != present:
+        record = f"the {field} in the precondition ({wanted[:40]}) does not match the {field} in record"
+        why = f"{record} ({present}). The object might have been {happened}"
+        group = str(live["apiVersion"]).rpartition("/")[0]
+        raise ConflictError(live["kind"], live["metadata"]["name"], why, group)
 
 
 def check_manager(patch_type: str, options: JsonObject) -> None:

@@ -15,6 +15,7 @@ import msgspec
 
 from beehive.clock import Clock
 from beehive.errors import BeehiveError
+from beehive.on_failure import on_failure
 from modules.cloud.audit.events import DROPPED, AuditEvent
 
 _log = logging.getLogger(__name__)
@@ -161,28 +162,34 @@ class AuditLog:
         """Begin a new file. Raises OSError."""
         os.close(self._file)
         self._file = -1
-        full = self._full_files()
-        self.path.rename(self._name_after(full[-1:]))
+        self.path.rename(self._name_of_next())
         self._file = self._opened()
-        for each in self._full_files()[: -self._backups]:
+        for _, each in self._full_files()[: -self._backups]:
             with suppress(OSError):
                 each.unlink()
 
-    def _full_files(self) -> list[Path]:
-        """Return the full files, the oldest first. Raises OSError."""
-        pattern = re.compile(f"{re.escape(self.path.stem)}-{_STAMP}{re.escape(self.path.suffix)}", re.ASCII)
-        return sorted(each for each in self.path.parent.iterdir() if pattern.fullmatch(each.name))
+    def _full_files(self) -> list[tuple[datetime, Path]]:
+        """Return the full files with the times in their names, the oldest first; a file whose name has no time is not
+        ours. Raises OSError.
+        """
+        pattern = re.compile(f"{re.escape(self.path.stem)}-({_STAMP}){re.escape(self.path.suffix)}", re.ASCII)
+        found = list[tuple[datetime, Path]]()
+        for each in self.path.parent.iterdir():
+            if stamp := pattern.fullmatch(each.name):
+                with suppress(ValueError):
+                    found.append((datetime.strptime(f"{stamp[1]}+0000", f"{_FORMAT}%z"), each))
+        return sorted(found)
 
-    def _name_after(self, newest: list[Path]) -> Path:
+    def _name_of_next(self) -> Path:
         """Return the name of the next full file: by the time, but after the newest one, if the clock was set back."""
-        now = datetime.fromtimestamp(self._clock.now(), UTC)
-        name = self._named(now)
-        if not newest or name > newest[0]:
-            return name
-        stamp = newest[0].name.removeprefix(f"{self.path.stem}-").removesuffix(self.path.suffix)
-        with suppress(ValueError, OverflowError):  # such a file is not ours
-            return self._named(datetime.strptime(f"{stamp}+0000", f"{_FORMAT}%z") + timedelta(milliseconds=1))
-        return name
+        at = datetime.fromtimestamp(self._clock.now(), UTC)
+        for newest, file in self._full_files()[-1:]:
+            if self._named(at) <= file:
+                with suppress(OverflowError):  # the last millisecond of the year 9999
+                    at = newest + timedelta(milliseconds=1)
+        while self._named(at).exists():
+            at += timedelta(milliseconds=1)
+        return self._named(at)
 
     def _named(self, at: datetime) -> Path:
         return self.path.with_name(f"{self.path.stem}-{at.strftime(_FORMAT)[:-3]}{self.path.suffix}")
@@ -191,14 +198,11 @@ class AuditLog:
         """Return the file, which begins at its end. Raises OSError."""
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         file = os.open(self.path, flags, _MODE)
-        try:
+        with on_failure(lambda: os.close(file)):
             found = os.fstat(file)
             if not stat.S_ISREG(found.st_mode):
                 raise OSError(0, "it is no file")
             os.fchmod(file, _MODE)
             self._size = found.st_size
             self._is_torn = self._size > 0 and os.pread(file, 1, self._size - 1) != b"\n"
-        except BaseException:
-            os.close(file)
-            raise
         return file

@@ -9,7 +9,7 @@ from modules.cloud.authorization.attributes import Attributes
 from modules.cloud.authorization.graph import NodeGraph
 from modules.cloud.authorization.node_authorizer import authorize
 from modules.cloud.authorization.node_restriction import refusal
-from modules.cloud.authorization.rules import RULES
+from modules.cloud.authorization.node_rules import RULES
 from modules.cloud.refusals import Refusals
 
 _AUTHORIZER: Final = "not authorized"

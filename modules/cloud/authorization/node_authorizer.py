@@ -9,7 +9,7 @@ from modules.apimachinery.kinds import KINDS, JsonObject, ObjectKey, key_for, ki
 from modules.apimachinery.pods.objects import is_mirror, node_of
 from modules.cloud.authorization.attributes import Attributes
 from modules.cloud.authorization.graph import NodeGraph
-from modules.cloud.authorization.rules import RULES, Scope
+from modules.cloud.authorization.node_rules import RULES, Scope
 
 LEASES: Final = "kube-node-lease"
 

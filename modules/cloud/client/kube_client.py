@@ -80,24 +80,22 @@ class Handover:
         self._call_soon = call_soon
         self._waiting: deque[Callable[[], None]] = deque()
         self._is_announced = False
-        """Whether `_take` is in the inbox. It is cleared before functions are taken, so none is left behind."""
+        """Whether `_deliver` is in the inbox. It is cleared before functions are taken, so none is left behind."""
 
     def post(self, function: Callable[..., None], *arguments: object) -> None:
         """Call a function on the module's thread; from any thread."""
         self._waiting.append(partial(function, *arguments) if arguments else function)
         if not self._is_announced:
-            self._announce()
-
-    def _announce(self) -> None:
-        self._is_announced = True
-        self._call_soon(self._deliver)
+            self._is_announced = True
+            self._call_soon(self._deliver)
 
     def _deliver(self) -> None:
         self._is_announced = False
         for _ in range(min(len(self._waiting), AT_ONCE)):
             self._waiting.popleft()()
         if self._waiting and not self._is_announced:
-            self._announce()
+            self._is_announced = True
+            self._call_soon(self._deliver)
 
 
 class KubeClient:

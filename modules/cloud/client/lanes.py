@@ -114,12 +114,8 @@ class LaneQueue:
         fits = self._bytes + call.size <= self.limits.waiting_bytes
         return fits and (replaces or self.depth.waiting < self.limits.waiting)
 
-    def is_ready(self, now: float) -> bool:
-        """Return whether a call may be sent."""
-        return bool(self.ready) and now >= self.paused_until
-
     def pop(self) -> WaitingCall:
-        """Take out the call that is sent next; it is in flight. Ask `is_ready` before."""
+        """Take out the call that is sent next; it is in flight. There is one that is ready."""
         key, _ = self.ready.popitem(last=False)
         queue = self._keys[key]
         queue.is_busy = True

@@ -21,7 +21,6 @@ from modules.cloud.cloudhub.draining import Draining
 from modules.cloud.cloudhub.messages_without_room import MessagesWithoutRoom, Passing
 from modules.cloud.cloudhub.node_connection import Connection
 from modules.cloud.cloudhub.node_session import NodeSession, ObjectVersion, OfferResult, object_version_of
-from modules.cloud.cloudhub.renewals import Renewals
 from modules.cloud.cloudhub.replaced_connections import TWO_MACHINES, ReplacedConnections
 from modules.cloud.cloudhub.routing import (
     CA_RESOURCE,
@@ -151,7 +150,6 @@ class CloudHub(Module):
         self._without_room = MessagesWithoutRoom(self)
         self._handlers: dict[str, list[HandlerTable]] = {}
         """Of the controllers, by group."""
-        self._renewals = Renewals(self, self._without_room.offer)
         interval = settings.keepalive_interval
         self._checks = ConnectionChecks(self, self._connections, interval)
 
@@ -223,7 +221,7 @@ class CloudHub(Module):
         answered = message.header.parent_msg_id
         if answered and message.route.source == ModuleName.EDGECONTROLLER:  # which reports the others as handled
             for passing in self._upstream.answered(node, answered, self.clock.monotonic()):
-                self._renewals.offer(passing)
+                self._without_room.offer(passing)
 
     @handles(None, Operation.DISCONNECTED, source=ModuleName.EDGECONTROLLER)
     def to_elsewhere(self, message: Message) -> None:
@@ -239,7 +237,7 @@ class CloudHub(Module):
         now = self.clock.monotonic()
         for node, count in message.content_as(dict[str, int]).items():
             for passing in self._upstream.handled(node, count, now):
-                self._renewals.offer(passing)
+                self._without_room.offer(passing)
         self._without_room.resume()
 
     @handles(None, DRAIN)
@@ -292,7 +290,6 @@ class CloudHub(Module):
         _log.info("node %s disconnected: %s", node, reason)
         close(connection.link)
         del self._sessions[node]
-        self._renewals.pass_all()
         self._report_acknowledged()
         self._send_connect_event(node, connection, Operation.DISCONNECTED, reason)
 
@@ -334,7 +331,7 @@ class CloudHub(Module):
                 return True
             passing = Passing(group, message, self._connections[node].link, size)
             for each in self._upstream.offer(node, passing, size, self.clock.monotonic(), message.header.msg_id):
-                self._renewals.offer(each)
+                self._without_room.offer(each)
             return True
         self._drop(f"nobody here for: {destination}", message)
         self._answer_error(node, message, _NOT_SERVED)
@@ -443,7 +440,7 @@ class CloudHub(Module):
     def _tick(self) -> None:
         now = self.clock.monotonic()
         for _, passing in self._upstream.expire(now):
-            self._renewals.offer(passing)
+            self._without_room.offer(passing)
         self._checks.begin()
 
     def end_silent(self, node: str) -> None:

@@ -12,6 +12,7 @@ from beehive.names import Operation
 from beehive.resource import trim_node
 from beehive.whole_numbers import whole_number
 from modules.cloud.cloudhub.acknowledgement import plain_content
+from modules.cloud.messages import ObjectMessage
 
 WINDOW = 64
 """Maximum of sent messages without an acknowledgement."""
@@ -255,15 +256,11 @@ def _is_of_pod(obj: ObjectVersion) -> bool:
 
 def object_version_of(message: Message) -> ObjectVersion:
     """Return the object of a message, from its content or else from its resource."""
-    resource = trim_node(message.route.resource)
+    resource, is_delete = trim_node(message.route.resource), message.route.operation == Operation.DELETE
+    if isinstance(message, ObjectMessage):
+        return ObjectVersion(message.uid, resource, message.number, is_delete)
     version = whole_number(message.header.resourceversion)
-    is_delete = message.route.operation == Operation.DELETE
-    return ObjectVersion(
-        key=_uid_in(message) or resource,
-        resource=resource,
-        version=-1 if version is None else version,
-        is_delete=is_delete,
-    )
+    return ObjectVersion(_uid_in(message) or resource, resource, -1 if version is None else version, is_delete)
 
 
 class _Metadata(msgspec.Struct):

@@ -25,6 +25,7 @@ from beehive.http.errors import HttpError
 from beehive.http.request import Request
 from beehive.http.responses import Peer, Reply, Stream, Takeover
 from beehive.http.upgraded_end import UpgradedEnd
+from beehive.on_failure import on_failure
 from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.apiserver.endpoints.pod_proxies import PodPort, ProxiedPath
 from modules.cloud.cloudstream.errors import TooManyStreamsError, TunnelError
@@ -387,11 +388,8 @@ class NodeStreams:
             if passed is not None:
                 return passed
         stream = self._open(node, kind, target, request)
-        try:
+        with on_failure(stream.close):
             return read_upgrade(node, stream, request.header("upgrade"), self._clock)
-        except BaseException:
-            stream.close()
-            raise
 
     def _hand_over(self, client: socket.socket, upgraded: Upgraded, request: Request) -> None:
         client.settimeout(_HEAD_SECONDS)

@@ -1,11 +1,10 @@
 """One stream of a node's tunnel: a log, a command, a port forwarding."""
 
-import contextlib
-import os
 from collections import deque
 from contextlib import AbstractContextManager
 from typing import Final, Protocol
 
+from beehive.wakeup import Wakeup
 from modules.cloud.cloudstream.queue_memory import QueueMemory
 from modules.streams.credit import FIRST_CREDIT, FRAME_COST, ReceiveWindow, SendCredit
 
@@ -81,7 +80,7 @@ class TunnelStream:
         self._window = ReceiveWindow() if tunnel.has_credit else None
         self._counted = 0
         """Bytes that the memory of all streams counts for this one."""
-        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._wakeup = Wakeup()
         self._is_closed = False
         self._is_ended = False
         self.failure = ""
@@ -95,7 +94,7 @@ class TunnelStream:
 
     def fileno(self) -> int:
         """Return a descriptor that is readable when there is something to take, an end, or room to send."""
-        return self._wake
+        return self._wakeup.fileno()
 
     @property
     def is_over(self) -> bool:
@@ -137,8 +136,7 @@ class TunnelStream:
                 self._held_up, self._held_up_at = self._held_up_until(now), now
                 self._full_since = None
             if not self._queue and not self._is_ended and not self._is_closed:
-                with contextlib.suppress(BlockingIOError):
-                    os.eventfd_read(self._wake)
+                self._wakeup.clear()
             return b"".join(parts)
 
     def send(self, data: bytes) -> None:
@@ -160,7 +158,7 @@ class TunnelStream:
             self._bytes = 0
             self._is_closed = self._is_ended = True
             self._count()
-            os.close(self._wake)
+            self._wakeup.close()
 
     def put(self, data: bytes, size: int, now: float) -> None:
         """Queue received data, nothing for a frame without any; for the tunnel, which holds its lock.
@@ -185,7 +183,7 @@ class TunnelStream:
         self._count()
         if not is_full:
             self._tunnel.handled(size)
-        self._notify()
+        self._wakeup.wake()
 
     def end(self, failure: str = "") -> None:
         """End the stream from the node's side; for the tunnel, which holds its lock.
@@ -198,7 +196,7 @@ class TunnelStream:
         self._is_ended, self.failure = True, failure
         self._count()
         self._release()
-        self._notify()
+        self._wakeup.wake()
 
     def is_stalled(self, now: float, *, alone: bool) -> bool:
         """Return whether the client takes too little; for the tunnel, which holds its lock."""
@@ -221,7 +219,7 @@ class TunnelStream:
         """Let a client that waits for room go on; for the tunnel, which holds its lock."""
         if self._awaits_room:
             self._awaits_room = False
-            self._notify()
+            self._wakeup.wake()
 
     def _room(self) -> int:
         if not self._tunnel.has_room:
@@ -249,10 +247,6 @@ class TunnelStream:
         if self._full_since is None or len(self._tunnel) == 1:
             return before
         return before + now - max(self._full_since, self._held_up_at)
-
-    def _notify(self) -> None:
-        if not self._is_closed:
-            os.eventfd_write(self._wake, 1)
 
     def _release(self) -> None:
         """Let the tunnel go on: nothing more of this stream comes."""

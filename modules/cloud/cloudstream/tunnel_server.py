@@ -169,6 +169,7 @@ class TunnelServer(WebsocketServer):
 
     def _drop_overdue(self, now: float) -> None:
         super()._drop_overdue(now)
+        self._has_deadlines |= bool(self._connections)  # each may fall silent
         self._tunnels.end_stalled()
         for connection in [one for one in self._connections.values() if self._is_silent(one, now)]:
             self._drop(connection, f"the node was silent for {SILENT_SECONDS:g} s")

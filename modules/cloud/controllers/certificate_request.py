@@ -1,7 +1,9 @@
-"""The controller of approved certificate requests: it has certificates made for clients of the API server.
+"""The controller of certificate requests: it has certificates made for clients of the API server, and deletes old
+requests.
 
 From kube-controller-manager's `certificates/signer`, for the signer `kubernetes.io/kube-apiserver-client` alone: whose
 requests are approved is decided by people with the verb `approve` on it. What breaks a rule gets the condition Failed.
+Requests of any signer are deleted as by its `certificates/cleaner`.
 """
 
 import binascii
@@ -10,12 +12,13 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from beehive.errors import BeehiveError
-from modules.apimachinery.conditions import condition_in
-from modules.apimachinery.kinds import JsonObject, ObjectKey
-from modules.apimachinery.times import format_rfc3339
+from modules.apimachinery.conditions import condition_in, conditions_of
+from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted
+from modules.apimachinery.times import format_rfc3339, parse_rfc3339
 from modules.apimachinery.validation.statuses import APPROVED, DENIED, FAILED
 from modules.cloud.controllers.engine import Reconcile
-from modules.cloud.controllers.plan import NOTHING, ReconcilePlan, update_status
+from modules.cloud.controllers.plan import NOTHING, ReconcilePlan, delete, update_status
+from modules.cloud.controllers.pods import created_at
 from modules.cloud.controllers.view import View
 
 KIND: Final = "CertificateSigningRequest"
@@ -28,6 +31,9 @@ _USAGES: Final = ("digital signature", "key encipherment", _AUTHENTICATES)
 _LONGEST: Final = 365 * 24 * 3600
 """Seconds that a certificate is valid, and by default is (`--cluster-signing-duration`)."""
 _SHORTEST: Final = 600
+_ANSWERED_SECONDS: Final = 3600.0
+_PENDING_SECONDS: Final = 24 * 3600.0
+"""For so long requests stay that are answered, since the answer, and that are not."""
 
 
 def reconciler(sign: SignClient) -> Reconcile:
@@ -35,8 +41,13 @@ def reconciler(sign: SignClient) -> Reconcile:
 
     def reconcile(view: View, key: ObjectKey, now: float) -> ReconcilePlan:
         request = view.find(key)
-        if request is None or not _waits(request):
+        if request is None or is_being_deleted(request):
             return NOTHING
+        if not _waits(request):
+            ends = _ends_at(request)
+            if ends is None or ends > now:
+                return ReconcilePlan(again_at=ends)
+            return ReconcilePlan((delete(request),))
         spec, status = request["spec"], request.get("status") or {}
         why = _fault_of(spec.get("usages") or ())
         made = b""
@@ -53,6 +64,16 @@ def reconciler(sign: SignClient) -> Reconcile:
         return ReconcilePlan(status=update_status(request, {**status, "certificate": b64encode(made).decode()}))
 
     return reconcile
+
+
+def _ends_at(request: JsonObject) -> float | None:
+    """Return when a request is deleted, in seconds since the epoch; None for one that is approved and not issued."""
+    conditions, is_issued = conditions_of(request), bool((request.get("status") or {}).get("certificate"))
+    if not conditions:
+        return created_at(request) + _PENDING_SECONDS
+    last = (DENIED, FAILED, APPROVED) if is_issued else (DENIED, FAILED)
+    times = (parse_rfc3339(str(each.get("lastUpdateTime"))) for each in conditions if each.get("type") in last)
+    return min((time + _ANSWERED_SECONDS for time in times if time is not None), default=None)
 
 
 def _waits(request: JsonObject) -> bool:

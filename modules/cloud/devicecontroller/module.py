@@ -121,7 +121,6 @@ class Loading:
         self._module.request(ModuleName.EDGECONTROLLER, request, _WATCH_SECONDS, answered)
 
     def _try_again(self, why: str, code: int) -> None:
-        self.seen.clear()
         self.are_absent = code == HTTPStatus.NOT_FOUND
         is_incomplete = code == HTTPStatus.SERVICE_UNAVAILABLE  # edgecontroller's lists, at its start
         is_new, self._told = why != self._told, why

@@ -20,7 +20,7 @@ from modules.cloud.devicecontroller.devices_by_key import DevicesByKey
 from modules.cloud.devicecontroller.later_values import Times, later_values
 from modules.cloud.devicecontroller.reports import Report
 from modules.cloud.devicecontroller.status_sizes import StatusSizes
-from modules.cloud.module_calls import ask, code_of
+from modules.cloud.module_calls import PERMANENT, ask, code_of
 
 _log = logging.getLogger(__name__)
 
@@ -32,12 +32,6 @@ MOST_AT_WORK: Final = 4
 """Devices written together: an API server serves nodes and pods as well."""
 MOST_WAITING: Final = 64
 """Messages of one device that wait for a write; the answer to another one is that it comes again later."""
-_PERMANENT: Final = (
-    HTTPStatus.BAD_REQUEST,
-    HTTPStatus.FORBIDDEN,
-    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-    HTTPStatus.UNPROCESSABLE_ENTITY,
-)
 
 Make = Callable[[ObjectKey, JsonObject | None, Report], JsonObject | None]
 """Returns the DeviceStatus of a Device from the present one and a report; None when the Device no longer exists."""
@@ -181,7 +175,7 @@ class StatusWriter:
         code, reason = code_of(result), str((result.refusal or {}).get("message", ""))[:300]
         device.is_busy = False
         self._at_work -= 1
-        is_over = result.refusal is None or code in _PERMANENT
+        is_over = result.refusal is None or code in PERMANENT
         device.failures = 0 if is_over else device.failures + 1
         if is_over:
             self._answer_all(waiting, code, reason, made)

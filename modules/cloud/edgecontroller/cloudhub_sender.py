@@ -11,7 +11,7 @@ from modules.cloud.devices import KEY_NAMES as DEVICES
 from modules.cloud.edgecontroller.downstream.responses import UpstreamResponse
 from modules.cloud.edgecontroller.downstream_messages import DownstreamMessage, is_sent_by_watch
 from modules.cloud.edgecontroller.mirror.mirrored_bodies import MirroredBodies
-from modules.cloud.messages import SessionTakenOver
+from modules.cloud.messages import ObjectMessage, SessionTakenOver
 from modules.cloud.storage.transactions import Transactions
 
 _SENT_AS_STORED = frozenset({"Pod", "ConfigMap", "Secret"})
@@ -49,7 +49,9 @@ class CloudHubSender:
         header = Header(clock.new_id(), "", clock.now_ms(), down.version, sync=False)
         source = down.source or _source_of_kind(down.key.kind) or self._module.name
         route = Route(source, "", Group.RESOURCE, down.operation, down.resource)
-        self._transactions.after_commit(partial(self._send, Message(header, route, self._content_of(down))))
+        content, uid = self._content_of(down), down.uid
+        message = ObjectMessage(header, route, content, uid, down.number) if uid else Message(header, route, content)
+        self._transactions.after_commit(partial(self._send, message))
 
     def _content_of(self, down: DownstreamMessage) -> object:
         """Return the mirror's own JSON of an object that is sent as it is stored, if the mirror has it. Then messages

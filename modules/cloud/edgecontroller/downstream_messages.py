@@ -7,6 +7,7 @@ import msgspec
 
 from beehive.names import Operation
 from beehive.resource import NULL_NAMESPACE, Resource
+from beehive.whole_numbers import whole_number
 from modules.apimachinery.kinds import (
     JsonObject,
     ObjectKey,
@@ -55,11 +56,10 @@ class DownstreamMessage(msgspec.Struct, frozen=True):
     version: str
     source: str = ""
     """The module in whose name it is sent; empty: by its kind."""
-
-    @property
-    def uid(self) -> str:
-        """The uid of its object; empty for a list."""
-        return uid_of(self.content) if isinstance(self.content, dict) else ""
+    uid: str = ""
+    """The uid of its object; empty for a list."""
+    number: int = 0
+    """The version as edges compare it; 0 if it is no number."""
 
     @property
     def resource(self) -> str:
@@ -92,7 +92,8 @@ def messages_for_event(event: ObjectEvent, holders: Iterable[str]) -> list[Downs
 
 def object_message(node: str, operation: Operation, key: ObjectKey, obj: JsonObject) -> DownstreamMessage:
     """Return the message with an object, or its deletion, for a node."""
-    return DownstreamMessage(node, operation, key, obj, version_of(obj))
+    version = version_of(obj)
+    return DownstreamMessage(node, operation, key, obj, version, "", uid_of(obj), whole_number(version) or 0)
 
 
 def present_message(node: str, key: ObjectKey, obj: JsonObject, *, has_older: bool) -> DownstreamMessage:
@@ -104,7 +105,8 @@ def present_message(node: str, key: ObjectKey, obj: JsonObject, *, has_older: bo
 def deletion_of_unknown(node: str, key: ObjectKey, uid: str = "") -> DownstreamMessage:
     """Return the deletion of an object that is not stored, by its name and perhaps its uid."""
     meta = {"name": key.name, "namespace": key.namespace} | ({"uid": uid} if uid else {})
-    return DownstreamMessage(node, Operation.DELETE, key, {"metadata": {k: v for k, v in meta.items() if v}}, "")
+    content = {"metadata": {name: value for name, value in meta.items() if value}}
+    return DownstreamMessage(node, Operation.DELETE, key, content, "", uid=uid)
 
 
 def _for_pod(event: ObjectEvent) -> list[DownstreamMessage]:
@@ -128,6 +130,6 @@ def _for_pod(event: ObjectEvent) -> list[DownstreamMessage]:
 
 def _for_node(event: ObjectEvent) -> list[DownstreamMessage]:
     if event.type is EventType.DELETED:
-        skeleton = {"metadata": {"name": event.key.name, "uid": uid_of(event.new)}}
-        return [DownstreamMessage(event.key.name, Operation.DELETE, event.key, skeleton, version_of(event.new))]
+        gone = object_message(event.key.name, Operation.DELETE, event.key, event.new)
+        return [msgspec.structs.replace(gone, content={"metadata": {"name": event.key.name, "uid": gone.uid}})]
     return [object_message(event.key.name, Operation.UPDATE, event.key, event.new)]

@@ -128,6 +128,7 @@ class EdgeController(Module):
             watches,
             confirm=self._confirm_end,
             check=self._check_untold,
+            may_lose_records=cluster.keeps_state,
         )
         self._connections = NodeConnections(
             database, mirror, object_syncs, self._downstream, sender.close_connection, self.clock.now

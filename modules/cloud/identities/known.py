@@ -150,15 +150,17 @@ class KnownIdentities:
         peer = read_peer(certificate)
         return self.refusal_of(peer) if peer is not None else ""
 
-    def refusal_of_node(self, node: str, peer: CertifiedPeer | None) -> str:
-        """Return why the connection of a node is refused; "" if it is accepted.
+    def refusal_of_node(self, node: str, peer: CertifiedPeer | None, *, is_open: bool = False) -> str:
+        """Return why the connection of a node is refused; "" if it is accepted. One that is open, and stays so, says
+        nothing about another machine that was refused since.
 
         Without TLS its name counts alone, which proves nothing, and so it need not wait for the records.
         """
         is_early = peer is None and not self.is_complete
         why = "" if is_early else self.refusal_of(peer or CertifiedPeer("", 0.0, node=node))
         with self._lock:
-            self._refused.pop(node, None)
+            if why or not is_open:
+                self._refused.pop(node, None)
             if why and self.is_complete and len(self._refused) < _MOST_REFUSED:
                 self._refused[node] = RefusedNode(node, why, self._clock.monotonic())
         return why

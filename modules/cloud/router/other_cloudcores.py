@@ -12,6 +12,7 @@ from beehive.bounded_calls import BoundedCalls
 from beehive.clock import Clock
 from beehive.http.call import CallFailedError, HttpCall, HttpReply, Secured, perform
 from beehive.module import Module
+from beehive.on_failure import on_failure
 from beehive.sockets import dialling
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.router.rest_service import SECONDS_HEADER, RestAnswer, RestCall, own_response
@@ -96,14 +97,11 @@ class OtherCloudcores:
             raise OSError(NO_ROUTER)
         context = self._context()
         plain = dialling.connect(*router, clock, seconds)
-        try:
+        with on_failure(plain.close):
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             for option, value in _TCP:
                 plain.setsockopt(socket.IPPROTO_TCP, option, value)
             return context.wrap_socket(plain, server_hostname=self._name, suppress_ragged_eofs=False)
-        except BaseException:
-            plain.close()
-            raise
 
 
 class PassedCalls:

@@ -13,7 +13,7 @@ from modules.apimachinery.conditions import condition_in, conditions_of, timed, 
 from modules.apimachinery.kinds import JsonObject, ObjectKey, uid_of
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.client.calls import ApiCall, ApiResult
-from modules.cloud.module_calls import ask
+from modules.cloud.module_calls import PERMANENT, ask, code_of
 from modules.cloud.router.records import RuleFault, RuleRecord
 from modules.cloud.rules import RULE, RULES_API_VERSION
 
@@ -29,6 +29,7 @@ TIMEOUT: Final = 30.0
 _LONGEST: Final = 300
 """Characters of an error."""
 _TRIES: Final = 10
+"""Attempts until there is more to write, after a refusal that lasts."""
 _PARALLEL: Final = 8
 """Statuses that are written at a time: at the start, all are looked at."""
 READY: Final = "Ready"
@@ -142,11 +143,13 @@ class RuleStatusWriter:
             self._begin(*self._queue.popleft())
         pending.is_busy = False
         pending.not_before = self._module.clock.monotonic() + INTERVAL
-        has_failed = result.refusal is not None and (result.refusal or {}).get("code") != HTTPStatus.NOT_FOUND
+        code = code_of(result)
+        has_failed = result.refusal is not None and code != HTTPStatus.NOT_FOUND
         pending.tries = pending.tries + 1 if has_failed else 0
-        if has_failed and pending.tries >= _TRIES:
+        if pending.tries == _TRIES:
             why = (result.refusal or {}).get("message")
             _log.warning("the status of rule %s/%s is not stored: %s", key.namespace, key.name, why)
+        if code in PERMANENT and pending.tries >= _TRIES:
             pending.tries = 0
         elif pending.is_due or has_failed:
             self._due(key, pending)

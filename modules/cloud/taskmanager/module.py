@@ -34,13 +34,13 @@ from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.jobs import JOBS, KIND_NAMES
 from modules.cloud.kind_watch import Connect, KindWatch
 from modules.cloud.messages import HANDLED, HANDLED_RESOURCE, NODES, NODES_RESOURCE, ConnectEvent, NodeConnection
-from modules.cloud.module_calls import ask, code_of
+from modules.cloud.module_calls import PERMANENT, ask, code_of
 from modules.cloud.refusals import Refusals
 from modules.cloud.storage.object_storage import EventType
 from modules.cloud.storage.watch_history import ObjectChanged
 from modules.cloud.taskmanager.deadlines import Deadlines
 from modules.cloud.taskmanager.events import event_call, notes_of
-from modules.cloud.taskmanager.progress import JobLimits, accept, advance, begin
+from modules.cloud.taskmanager.progress import JobLimits, accept, advance, begin, is_busy
 from modules.cloud.taskmanager.statuses import JobPhase, JobStatus, TaskPhase, read_status
 from modules.cloud.taskmanager.waves import Waves, gate_of, stop_of
 
@@ -60,7 +60,6 @@ _SECONDS: Final = 30.0
 _KIND: Final = "jobs"
 """The kind of refused messages in their counter."""
 _ENDED: Final = (JobPhase.COMPLETED, JobPhase.FAILURE)
-_PERMANENT: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
 
 
 class _Job:
@@ -76,6 +75,8 @@ class _Job:
         self.timer: Timer | None = None
         self.is_busy = self.is_due = False
         self.failures = 0
+        self.refusal = ""
+        """Why its status cannot be stored, as the log has it."""
 
     def put(self, obj: JsonObject) -> None:
         """Take over a newer state, which may lack its kind."""
@@ -83,6 +84,7 @@ class _Job:
         self.object: JsonObject = {**obj, "apiVersion": kind.api_version, "kind": kind.name}
         status = read_status(obj.get("status"))
         self.nodes = frozenset(task.node_name for task in status.node_status)
+        self.busy = frozenset(task.node_name for task in status.node_status if is_busy(task))
         self.has_ended = status.phase in _ENDED and all(
             task.phase != TaskPhase.IN_PROGRESS for task in status.node_status
         )
@@ -104,8 +106,8 @@ class CloudTaskManager(Module):
 
     The status of a job has all that is known of it, and each write is guarded by its version: so any cloudcore goes on
     with it, each sends to the nodes that are connected to it, and together they keep to the job's concurrency. A node
-    gets a job after the write that says so. If it has reported nothing when it connects again, it gets the job again;
-    a node that has a job already reports what is done.
+    gets a job after the write that says so, and after the job that it is carrying out. If it has reported nothing when
+    it connects again, it gets the job again; a node that has a job already reports what is done.
 
     Args:
         refusals: counts refused messages of nodes.
@@ -287,6 +289,7 @@ class CloudTaskManager(Module):
             if why:
                 self._refuse(node, why, JobAddress(job.kind, job.name, node).resource)
         is_own = self._is_own(job)
+        busy = {node for other in self._jobs.values() if other is not job for node in other.busy}
         open_nodes = None
         if waves is not None and status.phase not in _ENDED:
             number = waves.open(status.node_status, self._connected.nodes | (ready or frozenset()), job.deadlines.quiet)
@@ -304,7 +307,7 @@ class CloudTaskManager(Module):
             self._connected.nodes,
             lambda task: is_own and job.deadlines.is_overdue(task),
             is_stalled=is_own and job.deadlines.is_stalled and waves is None,
-            is_open=lambda task: open_nodes is None or task.node_name in open_nodes,
+            is_open=lambda task: task.node_name not in busy and (open_nodes is None or task.node_name in open_nodes),
         )
         again, job.again = job.again, set()
         silent = {
@@ -365,7 +368,7 @@ class CloudTaskManager(Module):
         def written(result: ApiResult) -> None:
             job.is_busy = False
             if result.object is not None:
-                job.failures, before = 0, job.status
+                job.failures, job.refusal, before = 0, "", job.status
                 job.put(result.object)
                 self._send(job, nodes or [])
                 self._report_events(job, before)
@@ -376,9 +379,10 @@ class CloudTaskManager(Module):
             code, why = code_of(result), str((result.refusal or {}).get("message", ""))[:300]
             if code == HTTPStatus.CONFLICT:
                 self._read_again(job)
-            elif code in _PERMANENT:
+            elif code in PERMANENT and why != job.refusal:
+                job.refusal = why
                 _log.error("the status of %s %s cannot be stored: %s", job.kind, job.name, why)
-            elif code != HTTPStatus.NOT_FOUND:
+            elif code not in (*PERMANENT, HTTPStatus.NOT_FOUND):
                 self._try_again(job, why)
 
         ask(self, self._call(job, "updatestatus", body), written, _SECONDS)

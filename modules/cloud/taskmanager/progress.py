@@ -261,6 +261,12 @@ def has_begun(task: NodeTask) -> bool:
     return task.phase == TaskPhase.IN_PROGRESS or bool(task.action_flow) or task.reason == TIMED_OUT
 
 
+def is_busy(task: NodeTask) -> bool:
+    """Return whether the node is carrying the job out: not while it waits for its owner, and may take another job."""
+    actions = [each.action for each in task.action_flow]
+    return task.phase == TaskPhase.IN_PROGRESS and actions[-1:] != [Action.WAITING_CONFIRMATION]
+
+
 def why_of(task: NodeTask) -> str:
     """Return why a task has failed: its own reason, or those of the action and of the image that failed; else ""."""
     if task.reason:

@@ -2,6 +2,7 @@
 
 import errno
 import logging
+import math
 import selectors
 import socket
 import threading
@@ -9,7 +10,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 from websockets.frames import CloseCode
@@ -26,6 +27,7 @@ from modules.cloud.identities.peer import read_peer
 from modules.cloud.tls_stream import TlsStream
 from modules.cloud.websocket.connection import READ_BYTES, UpgradeCallbacks, WebsocketConnection, WebsocketLink
 from modules.cloud.websocket.counters import ConnectionCounters
+from modules.cloud.websocket.grouped_frames import GroupedFrames
 from modules.cloud.websocket.handshake import Refusal, node_of, refuse_handshake
 from modules.cloud.websocket.incoming_frames import IncomingFrames
 from modules.cloud.websocket.link import FrameReceived, LinkClosed, LinkEvent, LinkOpened
@@ -59,10 +61,6 @@ _ENDING_SECONDS = 2.0
 """Time for nodes to close their connections at the end."""
 _ACCEPTED = 64
 """Connections that are accepted between two polls of the sockets: those before them may have sent something."""
-_ACKNOWLEDGEMENTS: Final = 4
-"""Acknowledgements that are passed on without another message."""
-_ACKNOWLEDGEMENT_SECONDS: Final = 0.05
-"""Seconds that fewer wait for one."""
 _FULL_PERIOD = 0.005
 """Seconds between two checks whether the controllers' inboxes have room again."""
 
@@ -91,7 +89,7 @@ class WebsocketServer:
 
     Nodes are served fairly (`IncomingFrames`): the server reads little ahead of each node, decodes a message only when
     the node is next, and passes few messages of a node to cloudhub at a time; TCP holds back a node that sends more.
-    An acknowledgement does not wake cloudhub's thread: a few of them wait a moment for the next message of any node.
+    Acknowledgements and reports of many nodes wait a moment for others (`GroupedFrames`).
     With TLS, the node name must be the certificate's; KubeEdge checks this only with authorization enabled.
 
     Args:
@@ -126,11 +124,7 @@ class WebsocketServer:
         self._refused = counters.refused_connections
         self._settings = settings
         self._write_timeout = settings.write_timeout
-        self._pass_on = deliver
-        self._acknowledgements: list[FrameReceived] = []
-        """Those that wait for another message."""
-        self._acknowledged_by = 0.0
-        """Monotonic seconds when they wait no longer."""
+        self._grouped = GroupedFrames(deliver)
         self._is_full = is_full
         self._clock = clock
         self._context = ssl_context
@@ -162,6 +156,8 @@ class WebsocketServer:
         self._received: dict[WebsocketConnection, None] = {}
         """Connections that were read in this poll; each is updated once, after its messages were dispatched."""
         self._is_woken = False
+        self._has_deadlines = True
+        """Whether something may become overdue; otherwise the thread waits for sockets alone."""
         self._stopping = False
         self._accepts = True
         self._thread = threading.Thread(target=self._run, name=self.thread_name, daemon=True)
@@ -243,10 +239,11 @@ class WebsocketServer:
         """Wait for sockets, serve ready ones, and dispatch received messages."""
         if not self._accepts and self._listening.fileno() >= 0:
             self._close_listening()
-        wait = _OVERDUE_PERIOD
-        if self._acknowledgements or self._unopened or self._incoming.waiting:
+        wait = _OVERDUE_PERIOD if self._has_deadlines else None
+        if self._grouped.due < math.inf or self._unopened or self._incoming.waiting:
             wait = self._begin_wait()
         ready: list[Ready] = []
+        self._has_deadlines = True
         for key, happened in self._selector.select(wait):
             if key.fileobj is self._woken:
                 self._clear_waker()
@@ -262,15 +259,15 @@ class WebsocketServer:
         if self._signalled:
             self._serve_signalled()
         served = self._incoming.dispatch() if self._incoming.waiting else {}
+        if self._grouped.due < math.inf:
+            self._grouped.pass_due(self._clock.monotonic())
         received, self._received = self._received, {}
         for connection in (*(received | served), *self._incoming.resumable()):
             self._update(connection)
 
     def _begin_wait(self) -> float:
         """Do what has waited long enough, and return the seconds until there is more to do without a socket."""
-        if self._acknowledgements and self._clock.monotonic() >= self._acknowledged_by:
-            self._pass_acknowledgements_on()
-        wait = _ACKNOWLEDGEMENT_SECONDS if self._acknowledgements else _OVERDUE_PERIOD
+        wait = max(0.0, min(_OVERDUE_PERIOD, self._grouped.due - self._clock.monotonic()))
         if self._unopened or self._incoming.waiting:
             is_full = self._is_full()
             wait = _FULL_PERIOD if is_full else 0.0
@@ -458,7 +455,8 @@ class WebsocketServer:
         self._is_recheck_due = False
         known = self._identities
         for connection in [each for each in self._connections.values() if each.is_open and not each.is_refused]:
-            why = known.refusal_of_node(connection.node, connection.certified) if known is not None else ""
+            peer = connection.certified
+            why = known.refusal_of_node(connection.node, peer, is_open=True) if known is not None else ""
             if why and why != NOT_YET:
                 self._cut_off(connection, why)
 
@@ -467,7 +465,7 @@ class WebsocketServer:
         _log.warning("node %s: connection ended: %s", connection.node, why)
         connection.is_refused = connection.link.is_closed = True
         self._incoming.end(connection)
-        self._deliver(LinkClosed(connection.node, connection.link))
+        self._grouped.deliver(LinkClosed(connection.node, connection.link))
         try:
             connection.refuse(code, why, self._clock.monotonic())
         except OSError as error:
@@ -480,7 +478,7 @@ class WebsocketServer:
 
     def _opened(self, connection: WebsocketConnection) -> None:
         ends = connection.certified.ends if connection.certified is not None else 0.0
-        self._deliver(LinkOpened(connection.node, connection.link, connection.peer, ends))
+        self._grouped.deliver(LinkOpened(connection.node, connection.link, connection.peer, ends))
 
     def _deliver_frame(self, connection: WebsocketConnection, frame: bytes) -> None:
         """Decode a message and deliver it to cloudhub."""
@@ -497,25 +495,7 @@ class WebsocketServer:
         if why:
             self._reject(connection, frame, "too large", why)
         received = FrameReceived(connection.node, connection.link, message, len(frame), why)
-        if message.route.operation != Operation.RESPONSE or why:
-            self._deliver(received)
-            return
-        if not self._acknowledgements:
-            self._acknowledged_by = self._clock.monotonic() + _ACKNOWLEDGEMENT_SECONDS
-        self._acknowledgements.append(received)
-        if len(self._acknowledgements) >= _ACKNOWLEDGEMENTS:
-            self._pass_acknowledgements_on()
-
-    def _deliver(self, event: LinkEvent) -> None:
-        """Deliver an event to cloudhub, after the acknowledgements before it."""
-        if self._acknowledgements:
-            self._pass_acknowledgements_on()
-        self._pass_on(event)
-
-    def _pass_acknowledgements_on(self) -> None:
-        waiting, self._acknowledgements = self._acknowledgements, []
-        for each in waiting:
-            self._pass_on(each)
+        self._grouped.offer(received, self._clock.monotonic())
 
     def _reject(self, connection: WebsocketConnection, frame: bytes, reason: str, why: str) -> None:
         """Count and log a frame whose content is not taken."""
@@ -536,23 +516,27 @@ class WebsocketServer:
         if not self._nodes[node]:
             del self._nodes[node]
         if connection.is_open and not connection.is_refused:
-            self._deliver(LinkClosed(node, connection.link))
+            self._grouped.deliver(LinkClosed(node, connection.link))
 
     def _drop_overdue(self, now: float) -> None:
+        self._has_deadlines = not self._accepts or bool(self._incoming.large)
         for connection in list(self._connections.values()):
             connection.seconds /= 2
             if connection.is_overdue(now, self._write_timeout):
                 self._drop(connection, "it was too slow")
+            elif connection.has_deadline:
+                self._has_deadlines = True
         for connection in self._incoming.overdue(now):
             self._cut_off(connection, _UNFINISHED, CloseCode.TRY_AGAIN_LATER)
         if self._accepts and self._listening not in self._registered:
+            self._has_deadlines = True
             with suppress(OSError):  # until the next check
                 self._selector.register(self._listening, selectors.EVENT_READ)
 
     def _close_all(self) -> None:
         for connection in list(self._connections.values()):
             self._drop(connection, "the cloud ends")
-        self._pass_acknowledgements_on()
+        self._grouped.pass_all()
         self._selector.close()
         for own in (self._listening, self._waker, self._woken):
             own.close()

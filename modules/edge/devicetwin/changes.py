@@ -96,7 +96,7 @@ def sync_twins(
     at, notes = _at(device, stamp, rules), list[str]()
     changed = {}
     for name, one in asked.items():
-        fault = _fault(models, name, one.expected or "") if one is not None else ""
+        fault = model_fault(models, name, one.expected or "") if one is not None else ""
         if fault:
             notes.append(_rejected(device, name, fault))
         taken = msgspec.structs.replace(one, expected=None) if one is not None and fault else one
@@ -126,7 +126,7 @@ def apply_object(device: Device, read: DeviceObject, models: Models, stamp: Mess
     desired: dict[str, str | None] = {name: None for name, one in stored.items() if one.desired is not None}
     for name, value in (desired | read.desired).items():
         try:
-            if fault := _fault(models, name, value or ""):
+            if fault := model_fault(models, name, value or ""):
                 raise TwinRefused(BAD_REQUEST, fault)
             found = twins.desire(stored.get(name), value, models.get(name), at)
             changed |= {name: found} if found is not None else {}
@@ -204,7 +204,7 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(sorted(names))[:_FEW] or "none"
 
 
-def _fault(models: Models, name: str, text: str) -> str:
+def model_fault(models: Models, name: str, text: str) -> str:
     """Return why the device's model forbids a desired value; empty if it allows it, or is not here."""
     return desired_fault(models.get(name), name, text) if models else ""
 
@@ -219,11 +219,11 @@ def _withdrawn(device: Device, models: Models, at: At, notes: list[str]) -> dict
     """
     changed: dict[str, Twin] = {}
     for name, twin in device.twins.items():
-        after = twins.withdraw(twin, partial(_fault, models, name), at)
+        after = twins.withdraw(twin, partial(model_fault, models, name), at)
         if after is not twin:
             changed[name] = after
         if twin.expected is not None and after.expected is not twin.expected:
-            why = _fault(models, name, twin.expected.value or "")
+            why = model_fault(models, name, twin.expected.value or "")
             notes.append(f"{device.id}: the expected value of {name} is withdrawn: {why}")
     return changed
 

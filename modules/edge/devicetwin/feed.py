@@ -6,7 +6,6 @@ recorded.
 """
 
 import contextlib
-import os
 import threading
 from collections import deque
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from beehive.wakeup import Wakeup
 from modules.edge.devicetwin.state import Device, Side, Twin
 
 MOST_HELD: Final = 1000
@@ -82,8 +82,8 @@ class Listener:
 
     def __init__(self, device: str) -> None:
         self.device = device
-        self.descriptor = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        """A descriptor that is readable while changes wait."""
+        self.wakeup = Wakeup()
+        """Set while changes wait."""
         self._lock = threading.Lock()
         self._waiting: deque[TwinChange] = deque()
         self._characters = 0
@@ -97,13 +97,12 @@ class Listener:
             while len(self._waiting) > MOST_HELD or self._characters > MOST_HELD_CHARACTERS:
                 self._characters -= _size(self._waiting.popleft())
                 self._lost += 1
-            os.eventfd_write(self.descriptor, 1)
+            self.wakeup.wake()
 
     def drain(self) -> list[TwinChange]:
         """Return the waiting changes, preceded by the number of lost ones, if any."""
         with self._lock:
-            with contextlib.suppress(BlockingIOError):
-                os.eventfd_read(self.descriptor)
+            self.wakeup.clear()
             found, lost = list(self._waiting), self._lost
             self._waiting.clear()
             self._characters = self._lost = 0
@@ -111,8 +110,7 @@ class Listener:
 
     def close(self) -> None:
         """Release the descriptor."""
-        with self._lock:
-            os.close(self.descriptor)
+        self.wakeup.close()
 
 
 class DeviceFeed:

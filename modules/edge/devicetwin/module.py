@@ -120,12 +120,20 @@ class DeviceTwin(Module):
     @handles()
     def handle(self, message: Message) -> None:
         """Handle any other message, or hold it until the devices are known."""
-        if self._held is None:
-            self._handle(message)
-        elif len(self._held) < MOST_HELD:
-            self._held.append(message)
-        else:
-            self._reply(message, FAILED, "the node's devices are not read yet")
+        if self._held is not None:
+            if len(self._held) < MOST_HELD:
+                self._held.append(message)
+            else:
+                self._reply(message, FAILED, "the node's devices are not read yet")
+            return
+        asked = topics.asked_by(message, self._settings.node)
+        try:
+            _ACTIONS[asked.action](self, message, asked)
+        except TwinRefused as refused:
+            self._refuse(message, asked, refused)
+        except BeehiveError as error:
+            _log.warning("%s", error)
+            self._reply(message, FAILED, str(error))
 
     def _loaded(self, stored: Stored | CallError) -> None:
         if isinstance(stored, CallError):
@@ -140,7 +148,7 @@ class DeviceTwin(Module):
         self._publish_deltas()
         self._link_changed()
         for message in held:
-            self._handle(message)
+            self.handle(message)
         self.announce_ready()
 
     def _publish_deltas(self) -> None:
@@ -156,16 +164,6 @@ class DeviceTwin(Module):
         else:
             self._uplink.disconnected()
             self._absent.cancel()
-
-    def _handle(self, message: Message) -> None:
-        asked = topics.asked_by(message, self._settings.node)
-        try:
-            _ACTIONS[asked.action](self, message, asked)
-        except TwinRefused as refused:
-            self._refuse(message, asked, refused)
-        except BeehiveError as error:
-            _log.warning("%s", error)
-            self._reply(message, FAILED, str(error))
 
     def _confirm(self, message: Message, _asked: Asked) -> None:
         self._uplink.handle(message)

@@ -89,18 +89,16 @@ def desire(stored: Twin | None, desired: str | None, model: ModelProperty | None
 
     Args:
         stored: the property; None without one.
-        desired: the object's desired value, or ""; None if the object does not have the property.
+        desired: the object's desired value, or ""; None if the object does not have the property. The model allows it.
         model: of the property.
         at: the time and number of the change.
 
     Raises:
-        TwinRefused: the value does not have the property's type, or the model forbids it.
+        TwinRefused: the value does not have the property's type.
     """
     before = stored.desired if stored is not None else None
     if desired == before or (not desired and not before):
         return stored
-    if desired and model is not None:
-        check_desired(model, desired)
     live = stored is not None and stored.is_live
     twin = stored if stored is not None and live else _begun(stored, TwinRequest(), model)
     old = twin.expected or Side()
@@ -135,7 +133,7 @@ def give_back(stored: Twin, at: At) -> Twin:
     was deleted.
     """
     value, old = stored.desired or "", stored.expected
-    if old is None or not stored.is_live or (old.value or "") == value:
+    if old is None or not stored.is_live or ((old.value or "") == value and not old.by):
         return stored
     expected = replace(old, value=value, timestamp=_time(old, at), edge=old.edge + 1, due=at.number, seen=True, by="")
     return _with_expected(stored, expected, at)

@@ -27,7 +27,6 @@ from modules.edge.dmi.objects import (
     MappedModelProperty,
     MappedProperty,
     Visitors,
-    protocol_of,
     read_mapped_device,
     read_mapped_model,
     with_desired,
@@ -111,7 +110,8 @@ class Catalogue:
         if old is None and len(self._devices) >= MAX_OBJECTS:
             return set()
         self._forget_device(key)
-        protocol = protocol_of(device, self._model(device.model))
+        model = self._models.get(device.model)
+        protocol = device.protocol or (model.protocol if model is not None else "")
         self._devices[key] = _Stored(msgspec.json.encode(device), protocol, device.model, _patience(device))
         self._of_model.setdefault(device.model, set()).add(key)
         marks = {Mark(one.protocol, Key("model", one.model)) for one in (old, self._devices[key]) if one is not None}
@@ -181,11 +181,11 @@ class Catalogue:
 
     def _wanted_device(self, protocol: str, key: Key) -> Wanted | None:
         stored = self._devices.get(key.id)
-        model = self._model(stored.model) if stored is not None else None
+        model = self._models.get(stored.model) if stored is not None else None
         if stored is None or model is None or stored.protocol != protocol:
             return None
         device = with_desired(read_mapped_device(stored.text), self._by_owner.get(key.id, {}))
-        message, notes = device_message(device, model)
+        message, notes = device_message(device, read_mapped_model(model.text))
         return Wanted(message, _digest(message), stored.model, notes, device.metadata.uid)
 
     def _wanted_model(self, protocol: str, key: str) -> Wanted | None:
@@ -197,10 +197,6 @@ class Catalogue:
             return None
         message = model_message(read_mapped_model(stored.text))
         return Wanted(message, _digest(message))
-
-    def _model(self, key: str) -> MappedModel | None:
-        stored = self._models.get(key)
-        return read_mapped_model(stored.text) if stored is not None else None
 
     def _forget_device(self, key: str) -> None:
         old = self._devices.pop(key, None)
@@ -230,14 +226,6 @@ def _digest(message: Message) -> bytes:
     return blake2b(message.SerializeToString(deterministic=True), digest_size=16).digest()
 
 
-class DeviceForMapper(NamedTuple):
-    """A device for its mapper."""
-
-    device: dmi.Device
-    notes: tuple[str, ...]
-    """The parts that were left out, and why."""
-
-
 def model_message(model: MappedModel) -> dmi.DeviceModel:
     """Return a model in DMI's form."""
     properties = [
@@ -256,8 +244,10 @@ def model_message(model: MappedModel) -> dmi.DeviceModel:
     return dmi.DeviceModel(name=model.metadata.name, namespace=model.metadata.namespace, spec=spec)
 
 
-def device_message(device: MappedDevice, model: MappedModel) -> DeviceForMapper:
-    """Return a device in DMI's form; its model supplies the protocol settings that the device lacks."""
+def device_message(device: MappedDevice, model: MappedModel) -> tuple[dmi.Device, tuple[str, ...]]:
+    """Return a device in DMI's form, and the parts that were left out, each with the reason; its model supplies the
+    protocol settings that the device lacks.
+    """
     notes: list[str] = []
     known = {one.name: one for one in model.spec.properties or ()}
     strange = [one.name for one in device.spec.properties or () if one.name not in known]
@@ -279,7 +269,7 @@ def device_message(device: MappedDevice, model: MappedModel) -> DeviceForMapper:
     if reports is not None:
         status = dmi.DeviceStatus(reportToCloud=reports.report_to_cloud, reportCycle=max(0, reports.report_cycle))
     message = dmi.Device(name=device.metadata.name, namespace=device.metadata.namespace, spec=spec, status=status)
-    return DeviceForMapper(message, tuple(notes))
+    return message, tuple(notes)
 
 
 def _protocol(own: Visitors, model: MappedModel, notes: list[str]) -> dmi.ProtocolConfig:

@@ -52,14 +52,21 @@ class CatalogueLoader:
         """Apply a stored or deleted Device or DeviceModel, or the desired values of the node's owner, and return the
         objects to send to mappers.
         """
-        if self.is_loaded:
-            return self._handle(message)
-        if self._waiting:
-            route = message.route
-            change = route.resource, route.operation == Operation.DELETE
-            self._held.pop(change, None)
-            self._held[change] = message
-        return set()
+        about, is_deleted = message.subject, message.route.operation == Operation.DELETE
+        if not self.is_loaded:
+            if self._waiting:
+                change = message.route.resource, is_deleted
+                self._held.pop(change, None)
+                self._held[change] = message
+            return set()
+        key = f"{about.namespace}/{about.name}"
+        if about.type == ResourceType.DEVICE_TWIN:
+            return self._catalogue.put_desired(key, message.content_as(dict[str, str]))
+        if not is_deleted:
+            return self._put(about.type, message.content_bytes())
+        if about.type == ResourceType.DEVICE_MODEL:
+            return self._catalogue.remove_model(key)
+        return self._catalogue.remove_device(key)
 
     def _models_read(self, rows: list[bytes] | CallError) -> None:
         if isinstance(rows, CallError):
@@ -82,7 +89,12 @@ class CatalogueLoader:
         if isinstance(answer, BeehiveError):
             self._ended(answer)
             return
-        for device, values in answer.content_as(dict[str, dict[str, str]]).items():
+        try:
+            desired = answer.content_as(dict[str, dict[str, str]])
+        except BeehiveError as error:  # devicetwin has no room, or has failed
+            self._ended(error)
+            return
+        for device, values in desired.items():
             self._catalogue.put_desired(device, values)
         self._ended(None)
 
@@ -92,21 +104,9 @@ class CatalogueLoader:
         self.is_loaded = error is None
         if error is None:
             for message in held.values():
-                self._handle(message)
+                self.changed(message)
         for then in waiting:
             then(error)
-
-    def _handle(self, message: Message) -> set[Mark]:
-        namespace, _, rest = message.route.resource.partition("/")
-        kind, _, name = rest.partition("/")
-        if kind == ResourceType.DEVICE_TWIN:
-            return self._catalogue.put_desired(f"{namespace}/{name}", message.content_as(dict[str, str]))
-        if message.route.operation == Operation.DELETE:
-            removed = (
-                self._catalogue.remove_model if kind == ResourceType.DEVICE_MODEL else self._catalogue.remove_device
-            )
-            return removed(f"{namespace}/{name}")
-        return self._put(kind, message.content_bytes())
 
     def _put(self, kind: str, text: bytes) -> set[Mark]:
         try:

@@ -72,7 +72,7 @@ class Dmi(Module):
         desired values for a device.
         """
         if self._registered is not None:
-            self._registered.changed(message)
+            self._registered.send_changed(message)
 
     def ask(self, request: Any) -> "Future[Any]":
         """Take a mapper's call, on any thread; the future gets the answer, or MapperCallRefused."""

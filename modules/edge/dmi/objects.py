@@ -92,6 +92,11 @@ class MappedDevice(msgspec.Struct, frozen=True, omit_defaults=True):
         return f"{self.metadata.namespace}/{self.metadata.name}"
 
     @property
+    def protocol(self) -> str:
+        """The protocol that it names itself, which selects its mapper; empty if its model names it."""
+        return self.spec.protocol.protocol_name if self.spec.protocol else ""
+
+    @property
     def model(self) -> str:
         """`namespace/name` of its model; empty without one."""
         name = self.spec.device_model_ref.name if self.spec.device_model_ref else ""
@@ -146,5 +151,4 @@ def read_mapped_model(text: bytes) -> MappedModel:
 
 def protocol_of(device: MappedDevice, model: MappedModel | None) -> str:
     """Return the protocol that selects a device's mapper: its own, or its model's."""
-    own = device.spec.protocol.protocol_name if device.spec.protocol else ""
-    return own or (model.spec.protocol if model is not None else "")
+    return device.protocol or (model.spec.protocol if model is not None else "")

@@ -63,9 +63,9 @@ class RegisteredMappers:
         """The protocols of registrations whose rows are on their way to the store."""
         self._events = NodeEventRecorder(module, settings.node, meta)
 
-    def changed(self, message: Message) -> None:
-        """Take a Device or DeviceModel that metamanager has stored or deleted, passed on by devicetwin, or the owner's
-        desired values for a device.
+    def send_changed(self, message: Message) -> None:
+        """Send mappers a Device or DeviceModel that metamanager has stored or deleted, passed on by devicetwin, or the
+        owner's desired values for a device.
         """
         by_protocol: dict[str, list[Key]] = {}
         for protocol, key in sorted(self._loader.changed(message)):

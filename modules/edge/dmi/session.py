@@ -216,7 +216,7 @@ class MapperSession:
         Objects that the answer lacks are sent soon afterwards, by calls. So are those of calls that the mapper may have
         taken while it waited for the answer: it cannot know that the answer is newer.
         """
-        self._disconnect()
+        self.close()
         self.row = row
         self._connect()
         self._is_away = False
@@ -265,7 +265,11 @@ class MapperSession:
 
     def close(self) -> None:
         """Stop calling the mapper."""
-        self._disconnect()
+        self._cancel_timer()
+        if self._connection is not None:
+            self._connection.close()
+            self._caller.stop(block=False)
+            self._connection = None
 
     def _connect(self) -> None:
         path = self.row.socket
@@ -275,13 +279,6 @@ class MapperSession:
         self._connection = MapperConnection(path)
         self._caller = self._module.start_actor(MapperCaller, self._connection, name=f"dmi/{self.row.name}")
         self._is_busy = self._is_looking = False
-
-    def _disconnect(self) -> None:
-        self._cancel_timer()
-        if self._connection is not None:
-            self._connection.close()
-            self._caller.stop(block=False)
-            self._connection = None
 
     def _answer(self) -> dmi.MapperRegisterResponse:
         answer = dmi.MapperRegisterResponse()

@@ -69,7 +69,8 @@ class MeshState:
         return {key}
 
     def delete_service(self, key: ServiceKey) -> set[ServiceKey]:
-        """Remove a Service."""
+        """Remove a Service, and the pods that were listed for it."""
+        self._listed.pop(key, None)
         return {key} if self.services.pop(key, None) is not None else set()
 
     def put_slice(self, slice_: EndpointSlice) -> set[ServiceKey]:
@@ -136,7 +137,9 @@ class MeshState:
         return changed
 
     def put_pod_list(self, key: ServiceKey, pods: tuple[Pod, ...]) -> set[ServiceKey]:
-        """Take the pods that a cloud of 2019 lists for a Service."""
+        """Take the pods that a cloud of 2019 lists for a Service; they may come before it."""
+        if key not in self._listed and len(self._listed) >= MOST_SERVICES:
+            return set()
         self._listed[key] = pods[:MOST_BACKENDS]
         return {key}
 

@@ -13,7 +13,6 @@ without one. A reason in it is ours; KubeEdge ignores it.
 from __future__ import annotations
 
 import logging
-import os
 import select
 import threading
 from collections import deque
@@ -24,6 +23,8 @@ from typing import Final
 from beehive import Clock
 from beehive.errors import BeehiveError
 from beehive.http.errors import HttpError
+from beehive.on_failure import on_failure
+from beehive.wakeup import Wakeup
 from modules.edge.edgestream.counters import StreamCounters
 from modules.edge.edgestream.routes import check, refusal
 from modules.edge.edgestream.stream import STALLED, Stream
@@ -119,7 +120,7 @@ class TunnelSession:
         """Serve the streams until the tunnel ends, and close them all; on the streams' thread."""
         try:
             while True:
-                patience = self._handle_frames()  # resets the bell; later frames ring again
+                patience = self._handle_frames()  # clears the wakeup; later frames set it again
                 if self._intake.closed:
                     return
                 self._poll(patience)
@@ -251,11 +252,8 @@ class TunnelSession:
 
     def _connected(self, kind: FrameType, request: StreamRequest) -> Stream:
         local = self._dial()
-        try:
+        with on_failure(local.close):
             return Stream(kind, request, local, has_credit=self._has_credit)
-        except BaseException:
-            local.close()
-            raise
 
     def _refuse(self, kind: FrameType, number: int, status: str, why: str) -> None:
         _log.warning("a stream that the cloud asks for is refused: %s", why)
@@ -284,7 +282,7 @@ class TunnelSession:
     def _poll(self, patience: float | None) -> None:
         """Wait until a stream can go on, a frame comes, or the time is over; serve the streams that can."""
         poll = self._make_poll()
-        poll.register(self._intake.bell, select.POLLIN)
+        poll.register(self._intake.wakeup, select.POLLIN)
         waiting: dict[int, Stream] = {}
         share, now = self._share(), self._clock.monotonic()
         rests = [stream.rests_until - now for stream in self._streams.values() if stream.rests_until > now]
@@ -336,10 +334,8 @@ class Intake:
         self._frames: deque[Frame] = deque()
         self._bytes = 0
         self._confirmed = 0
-        self._rung = False
-        self._released = False
-        self.bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        """Readable when there is something new."""
+        self.wakeup = Wakeup()
+        """Set when there is something new."""
         self.closed = False
         """Set by `close`."""
 
@@ -351,20 +347,20 @@ class Intake:
                 self._changed.wait()
             self._frames.append(frame)
             self._bytes += size
-            self._ring()
+            self.wakeup.wake()
 
     def confirm(self, frames: int) -> None:
         """Count frames that the cloud has read."""
         with self._changed:
             self._confirmed += frames
-            self._ring()
+            self.wakeup.wake()
 
     def close(self) -> None:
         """Wake all waiting threads; any thread may call it."""
         with self._changed:
             self.closed = True
             self._changed.notify_all()
-            self._ring()
+            self.wakeup.wake()
 
     def head(self) -> Frame | None:
         """Return the first frame, which stays; None without one."""
@@ -378,24 +374,15 @@ class Intake:
             self._changed.notify_all()
 
     def drain_confirmed(self) -> int:
-        """Return how many more frames the cloud has read, and reset the bell."""
+        """Return how many more frames the cloud has read, and reset the wakeup."""
         with self._changed:
-            if self._rung:
-                self._rung = False
-                os.eventfd_read(self.bell)
+            self.wakeup.clear()
             confirmed, self._confirmed = self._confirmed, 0
             return confirmed
 
     def release(self) -> None:
-        """Close the bell; idempotent."""
+        """Close the wakeup; idempotent."""
         with self._changed:
             self.closed = True
             self._changed.notify_all()
-            if not self._released:
-                self._released = True
-                os.close(self.bell)
-
-    def _ring(self) -> None:
-        if not self._rung and not self._released:
-            self._rung = True
-            os.eventfd_write(self.bell, 1)
+            self.wakeup.close()

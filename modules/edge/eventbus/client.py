@@ -184,7 +184,7 @@ class BufferedClient(Client):
         )
 
     def _handle_published(self, _client: Client, _data: Any, mid: int, *_rest: Any) -> None:
-        """Take the news that the broker has a publication of QoS 2."""
+        """Record that the broker has a publication of QoS 2."""
         self._published.append(mid)
 
     def _sock_recv(self, bufsize: int) -> bytes:

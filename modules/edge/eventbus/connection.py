@@ -189,17 +189,17 @@ class BrokerConnection:
             self.link.session.unsubscribe(topic)
 
     def accept_stored(self) -> None:
-        """Note that messages are stored again."""
+        """Dial without a delay again after the end of a session: messages are stored again."""
         if self._has_given_up:
             self._has_given_up = False
             self._backoff.reset()
 
     def give_up(self) -> None:
-        """Note that a message was not stored: while none is, the broker is dialled ever later."""
+        """Dial ever later after the end of each session, as a message was not stored."""
         self._has_given_up = True
 
     def connected(self) -> None:
-        """Take the news that the broker has accepted the session and answered its subscriptions."""
+        """Publish what waits: the broker has accepted the session and answered its subscriptions."""
         self._counters.connected[self.name] = self._is_up = True
         self._counters.connections += 1
         self._up_since = self.module.clock.monotonic()
@@ -207,7 +207,7 @@ class BrokerConnection:
         self._pump()
 
     def published(self, numbers: list[int]) -> None:
-        """Take the broker's acknowledgements of publications."""
+        """Handle the broker's acknowledgements of publications."""
         self._counters.published += len(numbers)
         for number in numbers:
             self.publications.acknowledged(number)

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from beehive.files.descriptors import OwnedFd
 from beehive.files.durable import beside, put_in_place, replace_file, replace_soon, write_file
 from beehive.files.reading import read_file
 from beehive.node_namespaces import is_machine_root
@@ -134,19 +135,12 @@ def shorten_messages(broker: InternalBroker, user: Owner) -> None:
 
 def end_left_over(directory: Path) -> None:
     """End the mosquitto that an edgecore which was killed has left in a directory. Blocks for some seconds at most."""
-    try:
+    with suppress(OSError, ValueError):
         pid = int((directory / PID).read_text())
-        process = os.pidfd_open(pid)
-    except (OSError, ValueError):
-        return
-    try:
-        name = Path(f"/proc/{pid}/cmdline").read_bytes().partition(b"\0")[0]
-        if name == os.fsencode(mark(directory)):  # else the number belongs to another process by now
-            _end(process)
-    except OSError:
-        return
-    finally:
-        os.close(process)
+        with OwnedFd(os.pidfd_open(pid)) as process:
+            name = Path(f"/proc/{pid}/cmdline").read_bytes().partition(b"\0")[0]
+            if name == os.fsencode(mark(directory)):  # else the number belongs to another process by now
+                _end(process)
 
 
 def _end(process: int) -> None:

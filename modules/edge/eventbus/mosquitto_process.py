@@ -6,7 +6,6 @@ import select
 import signal
 import subprocess
 import sys
-import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,6 +19,7 @@ from beehive.files.reading import read_file
 from beehive.printable import printable
 from beehive.rate import TokenBucket
 from beehive.sockets.unix_sockets import connect_unix
+from beehive.wakeup import Wakeup
 from modules.edge.eventbus import mosquitto_files
 from modules.edge.eventbus.connection import BrokerConnection
 from modules.edge.eventbus.counters import EventBusCounters
@@ -82,15 +82,14 @@ class MosquittoProcess:
         self._clock = clock
         self._lines = TokenBucket(*_LINES)
         self._last: deque[str] = deque(maxlen=1)
-        self._lock = threading.Lock()
-        self._stopping = self._closed = False
+        self._stopping = False
         self.is_up = False
         """Whether it has passed on a message."""
         self.may_be_stored = False
         """Whether it seems to have failed because of its stored messages."""
         self._problem = ""
         """Why it is ended although it runs."""
-        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._wakeup = Wakeup()
         self._most_memory = self._looked_at = 0
 
     def run(self, listening: Callable[[], None]) -> str:
@@ -110,9 +109,7 @@ class MosquittoProcess:
         except OSError as error:
             return str(error)
         finally:
-            with self._lock:
-                self._closed = True
-                os.close(self._bell)
+            self._wakeup.close()
         if self._stopping:
             return "stopped by this node"
         last = self._last[0] if self._last else ""
@@ -123,10 +120,8 @@ class MosquittoProcess:
 
     def stop(self) -> None:
         """End mosquitto; `run` returns then. Any thread."""
-        with self._lock:
-            self._stopping = True
-            if not self._closed:
-                os.eventfd_write(self._bell, 1)
+        self._stopping = True
+        self._wakeup.wake()
 
     def _start(self) -> subprocess.Popen[bytes]:
         user = mosquitto_files.owner()
@@ -155,7 +150,7 @@ class MosquittoProcess:
             return
         poll = select.poll()
         poll.register(stream, select.POLLIN)
-        poll.register(self._bell, select.POLLIN)
+        poll.register(self._wakeup, select.POLLIN)
         begun = due = self._clock.monotonic()
         failures = 0
         while not self._stopping:
@@ -181,7 +176,7 @@ class MosquittoProcess:
     def _check(self, size: int) -> str:
         """Let it pass on a message, and take one of a size; return why it has not, or an empty text."""
         try:
-            send_to_itself(self._broker.socket, self._clock, ANSWER_SECONDS, self._bell, size)
+            send_to_itself(self._broker.socket, self._clock, ANSWER_SECONDS, self._wakeup, size)
         except NoAnswerError as error:
             return str(error)
         return ""
@@ -205,7 +200,7 @@ class MosquittoProcess:
         try:
             ended = read_held(read_file(stored, LARGEST)).to_end(self._broker.client_id.encode(), MOST_BYTES)
             for each in ended:
-                end_session(self._broker.socket, self._clock, each, ANSWER_SECONDS, self._bell)
+                end_session(self._broker.socket, self._clock, each, ANSWER_SECONDS, self._wakeup)
         except (OSError, ValueError, UnreadableError, NoAnswerError) as error:
             _log.warning("mosquitto's memory gets full, and not all sessions are ended: %s", error)
             return
@@ -217,7 +212,7 @@ class MosquittoProcess:
     def _wait(self, is_done: Callable[[], bool]) -> None:
         """Wait for something, for some seconds at most, or until the broker is stopped."""
         poll = select.poll()
-        poll.register(self._bell, select.POLLIN)
+        poll.register(self._wakeup, select.POLLIN)
         due = self._clock.monotonic() + _STORE_SECONDS
         while not is_done() and self._clock.monotonic() < due and not poll.poll(_LOOK * 1000):
             pass
@@ -245,9 +240,7 @@ class MosquittoProcess:
         """End it if need be, and wait for it. A new process may miss the first signal."""
         if process.stderr is not None:
             process.stderr.close()
-        if process.poll() is None:
-            with suppress(ProcessLookupError):
-                process.send_signal(signal.SIGTERM)
+        process.terminate()
         try:
             process.wait(mosquitto_files.END_SECONDS)
         except subprocess.TimeoutExpired:

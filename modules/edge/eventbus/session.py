@@ -5,10 +5,8 @@ wait at the broker. A message of QoS 1 is acknowledged when its receiver has sto
 """
 
 import logging
-import os
 import select
 import ssl
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Protocol
@@ -21,6 +19,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 from beehive import Clock
 from beehive.printable import clipped
 from beehive.sockets.tls import TlsFiles
+from beehive.wakeup import Wakeup
 from modules.edge.eventbus.client import Arrived, BufferedClient, acknowledge_at_once, send_at_once
 from modules.edge.eventbus.packets import Received
 from modules.edge.eventbus.publications import WINDOW
@@ -72,13 +71,13 @@ class SessionEvents(Protocol):
     """The events of a session, on its own thread; each method does not block."""
 
     def connected(self) -> None:
-        """Note that the broker has accepted the session and answered its subscriptions: later messages come."""
+        """Handle the broker's answer to session and subscriptions: later messages come."""
 
     def received(self, messages: list[Received]) -> None:
-        """Take messages, in this order."""
+        """Handle messages, in this order."""
 
     def published(self, numbers: list[int]) -> None:
-        """Note that the broker has acknowledged publications."""
+        """Handle the broker's acknowledgements of publications."""
 
 
 class MqttSession:
@@ -99,9 +98,8 @@ class MqttSession:
         self._topics = list(topics)
         self._ended = list(ended)
         self._commands: deque[Callable[[BufferedClient], object]] = deque()
-        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._lock = threading.Lock()
-        self._closing = self._closed = self._rung = False
+        self._wakeup = Wakeup()
+        self._closing = False
         self._refused = ""
         self._accepted = self._subscribed = False
         self._subscribing: dict[int, list[str]] = {}
@@ -184,7 +182,7 @@ class MqttSession:
     def close(self) -> None:
         """End the session's connection in good order, after the waiting messages were sent."""
         self._closing = True
-        self._ring()
+        self._wakeup.wake()
 
     def _prepare(self, client: BufferedClient, events: SessionEvents) -> None:
         settings = self._settings
@@ -239,7 +237,7 @@ class MqttSession:
             behind = self._has_room and client.is_behind
             wanted = self._has_room and not behind
             poll = select.poll()
-            poll.register(self._bell, select.POLLIN)
+            poll.register(self._wakeup, select.POLLIN)
             poll.register(connection, wanted * select.POLLIN | client.has_output * select.POLLOUT)
             pending = wanted and getattr(connection, "pending", int)() > 0
             ready = dict(poll.poll(0 if behind or pending else _TICK * 1000))
@@ -252,7 +250,7 @@ class MqttSession:
         return self._refused
 
     def _turn(self, client: BufferedClient, *, came: bool, behind: bool) -> MQTTErrorCode:
-        self._silence_bell()
+        self._wakeup.clear()
         while self._commands:
             self._commands.popleft()(client)
         code = MQTTErrorCode.MQTT_ERR_SUCCESS
@@ -280,22 +278,7 @@ class MqttSession:
 
     def _command(self, command: Callable[[BufferedClient], object]) -> None:
         self._commands.append(command)
-        self._ring()
-
-    def _ring(self) -> None:
-        if self._rung:
-            return  # the session has not yet looked at earlier publications, and will find this too
-        with self._lock:
-            self._rung = True
-            if not self._closed:
-                os.eventfd_write(self._bell, 1)
-
-    def _silence_bell(self) -> None:
-        try:
-            os.eventfd_read(self._bell)
-        except BlockingIOError:
-            return
-        self._rung = False
+        self._wakeup.wake()
 
     def _end(self, client: BufferedClient) -> None:
         connection = client.socket()
@@ -303,6 +286,4 @@ class MqttSession:
             connection.close()
         for each in self._opened:
             each.close()
-        with self._lock:
-            self._closed = True
-            os.close(self._bell)
+        self._wakeup.close()

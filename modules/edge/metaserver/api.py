@@ -50,6 +50,11 @@ _STREAMS: Final = ("exec", "attach", "portforward", "proxy")
 _UNHOLD: Final = "unhold-upgrade"
 """The name in the path of KubeEdge's requests that let pods begin: `/api/v1/pods/unhold-upgrade` with `NAMESPACE/NAME`
 as the body, and `/api/v1/nodes/unhold-upgrade` with the name of the node."""
+_OF_KUBEEDGE: Final = {
+    "restart": "a controller makes a deleted pod again",
+    "confirm-upgrade": "on the node, its owner has `edgecore job --confirm`",
+}
+"""What is to be done in place of KubeEdge's requests by these names."""
 LONGEST_KEY: Final = 1000
 """Bytes of such a body that are read."""
 METHODS: Final = ("POST", "PUT", "PATCH", "DELETE")
@@ -70,7 +75,7 @@ class ApiSettings(msgspec.Struct, frozen=True):
     node: str
     version: str
     """Version of the API, in the form of a kubelet's version."""
-    secrets: bool = False
+    secrets: bool
     """Whether secrets are served."""
     store: bool = True
     """Whether the node's store is read; without it there are pods and the node, which edged knows."""
@@ -198,6 +203,8 @@ class Api(AdmittingService):
         target = parse_target(request.parts)
         self._refuse_credentials(target)
         _refuse_streams(target)
+        if request.method == "POST" and target.group == "" and target.name in _OF_KUBEEDGE:
+            raise ApiStatusError(403, f"{target.plural}/{target.name} is not served here: {_OF_KUBEEDGE[target.name]}")
         return target
 
     def _write(self, target: Target, request: Request) -> Response:

@@ -11,6 +11,7 @@ from beehive import Clock, Timer
 from beehive.http.request import Request
 from beehive.http.responses import Reply
 from beehive.http.router import HttpService
+from beehive.on_failure import on_failure
 from edged.server.snapshots import Snapshots
 from modules.apimachinery.errors import ApiStatusError
 from modules.edge.metaserver.live_status import LiveStatusUpdater
@@ -94,12 +95,9 @@ def _connect(path: Path) -> sqlite3.Connection:
     """Open the database; the caller makes sure that one thread at a time uses it."""
     uri = f"{path.absolute().as_uri()}?mode=ro"
     connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, check_same_thread=False)
-    try:
+    with on_failure(connection.close):
         connection.execute("PRAGMA query_only=ON")
         connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
-    except BaseException:
-        connection.close()
-        raise
     return connection
 
 

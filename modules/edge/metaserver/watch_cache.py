@@ -1,12 +1,12 @@
 """The cache behind the API's lists and watches, like an API server's watchCache."""
 
 import contextlib
-import os
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
+from beehive.wakeup import Wakeup
 from modules.edge.metaserver.compose import LiveStatus, compose
 
 HISTORY_CHANGES: Final = 1000
@@ -64,7 +64,7 @@ class WatchCache:
         self._history: deque[CacheChange] = deque()
         self._limits = (history, history_bytes)
         self._size = 0
-        self._listeners: set[int] = set()
+        self._listeners: set[Wakeup] = set()
         self.loaded = False
         """Whether the store has been read."""
 
@@ -134,17 +134,16 @@ class WatchCache:
             return self._forgotten <= revision <= self._revision
 
     @contextlib.contextmanager
-    def listening(self) -> Iterator[int]:
-        """Yield a file descriptor that is readable after each change; see `clear_notification`."""
-        descriptor = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        with self._lock:
-            self._listeners.add(descriptor)
-        try:
-            yield descriptor
-        finally:
+    def listening(self) -> Iterator[Wakeup]:
+        """Yield a wakeup that is set after each change."""
+        with contextlib.closing(Wakeup()) as wakeup:
             with self._lock:
-                self._listeners.discard(descriptor)
-            os.close(descriptor)
+                self._listeners.add(wakeup)
+            try:
+                yield wakeup
+            finally:
+                with self._lock:
+                    self._listeners.discard(wakeup)
 
     def _renew(self, keys: Iterable[CacheKey]) -> None:
         was = self._revision
@@ -154,8 +153,8 @@ class WatchCache:
             if after != before:
                 self._record(key, before, after)
         if self._revision != was:
-            for descriptor in self._listeners:
-                os.eventfd_write(descriptor, 1)
+            for wakeup in self._listeners:
+                wakeup.wake()
 
     def _record(self, key: CacheKey, before: bytes | None, after: bytes | None) -> None:
         if after is None:
@@ -171,12 +170,6 @@ class WatchCache:
             oldest = self._history.popleft()
             self._size -= _size(oldest)
             self._forgotten = oldest.revision
-
-
-def clear_notification(descriptor: int) -> None:
-    """Make a descriptor of `WatchCache.listening` unreadable until the next change."""
-    with contextlib.suppress(BlockingIOError):
-        os.eventfd_read(descriptor)
 
 
 def _size(change: CacheChange) -> int:

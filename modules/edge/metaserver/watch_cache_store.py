@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 
+from beehive.on_failure import on_failure
 from beehive.resource import Form, Resource
 from metamanager.errors import StoreWriteError
 from metamanager.rows import UNNOTED, Cause, Row, head_of
@@ -119,10 +120,7 @@ def watch_cache_opener(
 
     def open_watched(source: str) -> Store:
         store = open_store(source)
-        try:
+        with on_failure(store.close):
             return WatchCacheStore(store, cache, tokens)
-        except BaseException:
-            store.close()
-            raise
 
     return open_watched

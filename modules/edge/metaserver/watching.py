@@ -14,7 +14,7 @@ from modules.apimachinery.options import ReadOptions
 from modules.apimachinery.resources import Resource
 from modules.apimachinery.selectors import Selector
 from modules.apimachinery.watch_errors import error_event, failed_watch
-from modules.edge.metaserver.watch_cache import CacheChange, TooOldError, WatchCache, clear_notification
+from modules.edge.metaserver.watch_cache import CacheChange, TooOldError, WatchCache
 
 BOOKMARK_SECONDS: Final = 60.0
 """Seconds between bookmarks without events (an API server: about a minute)."""
@@ -128,14 +128,14 @@ class _Watch:
     def pieces(self, peer: Peer, start: int | None) -> Generator[bytes, None, None]:
         """Yield events as lines of JSON; `start` None begins with the present objects."""
         deadline = self._clock.monotonic() + self._options.seconds
-        with self._cache.listening() as descriptor:
+        with self._cache.listening() as wakeup:
             revision = start
             if revision is None:
                 revision, first = self._first()
                 yield from first
             gone = False
             while not gone:
-                clear_notification(descriptor)
+                wakeup.clear()
                 if not self._source.refresh():
                     return
                 try:
@@ -146,7 +146,7 @@ class _Watch:
                 yield from self._events_and_bookmark(changes, revision)
                 left = deadline - self._clock.monotonic()
                 gone = left <= 0 or peer.gone_within(
-                    min(left, self._until_bookmark(), self._source.seconds), descriptor
+                    min(left, self._until_bookmark(), self._source.seconds), wakeup.fileno()
                 )
 
     def _first(self) -> tuple[int, list[bytes]]:

@@ -42,6 +42,8 @@ LONGEST_SPEC: Final = 256 * 1024
 """Bytes of a job's message."""
 _MOST_EARLY: Final = 16
 """Messages that wait until the record is read."""
+MOST_FOLLOWING: Final = 8
+"""Jobs that wait for the end of the one under way."""
 _AGAIN: Final = 5.0
 """Seconds until the record is read again, when the store does not answer."""
 REPORT_GAP: Final = 0.5
@@ -64,9 +66,10 @@ class TaskManagerSettings(msgspec.Struct, frozen=True):
 class TaskManager(Module):
     """The module that goes through the actions of one job after the other, and reports each as it ends.
 
-    What is under way is in the store before it begins, so it goes on after a restart. A job that comes during another
-    one fails; the same job is answered with what was reported so far. It belongs to no group: edgehub sends it jobs by
-    its name, and it needs no events of the connection.
+    What is under way is in the store before it begins, so it goes on after a restart, and jobs that come meanwhile wait
+    for its end: KubeEdge's node carries them out at once, and its cloud sends no job twice. The same job is answered
+    with what was reported so far. It belongs to no group: edgehub sends it jobs by its name, and it needs no events of
+    the connection.
 
     Args:
         settings: of taskmanager.
@@ -97,6 +100,7 @@ class TaskManager(Module):
         self._updates = SettingsUpdates(self, configuration, keys) if configuration is not None else None
         self._job: JobRecord | None = None
         """The job under way."""
+        self._following: tuple[JobRecord, ...] = ()
         self._is_read = False
         self._early: list[Message] = []
 
@@ -151,6 +155,7 @@ class TaskManager(Module):
                 return
             self._is_read = True
             self._job = None if isinstance(result, CallError) else read_record(result)
+            self._following = () if self._job is None else self._job.following
             why = "" if self._job is None else self._disallowed(self._job.address.kind)
             if why:
                 self._finish(ActionEnd(why))
@@ -168,17 +173,18 @@ class TaskManager(Module):
             self._refuse_task(message)
         elif address.node != self._settings.node:
             _log.warning("a job of another node: %s", route.resource[:200])
-        elif self._is_under_way(message):
-            for report in self._job.reports if self._job is not None else ():
+        elif (known := self._known(message)) is not None:
+            for report in known.reports:
                 self._send(route.resource, report)
         else:
             self._begin(address, message)
         self.settle(message)
 
-    def _is_under_way(self, message: Message) -> bool:
-        """Return whether a job is the one under way. One with its name and another spec was made again since."""
-        job = self._job
-        return job is not None and job.resource == message.route.resource and job.spec == _content(message)
+    def _known(self, message: Message) -> JobRecord | None:
+        """Return the job, if it is under way or waits. One with its name and another spec was made again since."""
+        jobs = (self._job, *self._following) if self._job is not None else ()
+        asked = (message.route.resource, _content(message))
+        return next((job for job in jobs if (job.resource, job.spec) == asked), None)
 
     def _refuse_task(self, message: Message) -> None:
         """Answer a task of v1alpha1."""
@@ -198,8 +204,25 @@ class TaskManager(Module):
             _log.warning("%s %s is refused: %s", address.kind, address.name, why)
             self._report(address.resource, operation[:32], ActionEnd(why))
             return
-        _log.info("%s %s begins", address.kind, address.name)
-        self._run_action(JobRecord(address.resource, content, Action.CHECK))
+        asked = JobRecord(address.resource, content, Action.CHECK)
+        if self._job is not None and not self._job.is_waiting:
+            self._put_off(self._job, asked)
+        else:
+            self._begin_job(asked)
+
+    def _begin_job(self, job: JobRecord) -> None:
+        _log.info("%s %s begins", job.address.kind, job.address.name)
+        self._run_action(job)
+
+    def _put_off(self, job: JobRecord, asked: JobRecord) -> None:
+        """Let a job begin after those that are here; the store has it from now on, where it can."""
+        _log.info("%s %s waits for the end of %s", asked.address.kind, asked.address.name, job.address.name)
+        self._following = (*self._following, asked)
+        self._store(job, lambda _: None)
+
+    def _store(self, job: JobRecord, then: Callable[[bytes | CallError | None], None]) -> None:
+        row = msgspec.json.encode(msgspec.structs.replace(job, following=self._following))
+        self._meta.update(ResourceType.NODE_TASK, *_ROW, row, then=then)
 
     def _fault_of(self, kind: JobKind, message: Message, content: object) -> str:
         """Return why a job cannot begin; empty if it can."""
@@ -207,8 +230,10 @@ class TaskManager(Module):
             return why
         if message.route.operation != Action.CHECK:
             return f"a job begins with Check, not with {message.route.operation[:32]!r}"
-        if self._job is not None and not self._job.is_waiting:
-            return f"busy with {self._job.address.name}"
+        here = () if self._job is None or self._job.is_waiting else (self._job, *self._following)
+        resource = message.route.resource
+        if len(here) > MOST_FOLLOWING or any(each.resource == resource for each in here):
+            return f"busy with {here[0].address.name}"
         if len(message.content_bytes()) > LONGEST_SPEC:
             return f"the job is larger than {LONGEST_SPEC >> 10} KiB"
         return _spec_fault(kind, content)
@@ -233,7 +258,7 @@ class TaskManager(Module):
             elif not job.is_waiting:
                 self._run()
 
-        self._meta.update(ResourceType.NODE_TASK, *_ROW, msgspec.json.encode(job), then=stored)
+        self._store(job, stored)
 
     def _run(self, *, is_resumed: bool = False) -> None:
         job = self._job
@@ -289,7 +314,10 @@ class TaskManager(Module):
         report = self._report(job.resource, job.action, ActionEnd())
         following = FLOWS[job.address.kind][job.action].succeeded or job.action
         changed = msgspec.structs.replace(job, action=following, reports=(*job.reports, report), is_waiting=True)
-        self._run_action(changed)
+        if self._following:
+            self._begin_next()
+        else:
+            self._run_action(changed)
 
     @handles(None, OwnerVerb.SHOW, source=OWNER)
     def on_show(self, message: Message) -> None:
@@ -344,18 +372,40 @@ class TaskManager(Module):
         self._run_action(msgspec.structs.replace(job, action=action, reports=(*job.reports, report)))
 
     def _finish(self, end: ActionEnd) -> None:
-        """Report the last action of a job, and forget the job."""
+        """Report the last action of a job. The job is in the store until edgehub has had the time to store the report:
+        after a kill before that, the action is carried out and reported again.
+        """
+        job = self._job
+        if job is None:
+            return
+        report = self._report(job.resource, job.action, end)
+        self._job = msgspec.structs.replace(job, reports=(*job.reports, report), is_waiting=False)
+        _log.info("%s %s has ended: %s", job.address.kind, job.address.name, end.reason or "done")
+        self.after(REPORT_GAP, self._leave)
+
+    def _leave(self) -> None:
+        """Forget a job that has ended, and begin the next one."""
         job, self._job = self._job, None
         if job is None:
             return
-        self._report(job.resource, job.action, end)
-        _log.info("%s %s has ended: %s", job.address.kind, job.address.name, end.reason or "done")
+        if self._following:
+            self._begin_next()
+            return
 
         def deleted(result: CallError | None) -> None:
             if result is not None and not isinstance(result, NotFoundError):
                 _log.warning("%s is still in the store: %s", job.resource, result)
 
         self._meta.delete(ResourceType.NODE_TASK, *_ROW, {}, then=deleted)
+
+    def _begin_next(self) -> None:
+        """Begin the first of the jobs that wait, if the owner allows it still."""
+        self._job, *following = self._following
+        self._following = tuple(following)
+        if why := self._disallowed(self._job.address.kind):
+            self._finish(ActionEnd(why))
+        else:
+            self._begin_job(self._job)
 
     def _report(self, resource: str, action: str, end: ActionEnd) -> ActionReport:
         """Tell the cloud how an action has ended; edgehub keeps the message until the cloud has it."""

@@ -6,11 +6,16 @@ from typing import Final
 import msgspec
 
 from beehive import Module
-from modules.apimachinery.node_jobs import LONGEST_REASON
+from modules.apimachinery.node_jobs import LONGEST_REASON, JobTargets
 from modules.edge.taskmanager.actions import ActionEnd, Done
 
 EVERY: Final = 2.0
 """Seconds between two checks of a program, or of its work."""
+LONGEST_CHANGE: Final = 900.0
+"""Seconds that a change which an edgecore before this one has begun is followed for, or the job's `timeoutSeconds` if
+these are more; a probation takes up to 600.
+"""
+LOST: Final = "the change is unfinished, and its updater has not gone on: the next start of the node decides on it"
 
 
 class ProgramEnd(msgspec.Struct, frozen=True):
@@ -19,6 +24,12 @@ class ProgramEnd(msgspec.Struct, frozen=True):
     status: int
     said: str
     """Its last words."""
+
+
+def is_in_time(module: Module, spec: JobTargets) -> Callable[[], bool]:
+    """Return a function that returns whether a change of a job is still to be followed, from now on."""
+    ends = module.clock.monotonic() + max(LONGEST_CHANGE, float(spec.timeout_seconds or 0))
+    return lambda: module.clock.monotonic() < ends
 
 
 def run_program(

@@ -1,4 +1,4 @@
-"""The job under way, as the node's store has it: a restart goes on from there."""
+"""The job under way and those that wait for its end, as the node's store has them: a restart goes on from there."""
 
 from typing import Any
 
@@ -21,6 +21,8 @@ class JobRecord(msgspec.Struct, frozen=True, rename="camel"):
     """What has been reported, in order."""
     is_waiting: bool = False
     """Whether it waits for a confirmation on the node."""
+    following: tuple["JobRecord", ...] = ()
+    """Of the one under way, those that begin after it, in order."""
 
     @property
     def address(self) -> JobAddress:
@@ -37,4 +39,4 @@ def read_record(row: bytes) -> JobRecord | None:
         record = decode_json(row, JobRecord)
     except (msgspec.DecodeError, UnicodeError):
         return None
-    return record if JobAddress.read(record.resource) is not None else None
+    return record if all(JobAddress.read(each.resource) for each in (record, *record.following)) else None

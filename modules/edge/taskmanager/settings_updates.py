@@ -12,7 +12,7 @@ import msgspec
 from beehive import Module
 from modules.apimachinery.node_jobs import ConfigSpec
 from modules.edge.taskmanager.actions import ActionEnd, Done
-from modules.edge.taskmanager.programs import EVERY, ProgramEnd, run_program
+from modules.edge.taskmanager.programs import EVERY, LOST, ProgramEnd, is_in_time, run_program
 
 NO_FILE: Final = "this node has no configuration file that a job could change"
 INTERRUPTED: Final = "the change was interrupted before the node had the new settings"
@@ -75,18 +75,18 @@ class SettingsUpdates:
         """Run the program, or follow a change that an edgecore before this one has begun: the program refuses to begin
         during another change.
         """
-        settings = spec.update_fields or {}
+        settings, may_wait = spec.update_fields or {}, is_in_time(self._module, spec)
 
         def poll() -> None:
             state, fault = self._commands.state(settings), self._fault_of(settings)
             if state is None:
                 done(ActionEnd(NO_FILE))
-            elif state.is_under_way and is_resumed:
+            elif state.is_under_way and is_resumed and may_wait():
                 self._module.after(EVERY, poll)
             elif state.is_set:
                 done(ActionEnd())
             elif is_resumed or fault:
-                done(ActionEnd(fault or state.report or INTERRUPTED))
+                done(ActionEnd(fault or (LOST if state.is_under_way else state.report or INTERRUPTED)))
             else:
                 self._run(settings, done, only_check=False)
 
@@ -94,12 +94,15 @@ class SettingsUpdates:
 
     def roll_back(self, spec: ConfigSpec, done: Done) -> None:
         """Say whether the former settings are there after a failed change: the updater has gone back by itself."""
-        settings = spec.update_fields or {}
+        settings, may_wait = spec.update_fields or {}, is_in_time(self._module, spec)
 
         def poll() -> None:
             state = self._commands.state(settings)
             if state is not None and state.is_under_way:
-                self._module.after(EVERY, poll)
+                if may_wait():
+                    self._module.after(EVERY, poll)
+                else:
+                    done(ActionEnd(LOST))
             else:
                 done(ActionEnd("the node has the new settings" if state is not None and state.is_set else ""))
 

@@ -13,7 +13,7 @@ from beehive import Module
 from beehive.patterns import pattern
 from modules.apimachinery.node_jobs import UpgradeSpec
 from modules.edge.taskmanager.actions import ActionEnd, Done
-from modules.edge.taskmanager.programs import EVERY, ProgramEnd, run_program
+from modules.edge.taskmanager.programs import EVERY, LOST, ProgramEnd, is_in_time, run_program
 
 _VERSION: Final = pattern(r"v?([0-9][0-9A-Za-z.+]{0,60})", re.ASCII)
 NOT_INSTALLED: Final = "this edgecore is in no directory of versions: `edgecore upgrade` makes one, on the node"
@@ -84,34 +84,36 @@ class NodeUpgrades:
         """Run the program, or follow an upgrade that an edgecore before this one has begun: the program refuses to
         begin during another change.
         """
-        version = version_of(spec)
+        version, may_wait = version_of(spec), is_in_time(self._module, spec)
 
         def poll() -> None:
             state = self._commands.state()
             if state is None:
                 done(ActionEnd(NOT_INSTALLED, f",{version}"))
-            elif state.is_under_way and is_resumed:
+            elif state.is_under_way and is_resumed and may_wait():
                 self._module.after(EVERY, poll)
             elif state.current == version and not state.is_under_way:
                 done(ActionEnd("", f"{state.origin or version},{version}"))
             elif not is_resumed:
                 self._run(version, lambda end: done(ActionEnd(end.reason, f"{state.current},{version}")))
             else:
-                why = state.report if state.target == version else INTERRUPTED
+                why = LOST if state.is_under_way else state.report if state.target == version else INTERRUPTED
                 done(ActionEnd(why or INTERRUPTED, f"{state.current},{version}"))
 
         poll()
 
     def roll_back(self, spec: UpgradeSpec, done: Done) -> None:
         """Say what runs after a failed upgrade: the updater has gone back by itself, or had not switched."""
-        version = version_of(spec)
+        version, may_wait = version_of(spec), is_in_time(self._module, spec)
 
         def poll() -> None:
             state = self._commands.state()
-            if state is not None and state.is_under_way:
+            if state is not None and state.is_under_way and may_wait():
                 self._module.after(EVERY, poll)
+            elif state is not None and state.is_under_way:
+                done(ActionEnd(LOST, f"{version},"))
             elif state is None or state.current == version:
-                done(ActionEnd(f"{version} is current", f"{version},"))
+                done(ActionEnd(NOT_INSTALLED if state is None else f"{version} is current", f"{version},"))
             else:
                 done(ActionEnd("", f"{version},{state.current}"))
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from beehive.files.advice import advice
+from beehive.files.descriptors import OwnedFd
 from beehive.files.durable import replace_file
 from beehive.sockets.ports import ListenError
 
@@ -26,12 +27,9 @@ def read_token(path: Path) -> bytes:
     """
     try:
         _make(path)
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-        try:
+        with OwnedFd(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)) as descriptor:
             mode = os.fstat(descriptor).st_mode
             text = os.read(descriptor, LONGEST + 1).strip() if stat.S_ISREG(mode) else b""
-        finally:
-            os.close(descriptor)
     except OSError as error:
         raise ListenError(
             "cannot read the token of testmanager", str(path), f"{advice(error)}; see tokenFile"

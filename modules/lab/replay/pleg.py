@@ -25,7 +25,7 @@ from edged.pleg.recording import CHANGED, GONE
 from edged.pod_workers.job import Done
 from edged.pod_workers.workers import Syncer, Worker
 from edged.pods import labels
-from edged.pods.model import PodRef
+from edged.pods.model import PodRef, PodUid
 from edged.sync_events import SyncEvents
 from modules.lab.replay.turns import call_at
 
@@ -65,18 +65,27 @@ class RecordedInspections:
         """Beginning of each inspection, with its pod; None for a relist."""
         refs: dict[str, PodRef] = {}
         begun: list[tuple[float, str]] = []
+        pods: dict[str, str] = {}
+        read: set[str] = set()
+        self._relists: list[tuple[float, set[str]]] = []
+        """Beginning of each relist, and the pods that it read."""
         for call in calls:
             if call.method not in ("list_pod_sandboxes", "list_containers"):
+                if call.sender.endswith(_NAME):
+                    asked = decode_json(call.request)
+                    read.add(pods.get(asked.get("sandbox_id") or asked.get("container_id") or "", ""))
                 continue
             for item in decode_json(call.answer or b"[]"):
                 ref = labels.ref_from_labels(item.get("labels") or {})
                 if ref is not None:
-                    refs[ref.uid] = ref
+                    refs[ref.uid], pods[item["id"]] = ref, ref.uid
             if call.sender.endswith(_NAME) and call.method == "list_pod_sandboxes":
                 asked = decode_json(call.request).get("sandbox_filter") or {}
                 begun.append((call.time - call.seconds, (asked.get("label_selector") or {}).get(labels.POD_UID, "")))
+                read = set()
+                if not begun[-1][1]:
+                    self._relists.append((begun[-1][0], read))
         self.times = [(time, refs.get(uid)) for time, uid in begun if not uid or uid in refs]
-        self._relists = [time for time, uid in begun if not uid]
         self._taken: dict[str, list[float]] = {}
         for event in events:
             if event.kind in (CHANGED, GONE):
@@ -84,7 +93,12 @@ class RecordedInspections:
 
     def has_relist(self, now: float, late: float = _NEAR) -> bool:
         """Return whether everything was listed at about this time, or less than `late` seconds later."""
-        return any(now - _NEAR < time < now + late for time in self._relists)
+        return any(now - _NEAR < time < now + late for time, _ in self._relists)
+
+    def has_left(self, uid: str, now: float) -> bool:
+        """Return whether the relist that begins now has listed a pod and read no status of it."""
+        reads = [read for begun, read in self._relists if now - _NEAR < begun <= now + _MOMENT]
+        return bool(reads) and uid not in reads[-1]
 
     def handled_at(self, uid: str, now: float) -> float:
         """Return when edged took the next result about a pod, before the pod was inspected again; `now` if it took
@@ -140,6 +154,10 @@ class RecordedPleg(Pleg):
 
     def inspect_hinted(self) -> None:
         """Leave it to the recorded inspections."""
+
+    def is_left_to_worker(self, uid: PodUid) -> bool:
+        """Leave to the workers what the recorded relist left to them."""
+        return self.recorded.has_left(uid, self.clock.monotonic())
 
     def reading_time(self) -> float:
         """Return when the present moment began, so that a worker's reading of the same moment is no older."""

@@ -169,8 +169,9 @@ class Replay:
         order = None if turns.are_known else DeliveryOrder(self._deliveries)
         self._answers = Responder(self._hive, self._deliveries, acted, self._is_played, order)
         messages = TerminationMessages(self._deliveries)
+        ends = [note for note in recorded.notes(MACHINE_NOTES.kind) if note.text == MACHINE_NOTES.ends]
         self._runtime = RecordedRuntime(
-            self._simulation, calls, self._directories.ours, events, messages, recorded.notes(NoteKind.TURN)
+            self._simulation, calls, self._directories.ours, events, messages, recorded.notes(NoteKind.TURN), ends
         )
         of_frames = {} if module or turns.are_known else acted
         self._cloud = RecordedCloud(self._simulation, recorded, of_frames, alone=bool(module) and not turns.are_known)
@@ -290,6 +291,7 @@ class Replay:
                     mounts=MemoryMounts(),
                     cgroups=SilentTree() if _had_cgroups(self._recorded) else None,
                     service_links=recorded_service_links(self._simulation, self._recorded.notes(MACHINE_NOTES.kind)),
+                    noticed_end=self._runtime.noticed_end,
                 ),
             )
         else:

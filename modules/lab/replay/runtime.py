@@ -50,6 +50,7 @@ _ANSWERS: Final[dict[str, type[Message] | list[type[Message]]]] = {
 
 _LEAVE_IT: Final = frozenset({"exec_sync", "pull_image", "remove_image", "reopen_container_log"})
 """Calls of `CHANGES` that do not change a pod's lists."""
+_OF_IMAGES: Final = frozenset({"pull_image", "remove_image"})
 _SOON: Final = 0.02
 """Seconds within which two reads count as simultaneous."""
 _LONGEST: Final = 10.0
@@ -77,6 +78,7 @@ class RecordedRuntime:
         events: recorded events, in their order; see `edged.cri.recording_events`.
         messages: the containers' termination messages.
         turns: when edged took what other threads had for it.
+        ends: the ends of pods that their workers noticed.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class RecordedRuntime:
         events: Sequence[CriEvent] = (),
         messages: TerminationMessages | None = None,
         turns: Sequence[Note] = (),
+        ends: Sequence[Note] = (),
     ) -> None:
         self._reported = [note for note in turns if note.text.partition(" ")[0] in _REASONS]
         """When edged took Events to report; empty if that is not known."""
@@ -99,6 +102,8 @@ class RecordedRuntime:
         """End of each actor's last change in the recorded run."""
         self._changed_pods: dict[str, float] = {}
         """End of each pod's last change."""
+        self._images_changed = 0.0
+        """End of the last pull or removal of an image."""
         self.unanswered: list[CriCall] = []
         """Calls that the recorded run never made."""
         self.under_way: list[CriCall] = []
@@ -109,6 +114,8 @@ class RecordedRuntime:
         self._pending = self._changes_of_pods(calls)
         """Changes of each pod that this run has not begun yet."""
         self._workers = WorkerReads((call for call in calls if _is_of_workers(call)), self._pod_of, _role_of)
+        self._ends = {(note.data, self._workers.last_begun(note.data, note.time)) for note in ends}
+        """The pod and the last step of each worker that noticed an end."""
         self._inspections = InspectionReads((call for call in calls if _asker(call.sender)), _role_of)
         self._synced: dict[str, list[CriEvent]] = {}
         """Results of jobs, by pod."""
@@ -133,6 +140,12 @@ class RecordedRuntime:
     def read_at(self, pod: str, now: float) -> float:
         """Return when the recorded run began a reading of this pod by a worker that the replay began at `now`."""
         return self._workers.begun_at(pod, now)
+
+    def noticed_end(self, pod: str, is_ending: bool) -> bool:
+        """Return whether the worker of the recorded run noticed at this step that its pod was being ended
+        (`Host.noticed_end`); whether it is in a run that recorded no such notice.
+        """
+        return (pod, self._workers.present(pod)) in self._ends if self._ends else is_ending
 
     def read_by_workers(self) -> dict[str, list[float]]:
         """Return when workers of the recorded run began to read each pod, by its uid."""
@@ -211,6 +224,8 @@ class RecordedRuntime:
         pod = self._pod_of(call)
         if call.method not in _LEAVE_IT:
             self._changed_pods[pod] = end
+        if call.method in _OF_IMAGES:
+            self._images_changed = end
 
     def _changes_of_pods(self, calls: list[CriCall]) -> dict[str, dict[int, CriCall]]:
         """Return the changing calls of each pod, by the identity of the call."""
@@ -239,7 +254,8 @@ class RecordedRuntime:
 
     def _read(self, key: Hashable, call: CriCall) -> RecordedAnswer[CriCall] | None:
         """Return the answer of this time. If none was recorded near it, the last answer or a composed list holds,
-        unless something has happened to the object since.
+        unless something has happened to the object since. An image that is there is asked about once a second for all
+        pods, so which pod's worker asks is a race.
         """
         actor, now = current_context().actor, call.time
         asker, since = _asker(actor), self._changed.get(actor, 0.0)
@@ -252,6 +268,9 @@ class RecordedRuntime:
             answer = self._put_together(call, self._changed_pods.get(of_pod, 0.0))
         if answer is None and subject:
             answer = self._answers.last((asker, key), now, self._happened(subject, now))
+        if answer is None and call.method == "image_status":
+            last = self._answers.last((asker, key), now, self._images_changed)
+            answer = last and last._replace(end=now)
         if answer is None:
             ahead = LATE if asker and call.method not in LISTS else NEAR
             since = max(since, self._changed_pods.get(of_pod, 0.0))

@@ -91,8 +91,8 @@ class WorkerReads:
         """By the name of the worker, which several may have, and the pod."""
         self._used: dict[str, int] = {}
         """Span of the last used reading or change of each pod."""
-        self._begun: dict[str, list[int]] = {}
-        """Spans of the readings and changes of each pod."""
+        self._begun: dict[str, list[tuple[float, int]]] = {}
+        """Beginnings and spans of the readings and changes of each pod."""
         self._last: dict[str, tuple[float, float]] = {}
         """When the replay began the last reading of each pod, and when the recorded run did."""
         last: dict[tuple[str, str], Reading] = {}
@@ -108,7 +108,7 @@ class WorkerReads:
 
     def _add(self, call: CriCall, pod: str, before: Reading | None, *, is_change: bool) -> Reading:
         made = Reading(call, pod, is_change=is_change)
-        self._begun.setdefault(pod, []).append(call.span)
+        self._begun.setdefault(pod, []).append((made.begin, call.span))
         if is_change:
             self._changes[id(call)] = made
             return made
@@ -146,6 +146,14 @@ class WorkerReads:
             self._use(actor, span, found)
             self._last[pod] = now, found.begin
 
+    def last_begun(self, pod: str, time: float) -> int:
+        """Return the span of the last reading or change of a pod that had begun by a time; 0 if none had."""
+        return max((span for begin, span in self._begun.get(pod, ()) if begin <= time), default=0)
+
+    def present(self, pod: str) -> int:
+        """Return the span of the last reading or change of a pod that the replay has begun; 0 if it has begun none."""
+        return self._used.get(pod, 0)
+
     def begun_at(self, pod: str, now: float) -> float:
         """Return when the recorded run began the reading of a pod that the replay began at `now`; `now` if there was
         none.
@@ -154,8 +162,15 @@ class WorkerReads:
         return recorded if begun == now else now
 
     def answer(self, actor: str, pod: str, role: Hashable) -> CriCall | None:
-        """Return the answer to a read of the reading that an actor has begun; None if there was no such read."""
+        """Return the answer to a read of the reading that an actor has begun; None if there was no such read.
+
+        After a change older agents listed the pod again before they read what they had made.
+        """
         place = self._places.get((actor, pod))
+        if place is not None and place.reading.is_change and not place.reading.answers.get(role):
+            following = place.reading.following
+            if following is not None and role in following.answers:
+                place = self._use(actor, place.span, following)
         waiting = place.reading.answers.get(role) if place is not None else None
         return waiting.pop(0) if waiting else None
 
@@ -167,13 +182,14 @@ class WorkerReads:
             results: the recorded results of its jobs.
         """
         used = self._used.get(pod, 0)
-        begun = min((span for span in self._begun.get(pod, ()) if span > used), default=None)
+        begun = min((span for _, span in self._begun.get(pod, ()) if span > used), default=None)
         found = min((one for one in results if one.span > used), key=lambda one: one.span, default=None)
         return None if found is None or (begun is not None and begun < found.span) else found.time
 
-    def _use(self, actor: str, span: int, reading: Reading) -> None:
-        self._places[actor, reading.pod] = _Place(span, reading)
+    def _use(self, actor: str, span: int, reading: Reading) -> _Place:
+        place = self._places[actor, reading.pod] = _Place(span, reading)
         self._used[reading.pod] = max(self._used.get(reading.pod, 0), reading.head.span)
+        return place
 
     def _in_same_job(self, place: _Place | None, span: int, now: float) -> Reading | None:
         """Return the next reading in the worker's job."""

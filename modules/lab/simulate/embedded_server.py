@@ -12,6 +12,7 @@ from modules.cloud.apiserver.endpoints.module_caller import ModuleCaller
 from modules.cloud.apiserver.endpoints.service import ApiService, Requester
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.apiserver.module import ApiServer
+from modules.cloud.apiserver.reconcilers import ControlPlane
 from modules.cloud.client.transport_errors import KubeCutError
 from modules.cloud.edgecontroller.cluster.remote_cluster import RemoteCluster
 from modules.cloud.refusals import Refusals
@@ -98,7 +99,10 @@ class EmbeddedServer:
         """It, as its clients in the process reach it."""
         self._service = ApiService(Requester(ModuleCaller(hive, clock)), self.subscriptions, "v1.32.0", clock)
         self._open: list[SimulatedExchange] = []
-        hive.add(ObservedApiServer, self._see, cluster, database, None, definitions, Refusals(clock), api.subscriptions)
+        hive.add(
+            ObservedApiServer, self._see, cluster, database, None, Refusals(clock), api.subscriptions,
+            control_plane=ControlPlane(definitions=definitions),
+        )  # fmt: skip
 
     @property
     def is_running(self) -> bool:

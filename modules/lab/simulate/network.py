@@ -213,8 +213,8 @@ class CloudListener:
     def _end_refused(self) -> None:
         """End the connections of nodes that are refused now."""
         for connection in list(self.connections):
-            known, line = self.identities, connection.line
-            why = known.refusal_of_node(line.node, connection.certificate) if known is not None else ""
+            known, node, peer = self.identities, connection.line.node, connection.certificate
+            why = known.refusal_of_node(node, peer, is_open=True) if known is not None else ""
             if why and why != NOT_YET:
                 connection.refuse(why)
 

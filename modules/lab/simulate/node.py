@@ -294,7 +294,7 @@ class SimulatedNode:
         recorder = self._recorder(hive) if self._record else None
         if recorder is not None:
             self.recorders.append(recorder)
-        machine_info = SimulatedMachineInfo(self.machine.evictions)
+        host = Host(machine_info=SimulatedMachineInfo(self.machine.evictions), mounts=MemoryMounts())
         settings = MetaSettings(str(self.state / DATABASE), report_events=REPORT_EVENTS, node=self.name)
         hive.add(MetaManager, settings, partial(self._open_store, process, recorder))
         hive.add(
@@ -304,10 +304,7 @@ class SimulatedNode:
             partial(self._connect, process, recorder),
             self.snapshots,
             "v1.32.0",
-            Host(
-                machine_info=machine_info if recorder is None else recorder.machine_info(machine_info),
-                mounts=MemoryMounts(),
-            ),
+            host if recorder is None else recorder.host(host),
         )
         if self.devices and self._device_watch is not None:
             hive.add(DeviceTwin, TwinSettings(self.name, mqtt=True, mappers=True))

@@ -30,8 +30,8 @@ from beehive.trace.redact import Redactor
 from beehive.trace.writer import FileWriter
 from edged.cri.contract import ContainerRuntime
 from edged.cri.recording import recording
-from edged.node.machine import MachineInfo
-from edged.node.recording import RecordingMachineInfo
+from edged.host import Host
+from edged.node.recording import RecordingMachineInfo, recorded_ends
 from edgehub.link import LinkFactory
 from edgehub.outbox.manager import WRITTEN
 from edgehub.outbox.recording import OUTBOX
@@ -89,9 +89,13 @@ class ProcessRecorder:
         """Wrap a container runtime so that it is recorded."""
         return recording(runtime, self._sink)
 
-    def machine_info(self, machine_info: MachineInfo) -> MachineInfo:
-        """Wrap the machine info so that it is recorded."""
-        return RecordingMachineInfo(machine_info, self._sink)
+    def host(self, host: Host) -> Host:
+        """Wrap what edged gets from its machine so that it is recorded."""
+        return replace(
+            host,
+            machine_info=RecordingMachineInfo(host.machine_info, self._sink),
+            noticed_end=recorded_ends(self._sink),
+        )
 
     def links(self, make: LinkFactory) -> LinkFactory:
         """Wrap a link factory so that its links are recorded."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from beehive import decode
+from beehive import Message, decode
 from beehive.names import Operation, ResourceType
 from beehive.whole_numbers import whole_number
 from metamanager.cloud_pods import is_gone
@@ -22,7 +22,7 @@ from protos.cri.v1 import api_pb2 as pb
 _OBJECTS = ("/pod/", "/configmap/", "/secret/")
 _CHANGES = (Operation.INSERT, Operation.UPDATE, Operation.DELETE)
 _LISTED = Operation.APPLICATION_RESPONSE
-"""Operation of the answer to a node's listof all its pods to metamanager."""
+"""Operation of the answer to a node's list of all its pods to metamanager."""
 _REMEMBERED = 2000
 
 
@@ -84,8 +84,8 @@ class WireWatch:
         self._uids: dict[str, str] = {}
         """The uid that came last, by key."""
         self._not_found: set[str] = set()
-        """Uids of pods that the cloud did not have when the node reported their statuses: they are gone, also if a
-        cloudcore that is behind sends one again.
+        """Uids of objects that the cloud did not have when the node asked for them or reported a pod's status: they are
+        gone, also if a cloudcore that is behind sends one again.
         """
         self._deleted: set[str] = set()
         """Uids of objects whose deletions were acknowledged: a cloudcore that is behind may send one of them again, and
@@ -99,8 +99,8 @@ class WireWatch:
         self._world.log_line(self._node, f"<- {route.operation} {route.resource} {message.id[:8]}")
         if self.lists_are_newer and route.operation == _LISTED:
             self._record_list()
-        if f"/{ResourceType.PODPATCH}/" in route.resource and is_gone(message):
-            self._not_found.add(self._uids.get(route.resource.replace(ResourceType.PODPATCH, ResourceType.POD), ""))
+        if route.operation == Operation.RESPONSE:
+            self._record_answer(message)
         if route.operation not in _CHANGES or not any(kind in route.resource for kind in _OBJECTS):
             return
         metadata = message.content_as(_Head).metadata
@@ -112,6 +112,17 @@ class WireWatch:
         self._later.setdefault(came.key, []).append(came)
         if len(self._open) > _REMEMBERED:
             self._open.popitem(last=False)
+
+    def _record_answer(self, message: Message) -> None:
+        """Note that the cloud has no such object, or which one it has."""
+        key = message.route.resource.replace(ResourceType.PODPATCH, ResourceType.POD)
+        if is_gone(message):
+            self._not_found.add(self._uids.get(key, ""))
+        elif key != message.route.resource or key not in self._later or message.content_bytes()[:1] != b"{":
+            return
+        elif uid := message.content_as(_Head).metadata.uid:
+            self._numbers += 1
+            self._later[key].append(ReceivedChange(self._numbers, key, uid, 0, is_delete=False))
 
     def _record_list(self) -> None:
         """Note that any pod may have gone by a list."""

@@ -17,6 +17,7 @@ from beehive.http.router import HttpService
 from beehive.message import Message
 from beehive.module import Module
 from beehive.names import ModuleName, Operation
+from beehive.on_failure import on_failure
 from beehive.sockets.ports import ListenError
 from beehive.sockets.unix_sockets import connect_unix
 from modules.apimachinery.errors import ApiStatusError, unread
@@ -161,12 +162,9 @@ class Control(Module):
         server = HttpServer(listening, service, self.clock, max_body=REQUEST_BYTES, refusal=unread)
         server.start()
         self._servers.append(server)
-        try:
+        with on_failure(self._close):
             for listener in self._listeners:
                 self._servers.append(listener.start(self._access(listener), self.clock))
-        except BaseException:
-            self._close()
-            raise
 
     def on_end(self) -> None:
         """Close the socket and all connections."""
@@ -245,7 +243,7 @@ class Control(Module):
                 lambda: listener.port,
                 self.clock,
                 sign_ins,
-                allows,
+                allowed=allows,
                 cloud=self._counters.cloud,
             )
 
@@ -262,7 +260,7 @@ class Control(Module):
             users, names = ClusterUsers(listener.cluster, self.clock), listener.names
             sign_ins = SignIns(self.clock, self._record, self._audit)
             return PagePort(
-                users, self.service(), names, lambda: listener.port, self.clock, sign_ins, self._counters.cloud
+                users, self.service(), names, lambda: listener.port, self.clock, sign_ins, cloud=self._counters.cloud
             )
 
         return self._lazy(made, PageOnly())

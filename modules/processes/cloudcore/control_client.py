@@ -3,7 +3,7 @@
 import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -13,6 +13,7 @@ from beehive.errors import BeehiveError
 from beehive.http.client import ClientExchange
 from beehive.sockets.unix_sockets import connect_unix
 from modules.apimachinery.kinds import JsonObject, kind_named
+from modules.cli.list_parts import list_parts
 from modules.cli.rest import object_path
 from modules.cloud.device_values import ValueList, ValueQuery
 from modules.cloud.identities.messages import Identities
@@ -181,15 +182,8 @@ class ControlClient:
         """Return the objects of a kind: of one namespace, or of all. Raises ApiRefusedError for a refusal."""
         found = kind_named(kind)
         path = object_path(found, namespace)
-        objects: list[JsonObject] = []
-        query: dict[str, Any] = {"limit": _PART}
-        while True:
-            part = self.call("GET", f"{path}?{urlencode(query)}")
-            objects += [{"kind": found.name, "apiVersion": found.api_version, **obj} for obj in part["items"]]
-            more = part["metadata"].get("continue")
-            if not more:
-                return objects
-            query["continue"] = more
+        parts = list_parts(lambda query: self.call("GET", f"{path}?{urlencode(query)}"), _PART)
+        return [{"kind": found.name, "apiVersion": found.api_version, **obj} for part in parts for obj in part["items"]]
 
     def request(self, method: str, target: str, body: bytes = b"", media: str = _JSON) -> tuple[int, bytes]:
         """Return the status and the body of the answer to a request.

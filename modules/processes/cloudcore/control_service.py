@@ -1,6 +1,8 @@
 """The service of the control socket: the Kubernetes API, and paths of cloudcore's own."""
 
+import math
 from collections.abc import Callable
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Final, Protocol
 
@@ -195,7 +197,7 @@ def _number(request: Request, name: str, default: int) -> int:
 
 
 def _since(request: Request) -> float:
-    try:
-        return float(request.first("since") or 0.0)
-    except ValueError as error:
-        raise ApiStatusError(400, "`since` is a number of seconds since 1970") from error
+    with suppress(ValueError):
+        if math.isfinite(since := float(request.first("since") or 0.0)):
+            return since
+    raise ApiStatusError(400, "`since` is a number of seconds since 1970")

@@ -105,9 +105,9 @@ class EmbeddedApiServer:
         self.rbac = RbacIndex()
         """The roles and bindings."""
         definitions = [*device_definitions(), *rule_definitions(), *application_definitions(), *job_definitions()]
-        parts = cluster, self.database, manifests, definitions, counters.refusals, api.subscriptions
+        parts = cluster, self.database, manifests, counters.refusals, api.subscriptions
         has_controllers = config.controllers == "embedded"
-        control_plane = ControlPlane((config.lease.namespace,), pem, service, collects=has_controllers)
+        control_plane = ControlPlane((config.lease.namespace,), definitions, pem, service, collects=has_controllers)
         hive.add(
             ApiServer,
             *parts,

@@ -53,8 +53,8 @@ class PagePort(AdmittingService):
         port: Callable[[], int],
         clock: Clock,
         sign_ins: SignIns,
-        allowed: Sequence[str] = (),
         *,
+        allowed: Sequence[str] = (),
         cloud: str = "",
     ) -> None:
         self._users = users

@@ -18,6 +18,7 @@ from beehive.hive import Hive
 from beehive.http.authority import authority
 from beehive.message import Message
 from beehive.names import ModuleName
+from beehive.on_failure import on_failure
 from beehive.runtime import Threads
 from beehive.turns import Turns
 from modules.cloud import api_messages
@@ -116,11 +117,8 @@ def run(options: RunOptions) -> int:
     try:
         cloud = CloudCore(options.config)
         cloud.start()
-        try:
+        with on_failure(lambda: _stop(cloud)):
             _announce(options, cloud)
-        except BaseException:
-            _stop(cloud)
-            raise
     except (BeehiveError, OSError) as error:
         sys.stderr.write(f"cloudcore: {error}\n")
         return ExitCode.START_FAILED

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 import time
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 from beehive.decoding import decode_json
@@ -269,11 +270,14 @@ def _cut(text: str) -> str:
 def _job(client: ControlClient, name: str) -> tuple[JobKind, JsonObject]:
     """Return a job and its kind. Raises ControlError."""
     from modules.apimachinery.node_job_kinds import JobKind  # noqa: PLC0415 - as above
+    from modules.processes.cloudcore.control_client import message_in  # noqa: PLC0415
 
     for kind in JobKind:
         code, body = client.request("GET", _path(kind, name))
-        if code == 200:
+        if code == HTTPStatus.OK:
             return kind, decode_json(body)
+        if code != HTTPStatus.NOT_FOUND:
+            raise ControlError("cannot read the job of nodes", name, message_in(body))
     raise ControlError("there is no such job of nodes", name, "`cloudcore upgrade status` shows them")
 
 

@@ -25,7 +25,7 @@ def at_once(parts: Parts, seconds: float, clock: Clock, name: str = "part") -> d
         clock: that counts it.
         name: of the threads, which is followed by that of the part.
     """
-    done: SimpleQueue[tuple[str, Any, Exception | None]] = SimpleQueue()
+    done: SimpleQueue[tuple[str, Any, BaseException | None]] = SimpleQueue()
     for each, part in parts.items():
         Thread(target=_run, args=(each, part, done), name=f"{name}/{each}", daemon=True).start()
     deadline = clock.monotonic() + seconds
@@ -41,8 +41,8 @@ def at_once(parts: Parts, seconds: float, clock: Clock, name: str = "part") -> d
     return found
 
 
-def _run(name: str, part: Callable[[], Any], done: "SimpleQueue[tuple[str, Any, Exception | None]]") -> None:
+def _run(name: str, part: Callable[[], Any], done: "SimpleQueue[tuple[str, Any, BaseException | None]]") -> None:
     try:
         done.put((name, part(), None))
-    except Exception as error:  # noqa: BLE001 - raised again by `at_once`
+    except BaseException as error:  # noqa: BLE001 - raised again by `at_once`
         done.put((name, None, error))

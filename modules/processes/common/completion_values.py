@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -136,8 +136,6 @@ class Values:
                 answer = connection.getresponse()
                 if answer.status == 200:
                     return decode_json(answer.read(_LARGEST), _List).items
-            except (OSError, HTTPException):
-                return []
             finally:
                 connection.close()
         return []

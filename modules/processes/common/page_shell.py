@@ -6,6 +6,7 @@ from typing import Final
 from beehive.http.client import ClientExchange
 from beehive.http.errors import HttpStatusError
 from beehive.http.forwarding import Fields
+from beehive.on_failure import on_failure
 from modules.page.shells import COMMAND, ShellDoor, ShellTarget
 from modules.processes.common.pod_commands.client import NodeClient
 from modules.processes.common.pod_commands.errors import NodeError
@@ -42,9 +43,6 @@ class SocketDoor(ShellDoor):
             connection = self._server.dial()
         except NodeError as error:
             raise HttpStatusError(502, str(error)) from error
-        try:
+        with on_failure(connection.close):
             connection.sendall(request)
-        except BaseException:
-            connection.close()
-            raise
         return connection

@@ -91,7 +91,7 @@ class DeviceRoutes:
 def _lines(listener: Listener, peer: Peer) -> Generator[bytes, None, None]:
     """Yield changes until the client goes. The first line announces that the watch has begun."""
     yield msgspec.json.encode(TwinChange("watching")) + b"\n"
-    while not peer.gone_within(LONGEST_WAIT, listener.descriptor):
+    while not peer.gone_within(LONGEST_WAIT, listener.wakeup.fileno()):
         lines = b"".join(msgspec.json.encode(one) + b"\n" for one in listener.drain())
         if lines:
             yield lines

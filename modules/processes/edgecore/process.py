@@ -29,7 +29,7 @@ from edged.eviction.consumption import consumption
 from edged.host import Host
 from edged.module import Edged
 from edged.node.machine import MachineInfo, read_machine
-from edged.node.recording import RecordingMachineInfo, recorded_links
+from edged.node.recording import RecordingMachineInfo, recorded_ends, recorded_links
 from edged.pods.paths import PodPaths
 from edged.server.snapshots import Snapshots
 from edged.settings import EdgedSettings
@@ -271,6 +271,7 @@ def _add_edged(
             cgroups=cgroups,
             devices=GrpcDevicePluginTransport(hive.clock),
             service_links=None if links is None else recorded_links(links, tracing.sink),
+            noticed_end=recorded_ends(tracing.sink),
             shutdown=lambda: Logind(sum(group.seconds for group in settings.shutdown)),
         ),
     )

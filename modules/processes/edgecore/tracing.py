@@ -185,6 +185,10 @@ class Tracing:
         """
         from beehive.trace.writer import keep_newest, new_part  # noqa: PLC0415 - with the first file
 
+        now = self._hive.clock.monotonic()
+        for name, depth in self._hive.depths().items():
+            if depth:
+                self._flight.add(RecorderNote(now, NoteKind.WAITING, f"{depth} waited in the inbox of {name}", depth))
         with self._lock:
             directory = self._root / DIRECTORY
             _make(directory, 0o700)

@@ -48,7 +48,8 @@ def local_calls(methods: CriMethods, threads: CallThreads) -> dict[str, LocalCal
     """Return the calls by gRPC's paths. `threads` run the slow ones."""
     service = cri.DESCRIPTOR.services_by_name["RuntimeService"].full_name
     images = cri.DESCRIPTOR.services_by_name["ImageService"].full_name
-    calls: dict[str, LocalCall] = {f"/{service}/GetContainerEvents": _local_stream(methods.events)}
+    events = partial(methods.events, takes_containers=False)  # edged reads its pods itself
+    calls: dict[str, LocalCall] = {f"/{service}/GetContainerEvents": _local_stream(events)}
     for name, method in methods.table().items():
         calls[f"/{service}/{name}"] = _quick_call(method) if name in _QUICK else _slow_call(method, threads)
     calls |= {f"/{service}/{name}": _ending_call(method, threads) for name, method in methods.watching().items()}

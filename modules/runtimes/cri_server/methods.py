@@ -76,9 +76,9 @@ class CriMethods:
             "ListPodSandboxStats": self._list_sandbox_stats,
         }
 
-    def events(self, on_cancel: OnEnd) -> Iterator[cri.ContainerEventResponse]:
+    def events(self, on_cancel: OnEnd, *, takes_containers: bool = True) -> Iterator[cri.ContainerEventResponse]:
         """GetContainerEvents: events from now on, until the client cancels."""
-        stream = self._engine.events.subscribe()
+        stream = self._engine.events.subscribe(takes_containers=takes_containers)
         call_at_end(on_cancel, stream.leave)
         return iter(stream)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from beehive.clock import Clock
+from beehive.on_failure import on_failure
 from beehive.sockets.activation import ActivatedServer
 from beehive.sockets.unix_sockets import bind_unix
 from modules.runtimes.cri_server.call_threads import CallThreads
@@ -78,12 +79,9 @@ class CriServer:
     def start(self) -> None:
         """Take over running containers and serve; return when the socket answers. Raises ContainerRuntimeError."""
         self._engine = Engine(self._root, self._clock, self._settings)
-        try:
+        with on_failure(self._engine.close):
             methods = CriMethods(self._engine)
             self._server = ActivatedServer(listen_for_cri(self._socket), partial(_serve, methods), self._clock)
-        except BaseException:
-            self._engine.close()
-            raise
         self._threads = CallThreads()
         self.local_calls = local_calls(methods, self._threads)
 

@@ -5,8 +5,6 @@ from datetime import datetime
 import msgspec
 
 _NANOSECONDS = 1_000_000_000
-_NEVER = "0001-"
-"""Prefix of a time that stands for an event that has not happened."""
 
 
 class _Answer(msgspec.Struct, rename="pascal", frozen=True):
@@ -131,8 +129,6 @@ def nanoseconds(time: str) -> int:
     """Return a time of Docker's in nanoseconds since the epoch; 0 for an event that has not happened, and for a text
     that is no time.
     """
-    if not time or time.startswith(_NEVER):
-        return 0
     whole, _, fraction = time.removesuffix("Z").partition(".")
     try:
         seconds = int(datetime.fromisoformat(f"{whole}+00:00").timestamp())

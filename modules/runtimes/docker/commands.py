@@ -8,6 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from beehive.files.descriptors import OwnedFd
+from beehive.on_failure import on_failure
 from modules.runtimes.docker.answers import Created, InspectedCommand
 from modules.runtimes.docker.client import DockerClient, Exchange
 from modules.runtimes.docker.frames import FrameError, FrameReader
@@ -45,7 +47,7 @@ class DockerCommand:
 
     def kill(self) -> None:
         """Kill the command and all processes of its session, which Docker's API cannot do."""
-        for pid in _session(self.pid, self._container_id):
+        for pid in _session(self.pid):
             _kill(pid, self._container_id)
 
 
@@ -71,13 +73,10 @@ def start_command(
     body |= {"AttachStdout": True, "AttachStderr": True}
     made = docker.post(f"/containers/{container.id}/exec", Created, attempt, body)
     exchange = docker.hijack(f"/exec/{made.id}/start", attempt, body={"Detach": False, "Tty": tty})
-    try:
+    with on_failure(exchange.close):
         state = _await(docker, made.id, lambda state: bool(state.pid) or state.exit_code is not None)
         if state is None or not state.pid:
             raise RunFailedError(attempt, _error_message(exchange, tty=tty) or "it does not start")
-    except BaseException:
-        exchange.close()
-        raise
     return DockerCommand(docker, container.id, made.id, exchange, state.pid)
 
 
@@ -108,11 +107,11 @@ def _error_message(exchange: Exchange, *, tty: bool) -> str:
     return text.decode(errors="replace").strip()
 
 
-def _session(leader: int, container_id: str) -> list[int]:
-    """Return the processes of a container that are in the session of a process, itself included."""
+def _session(leader: int) -> list[int]:
+    """Return the processes that are in the session of a process, itself included."""
     found = []
     for entry in Path("/proc").iterdir():
-        if entry.name.isdecimal() and _belongs(int(entry.name), container_id):
+        if entry.name.isdecimal():
             with suppress(OSError):
                 if os.getsid(int(entry.name)) == leader:
                     found.append(int(entry.name))
@@ -121,17 +120,9 @@ def _session(leader: int, container_id: str) -> list[int]:
 
 def _kill(pid: int, container_id: str) -> None:
     """Kill a process if it belongs to the container; this is checked again when its pid can no longer be reused."""
-    try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    try:
+    with suppress(ProcessLookupError), OwnedFd(os.pidfd_open(pid)) as descriptor:
         if _belongs(pid, container_id):
             signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-    finally:
-        os.close(descriptor)
 
 
 def _belongs(pid: int, container_id: str) -> bool:

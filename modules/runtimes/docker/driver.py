@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 from beehive.clock import Clock
 from beehive.files.durable import make_directories
 from beehive.files.walking import Walk
+from beehive.on_failure import on_failure
 from modules.runtimes.docker.answers import Info, ListedContainer
 from modules.runtimes.docker.client import SOCKET, DockerClient
 from modules.runtimes.docker.creation import ContainerMaker, remove_container
@@ -232,11 +233,8 @@ class DockerDriver(Driver[DockerContainer]):
         body = container_body(request, image.id, sandbox_files(sandbox.directory, _NO_SHM), self._here)
         container_id = ContainerId(self._maker.create(container_name(request), body, attempt))
         security, image_user = request.config.linux.security_context, image.config.user if image.config else ""
-        try:
+        with on_failure(lambda: self._remove_unstored(container_id)):
             refuse_numbers_as_names(self._docker, container_id, security, image_user, attempt)
-        except BaseException:
-            self._remove_unstored(container_id)
-            raise
         return DockerContainer(container_id, self._state.containers / container_id, request, record)
 
     def abort_create(self, container: DockerContainer) -> None:

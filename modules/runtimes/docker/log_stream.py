@@ -16,8 +16,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from beehive.files.descriptors import OwnedFd
 from beehive.files.linkless import open_without_links
 from beehive.http.errors import HttpError
+from beehive.on_failure import on_failure
 from modules.runtimes.docker.answers import nanoseconds
 from modules.runtimes.docker.client import DockerClient, Exchange, Query
 from modules.runtimes.docker.frames import FrameError, FrameReader, LineReader
@@ -69,7 +71,7 @@ class ContainerLog:
     def write(self, stream: int, data: bytes) -> None:
         """Write bytes of a stream, unless a newer stream has replaced it. Raises FrameError."""
         with self._lock:
-            if stream != self._stream or self._is_closed:
+            if stream != self._stream:
                 return
             for name, content in self._reader.frames(data):
                 time, _, text = content.partition(b" ")
@@ -223,14 +225,11 @@ class ContainerLogFile:
         path = Path(self._path)
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = open_without_links(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, _MODE)
-        try:
+        with on_failure(lambda: os.close(descriptor)):
             size = os.fstat(descriptor).st_size
             tail = os.pread(descriptor, _TAIL, max(0, size - _TAIL))
             if tail and not tail.endswith(b"\n"):
                 os.ftruncate(descriptor, size - (len(tail) - (tail.rfind(b"\n") + 1)))
-        except BaseException:
-            os.close(descriptor)
-            raise
         self._descriptor = descriptor
 
 
@@ -252,10 +251,8 @@ def _times(file: Path) -> list[bytes]:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return []
-    try:
+    with OwnedFd(descriptor):
         size = os.fstat(descriptor).st_size
         lines = os.pread(descriptor, _TAIL, max(0, size - _TAIL)).split(b"\n")
-    finally:
-        os.close(descriptor)
     found = (_ENTRY.match(line) for line in (lines[1:] if size > _TAIL else lines))
     return [entry[1] for entry in found if entry]

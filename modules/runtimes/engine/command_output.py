@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from beehive.clock import Clock
+from beehive.wakeup import Wakeup
 
 OUTPUT_LIMIT = 16 * 1024 * 1024 - 64 * 1024
 """Bytes kept of both streams together: CRI's 16 MiB, less room for the rest of the message."""
@@ -106,7 +107,7 @@ class CommandOutput:
         self._stdout, self._stderr = (_Stream(kept_open, handed_on) for _ in range(2))
         self._room = CommandRoom()
         kept_open.callback(self._room.close)
-        self._wakeup = _Wakeup()
+        self._wakeup = Wakeup()
         kept_open.callback(self._wakeup.close)
 
     @property
@@ -126,7 +127,7 @@ class CommandOutput:
 
     def wake(self) -> None:
         """End `gather`: the command has ended, or the client has given up."""
-        self._wakeup.ring()
+        self._wakeup.wake()
 
     def gather(self, seconds: float | None, ends: Sequence[int] = ()) -> None:
         """Keep the output until `wake` is called, one of the descriptors in `ends` is readable, or the time has passed.
@@ -137,7 +138,7 @@ class CommandOutput:
         deadline = None if seconds is None else self._clock.monotonic() + seconds
         poll = select.poll()
         streams = {each.read_end: each for each in (self._stdout, self._stderr)}
-        stops = {self._wakeup.descriptor, *ends}
+        stops = {self._wakeup.fileno(), *ends}
         for descriptor in (*streams, *stops):
             poll.register(descriptor, select.POLLIN)
         while True:
@@ -154,22 +155,3 @@ class CommandOutput:
             for _ in range(_LARGEST_PIPE // _CHUNK):
                 if not stream.pump(self._room):
                     break
-
-
-class _Wakeup:
-    """An event descriptor that any thread may ring at any time, even after it was closed."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._open = True
-        self.descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-
-    def ring(self) -> None:
-        with self._lock:
-            if self._open:
-                os.eventfd_write(self.descriptor, 1)
-
-    def close(self) -> None:
-        with self._lock:
-            self._open = False
-            os.close(self.descriptor)

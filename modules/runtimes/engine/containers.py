@@ -11,7 +11,7 @@ from modules.runtimes.engine.errors import DeadlinePassedError, NoSuchObjectErro
 from modules.runtimes.engine.model import RuntimeContainer
 from modules.runtimes.engine.records import ContainerId
 from modules.runtimes.engine.registry import ContainerT
-from modules.runtimes.engine.state import ASKED, discard, publish, without_secrets, write_container_request
+from modules.runtimes.engine.state import ASKED, RECORD, discard, publish, without_secrets, write_container_request
 from protos.cri.v1 import api_pb2 as cri
 
 _SIGKILL: Final = 9
@@ -165,12 +165,18 @@ class Containers(Generic[ContainerT]):
 
 def _was_asked(container: RuntimeContainer) -> bool:
     """Return whether a container was asked to end before, also by an earlier edgecore; from now on it was."""
+    mark = container.directory / ASKED
     try:
-        (container.directory / ASKED).touch(exist_ok=False)
+        mark.hardlink_to(container.directory / RECORD)
     except FileExistsError:
         return True
-    except OSError:  # a full disk
-        pass
+    except OSError:  # a file system without hard links, or a full one
+        try:
+            mark.touch(exist_ok=False)
+        except FileExistsError:
+            return True
+        except OSError:
+            return False
     return False
 
 

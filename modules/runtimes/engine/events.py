@@ -38,12 +38,20 @@ class EventHub:
         """Whether any stream is open, so that events are needed."""
         return bool(self._streams)
 
-    def subscribe(self) -> "EventStream":
-        """Return a stream of the events from now on. Raises TooManyError."""
+    @property
+    def takes_containers(self) -> bool:
+        """Whether an open stream wants the statuses of containers."""
+        with self._lock:
+            return any(stream.takes_containers for stream in self._streams)
+
+    def subscribe(self, *, takes_containers: bool = True) -> "EventStream":
+        """Return a stream of the events from now on, which need no statuses of containers unless it takes them. Raises
+        TooManyError.
+        """
         with self._lock:
             if len(self._streams) >= STREAM_LIMIT:
                 raise TooManyError("stream container events", f"{STREAM_LIMIT} streams are open already")
-            stream = EventStream(self)
+            stream = EventStream(self, takes_containers=takes_containers)
             self._streams.add(stream)
             return stream
 
@@ -62,7 +70,8 @@ class EventHub:
 class EventStream:
     """The queued events of one reader."""
 
-    def __init__(self, hub: EventHub) -> None:
+    def __init__(self, hub: EventHub, *, takes_containers: bool) -> None:
+        self.takes_containers = takes_containers
         self._queue: queue.SimpleQueue[cri.ContainerEventResponse | None] = queue.SimpleQueue()
         self._hub = hub
         self._overrun = False
@@ -126,11 +135,12 @@ class Announcer:
         if not self._hub.has_readers:
             return
         sandbox = self._registry.find_sandbox(sandbox_id)
+        containers = self._registry.containers(sandbox_id) if self._hub.takes_containers else ()
         event = cri.ContainerEventResponse(
             container_id=subject,
             container_event_type=kind,
             created_at=self._clock.now_ns(),
             pod_sandbox_status=sandbox_status(sandbox) if sandbox else None,
-            containers_statuses=[container_status(each) for each in self._registry.containers(sandbox_id)],
+            containers_statuses=[container_status(each) for each in containers],
         )
         self._hub.publish(event)

@@ -155,7 +155,7 @@ class Journal:
             self._descriptor = -1
 
     def _key(self, directory: Path) -> str:
-        return f"{directory.parent.name}/{directory.name}"
+        return "/".join(str(directory).rsplit("/", 2)[-2:])
 
     def _read(self) -> None:
         """Take the frames over, and cut off a torn end. Raises OSError."""

@@ -1,7 +1,6 @@
 """The one thread that waits for the parents of all containers."""
 
 import logging
-import os
 import select
 import threading
 from collections.abc import Iterator
@@ -9,6 +8,8 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from beehive.files.descriptors import SHORTAGES
+from beehive.on_failure import on_failure
+from beehive.wakeup import Wakeup
 
 _log = logging.getLogger(__name__)
 
@@ -42,13 +43,14 @@ class ProcessWatcher:
     """
 
     def __init__(self) -> None:
-        self._epoll = select.epoll()
+        self._stop = Wakeup()
+        with on_failure(self._stop.close):
+            self._epoll = select.epoll()
+            self._epoll.register(self._stop, select.EPOLLIN)
         self._links: dict[int, Watched] = {}
         self._gone: list[Watched] = []
         """Ends that could not be handled for a shortage."""
         self._reading = threading.RLock()
-        self._stop = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self._epoll.register(self._stop, select.EPOLLIN)
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="process-watcher", daemon=True)
 
@@ -59,7 +61,7 @@ class ProcessWatcher:
     def stop(self) -> None:
         """End the thread and close all connections; the containers go on."""
         self._stopping = True
-        os.eventfd_write(self._stop, 1)
+        self._stop.wake()
         if self._thread.is_alive():
             self._thread.join()
         with self._reading:
@@ -67,16 +69,13 @@ class ProcessWatcher:
                 link.close()
             self._links.clear()
             self._epoll.close()
-        os.close(self._stop)
+        self._stop.close()
 
     def add(self, link: Watched) -> None:
         """Read this connection from now on. Raises OSError, and then closes it."""
         with self._reading:
-            try:
+            with on_failure(link.close):
                 self._epoll.register(link.fileno(), select.EPOLLIN)
-            except BaseException:
-                link.close()
-                raise
             self._links[link.fileno()] = link
 
     def remove(self, link: Watched) -> None:

@@ -45,7 +45,9 @@ _log = logging.getLogger(__name__)
 RECORD = "record.json"
 REQUEST = "request.pb"
 ASKED: Final = "asked-to-end"
-"""Empty file of a container that has had its stop signal."""
+"""Second name of the record of a container that has had its stop signal: it takes no inode. An empty file where a
+file system has no hard links.
+"""
 
 SUBDIRECTORIES = ("work", "root")
 """Subdirectories of a container's directory."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from beehive.clock import Clock
+from beehive.on_failure import on_failure
 from edged.cgroups.opening import machine_hierarchies
 from modules.runtimes.engine.driver import Driver, EngineParts, Method, OnEnd, WatchingMethod
 from modules.runtimes.engine.errors import RunFailedError, StateDirectoryError
@@ -44,7 +45,7 @@ from modules.runtimes.oci.network.namespaces import PodNamespaces
 from modules.runtimes.oci.network.pod_network import PodNetwork
 from modules.runtimes.oci.processes import ContainerProcesses
 from modules.runtimes.oci.programs import Programs
-from modules.runtimes.oci.sandbox_files import paths_of
+from modules.runtimes.oci.sandbox_files import MOUNTED, paths_of
 from modules.runtimes.oci.sandbox_resources import SandboxResources
 from modules.runtimes.oci.seccomp_programs import SeccompPrograms
 from modules.runtimes.oci.spec import Machine, check_sandbox, stop_signal
@@ -114,7 +115,7 @@ class OciDriver(Driver[OciContainer]):
             self._apparmor = load_default_profile(self._machine.apparmor_profiles)
             self._images = ImageStore(root / IMAGES, clock, settings.registries, keep_blobs=settings.keep_blobs)
             self._archives = ImageArchives(settings.archives, self._images)
-            self._roots = RootFilesystems(self._images)
+            self._roots = RootFilesystems(self._images, MOUNTED)
             if unlimited := [each for each in _LIMITED if not self._machine.can_limit(each)]:
                 why = "`edgecore doctor` says why; a unit has to be one of `edgecore unit --user`"
                 _log.info("limits of %s are not enforced: %s", ", ".join(unlimited), why)
@@ -226,12 +227,9 @@ class OciDriver(Driver[OciContainer]):
         )
         container_id = ContainerId(self._new_id())
         container = OciContainer(container_id, self._state.containers / container_id, request, record)
-        try:
+        with on_failure(lambda: self._bundles.forget(container)):
             self._bundles.hold(container)
             self._bundles.check_images(container)
-        except BaseException:
-            self._bundles.forget(container)
-            raise
         return container
 
     def abort_create(self, container: OciContainer) -> None:

@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 from typing import Final, Self
 
+from beehive.files.descriptors import OwnedFd
 from beehive.patterns import pattern
 from modules.runtimes.shim.out_of_memory import ran_out_of_memory
 from modules.runtimes.shim.procfs import read_stat
@@ -87,14 +88,12 @@ class FirstProcess:
             status = os.open(f"{self._directory}/status", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return  # it has ended
-        try:
+        with OwnedFd(status):
             look, left = _FIRST_LOOK_SECONDS, seconds
             longest = min(seconds / _LEAST_LOOKS, _LONGEST_LOOK_SECONDS)
             while not self._would_notice(status, number) and left > 0 and not ended.wait(min(look, left)):
                 left -= look
                 look = min(look * _GROWTH, longest)
-        finally:
-            os.close(status)
 
     def ran_out_of_memory(self) -> bool:
         """Return whether the kernel has killed a process of the container for its limit of memory. It may have ended,

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from beehive.files.descriptors import OwnedFd
 from beehive.nesting import read_json
 
 _PROC: Final = Path("/proc")
@@ -59,13 +60,9 @@ def kill_processes(find: Callable[[], Iterable[int]], is_meant: Callable[[int], 
 
 
 def _send(pid: int, number: int, is_meant: Callable[[int], bool]) -> None:
-    with suppress(ProcessLookupError):
-        descriptor = os.pidfd_open(pid)
-        try:
-            if is_meant(pid):
-                signal.pidfd_send_signal(descriptor, number)
-        finally:
-            os.close(descriptor)
+    with suppress(ProcessLookupError), OwnedFd(os.pidfd_open(pid)) as descriptor:
+        if is_meant(pid):
+            signal.pidfd_send_signal(descriptor, number)
 
 
 def _members(container: str) -> list[int]:

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from beehive.files.descriptors import is_readable
+from beehive.files.descriptors import OwnedFd, is_readable
 from beehive.files.reading import read_to_end
 
 _log = logging.getLogger(__name__)
@@ -64,19 +64,12 @@ def processes_with(variable: str, beginning: str) -> Iterator[Orphan]:
 def await_orphans(orphans: Iterable[Orphan], seconds: float = _SECONDS) -> None:
     """Wait until processes have ended, or have finished their critical work; kill processes that take longer."""
     for each in orphans:
-        try:
-            process = os.pidfd_open(each.pid)
-        except ProcessLookupError:
-            continue
-        try:
+        with contextlib.suppress(ProcessLookupError), OwnedFd(os.pidfd_open(each.pid)) as process:
             if _arguments(each.pid) == each.arguments and not _is_done(each, process, seconds):
                 said = os.fsdecode(b" ".join(each.arguments))[:_SHOWN]
                 _log.warning("process %d, for which nothing waits now, does not end; it is killed: %s", each.pid, said)
-                with contextlib.suppress(ProcessLookupError):
-                    signal.pidfd_send_signal(process, signal.SIGKILL)
+                signal.pidfd_send_signal(process, signal.SIGKILL)
                 is_readable(process, _KILLED_MILLISECONDS)
-        finally:
-            os.close(process)
 
 
 def _is_done(orphan: Orphan, process: int, seconds: float) -> bool:
@@ -115,12 +108,7 @@ def _words(text: bytes) -> tuple[bytes, ...]:
 def _read(pid: int, file: str) -> bytes:
     """Return a file of a process; empty if it has ended, or is another user's."""
     try:
-        descriptor = os.open(f"{_PROC}/{pid}/{file}", os.O_RDONLY | os.O_CLOEXEC)
+        with OwnedFd(os.open(f"{_PROC}/{pid}/{file}", os.O_RDONLY | os.O_CLOEXEC)) as descriptor:
+            return read_to_end(descriptor, _LONGEST)
     except OSError:
         return b""
-    try:
-        return read_to_end(descriptor, _LONGEST)
-    except OSError:
-        return b""
-    finally:
-        os.close(descriptor)

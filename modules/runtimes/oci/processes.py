@@ -20,6 +20,7 @@ from beehive.files.descriptors import is_readable
 from beehive.files.durable import replace_soon
 from beehive.files.reading import list_directory
 from beehive.files.removal import remove_tree
+from beehive.on_failure import on_failure
 from modules.runtimes.engine.driver import EngineParts
 from modules.runtimes.engine.errors import RequestRefusedError, RunFailedError, WrongStateError
 from modules.runtimes.engine.records import Exit, lost
@@ -93,7 +94,7 @@ class ContainerProcesses:
         config = container.config
         standard = Standard(config.tty, config.stdin, config.stdin_once)
         parent = self._conmon.create(container.id, container.directory, container.log_path, standard)
-        try:
+        with on_failure(lambda: os.close(parent.pidfd)):
             if log is not None and not has_open(parent.conmon, log):
                 raise RunFailedError("write the log", f"something else is in the place of {container.log_path}")
             user = spec.user
@@ -103,9 +104,6 @@ class ContainerProcesses:
             if container.first_process is not None:
                 container.first_process.waits_for_start()
             self._runtime.start(container.id, has_hooks="poststart" in spec.config.get("hooks", {}))
-        except BaseException:
-            os.close(parent.pidfd)
-            raise
         container.started(run)
         self._announcer.started(container)
         self._watch(container, parent.pidfd)

@@ -18,6 +18,10 @@ SHM_BYTES: Final = 64 * 1024 * 1024
 _HOSTS: Final = "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\n"
 _READABLE: Final = 0o644
 _NAMES: Final = ("hostname", "hosts", "resolv.conf")
+MOUNTED: Final = ("dev/", "proc/", "sys/", *(f"etc/{name}" for name in _NAMES))
+"""Where containers have the kernel's file systems and the files, or something else that is mounted there, relative to
+their roots.
+"""
 
 MACHINE: Final = Path("/etc/resolv.conf")
 UPSTREAM: Final = Path("/run/systemd/resolve/resolv.conf")
@@ -69,7 +73,7 @@ def _read(path: Path) -> str:
 
 def paths_of(directory: Path) -> tuple[Path, ...]:
     """Return the files in the directory of a sandbox that containers may write."""
-    return tuple(directory / name for name in _NAMES)
+    return tuple(Path(f"{directory}/{name}") for name in _NAMES)
 
 
 def write_sandbox_files(sandbox: Sandbox) -> None:

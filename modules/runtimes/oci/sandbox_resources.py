@@ -67,9 +67,11 @@ class SandboxResources:
         self._namespaces.unpin(sandbox.id)
 
     def collect(self, sandboxes: list[Sandbox]) -> None:
-        """Remove resources that belong to no sandbox, and resources of sandboxes that are not ready; at a start."""
+        """Remove resources that belong to no sandbox, and resources of sandboxes that are not ready; at a start. One
+        that has lost its namespaces, as in a container that was started again, is ready no more: its pod gets another.
+        """
         for sandbox in sandboxes:
-            if sandbox.record.stopped:
+            if sandbox.record.stopped or (self._namespaces.pinned(sandbox.id) is None and sandbox.mark_stopped()):
                 try:
                     self.release(sandbox)
                 except (RequestRefusedError, OSError) as error:

@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from beehive.files.descriptors import OwnedFd
+from beehive.on_failure import on_failure
 from modules.runtimes.engine.errors import RunFailedError, WrongStateError
 from modules.runtimes.engine.registry import Registry
 from modules.runtimes.oci.crun.commands import Command
@@ -253,13 +255,9 @@ class _ExecProcess:
 def _connect_to_parent(directory: Path) -> socket.socket:
     """Return a connection to the conmon of a container's directory. Raises OSError."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    try:
-        descriptor = os.open(directory / BUNDLE, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            connection.connect(f"/proc/self/fd/{descriptor}/{_ATTACH}")
-        finally:
-            os.close(descriptor)
-    except BaseException:
-        connection.close()
-        raise
+    with (
+        on_failure(connection.close),
+        OwnedFd(os.open(directory / BUNDLE, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as descriptor,
+    ):
+        connection.connect(f"/proc/self/fd/{descriptor}/{_ATTACH}")
     return connection

@@ -5,12 +5,14 @@ import logging
 import os
 import signal
 import socket
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from beehive.clock import Clock
 from beehive.decoding import convert
-from beehive.files.descriptors import raise_shortage
+from beehive.files.descriptors import OwnedFd, raise_shortage
+from beehive.on_failure import on_failure
 from modules.runtimes.engine.errors import RunFailedError, ShimGoneError
 from modules.runtimes.engine.events import Announcer
 from modules.runtimes.engine.process_watcher import ProcessWatcher
@@ -59,17 +61,9 @@ def _kill_if_marked(pid: int, mark: bytes) -> None:
     """Kill the process if it carries the mark. Its environment is read again after pidfd_open, so that the pid cannot
     be another's.
     """
-    try:
-        descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
-        return
-    try:
+    with suppress(ProcessLookupError), OwnedFd(os.pidfd_open(pid)) as descriptor:
         if mark in _environment(Path(f"/proc/{pid}")):
             signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-    finally:
-        os.close(descriptor)
 
 
 def _environment(process: Path) -> list[bytes]:
@@ -254,11 +248,8 @@ def _reach(sock: socket.socket, directory: Path) -> bool:
 def _listen(directory: Path) -> socket.socket:
     (directory / CONTROL_SOCKET).unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    try:
+    with on_failure(listener.close):
         with ControlAddress(directory) as address:
             listener.bind(address)
         listener.listen()
-    except BaseException:
-        listener.close()
-        raise
     return listener

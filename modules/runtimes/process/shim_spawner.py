@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from beehive.on_failure import on_failure
 from modules.runtimes.shim import __file__ as _package
 from modules.runtimes.shim.protocol import Namespacing, receive, send
 
@@ -76,12 +77,8 @@ class ShimSpawner:
     def _probe(self) -> socket.socket:
         """Ask for a probe, and return the socket of its answer."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            try:
-                self._request("probe", [theirs.fileno()], scratch=str(self._scratch))
-            except BaseException:
-                ours.close()
-                raise
+        with theirs, on_failure(ours.close):
+            self._request("probe", [theirs.fileno()], scratch=str(self._scratch))
         return ours
 
     def _await_probe(self) -> MountAbility:
@@ -104,21 +101,17 @@ class ShimSpawner:
             raise OSError("the runtime is closing")
         if self._socket is None:
             self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            with theirs:
-                try:
-                    self._process = subprocess.Popen(
-                        [sys.executable, "-I", "-S", str(_PROGRAM), str(theirs.fileno())],
-                        pass_fds=[theirs.fileno()],
-                        start_new_session=True,
-                        env=_ENVIRONMENT,
-                        cwd="/",
-                        stdin=subprocess.DEVNULL,
-                        stdout=subprocess.DEVNULL,
-                        stderr=subprocess.DEVNULL,
-                    )
-                except BaseException:
-                    self._close()
-                    raise
+            with theirs, on_failure(self._close):
+                self._process = subprocess.Popen(
+                    [sys.executable, "-I", "-S", str(_PROGRAM), str(theirs.fileno())],
+                    pass_fds=[theirs.fileno()],
+                    start_new_session=True,
+                    env=_ENVIRONMENT,
+                    cwd="/",
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                )
         return self._socket
 
     def _close(self) -> None:

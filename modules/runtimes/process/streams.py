@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from beehive.files.descriptors import is_readable
+from beehive.on_failure import on_failure
 from modules.runtimes.engine.errors import RunFailedError, ShimGoneError, WrongStateError
 from modules.runtimes.engine.registry import Registry
 from modules.runtimes.process.execution import check_command, link_of
@@ -43,11 +44,8 @@ class ProcessStreams:
         attempt = f"attach to container {container.id}"
         link = link_of(container, attempt)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with contextlib.ExitStack() as unless_attached:
-            unless_attached.enter_context(ours)
-            with theirs:
-                _ask(link, attempt, "attach", [theirs.fileno()])
-            unless_attached.pop_all()
+        with on_failure(ours.close), theirs:
+            _ask(link, attempt, "attach", [theirs.fileno()])
 
         def resize(width: int, height: int) -> None:
             with contextlib.suppress(ShimGoneError):

@@ -78,7 +78,7 @@ class AttachedClients:
             elif descriptor in self._clients and events & ~select.EPOLLOUT:
                 self._receive(descriptor, has_gone=bool(events & (select.EPOLLHUP | select.EPOLLERR)))
         self._awaited = -1
-        self._behind &= self._full()
+        self._behind = self._full()
         if not self.seconds_left():
             self._leave_behind()
         self._watch()
@@ -92,7 +92,6 @@ class AttachedClients:
             while self._behind and (left := deadline - time.monotonic()) > 0:
                 self.events.poll(left)
                 self.serve()
-            self._leave_behind()
             self.send(packet)
         for descriptor in tuple(self._clients):
             self._leave(descriptor)

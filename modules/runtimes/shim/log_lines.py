@@ -36,7 +36,6 @@ class LineFramer:
         """Yield the unfinished line at the end of the stream, if any."""
         if self._rest:
             yield PARTIAL, self._rest
-            self._rest = b""
 
 
 def _pieces(line: bytes) -> Iterator[Entry]:

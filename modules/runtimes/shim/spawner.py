@@ -105,14 +105,14 @@ def _run_shim(spec_file: int, control: int, listener: int) -> None:
 def _probe(scratch: str, answer: int) -> None:
     """Try out how containers can have mounts of their own on this machine, as this user."""
     reasons = []
-    answers = socket.socket(fileno=answer)
-    for namespacing in _candidates():
-        reason = _try_out(namespacing, scratch)
-        if not reason:
-            send(answers, {"namespacing": namespacing, "reason": ""})
-            return
-        reasons.append(reason)
-    send(answers, {"namespacing": "", "reason": "; ".join(reasons)})
+    with socket.socket(fileno=answer) as answers:
+        for namespacing in _candidates():
+            reason = _try_out(namespacing, scratch)
+            if not reason:
+                send(answers, {"namespacing": namespacing, "reason": ""})
+                return
+            reasons.append(reason)
+        send(answers, {"namespacing": "", "reason": "; ".join(reasons)})
 
 
 def _candidates() -> tuple[Namespacing, ...]:

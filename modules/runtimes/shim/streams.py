@@ -65,9 +65,8 @@ class Input:
 
     def write(self, data: bytes) -> None:
         """Take more for the container."""
-        if self.descriptor >= 0:
-            self.pending += data
-            self.flush()
+        self.pending += data
+        self.flush()
 
     def flush(self) -> None:
         """Write as much pending input as the container takes."""
@@ -85,5 +84,4 @@ class Input:
     def end(self) -> None:
         """End the input after the pending bytes."""
         self._ends = True
-        if self.descriptor >= 0:
-            self.flush()
+        self.flush()

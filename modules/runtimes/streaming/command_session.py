@@ -167,9 +167,9 @@ class _ProcessStreams:
             self._is_over = True
         if self._link.has_received or ready.get(self._link.fileno(), 0) & ~select.POLLOUT:
             events = self._channels.receive()
-            if events is None and not self._is_over:
+            if events is None:
                 return False
-            self._handle(events or [])
+            self._handle(events)
         return True
 
     def _poll(self) -> "select.poll":

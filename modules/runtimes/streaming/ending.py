@@ -28,21 +28,20 @@ def linger(link: ByteLink, clock: Clock, *, whole: bool) -> None:
     poll.register(link, select.POLLIN | select.POLLOUT)
     patience = IDLE_SECONDS if whole else FLUSH_SECONDS
     deadline = clock.monotonic() + patience
-    hears = True
     link.send()
     least = link.unsent
     while link.unsent:
         if link.unsent > 2 * MOST_ANSWERS or not _wait(poll, deadline, clock):
             link.reset()
             return
-        if hears and not _discard(link):
-            hears, patience = False, FLUSH_SECONDS
+        if not _discard(link):
+            patience = FLUSH_SECONDS
             deadline = min(deadline, clock.monotonic() + patience)
             poll.modify(link, select.POLLOUT)  # its end can be read for ever
         link.send()
         if link.unsent < least:
             least, deadline = link.unsent, clock.monotonic() + patience
-    if hears and not whole and _discard(link):
+    if not whole and _discard(link):
         link.reset()
         return
     link.finish()

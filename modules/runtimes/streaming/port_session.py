@@ -150,7 +150,7 @@ class PortForwardSession:
         except OSError:  # the pod takes no more; what it has sent before is still read
             each.held.clear()
             each.is_shut = True
-        if each.client_ended and not each.is_shut:
+        if each.client_ended:
             each.is_shut = True
             with suppress(OSError):
                 each.connection.shutdown(socket.SHUT_WR)

@@ -196,9 +196,7 @@ class WebSocketPorts:
         if messages is None:
             return None
         return [
-            PortData(message[0] // 2, message[1:])
-            for message in messages
-            if len(message) > 1 and not message[0] % 2 and message[0] // 2 in self._open
+            PortData(message[0] // 2, message[1:]) for message in messages if len(message) > 1 and not message[0] % 2
         ]
 
     def write(self, number: int, data: bytes) -> None:

@@ -7,6 +7,7 @@ server in its name, connects to it.
 import logging
 import socket
 import threading
+from contextlib import ExitStack
 from typing import Final
 
 from beehive import Clock
@@ -54,8 +55,10 @@ class StreamingServer(ConnectionServer):
         )
         self._starting = threading.Lock()
         self._is_started = False
-        listening = socket.socket()
-        listening.bind(("127.0.0.1", 0))
+        with ExitStack() as failing:
+            listening = failing.enter_context(socket.socket())
+            listening.bind(("127.0.0.1", 0))
+            failing.pop_all()
         super().__init__(listening, connections, "streaming")
 
     def start(self) -> None:

@@ -26,8 +26,10 @@ class WebSocketLink:
     def __init__(self, link: SocketLink, subprotocol: str) -> None:
         self.link = link
         self.subprotocol = subprotocol
-        self.has_heard = False
-        """Whether the client has sent a message or a pong."""
+        self.has_message = False
+        """Whether the client has sent a part of a message."""
+        self.pongs = 0
+        """How many pongs the client has sent."""
         self._pieces = bytearray()
         self._protocol = ServerProtocol(state=OPEN, max_size=LONGEST_MESSAGE)
 
@@ -45,9 +47,10 @@ class WebSocketLink:
             self._protocol.receive_data(data)
         messages = []
         for event in self._protocol.events_received():
-            if isinstance(event, Frame) and event.opcode in (*DATA_OPCODES, Opcode.PONG):
-                self.has_heard = True
+            if isinstance(event, Frame) and event.opcode is Opcode.PONG:
+                self.pongs += 1
             if isinstance(event, Frame) and event.opcode in DATA_OPCODES:
+                self.has_message = True
                 self._pieces += event.data
                 if event.fin:
                     messages.append(bytes(self._pieces))

@@ -1,5 +1,6 @@
 """Trees as a container can make them, which the usual functions cannot."""
 
+import itertools
 import os
 import resource
 import sys
@@ -40,8 +41,9 @@ def make_deep(top: Path, depth: int, *, name: str = "d", files: bool = False) ->
 def few_descriptors(most: int) -> Iterator[None]:
     """Let this process open so many files more."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    used = max(int(name) for name in os.listdir("/proc/self/fd"))  # noqa: PTH208
-    resource.setrlimit(resource.RLIMIT_NOFILE, (used + most, hard))
+    used = {int(name) for name in os.listdir("/proc/self/fd") if Path("/proc/self/fd", name).is_symlink()}  # noqa: PTH208
+    free = (number for number in itertools.count() if number not in used)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (next(itertools.islice(free, most, None)), hard))
     try:
         yield
     finally:

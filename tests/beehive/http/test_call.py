@@ -57,6 +57,13 @@ def test_a_refused_connection_is_an_error_before_any_byte() -> None:
     assert (caught.value.sent, caught.value.retryable) == (False, True)
 
 
+def test_a_name_that_no_host_can_have_is_an_error_before_any_byte() -> None:
+    """What refuses it is no error of the system, and says why all the same."""
+    with pytest.raises(CallFailedError, match=r"ordinal|label") as caught:
+        perform(HttpCall("GET", "é" * 64, 80, "/"), CLOCK, seconds=60.0, most_bytes=1000)
+    assert not caught.value.sent
+
+
 def test_after_an_address_that_does_not_answer_the_next_one_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
     """As with IPv6 that leads nowhere: the first address took all of the time."""
     with full_backlog() as silent, HttpApplication() as application:

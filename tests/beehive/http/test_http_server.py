@@ -243,6 +243,20 @@ def test_the_port_is_free_after_stop() -> None:
     second.stop()
 
 
+def test_the_port_is_closed_when_no_thread_accepts_any_more() -> None:
+    """Its descriptor may be another file's a moment later."""
+    accepting: list[bool] = []
+
+    class Watched(socket.socket):
+        def close(self) -> None:
+            accepting.append(begun._thread.is_alive())
+            super().close()
+
+    begun = serving(listening=Watched(fileno=listen_tcp("127.0.0.1", 0).detach()))
+    begun.stop()
+    assert accepting == [False]
+
+
 def test_an_address_that_is_taken_is_named_with_its_setting(server: HttpServer) -> None:
     with pytest.raises(ListenError, match="readOnlyPort"):
         listen_tcp("127.0.0.1", server.port)
@@ -819,6 +833,21 @@ def test_idle_connections_give_way_to_new_ones(keeping: HttpServer) -> None:
     assert [get(each, "/names/b") for each in others] == ["b "] * most
     for each in kept:
         each.close()
+
+
+@pytest.mark.parametrize("body", [b"", b"x"], ids=["without a body", "with a body"])
+def test_a_connection_that_is_being_answered_gives_way_to_none(body: bytes) -> None:
+    phases: list[Phase] = []
+
+    def answer(_request: Request) -> Response:
+        phases.extend(each.phase for each in begun._open._open)
+        return text(200, "ok")
+
+    begun = serving(HttpRoute("/mine", answer), idle_seconds=SECONDS)
+    with stopping(begun), closing(HTTPConnection("127.0.0.1", begun.port, timeout=SECONDS)) as client:
+        client.request("GET", "/mine", body)
+        assert client.getresponse().read() == b"ok"
+    assert phases == [Phase.ANSWERED]
 
 
 def test_a_kept_connection_ends_when_no_request_comes() -> None:

@@ -1,10 +1,12 @@
 """The end of a connection whose client may still send."""
 
+import fcntl
 import select
 import socket
 import threading
 from collections.abc import Iterator
 from typing import NamedTuple
+from unittest.mock import Mock
 
 import pytest
 
@@ -163,3 +165,10 @@ def test_a_connection_is_reset_while_a_thread_waits_for_it() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         assert not reset_now(ours)
+
+
+def test_of_a_connection_that_has_failed_nothing_is_undelivered(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        monkeypatch.setattr(fcntl, "ioctl", Mock(side_effect=OSError))
+        assert undelivered(ours) == 0

@@ -1,6 +1,5 @@
 """Sockets for notifications that fail half-way."""
 
-import os
 import socket
 
 import pytest
@@ -29,7 +28,7 @@ def test_a_socket_for_notifications_is_closed_if_it_cannot_listen() -> None:
 def test_a_socket_for_notifications_is_closed_if_its_reader_fails() -> None:
     before = census()
     listener, failing = NetlinkListener(socket.NETLINK_ROUTE, 1), Failing(0)
-    os.eventfd_write(listener._bell, 1)  # as a notification does
+    listener._wakeup.wake()  # as a notification does
     with pytest.raises(PlannedError):
         listener.listen(failing.step)
     failing.forget()

@@ -180,4 +180,4 @@ def test_the_cache_of_contents_is_bounded(tmp_path: Path) -> None:
     contents = ContentJoiner(0, lambda _body: None)
     for number in range(30):
         contents._keep(b"%d" % number, b"x" * 1_000_000)
-    assert contents._size <= 8 * 1024 * 1024
+    assert contents._size == 8_000_000, "and as many are kept as fit"

@@ -174,6 +174,8 @@ def test_a_stream_is_written_while_it_runs_and_whole_at_the_end(tmp_path: Path) 
     waiting.delivered(delivery(simulation.clock, number=1200))
     assert running.stop(5)
     assert _spans(tmp_path / "a") == list(range(1201))
+    simulation.run_for(1)
+    assert simulation.clock.pending() == 0, "it wakes the process no more"
 
 
 def test_a_full_disk_ends_the_recording_and_nothing_else(caplog: pytest.LogCaptureFixture) -> None:

@@ -29,6 +29,7 @@ from beehive.trace import (
     TraceError,
     TraceHeader,
 )
+from beehive.trace.entries import content_of
 from beehive.trace.format import FORMAT, CriEvent
 from beehive.trace.frames import Frames
 from beehive.trace.frames import encode as frame_of
@@ -182,6 +183,7 @@ def test_other_msgpack_behind_the_frames_is_not_read(tail: bytes) -> None:
 
 def test_parts_rotate_by_size_are_read_in_order_and_the_oldest_go(tmp_path: Path) -> None:
     writer = DirectoryWriter(tmp_path / "d", HEADER, part_bytes=2000, parts=3)
+    assert ["-000001." in part.name for part in parts_of(tmp_path / "d")] == [True]
     writer.write(delivered(number, 400) for number in range(40))
     writer.close()
     assert len(list((tmp_path / "d").iterdir())) == 3
@@ -339,3 +341,8 @@ def test_a_long_trace_is_read_in_bounded_memory(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", _READS, path], capture_output=True, text=True, check=True)
     count, grown = map(int, done.stdout.split())
     assert (count, grown < 4 * 1024) == (16 * 1024, True), grown
+
+
+def test_no_content_is_recorded_as_null() -> None:
+    """So that each content of a trace can be read as JSON."""
+    assert content_of(msgspec.Raw(b"")) == content_of(None) == b"null"

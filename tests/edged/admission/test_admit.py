@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from edged.admission import admit
-from edged.admission.admit import NodeInfo
+from edged.admission.admit import NodeInfo, refusal_by_node
 from edged.eviction_api.signals import Pressure
 from edged.pods.kill_options import EVICTED, KillOptions
 from edged.pods.taken_room import demand_of
@@ -75,6 +75,31 @@ def test_room(wanted: dict[str, str], others: list[dict[str, str]], reason: str 
 def test_pressure(pod: Pod, pressures: set[Pressure], *, is_rejected: bool) -> None:
     options = refusal(pod, [], NodeInfo("n1", pressures=frozenset(pressures)))
     assert (options is not None and options.reason == EVICTED) is is_rejected
+
+
+def test_pressures_are_named_in_their_order() -> None:
+    options = refusal(asking(), [], NodeInfo("n1", pressures=frozenset(Pressure)))
+    assert options is not None
+    assert f"[{' '.join(sorted(Pressure))}]" in options.message
+
+
+@pytest.mark.parametrize(
+    ("pod", "reason"),
+    [
+        (asking(cpu="99"), None),
+        (asking(**{"example.com/gpu": "1"}), "OutOfexample.com/gpu"),
+        (a_pod(node_selector={"disk": "ssd"}), "NodeAffinity"),
+        (a_pod(node_selector={"disk": "hdd"}), "TaintToleration"),
+    ],
+)
+def test_the_node_object_turns_a_pod_out_by_its_labels_taints_and_extended_resources(
+    pod: Pod, reason: str | None
+) -> None:
+    """Not by the resources of the machine: pods of others may just be ending."""
+    taints = () if reason is None else (Taint(key="k", effect="NoExecute"),)
+    info = NodeInfo("n1", {**ROOM, "example.com/gpu": Fraction(0)}, node({"disk": "hdd"}, *taints))
+    options = refusal_by_node(pod, info)
+    assert (options.reason if options else None) == reason
 
 
 def test_unknown_resources_of_the_node_reject_no_pod() -> None:
@@ -267,6 +292,8 @@ def test_a_machine_that_shuts_down_takes_no_pod() -> None:
     ("pod", "reason"),
     [
         (a_pod(os=PodOS(name="linux")), None),
+        (a_pod(os=PodOS(name="")), None),
+        (a_pod(meta={"labels": {"kubernetes.io/os": "plan9"}}), "PodOSSelectorNodeLabelDoesNotMatch"),
         (a_pod(os=PodOS(name="windows")), "PodOSNotSupported"),
         (a_pod(meta={"labels": {"kubernetes.io/os": "linux"}}), None),
         (a_pod(meta={"labels": {"kubernetes.io/os": "windows"}}), "PodOSSelectorNodeLabelDoesNotMatch"),

@@ -31,6 +31,9 @@ def setting(*names: str, **spec: Any) -> Pod:
         (setting("net.ipv4.tcp_syncookies", host_network=True), (), "not allowed with host Net"),
         (setting("kernel.shm_rmid_forced", host_ipc=True), (), "not allowed with host IPC"),
         (setting("kernel.shm_rmid_forced", host_network=True), (), None),
+        (setting("fs.mqueue.msg_max", host_ipc=True), ("fs.*",), "not allowed with host IPC"),
+        (setting("kernel/msgmax", host_ipc=True), ("kernel.msg*",), "not allowed with host IPC"),
+        (setting("kernel.sem", host_ipc=True), ("kernel.sem",), "not allowed with host IPC"),
     ],
 )
 def test_which_parameters_a_pod_may_set(pod: Pod, allowed: tuple[str, ...], why: str | None) -> None:

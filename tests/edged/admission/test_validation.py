@@ -1,12 +1,14 @@
 """What no node could run is refused once, in the API server's words, with the path of each field."""
 
+from fractions import Fraction
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 from msgspec.structs import replace
 
-from edged.admission.admitter import PodAdmitter
+from edged.admission.admit import NodeInfo
+from edged.admission.admitter import PodAdmitter, was_admitted
 from edged.admission.validation import field_errors, validate_pod
 from edged.pods.manager import PodManager
 from modules.apimachinery.types import Pod, PodStatus
@@ -258,6 +260,30 @@ def test_an_invalid_pod_is_rejected_ended_or_left_to_its_end(
     node_info = decider.node_info_for(record.pod)
     options = decider.rejection(record, node_info) if is_new else decider.fault(record.pod)
     assert (options.rejected if options is not None else None) is rejected
+
+
+def test_a_pod_that_is_refused_takes_no_room() -> None:
+    """Neither one whose spec changes after it has left."""
+    pods = PodManager()
+    decider = PodAdmitter(Mock(), pods, Mock(), Mock())
+    record = pods.put(read(**container(resources={"requests": {"cpu": "1"}})))
+    assert decider.rejection(record, NodeInfo("n1", {"cpu": Fraction(0)})) is not None
+    assert decider.fault(record.pod) is None
+    assert record.ref.uid not in pods.taken_room
+
+
+def test_a_pod_that_has_ended_without_a_start_needs_no_admission() -> None:
+    assert was_admitted(replace(read(), status=from_value(PodStatus, {"phase": "Failed"})))
+    assert not was_admitted(read())
+
+
+def test_a_machine_that_was_not_looked_at_has_apparmor() -> None:
+    """Until it is known to have none."""
+    node = Mock()
+    node.state.report = None
+    info = PodAdmitter(Mock(), PodManager(), node, Mock()).node_info_for(read())
+    assert info is not None
+    assert info.has_apparmor is True
 
 
 @pytest.mark.parametrize(

@@ -56,3 +56,5 @@ def test_no_name_leads_out(name: str) -> None:
 def test_no_root_leads_out() -> None:
     with pytest.raises(CgroupError):
         CgroupNames(CgroupDriver.CGROUPFS, "/edge/../..")
+    with pytest.raises(CgroupError):
+        CgroupNames(CgroupDriver.CGROUPFS).external("/system/../..")

@@ -112,9 +112,17 @@ def test_limits_that_are_switched_on_or_off_for_the_node() -> None:
     """podPidsLimit, cpuCFSQuota and cpuCFSQuotaPeriod."""
     pod = a_pod(needing(limits=FULL))
     assert resource_config_for_pod(pod, MACHINE, pids=100).pids == 100
+    assert resource_config_for_pod(pod, MACHINE, pids=0).pids == UNLIMITED
     assert resource_config_for_pod(pod, HostResources(memory=1, cfs_quota=False)).cpu_quota == UNLIMITED
     shorter = resource_config_for_pod(pod, HostResources(memory=1, cfs_period=10_000))
     assert (shorter.cpu_quota, shorter.cpu_period) == (5_000, 10_000)
+
+
+def test_parts_of_a_unit_are_rounded_up() -> None:
+    """The millionth part of a processor is no limit of nothing."""
+    small = {"cpu": "1000500u", "memory": "1000500m"}
+    found = resource_config_for_pod(a_pod(needing(limits=small, requests=small)), MACHINE)
+    assert (found.cpu_shares, found.cpu_quota, found.memory) == (1001 * 1024 // 1000, 100_100, 1001)
 
 
 def test_limits_of_classes() -> None:
@@ -142,6 +150,7 @@ def test_limits_of_all_pods(enforce: tuple[str, ...], memory: int, shares: int) 
 def test_limits_of_reserved_groups() -> None:
     reserved = Reservation({"cpu": "1", "memory": "100Mi", "pid": "50"})
     assert resource_config_for_reserved(reserved) == ResourceConfig(cpu_shares=1024, memory=100 * MIB, pids=50)
+    assert resource_config_for_reserved(Reservation({})) == ResourceConfig()
 
 
 ALL = ResourceConfig(512, 50_000, 100_000, 64 * MIB, 100, {"2MB": 4 * MIB})
@@ -184,6 +193,7 @@ NONE = ResourceConfig(2, UNLIMITED, 100_000, UNLIMITED, UNLIMITED, {})
             ],
         ),
         (ResourceConfig(), True, []),
+        (ResourceConfig(cpu_quota=50_000), True, [("cpu", "cpu.max", "50000")]),
     ],
 )  # fmt: skip
 def test_the_files_that_are_written(

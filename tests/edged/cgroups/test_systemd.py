@@ -31,6 +31,7 @@ SLICE = CgroupPath("/kubepods.slice/kubepods-podx.slice")
             ["CPUWeight=1", "CPUQuota=", "MemoryMax=infinity", "TasksMax=infinity"],
         ),
         (ResourceConfig(), True, []),
+        (ResourceConfig(cpu_quota=50_000), True, []),
     ],
 )
 def test_limits_as_properties(limits: ResourceConfig, unified: bool, expected: list[str]) -> None:
@@ -91,6 +92,11 @@ def test_systemctl_that_fails_cannot_be_started_or_hangs_is_an_error_to_retry(tm
     with patch.dict("os.environ", {"PATH": str(tmp_path)}):
         with pytest.raises(CgroupError, match="No such file") as missing:
             slices.make(SLICE)
+        systemctl.write_text("#!/bin/sh\nprintf '%09999d' 0 >&2\nexit 4\n")
+        systemctl.chmod(0o755)
+        with pytest.raises(CgroupError) as long:
+            slices.make(SLICE)
+        assert len(str(long.value)) < 1000
         systemctl.write_text("#!/bin/sh\necho the bus is away >&2\nexit 4\n")
         systemctl.chmod(0o755)
         with pytest.raises(CgroupError, match="the bus is away") as failed:

@@ -1,5 +1,6 @@
 """Control groups are made, set and removed: in made-up trees, and in this machine's own where that may be done."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -9,12 +10,13 @@ from unittest.mock import Mock, patch
 
 import pytest
 
+from edged.cgroups import tree as tree_module
 from edged.cgroups.errors import CgroupBusyError, CgroupError
 from edged.cgroups.hierarchies import Hierarchy, read_hierarchies, with_unified_controllers
 from edged.cgroups.names import CgroupPath
 from edged.cgroups.opening import machine_hierarchies, open_cgroups
 from edged.cgroups.resource_config import NodeCapacity, ResourceConfig
-from edged.cgroups.tree import CgroupFiles
+from edged.cgroups.tree import CgroupFiles, _all_below
 from edged.settings.cgroups import CgroupDriver, CgroupSettings, Reservation
 from tests.support.directories import mark
 from tests.support.leftovers import remove_cgroups
@@ -53,6 +55,10 @@ def test_what_is_mounted_over_a_hierarchy_counts() -> None:
     assert Hierarchy(Path("/sys/fs/cgroup")).shown("/kubepods/podx") == "/kubepods/podx"
 
 
+def test_lines_that_are_cut_off_are_no_hierarchies() -> None:
+    assert read_hierarchies("24 21 0:22 / - cgroup2 a b\n24 21 0:22 / /a rw - cgroup2 a\n24 - cgroup\n") == []
+
+
 @pytest.mark.parametrize("name", [b"a\xff", "a\u2028b".encode(), b"a\x0bb"])
 def test_the_name_of_another_mount_point_keeps_no_hierarchy_from_being_found(tmp_path: Path, name: bytes) -> None:
     """It need not be UTF-8, and only a line feed ends a line there."""
@@ -63,8 +69,9 @@ def test_the_name_of_another_mount_point_keeps_no_hierarchy_from_being_found(tmp
 
 def test_the_unified_controllers_come_from_the_kernel(tmp_path: Path) -> None:
     (tmp_path / "cgroup.controllers").write_text("cpu memory\n")
-    there, missing = Hierarchy(tmp_path, unified=True), Hierarchy(tmp_path / "none", unified=True)
-    assert [h.controllers for h in with_unified_controllers([there, missing])] == [("cpu", "memory"), ()]
+    places = (tmp_path, tmp_path / "none", tmp_path / "cgroup.controllers")
+    found = with_unified_controllers(Hierarchy(each, unified=True) for each in places)
+    assert [each.controllers for each in found] == [("cpu", "memory"), (), ()]
 
 
 def unified(root: Path, *files: str) -> CgroupFiles:
@@ -86,6 +93,13 @@ def test_a_unified_cgroups_controllers_are_handed_down(tmp_path: Path) -> None:
         text = (tmp_path / above / "cgroup.subtree_control").read_text()
         assert text.startswith("+pids")  # the last requested one: a real file would list them all
     assert (tmp_path / "kubepods/burstable/podx/cgroup.subtree_control").read_text() == "cpu"
+
+
+def test_a_unified_cgroup_whose_parent_was_just_made_has_its_controllers(tmp_path: Path) -> None:
+    tree = unified(tmp_path)
+    tree.make(CgroupPath("/kubepods"))
+    tree.make(CgroupPath("/kubepods/burstable"))
+    assert (tmp_path / "kubepods/cgroup.subtree_control").read_text().startswith("+pids")
 
 
 def test_a_unified_cgroup_is_set(tmp_path: Path) -> None:
@@ -224,6 +238,20 @@ def test_a_cgroup_is_made_where_pods_are_limited_and_removed_everywhere(tmp_path
     assert [(mount / POD.strip("/")).exists() for mount in mounts] == [False, False, False]
 
 
+def test_the_cgroups_below_a_pods_are_listed_once_where_all_hierarchies_have_the_same(tmp_path: Path) -> None:
+    """A container may have made further ones in one of them."""
+    mounts = [tmp_path / name for name in ("cpu", "memory", "pids", "systemd")]
+    tree = CgroupFiles([Hierarchy(mount, (mount.name,)) for mount in mounts])
+    for further in ("", "own/deep"):
+        for mount in mounts:
+            (mount / POD.strip("/") / "container").mkdir(parents=True)
+        (mounts[2] / POD.strip("/") / further).mkdir(parents=True, exist_ok=True)
+        with patch("edged.cgroups.tree._all_below", wraps=_all_below) as listed:
+            tree.remove(POD)
+        assert listed.call_count == (3 if further else 1)
+        assert not any((mount / POD.strip("/")).exists() for mount in mounts)
+
+
 def test_the_processes_of_all_containers_in_all_hierarchies_are_killed(tmp_path: Path) -> None:
     """A container may have moved some in one hierarchy only."""
     for mount, process in (("memory", 12), ("pids", 13)):
@@ -242,11 +270,13 @@ def test_a_pod_gets_no_huge_pages_of_the_sizes_that_it_does_not_ask_for(
 ) -> None:
     """Their reservations (`rsvd`) stay as they are."""
     directory = tmp_path / POD.strip("/")
+    tree = CgroupFiles([Hierarchy(tmp_path, ("hugetlb",), unified=is_unified)])
+    with pytest.raises(CgroupError):
+        tree.set(POD, ResourceConfig(huge_pages={"2MB": 4096}))  # there is no cgroup yet
     directory.mkdir(parents=True)
     files = [directory / f"hugetlb.{each}.{end}" for each in ("1GB", "2MB", "2MB.rsvd")]
     for file in files:
         file.write_text("-")
-    tree = CgroupFiles([Hierarchy(tmp_path, ("hugetlb",), unified=is_unified)])
     tree.set(POD, ResourceConfig(huge_pages={"2MB": 4096}))
     assert [file.read_text() for file in files] == ["0", "4096", "-"]
 
@@ -255,16 +285,22 @@ def test_a_container_that_ends_during_the_removal_of_its_cgroup_is_no_hindrance(
     """The kernel removes nothing by itself, but its runtime does."""
     directory = tmp_path / "pod1"
     (directory / "container").mkdir(parents=True)
-    rmdir = Path.rmdir
+    rmdir = os.rmdir
 
-    def by_the_runtime(path: Path) -> None:
-        if path.name == "container":
+    def by_the_runtime(path: str) -> None:
+        if path.endswith("container"):
             rmdir(path)
         rmdir(path)
 
-    with patch.object(Path, "rmdir", by_the_runtime):
+    with patch("os.rmdir", by_the_runtime):
         CgroupFiles([Hierarchy(tmp_path, ("pids",))]).remove(CgroupPath("/pod1"))
     assert not directory.exists()
+
+
+@pytest.mark.parametrize("error", [PermissionError(), FileNotFoundError(), OSError(errno.ENODEV, "gone")])
+def test_a_cgroup_that_cannot_be_looked_at_has_none_below(error: OSError) -> None:
+    with patch("os.stat", side_effect=error):
+        assert tree_module._all_below("/pod1") == ["/pod1"]
 
 
 def test_only_what_pods_need_is_handed_down(tmp_path: Path) -> None:

@@ -7,12 +7,13 @@ from unittest.mock import Mock
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from beehive.decoding import decode_json
 from beehive.files.damaged import all_set_aside
 from edged.chains.chains import MOST_PODS, NEW_SECONDS, REPEATED_SECONDS, Chains
 from edged.chains.file import NAME, ChainFile
-from edged.chains.model import FIRST_STEPS, LONGEST_TEXT, MOST_BYTES, MOST_STEPS, Chain
+from edged.chains.model import FIRST_STEPS, LONGEST_TEXT, MOST_BYTES, MOST_STEPS, Chain, ChainStep
 from edged.events.model import EventType, Occurrence
 from edged.pods.model import PodRef, PodUid
 from modules.apimachinery.types import Nanoseconds, ObjectReference
@@ -53,6 +54,29 @@ def test_a_repeated_step_is_counted() -> None:
         ("Created", 3, 1.0, 9.0, "main"),
         ("Started", 1, 10.0, 0.0, "main"),
     ]
+
+
+def test_steps_of_different_containers_are_different_ones() -> None:
+    chains, one = Chains(), occurrence("Back-off restarting failed container")
+    for name in "ab":
+        about = replace(one.about, field_path=f"spec.containers{{{name}}}")
+        chains.record(replace(one, about=about))
+    assert [(step.container, step.count) for step in found(chains).steps] == [("a", 1), ("b", 1)]
+
+
+def test_the_chain_of_a_name_is_its_newest_pod_s() -> None:
+    """The former one may still be ending."""
+    chains, one = Chains(), occurrence()
+    for uid in ("first", "second"):
+        chains.record(replace(one, about=replace(one.about, uid=uid)))
+    assert found(chains).uid == "second"
+
+
+def test_nothing_is_written_of_a_pod_that_has_no_chain() -> None:
+    asked = list[float]()
+    chains = Chains(wake=asked.append)
+    chains.forget(PodRef(PodUid("uid-web"), "default", "web"))
+    assert (chains.unwritten(), asked) == ([], [])
 
 
 def test_other_objects_have_no_chain() -> None:
@@ -172,6 +196,24 @@ def test_a_restart_finds_the_written_chains(tmp_path: Path, monkeypatch: pytest.
     assert found(again, "db").steps[0].at == 1.0
     assert again.find("default", "gone") is None
     assert again.unwritten() == []
+
+
+def test_a_write_that_takes_a_part_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a disk that is nearly full, or after a signal."""
+    chains, file, write = Chains(), ChainFile(tmp_path), os.write
+    save(chains, file, occurrence())
+    monkeypatch.setattr("os.write", lambda descriptor, data: write(descriptor, data[:7]))
+    save(chains, file, occurrence("later", at=2))
+    monkeypatch.undo()
+    again = Chains(ChainFile(tmp_path).read())
+    assert [step.text for step in found(again).steps] == ["Created container: main", "later"]
+
+
+def test_of_a_file_of_others_no_more_steps_are_read_than_a_pod_has(tmp_path: Path) -> None:
+    steps = [ChainStep(float(number), "Created", str(number)) for number in range(MOST_STEPS + 1)]
+    line = msgspec.json.encode(Chain("uid-web", "default", "web", steps))
+    (tmp_path / NAME).write_bytes(line + b"\n")
+    assert len(found(Chains(ChainFile(tmp_path).read())).steps) == MOST_STEPS
 
 
 def test_a_line_that_a_power_cut_has_cut_is_skipped(tmp_path: Path) -> None:

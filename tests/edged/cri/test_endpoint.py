@@ -260,6 +260,19 @@ def test_deadlines_are_kubelets(fakes: Fakes, call: Any, most: float) -> None:
     assert most - 25 < seen[0] < most + 1.5  # gRPC rounds deadlines up
 
 
+def test_a_command_without_a_limit_has_no_deadline(fakes: Fakes) -> None:
+    """A postStart hook may take as long as it likes, however short the request timeout is."""
+    seen: list[float] = []
+
+    def execute(request: Any, context: grpc.ServicerContext) -> Message:
+        seen.append(context.time_remaining())
+        return pb.ExecSyncResponse()
+
+    server = fakes.server(V1, Version=version_answer, ExecSync=execute)
+    fakes.client(server.endpoint, request_timeout=60).exec_sync(ContainerId("a"), ["true"], 0)
+    assert seen[0] > 1e9
+
+
 @pytest.mark.parametrize(("pull_timeout", "least", "most"), [(None, 1e9, float("inf")), (100.0, 75, 101.5)])
 def test_pulls_have_the_deadline_they_were_given_and_by_default_none(
     fakes: Fakes, pull_timeout: float | None, least: float, most: float
@@ -283,16 +296,19 @@ def test_credentials_go_to_the_runtime_and_into_no_error(fakes: Fakes) -> None:
 
     def refuse(request: pb.PullImageRequest, context: grpc.ServicerContext) -> Message:
         received.append(request.auth)
-        context.abort(grpc.StatusCode.UNKNOWN, f"GET https://jane:{request.auth.password}@example.org/v2: denied")
+        context.abort(
+            grpc.StatusCode.UNKNOWN,
+            f"GET https://jane:{request.auth.password}@example.org/v2: denied {request.auth.registry_token}",
+        )
         raise AssertionError
 
     server = fakes.server(V1, Version=version_answer, PullImage=refuse)
-    auth = pb.AuthConfig(username="jane", password="c0rrect horse")  # noqa: S106 - must not be seen in the error
+    auth = pb.AuthConfig(username="jane", password="c0rrect horse", registry_token="horse t0ken")  # noqa: S106 - must not be seen in the error
     with pytest.raises(CriError) as caught:
         fakes.client(server.endpoint).pull_image(pb.ImageSpec(image="example.org/a"), auth)
     assert received == [auth]
     everything = f"{caught.value!r} {caught.value} {caught.value.details} {caught.value.__cause__!r}"
-    assert "horse" not in everything
+    assert "horse" not in everything and "t0ken" not in everything
     assert "example.org/a" in str(caught.value)
 
 

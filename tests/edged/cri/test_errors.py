@@ -18,6 +18,7 @@ from protos.status import StatusCode
         (StatusCode.NOT_FOUND, errors.NotFoundError, False),
         (StatusCode.ALREADY_EXISTS, errors.AlreadyExistsError, False),
         (StatusCode.INVALID_ARGUMENT, errors.InvalidRequestError, False),
+        (StatusCode.OUT_OF_RANGE, errors.InvalidRequestError, False),
         (StatusCode.PERMISSION_DENIED, errors.RefusedError, False),
         (StatusCode.UNAUTHENTICATED, errors.RefusedError, False),
         (StatusCode.UNIMPLEMENTED, errors.UnimplementedError, False),
@@ -36,6 +37,9 @@ def test_containerds_word_for_a_taken_name_is_understood() -> None:
     details = 'failed to reserve sandbox name "p_d_u_0": name "p_d_u_0" is reserved for "e598"'
     error = error_of("RunPodSandbox", "pod d/p", StatusCode.UNKNOWN, details)
     assert type(error) is errors.AlreadyExistsError
+    assert (
+        type(error_of("RunPodSandbox", "pod d/p", StatusCode.INVALID_ARGUMENT, details)) is errors.InvalidRequestError
+    )
 
 
 @pytest.mark.parametrize("code", list(StatusCode))
@@ -69,6 +73,15 @@ _secrets = st.text("abcdefghij0123456789+/=._-", min_size=6, max_size=40)
 def test_no_given_secret_is_ever_left_in_a_text(secrets: list[str], before: str, after: str) -> None:
     text = redact(f"{before}{' and '.join(secrets)}{after}", secrets)
     assert not any(secret in text.replace("<redacted>", "\0") for secret in secrets)
+
+
+def test_a_secret_within_another_leaves_nothing_of_it_and_an_empty_one_is_none() -> None:
+    assert redact("abcdef, abcdefgh", ["abcdef", "abcdefgh", ""]) == "<redacted>, <redacted>"
+
+
+def test_the_subject_of_an_error_has_no_secret_either() -> None:
+    error = error_of("PullImage", "example.org/abcdefgh", StatusCode.UNKNOWN, "abcdefgh", ["abcdefgh"])
+    assert (error.on, error.details) == ("example.org/<redacted>", "<redacted>")
 
 
 @pytest.mark.parametrize(

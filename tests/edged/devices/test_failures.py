@@ -11,7 +11,8 @@ import pytest
 from beehive.simulation import Simulation
 from edged.devices.contract import DevicePlugin
 from edged.devices.manager import DeviceManager
-from edged.devices.model import Device, PluginOptions
+from edged.devices.model import Device, DeviceCapacity, PluginOptions
+from edged.devices.node_devices import DeviceReader
 from edged.devices.pod_devices import Checkpoint, read_checkpoint
 from edged.errors import DevicesPendingError, PluginCallError, RegistrationError
 from edged.pods.model import PodUid
@@ -58,6 +59,14 @@ def test_an_agent_that_stops_takes_no_plugin(tmp_path: Path) -> None:
     world.manager.close()
     with pytest.raises(RegistrationError, match="edged is stopping"):
         world.connect()
+
+
+def test_a_plugin_whose_report_cannot_be_read_is_disconnected(tmp_path: Path) -> None:
+    world = World(tmp_path, "a")
+    with patch.object(type(world.connection), "watch", side_effect=RuntimeError("a bug")):
+        world.simulation.start(DeviceReader, RESOURCE, world.connection, world.manager, name="reader")
+        world.simulation.run_for(1)
+    assert world.manager.capacity() == {RESOURCE: DeviceCapacity(1, 0)}
 
 
 def test_the_connection_of_a_plugin_that_has_registered_again_is_closed(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from unittest.mock import patch
 import grpc
 import pykka
 import pytest
+from msgspec.structs import replace
 
 from beehive import Actor, Timer
 from beehive.clock import RealClock
@@ -16,12 +17,13 @@ from beehive.runtime import Threads
 from edged.devices.contract import GrpcService
 from edged.devices.model import DeviceCapacity
 from edged.devices.node_devices import NodeDevices
+from edged.devices.rules import CHECKPOINT
 from edged.devices.transport import GrpcDevicePluginTransport
 from edged.errors import AllocationRefusedError, DeviceError, PluginCallError
 from edged.plugins.watcher import PluginWatcher
 from edged.pods.config.device_options import DeviceNode
 from edged.sync_events import PluginsChanged
-from modules.apimachinery.types import Pod, from_value
+from modules.apimachinery.types import Pod, PodStatus, from_value
 from protos.podresources.v1 import api_pb2 as resources
 from tests.edged.conftest import pod
 from tests.support.device_plugin import RESOURCE, DevicePluginDouble, ask_pod_resources
@@ -180,6 +182,7 @@ def test_the_sockets_are_roots_and_old_ones_are_removed(root: Path) -> None:
     second.devices.start()
     assert second.devices.manager.capacity() == {RESOURCE: DeviceCapacity(1, 0)}
     assert list(second.devices.manager.pods()) == ["uid-web"]
+    assert (root / "device-plugins" / CHECKPOINT).exists(), "it is no socket"
     with DevicePluginDouble(root, "a"):
         second.wait(DeviceCapacity(1, 1))
     second.close()
@@ -197,7 +200,8 @@ def test_a_plugin_that_removes_its_own_socket_at_the_start_is_no_hindrance(root:
 
 
 def test_the_pod_resources_api_lists_the_devices_of_containers(node: Node) -> None:
-    node.wanted = [wanting(1), wanting(0, "none")]
+    ended = replace(wanting(1, "ended"), status=PodStatus(phase="Succeeded"))
+    node.wanted = [wanting(1), wanting(0, "none"), ended]
     with DevicePluginDouble(node.root, "a", "b"):
         node.wait(DeviceCapacity(2, 2))
         node.devices.manager.allocate(wanting(1), anew=True)
@@ -226,7 +230,7 @@ def test_a_socket_that_cannot_be_made(root: Path, caplog: pytest.LogCaptureFixtu
         GrpcDevicePluginTransport(RealClock()).serve(GrpcService(deep / "kubelet.sock" / "x", "v1.X", {}))
     node = Node(deep)
     node.devices.start()
-    assert "configure a shorter rootDirectory" in caplog.text
+    assert caplog.text.count("configure a shorter rootDirectory") == 2, "of each socket"
     node.close()
 
 

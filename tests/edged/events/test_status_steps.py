@@ -3,12 +3,14 @@
 import pytest
 
 from edged.events.pods import StatusStep, steps_between
-from modules.apimachinery.types import ContainerState, ContainerStatus, PodCondition, PodStatus
+from modules.apimachinery.types import ContainerState, ContainerStatus, PodCondition, PodStatus, Time
 from modules.apimachinery.types.pod_status import ContainerStateTerminated
 
 
-def ended(code: int = 1, reason: str = "Error", identity: str = "c1") -> ContainerState:
-    terminated = ContainerStateTerminated(exit_code=code, reason=reason, container_id=identity, message="password")
+def ended(code: int = 1, reason: str = "Error", identity: str = "c1", at: Time | None = None) -> ContainerState:
+    terminated = ContainerStateTerminated(
+        exit_code=code, reason=reason, container_id=identity, message="password", finished_at=at
+    )
     return ContainerState(terminated=terminated)
 
 
@@ -51,6 +53,9 @@ CRASHED = StatusStep("Ended", "container app ended with exit code 1", "app", is_
             status(phase="Failed", reason="Evicted"),
             [StatusStep("Failed", "the pod has failed (Evicted)", is_warning=True)],
         ),
+        (status(phase="Failed"), status(phase="Failed"), []),
+        (status(ended(identity="")), status(last=ended(identity="")), []),
+        (status(ended(identity="", at=Time("2026-01-01T00:00:01Z"))), status(ended(identity="")), [CRASHED]),
         (status(), ready("True"), [StatusStep("Ready", "the pod is ready")]),
         (ready("True"), ready("True"), []),
         (ready("True"), ready("False"), [StatusStep("NotReady", "the pod is no longer ready")]),

@@ -80,7 +80,7 @@ def test_of_a_percentage_the_reserve_is_a_part_and_soft_ones_reserve_nothing() -
             {"nodefs.available": "10%", "memory.available": "100Mi"}, {"pid.available": "5%"}, {"pid.available": 1.0}
         )
     )
-    assert settings.reserve(Signal.NODE_FS, 1000) == 100
+    assert settings.reserve(Signal.NODE_FS, 1009) == 100, "as a kubelet rounds"
     assert settings.reserve(Signal.MEMORY, 1 << 40) == 100 * MIB
     assert settings.reserve(Signal.PIDS, 1000) == 0
 
@@ -89,8 +89,9 @@ def test_each_signal_has_its_available_amount() -> None:
     found = observe(PLENTY)
     assert set(found) == set(Signal)
     assert found[Signal.IMAGE_FS] == found[Signal.NODE_FS]
-    apart = observe(replace(PLENTY, image_fs=FileSystem(1, 2, 0, 0)))
+    apart = observe(replace(PLENTY, node_fs=FileSystem(1, 2, 0, 9), image_fs=FileSystem(1, 2, 0, 0)))
     assert apart[Signal.IMAGE_FS] == Observation(1, 2)
+    assert apart[Signal.NODE_INODES] == Observation(0, 9), "none is left"
     assert Signal.IMAGE_INODES not in apart, "a file system without a number of inodes does not run short of them"
 
 

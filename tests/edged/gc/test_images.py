@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from threading import Event, Thread
-from unittest.mock import patch
+from unittest.mock import Mock, patch
 
 import grpc
 import pytest
@@ -18,6 +18,7 @@ from edged.gc.images import (
     ImageRecord,
     bytes_to_free,
     collect_images,
+    images_directory,
     names_in_use,
     sandbox_images,
     too_old,
@@ -250,6 +251,25 @@ def test_a_disk_of_no_size_is_reported(tmp_path: Path) -> None:
 
 def test_a_runtime_without_a_verbose_status_names_no_sandbox_image() -> None:
     assert sandbox_images(FakeRuntime(Simulation(1))) == frozenset()
+
+
+def test_the_sandbox_image_is_found_behind_information_that_cannot_be_read() -> None:
+    runtime = FakeRuntime(Simulation(1))
+    info = {"a": "no JSON", "b": "[1]", "config": f'{{"sandboxImage": "{PAUSE}"}}'}
+    with patch.object(runtime, "status", return_value=Mock(info=info)):
+        assert sandbox_images(runtime) == {PAUSE}
+
+
+@pytest.mark.parametrize(
+    ("mountpoints", "directory"),
+    [([], None), ([""], None), (["images"], None), (["/var/lib/images", "/other"], Path("/var/lib/images"))],
+)
+def test_only_a_whole_path_is_the_directory_of_the_images(mountpoints: list[str], directory: Path | None) -> None:
+    """Another one would be measured from wherever the agent was started."""
+    runtime = FakeRuntime(Simulation(1))
+    answers = [cri.FilesystemUsage(fs_id=cri.FilesystemIdentifier(mountpoint=each)) for each in mountpoints]
+    with patch.object(runtime, "image_fs_info", return_value=answers):
+        assert images_directory(runtime) == directory
 
 
 @pytest.mark.parametrize("seed", range(25))

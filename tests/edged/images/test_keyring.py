@@ -159,8 +159,8 @@ def test_an_unreadable_pull_secret_is_named_and_not_quoted(broken: Any) -> None:
 
 
 def test_credentials_do_not_show_in_a_representation() -> None:
-    assert "hunter2" not in repr(Credentials("u", "hunter2"))
-    assert "hunter2" not in f"{[Credentials('u', 'hunter2')]}"
+    """Not even how long they are."""
+    assert f"{[Credentials('u', 'hunter2')]}" == "[Credentials(…)]"
 
 
 _LABEL = st.from_regex(r"[a-z0-9]{1,6}", fullmatch=True)

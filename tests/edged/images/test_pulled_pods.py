@@ -122,6 +122,15 @@ def test_a_container_that_keeps_ending_does_not_wait_for_anothers_image(bench: B
         assert bench.running() == ["one"]
 
 
+def test_pulls_do_not_follow_the_back_off_of_containers(tmp_path: Path) -> None:
+    """`crashLoopBackOff` is for containers: a registry that is away is asked after 10, 20, 40 s all the same."""
+    bench = Bench(tmp_path, crash_loop_limit=1.0)
+    bench.runtime.fail("pull_image", UNAVAILABLE, times=100)
+    bench.start(pod(containers=[on("two:1")]), wait=60)
+    assert bench.runtime.calls["pull_image"] == 3
+    bench.stop()
+
+
 class EndsMeanwhile(FakeRuntime):
     """A container of it ends while a worker asks for an image."""
 

@@ -387,7 +387,7 @@ def test_each_pod_gets_the_result_that_it_waits_for_and_a_removed_one_none(seed:
             break
     assert not waits
     simulation.run_for(3000)
-    assert not (pulls._known or pulls._waiting or pulls._running or runtime.under_way)
+    assert not (pulls._known or pulls._waiting or pulls._running or pulls._turns or runtime.under_way)
     if parallel:
         assert max(runtime.most_young, runtime.most_of_one) <= parallel
         assert runtime.most <= parallel + MOST_SLOW

@@ -137,6 +137,15 @@ class ShortenedMeanwhile:
         return self._clock.after(seconds, function)
 
 
+def test_a_limit_that_was_shortened_ends_nothing_later() -> None:
+    simulation, ended = Simulation(1), list[bool]()
+    departure = GracePeriod(simulation.clock, 60)
+    with departure.limiting(lambda: ended.append(True)):
+        departure.shorten(30)
+    simulation.run_for(100)
+    assert ended == []
+
+
 def test_a_grace_period_is_shortened_while_its_limit_begins() -> None:
     """Neither the earlier nor the later of two threads may miss it: the wait would last as long as before."""
     simulation = Simulation(1)

@@ -10,15 +10,17 @@ from beehive.simulation import Simulation
 from edged.cri.contract import ContainerId as CriContainerId
 from edged.cri.contract import ContainerRuntime, ExecResult
 from edged.cri.errors import CriError
+from edged.errors import HookError, NetworkError, PlainAnswerError
 from edged.events.pods import PodEvents
-from edged.lifecycle.hooks import HookTarget
+from edged.lifecycle.hooks import HookRunner, HookTarget
 from edged.lifecycle.pod_lifecycle import PodLifecycle
 from edged.lifecycle.stop_container import ContainerStop
 from edged.lifecycle.termination_ordering import TerminationOrdering
+from edged.lifecycle.waits import Waits
 from edged.pods.model import ContainerId, PodUid
 from edged.probes.network import Network
 from edged.sync_events import PostStartHookEnded
-from modules.apimachinery.types.probes import ExecAction, LifecycleHandler, SleepAction
+from modules.apimachinery.types.probes import ExecAction, HTTPGetAction, HTTPHeader, LifecycleHandler, SleepAction
 from protos.status import StatusCode
 from tests.edged.pods.builders import a_container, a_pod, running
 from tests.support.failing import Failing
@@ -34,13 +36,15 @@ class Hooked:
         self.simulation = simulation
         self.answers: dict[str, Callable[[], None]] = {}
         self.ended: list[PostStartHookEnded] = []
+        self.limits: list[int] = []
         runtime = Mock(spec=ContainerRuntime, exec_sync=self._execute)
         self.lifecycle = PodLifecycle(simulation, runtime, Mock(spec=Network), Mock(post=self._take))
         self._codes: dict[str, int | Exception] = {}
         self.is_taken_at_once = True
         """Whether edged has time for the results."""
 
-    def _execute(self, container: CriContainerId, _command: object, _seconds: int) -> ExecResult:
+    def _execute(self, container: CriContainerId, _command: object, seconds: int) -> ExecResult:
+        self.limits.append(seconds)
         over = self.simulation.future()
         self.answers[container] = lambda: over.set(None)
         over.get()
@@ -132,6 +136,14 @@ def test_a_pod_that_is_gone_leaves_nothing_behind_for_the_next_one_with_its_uid(
         assert grace_period.stop_timeout() == 60
 
 
+def test_a_command_has_no_limit_and_no_text_of_the_runtime_is_told(hooked: Hooked) -> None:
+    """The text may have what the command has printed."""
+    hooked.begin("a", code=CriError("ExecSync", "a", StatusCode.UNKNOWN, "a secret"))
+    hooked.end("a")
+    assert hooked.limits == [0]
+    assert [str(each.failure) for each in hooked.ended] == ["run a lifecycle hook: container a (ExecSync: UNKNOWN)"]
+
+
 def test_a_hook_that_outlives_its_pod_says_nothing(hooked: Hooked) -> None:
     hooked.begin("a", code=1)
     hooked.lifecycle.forget_pod(UID)
@@ -170,8 +182,44 @@ def test_a_container_that_cannot_be_stopped_keeps_no_other_from_its_end(hooked: 
         fails.get()
 
 
+def test_a_grace_period_is_shortened_although_no_thread_can_be_had_for_a_sooner_stop(
+    hooked: Hooked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first stop goes on. It is edged's own thread that shortens it."""
+    pod, stopped = a_pod(), list[int]()
+    stop = ContainerStop(hooked.simulation, hooked.lifecycle, pod, events=Mock(spec=PodEvents))
+
+    def long_stop(seconds: int) -> None:
+        monkeypatch.setattr(hooked.simulation, "call", Failing(0, RuntimeError("can't start new thread")).call(print))
+        hooked.lifecycle.terminate_pod(PodUid(pod.metadata.uid), 5)
+        stopped.append(seconds)
+
+    stop(running(a_container("main")), long_stop)
+    assert stopped == [30]
+
+
 def test_a_hook_that_no_thread_can_be_had_for_has_failed(hooked: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its container would count as not started for ever."""
     monkeypatch.setattr(hooked.simulation, "call", Failing(0, RuntimeError("can't start new thread")).call(print))
     hooked.begin("a")
     assert hooked.results == ("", "a")
+
+
+@pytest.mark.parametrize(("error", "tries"), [(PlainAnswerError("get", "it"), 2), (NetworkError("get", "it"), 1)])
+def test_a_hook_over_https_is_tried_again_where_nobody_speaks_tls(error: NetworkError, tries: int) -> None:
+    """Without its credentials, which would cross the network in the clear."""
+    network, simulation = Mock(spec=Network), Simulation(1)
+    network.http_get.side_effect = [error, 200]
+    headers = (HTTPHeader("Authorization", "Bearer secret"), HTTPHeader("X-Own", "1"))
+    hook = LifecycleHandler(http_get=HTTPGetAction(port=8443, scheme="HTTPS", http_headers=headers))
+    runner = HookRunner(Mock(spec=ContainerRuntime), network, Waits(simulation))
+    subject = HookTarget(UID, a_container(), CriContainerId("c"), "10.0.0.9")
+    if tries == 2:
+        runner._run(hook, subject, 5)
+    else:
+        with pytest.raises(HookError):
+            runner._run(hook, subject, 5)
+    sent = [call.args[0] for call in network.http_get.call_args_list]
+    assert [each.scheme for each in sent] == ["https", "http"][:tries]
+    assert "secret" in str(sent[0].headers)
+    assert ("secret" in str(sent[-1].headers), "X-Own" in str(sent[-1].headers)) == (tries == 1, True)

@@ -43,7 +43,9 @@ def log(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("options", [{}, {"tail": 1000}], ids=["whole", "tail"])
 @pytest.mark.parametrize("damage", [b"", b"\xff" * 200, b"\0" * 200], ids=["short", "ones", "zeros"])
 def test_a_packed_file_that_is_damaged_hides_no_other(log: Path, damage: bytes, options: dict[str, int]) -> None:
-    """A loss of power, or a worn disk: it ends where it is damaged."""
+    """A loss of power, or a worn disk: it ends where it is damaged, be that within its first block."""
+    begin = log.with_name("0.log.20261120-040000.gz")
+    begin.write_bytes(gzip.compress(line("never shown"))[:10] + b"\7" * 100)
     first, second = (log.with_name(f"0.log.20261120-05000{number}.gz") for number in range(2))
     packed = gzip.compress(b"".join(line(f"{number * number} of the first") for number in range(3000)))
     first.write_bytes(packed[:5000] + damage + packed[5200 : 5200 + 1000 * len(damage)])

@@ -15,7 +15,8 @@ from edged.cri.contract import ContainerRuntime
 from edged.errors import ConfigError
 from edged.eviction_api.usage import PodUsage
 from edged.node.machine import FileSystem, MachineFacts, MachineInfo, MachineUsage
-from edged.node.recording import MACHINE_NOTES, RecordingMachineInfo, recorded_links
+from edged.node.recording import MACHINE_NOTES, RecordingMachineInfo, recorded_ends, recorded_links
+from edged.pods.model import PodUid
 from modules.apimachinery.types import ObjectMeta, Pod, PodSpec
 from modules.lab.doubles.container_runtime import FakeRuntime
 from tests.edged.node.test_status import MACHINE
@@ -98,6 +99,13 @@ def test_variables_of_services_are_recorded_with_the_time_that_they_took(*, enab
         "namespace": "shop", "enabled": wanted, "seconds": 2.0, "error": None, "uid": "u",
         "variables": {**found, "WEB_SERVICE_HOST": recording.redactor.mark(b"10.96.0.10")},
     }  # fmt: skip
+
+
+def test_the_ends_of_pods_that_workers_notice_are_recorded() -> None:
+    recording = Recording()
+    noticed = recorded_ends(recording.sink)
+    assert [noticed(PodUid(uid), is_ending) for uid, is_ending in (("a", False), ("b", True))] == [False, True]
+    assert [(text, data) for _, text, data in recording.notes()] == [(MACHINE_NOTES.ends, "b")]
 
 
 def test_an_error_about_the_variables_of_services_is_recorded_and_raised() -> None:

@@ -172,6 +172,47 @@ def test_a_clock_that_is_set_allows_no_further_corrections(node: Reconciled) -> 
     assert node.requests.open == []
 
 
+def test_the_first_status_of_a_new_object_is_no_correction(node: Reconciled) -> None:
+    """The object that the cloud has instead shows somebody else's conditions."""
+    for _ in range(CORRECTIONS + 2):
+        node.loses()
+        if node.requests.open:
+            node.takes()
+    labels = node.object["metadata"]["labels"]
+    taken_over(node, labels)
+    assert node.requests.open[0].operation == "patch"
+
+
+def test_a_node_asks_at_each_connection_how_it_is(node: Reconciled) -> None:
+    for _ in range(3):
+        assert node.connects() == ["get node", "update lease"]
+        node.answer(node.object)
+        node.answer(LEASE)
+
+
+def test_a_late_answer_to_a_registration_takes_back_no_newer_object(node: Reconciled) -> None:
+    node.deletes("nu")
+    newer = {
+        "uid": "second",
+        "resourceVersion": "30",
+        "creationTimestamp": "2026-01-02T00:00:00Z",
+        "labels": {"a": "b"},
+    }
+    node.reporter.handle_node_update(told(**newer))
+    node.answer({**node.object, "metadata": {"name": "n1", **newer, "resourceVersion": "20", "labels": {}}})
+    assert node.reporter.registered_node is not None
+    assert node.reporter.registered_node.metadata.resource_version == "30"
+
+
+def test_a_node_with_a_tunnel_writes_its_port_in_time_however_often_the_cloud_tells_of_it(tmp_path: Any) -> None:
+    node = Reconciled(tmp_path, has_stream_tunnel=True)
+    node.object["status"]["daemonEndpoints"] = {"kubeletEndpoint": {"Port": 0}}
+    node.changes()
+    node.sync(after=PORTLESS_SECONDS - 1)
+    node.changes()
+    assert node.sync(after=1) == ["patch nodepatch"]
+
+
 def test_the_clouds_answer_to_a_question_announces_the_node(node: Reconciled) -> None:
     """Also when nothing is to be corrected in it."""
     node.connects()

@@ -35,7 +35,7 @@ def test_the_state_is_the_machines_with_what_others_have_added(node: LocalNode) 
 
 
 def test_a_report_has_the_pressures_and_the_shutdown_of_this_moment(node: LocalNode) -> None:
-    """A shutdown is the reason that is told, before a runtime that has been stopped for it."""
+    """A shutdown is told beside a runtime that has been stopped for it."""
     away = replace(REPORT, runtime_problem="away")
     node.set_report(away)
     node.set_pressures(frozenset({Pressure.DISK}))
@@ -43,7 +43,7 @@ def test_a_report_has_the_pressures_and_the_shutdown_of_this_moment(node: LocalN
     node.set_shutting_down(imminent=True)
     report = node.report()
     assert report is not None
-    assert report.runtime_problem == NODE_SHUTDOWN_NOT_READY
+    assert (report.runtime_problem, report.shutdown_problem) == ("away", NODE_SHUTDOWN_NOT_READY)
     node.set_shutting_down(imminent=False)
     node.set_pressures(frozenset())
     assert node.report() == away

@@ -71,11 +71,21 @@ def test_huge_pages_are_resources_and_no_other_memory() -> None:
     assert reserved.allocatable["hugepages-2Mi"] == str((1 << 30) - (1 << 20))
 
 
-@pytest.mark.parametrize("field", ["runtime_problem", "network_problem"])
-def test_a_runtime_that_is_not_ready_makes_the_node_not_ready_with_the_reason(field: str) -> None:
-    status = node_status(replace(REPORT, **{field: "the socket is gone"}), NodeStatus(), NOW)
+@pytest.mark.parametrize(
+    ("problems", "told"),
+    [
+        ({"runtime_problem": "the socket is gone"}, "the socket is gone"),
+        ({"network_problem": "no CNI"}, "no CNI"),
+        ({"shutdown_problem": "it ends"}, "it ends"),
+        ({"network_problem": "no CNI", "runtime_problem": "it is down"}, "[it is down, no CNI]"),
+        ({"network_problem": "n", "runtime_problem": "r", "shutdown_problem": "s"}, "[r, n, s]"),
+    ],
+)
+def test_the_problems_of_a_node_that_is_not_ready_are_told_together(problems: dict[str, str], told: str) -> None:
+    """As a kubelet joins its errors: who mends the runtime learns of the network at once."""
+    status = node_status(replace(REPORT, **problems), NodeStatus(), NOW)
     ready = next(c for c in status.conditions if c.type == "Ready")
-    assert (ready.status, ready.reason, ready.message) == ("False", "EdgeNotReady", "the socket is gone")
+    assert (ready.status, ready.reason, ready.message) == ("False", "EdgeNotReady", told)
 
 
 def test_transition_times_stay_while_nothing_changes_and_move_when_it_does() -> None:
@@ -85,6 +95,9 @@ def test_transition_times_stay_while_nothing_changes_and_move_when_it_does() -> 
     assert second.conditions[3].last_transition_time == first.conditions[3].last_transition_time
     assert second.conditions[3].last_heartbeat_time != first.conditions[3].last_heartbeat_time
     assert third.conditions[3].last_transition_time != first.conditions[3].last_transition_time
+    unknown = replace(first, conditions=tuple(replace(each, status="Unknown") for each in first.conditions))
+    fourth = node_status(REPORT, unknown, LATER)
+    assert fourth.conditions[3].last_transition_time == fourth.conditions[3].last_heartbeat_time, "others set it"
 
 
 def test_heartbeats_alone_are_not_worth_sending() -> None:
@@ -92,6 +105,14 @@ def test_heartbeats_alone_are_not_worth_sending() -> None:
     assert node_status_has_changed(first, None)
     assert not node_status_has_changed(node_status(REPORT, first, LATER), first)
     assert node_status_has_changed(node_status(replace(REPORT, max_pods=5), first, LATER), first)
+
+
+def test_amounts_and_ports_are_such_as_an_api_server_takes() -> None:
+    """Memory of a machine need not be a multiple of 1024 bytes, and a port below 0 is none."""
+    machine = replace(MACHINE, memory=(8 << 30) + 1)
+    status = node_status(replace(REPORT, machine=machine, port=-1), NodeStatus(), NOW)
+    assert status.capacity["memory"] == f"{(8 << 30) // 1024}Ki"
+    assert status.daemon_endpoints.kubelet_endpoint.port == 0
 
 
 def test_reserves_are_not_allocatable() -> None:
@@ -169,7 +190,8 @@ def test_blocks_that_only_root_may_use_are_not_available(tmp_path: Path) -> None
 
 
 def test_images_on_a_file_system_of_their_own_are_measured_apart(tmp_path: Path) -> None:
-    assert read_usage(tmp_path, tmp_path / ".").image_fs is None
+    (tmp_path / "images").mkdir()
+    assert read_usage(tmp_path, tmp_path / "images").image_fs is None
     assert read_usage(tmp_path, Path("/proc")).image_fs is not None
 
 

@@ -102,21 +102,28 @@ def test_a_runtime_that_came_back_is_asked_for_its_version_again(tmp_path: Path)
     assert watched.runtime.calls["version"] == 2
 
 
-@pytest.mark.parametrize(("kind", "field"), [("RuntimeReady", "runtime_problem"), ("NetworkReady", "network_problem")])
-def test_the_conditions_of_the_runtime_are_reported(tmp_path: Path, kind: str, field: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "field", "told"),
+    [
+        ("RuntimeReady", "runtime_problem", "container runtime not ready"),
+        ("NetworkReady", "network_problem", "container runtime network not ready"),
+    ],
+)
+def test_the_conditions_of_the_runtime_are_reported(tmp_path: Path, kind: str, field: str, told: str) -> None:
+    """In the kubelet's words, which people and alerts look for."""
     watched = Watched(tmp_path)
     ill = pb.RuntimeCondition(type=kind, status=False, reason="NoCni", message="no config in /etc/cni")
     answer = pb.StatusResponse(status=pb.RuntimeStatus(conditions=[ill]))
     with patch.object(FakeRuntime, "status", lambda *_: answer):
-        assert getattr(watched.start(), field) == f"{kind} is false: NoCni no config in /etc/cni"
+        assert getattr(watched.start(), field) == f"{told}: {kind}=false reason:NoCni message:no config in /etc/cni"
 
 
 def test_a_runtime_that_reports_no_conditions_is_not_ready(tmp_path: Path) -> None:
     watched = Watched(tmp_path)
     with patch.object(FakeRuntime, "status", lambda *_: pb.StatusResponse()):
         report = watched.start()
-    assert report.runtime_problem == "the container runtime does not report RuntimeReady"
-    assert report.network_problem == "the container runtime does not report NetworkReady"
+    assert report.runtime_problem == "container runtime not ready: it does not report RuntimeReady"
+    assert report.network_problem == "container runtime network not ready: it does not report NetworkReady"
 
 
 def test_a_node_whose_volumes_cannot_be_read_reports_no_others(tmp_path: Path) -> None:

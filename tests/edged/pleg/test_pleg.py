@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from edged.cri.contract import SandboxId
 from edged.cri.errors import CriError, DeadlineExceededError, NotFoundError, UnavailableError
 from edged.pleg.messages import HintAdded, PodInspection, Relisted, WorkerInspection
-from edged.pleg.reader import PodSnapshot, changed_pods, snapshot_of
+from edged.pleg.reader import PodSnapshot, RuntimeReader, changed_pods, snapshot_of
 from edged.pods import labels
 from edged.pods.model import PodFacts, PodRef, PodUid, RunState
 from protos.cri.v1 import api_pb2 as pb
@@ -137,6 +137,15 @@ def test_a_pod_that_changed_while_it_was_read_is_reported_later(watch: Watch, ca
     assert watch.look(0.5) == []
     assert watch.failures() == 0
     assert watch.look() == ["a"]
+
+
+def test_what_has_gone_hides_nothing_beside_it(watch: Watch) -> None:
+    sandbox, container = watch.pod("a")
+    known = PodSnapshot(
+        ref("a"), {"gone": True, sandbox: True}, {"gone": (sandbox, pb.CONTAINER_RUNNING), container: (sandbox, 1)}
+    )
+    facts = RuntimeReader(watch.runtime).facts(known)
+    assert [[each.id for each in found] for found in (facts.sandboxes, facts.containers)] == [[sandbox], [container]]
 
 
 @pytest.mark.parametrize("kind", [UnavailableError, DeadlineExceededError])
@@ -268,3 +277,19 @@ def test_exactly_the_differing_ones_are_changed(
 
     changed = [pod.uid for pod in changed_pods(glances(before), glances(now))]
     assert changed == sorted(uid for uid in before.keys() | now.keys() if before.get(uid) != now.get(uid))
+
+
+def test_a_relist_leaves_a_pod_to_the_worker_that_syncs_it(watch: Watch) -> None:
+    """For some seconds, for a sync may hang; a pod that has gone is told at once."""
+    watch.look(0.5)
+    for name in ("a", "b"):
+        watch.hints.add_sync(PodUid(f"uid-{name}"), watch.simulation.clock.monotonic())
+    sandbox, _ = watch.pod("a")
+    watch.pod("b")
+    assert watch.look(3.0) == []
+    at = watch.simulation.clock.monotonic()
+    watch.hints.add_inspection(WorkerInspection(watch.reader.read_pod(ref("a")), OWNER, at))
+    assert watch.look(2.5) == ["b"]
+    watch.hints.add_sync(PodUid("uid-a"), watch.simulation.clock.monotonic())
+    watch.runtime.remove_pod_sandbox(sandbox)
+    assert watch.look() == ["a"]

@@ -239,6 +239,13 @@ def test_a_directory_that_cannot_be_read_keeps_what_is_below_it_and_no_other(nod
         assert set(sockets_in(node.registry, known)) == {deep}
 
 
+def test_sockets_are_found_down_to_a_depth(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edged.plugins.watcher._DEEPEST", 2)
+    found = [node.add(), node.add("a/b/d.sock")]
+    node.add("a/b/c/d.sock")
+    assert sorted(sockets_in(node.registry, {})) == sorted(found)
+
+
 def test_a_socket_that_goes_during_the_scan_is_no_hindrance(node: Node) -> None:
     path = node.add()
     lstat = Path.lstat

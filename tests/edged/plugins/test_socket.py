@@ -100,3 +100,19 @@ def test_a_call_beside_the_close_is_cancelled_and_another_mistake_is_none_of_a_p
         call()
         plugin.close()
     assert [getattr(problem, "code", problem) for problem in problems] == [closed, "CANCELLED"]
+
+
+def test_a_stream_that_breaks_off_is_an_error_of_the_plugin(directory: Path) -> None:
+    """After the answers that have come."""
+    plugin, first = PluginSocket(directory / "d.sock"), csi.NodeGetInfoResponse(node_id="n1")
+
+    def answers(_: object) -> Iterator[csi.NodeGetInfoResponse]:
+        yield first
+        raise Refusal
+
+    with patch.object(plugin, "_channel", Mock(unary_stream=lambda *_, **__: answers)):
+        stream = plugin.stream("csi.v1.Node/NodeGetInfo", csi.NodeGetInfoRequest(), csi.NodeGetInfoResponse)
+        assert next(stream) is first
+        with pytest.raises(PluginCallError, match=r"NodeGetInfo.*INTERNAL"):
+            next(stream)
+    plugin.close()

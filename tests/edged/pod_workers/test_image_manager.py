@@ -16,7 +16,6 @@ from edged.events.pods import PodEvents
 from edged.images.puller import ImagePuller
 from edged.pod_workers.errors import ImagePendingError, ImageUnavailableError
 from edged.pod_workers.image_manager import ImageManager, ImageRequest
-from edged.pods.backoff import BackOffs
 from edged.pods.model import PodUid
 from edged.settings import PullLimits
 from edged.sync_events import PodHealthChanged
@@ -62,7 +61,7 @@ class ImageBench:
         self.told: list[Occurrence] = []
         events = PodEvents(EventRecorder(self.simulation.clock, "n1", self.told.append))
         pulls = ImagePuller(self.simulation, self.runtime, PullLimits(rate=0), Posted())
-        self.manager = ImageManager(self.runtime, pulls, BackOffs(), events)
+        self.manager = ImageManager(self.runtime, pulls, events)
         self.sources = Sources()
         self.secrets: tuple[str, ...] = ()
 
@@ -174,7 +173,7 @@ def test_a_long_pull_tells_how_far_it_is(images: ImageBench) -> None:
     runtime.pull_seconds = 1000.0
     queued = Posted[PodHealthChanged]()
     pulls = ImagePuller(images.simulation, runtime, PullLimits(rate=0), queued)
-    images.manager = ImageManager(runtime, pulls, BackOffs(), images.manager._events)
+    images.manager = ImageManager(runtime, pulls, images.manager._events)
     waiting = []
     for second in range(0, 1000, 10):
         with pytest.raises(ImagePendingError) as caught:
@@ -234,6 +233,20 @@ def test_always_means_always(images: ImageBench) -> None:
     for _ in range(2):
         images.ensure("here:1", policy="Always")
     assert images.runtime.calls["pull_image"] == 2
+
+
+def test_pods_that_start_at_the_same_time_look_for_their_image_once(images: ImageBench) -> None:
+    """Soon the runtime is asked again, and at once after a pull; an image that is missing is always asked for."""
+    for at, uid, asked in ((100.0, UID, 1), (100.9, OTHER, 1), (101.0, UID, 2)):
+        assert images.ensure("here:1", at, uid) == f"sha256:{HERE}"
+        assert images.runtime.calls["image_status"] == asked
+    for at in (101.1, 101.2):
+        images.trouble("nginx:1", at, policy="Never")
+    assert images.runtime.calls["image_status"] == 4
+    images.ensure("nginx:1", 101.3)
+    asked = images.runtime.calls["image_status"]
+    images.ensure("here:1", 101.4)
+    assert images.runtime.calls["image_status"] == asked + 1
 
 
 def test_never_means_never_with_an_event(images: ImageBench) -> None:
@@ -299,7 +312,7 @@ def test_a_pull_that_is_tried_again_shows_how_far_it_is(images: ImageBench) -> N
     """That is newer than why the one before has failed."""
     runtime = _Telling(images.simulation, [HERE])
     pulls = ImagePuller(images.simulation, runtime, PullLimits(rate=0), Posted())
-    images.manager = ImageManager(runtime, pulls, BackOffs(), images.manager._events)
+    images.manager = ImageManager(runtime, pulls, images.manager._events)
     runtime.fail("pull_image", FAILURE)
     images.trouble("nginx:1")
     runtime.pull_seconds = 100.0

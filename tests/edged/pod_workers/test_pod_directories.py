@@ -55,6 +55,11 @@ def prepare(files: PodDirectories) -> None:
     files.prepare(POD, _NoSources())  # type: ignore[arg-type]
 
 
+def test_a_pod_whose_name_no_directory_can_have_is_removed(files: PodDirectories, tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    files.remove(PodRef(PodUid("u9"), "default", "x" * 300))
+
+
 def test_directories_of_a_pod_are_open_to_nobody_else(files: PodDirectories, tmp_path: Path) -> None:
     prepare(files)
     files.make_log_directory(POD)

@@ -10,7 +10,7 @@ _REF = PodRef(PodUid("u1"), "default", "web")
 
 def _resources() -> tuple[Mock, PodResources]:
     parts = Mock()
-    return parts, PodResources(parts.directories, parts.cgroups, parts.devices, parts.objects, parts.host)
+    return parts, PodResources(parts.directories, parts.cgroups, parts.devices, parts.meta, parts.tokens, parts.host)
 
 
 def test_a_pod_that_has_ended_keeps_its_logs() -> None:
@@ -26,4 +26,4 @@ def test_a_pod_that_leaves_the_node_is_forgotten_last() -> None:
     parts, resources = _resources()
     resources.remove(_REF)
     released = call.cgroups.remove("u1"), call.devices.release("u1"), call.directories.remove(_REF)
-    assert tuple(parts.mock_calls) == (*released, call.cgroups.forget_pod("u1"), call.objects.forget_pod("u1"))
+    assert tuple(parts.mock_calls) == (*released, call.cgroups.forget_pod("u1"), call.tokens.forget_pod("u1"))

@@ -16,6 +16,7 @@ from edged.errors import AllocationRefusedError, DevicesPendingError, EdgedError
 from edged.events.model import Occurrence
 from edged.events.pods import PodEvents
 from edged.events.recorder import EventRecorder
+from edged.host import Host
 from edged.lifecycle.hooks import HookTarget
 from edged.pod_workers.errors import ContainerStartError, ImagePendingError, ImageUnavailableError
 from edged.pod_workers.job import Done, Job
@@ -48,14 +49,15 @@ SANDBOX = SandboxId("s")
 class Bench:
     """A syncer whose parts are all one mock, so that its calls are in order."""
 
-    def __init__(self, take: Callable[[Occurrence], None] | None = None) -> None:
+    def __init__(self, take: Callable[[Occurrence], None] | None = None, host: Host = Host()) -> None:  # noqa: B008
         self.parts = Mock()
         self.parts.lifecycle.waits.is_terminating.return_value = False
         self.parts.directories.prepare.return_value = {}
         self.parts.pruner.prune.side_effect = lambda facts: facts
         self.backoffs = BackOffs()
         self.facts = PodFacts(REF)
-        self.parts.reader.read_pod.side_effect = lambda _ref: self.facts
+        self.parts.reader.read_pod.side_effect = self.parts.reader.read_again.side_effect = lambda *_: self.facts
+        self.parts.reader.list_pod.side_effect = PodFacts
         self.parts.resources.directories = self.parts.directories
         parts = ContainerParts(self.parts.starter, self.parts.killer, self.parts.pruner)
         self.simulation = Simulation(1)
@@ -63,7 +65,7 @@ class Bench:
             self.parts.events = PodEvents(EventRecorder(self.simulation.clock, "n1", take))
         self.syncer = PodSyncer(
             self.simulation.clock, self.parts.reader, parts, self.parts.resources, self.parts.lifecycle, self.backoffs,
-            self.parts.events,
+            self.parts.events, noticed_end=host.noticed_end,
         )  # fmt: skip
 
     def sync(self, actions: PodActions) -> Done:
@@ -104,6 +106,21 @@ def test_nothing_is_started_of_a_pod_that_is_to_end_since(bench: Bench) -> None:
     assert bench.called("starter.start_container", "directories.prepare") == []
 
 
+@pytest.mark.parametrize(("is_ending", "noticed", "starts"), [(True, False, 2), (False, True, 0)])
+def test_what_a_worker_notices_of_the_end_is_asked_of_the_host(*, is_ending: bool, noticed: bool, starts: int) -> None:
+    """A replay answers as recorded, whether the end came earlier or later than in the recorded run."""
+    asked: list[tuple[str, bool]] = []
+
+    def noticed_end(uid: str, is_now: bool) -> bool:
+        asked.append((uid, is_now))
+        return noticed
+
+    bench = Bench(host=Host(noticed_end=noticed_end))
+    bench.parts.lifecycle.waits.is_terminating.return_value = is_ending
+    bench.start(None, None)
+    assert (asked, len(bench.called("starter.start_container"))) == ([(REF.uid, is_ending)], starts)
+
+
 def test_a_sync_that_failed_has_no_facts_of_before(bench: Bench) -> None:
     """The pod needs nothing, but its volumes could not be updated: the job is no proof that all is well."""
     bench.parts.directories.prepare.side_effect = OSError("full")
@@ -117,11 +134,11 @@ def test_a_sync_that_failed_has_no_facts_of_before(bench: Bench) -> None:
 def test_facts_are_as_old_as_the_beginning_of_their_reading(bench: Bench) -> None:
     """What happens while the runtime reads the pod is newer."""
 
-    def read(_ref: object) -> PodFacts:
+    def read(*_: object) -> PodFacts:
         bench.simulation.run_for(1.0)
         return bench.facts
 
-    bench.parts.reader.read_pod.side_effect = read
+    bench.parts.reader.read_pod.side_effect = bench.parts.reader.read_again.side_effect = read
     began = bench.simulation.clock.monotonic()
     assert bench.sync(PodActions(sandbox=SANDBOX)).facts_at == began
     assert bench.start(None, None).facts_at == began + 2.0
@@ -153,6 +170,21 @@ def test_containers_start_in_their_order(bench: Bench) -> None:
     assert (done.pending, bench.called("starter.start_container")) == (True, ["starter.start_container"])
 
 
+def test_after_a_job_what_it_found_and_made_is_read_without_lists(bench: Bench) -> None:
+    """But for one that failed: an answer that is lost may have told of something that was made."""
+    bench.parts.starter.ensure_sandbox.return_value.id = SANDBOX
+    made = [ContainerId(f"id-{each.name}") for each in CONTAINERS]
+    starts = tuple(ContainerStart(each, 0) for each in CONTAINERS)
+    for last, calls in ((made[1], ["read_again"]), (ContainerStartError("b", "r", "m"), ["read_pod"])):
+        bench.parts.starter.start_container.side_effect = [made[0], last]
+        job = Job(PodState.SYNC, REF, POD, plan=(bench.facts, PodActions(create_sandbox=True, start=starts)))
+        bench.parts.reset_mock()
+        bench.syncer.sync(msgspec.structs.replace(job, known=bench.facts))
+        assert [each.partition(".")[2] for each in bench.called("reader.read_pod", "reader.read_again")] == calls
+        if calls == ["read_again"]:
+            bench.parts.reader.read_again.assert_called_once_with(bench.facts, SANDBOX, made)
+
+
 STEPS = ("killer.remove_pod", "resources.remove", "starter.forget_pod")
 GIVEN_BACK = {PodState.TERMINATING: "resources.release", PodState.TERMINATED: "resources.remove"}
 
@@ -161,7 +193,15 @@ def test_the_removal_of_a_pod_forgets_it_everywhere(bench: Bench) -> None:
     """In this order: its containers have ended before its resources go."""
     done = bench.syncer.sync(Job(PodState.TERMINATED, REF, POD))
     assert bench.called(*STEPS) == list(STEPS)
-    assert (done.terminated, done.error) == (True, None)
+    assert (done.terminated, done.facts, done.error) == (True, PodFacts(REF), None)
+    assert not bench.called("reader.read_pod")
+
+
+def test_a_pod_whose_removal_fails_is_read_again(bench: Bench) -> None:
+    bench.parts.killer.remove_pod.side_effect = OSError("busy")
+    done = bench.syncer.sync(Job(PodState.TERMINATED, REF, POD))
+    assert (done.terminated, isinstance(done.error, OSError)) == (True, True)
+    assert bench.called("reader.read_pod")
 
 
 @pytest.mark.parametrize("state", [PodState.TERMINATING, PodState.TERMINATED])
@@ -184,7 +224,8 @@ def test_the_steps_of_a_sync(bench: Bench) -> None:
     kill = ContainerKill(_running("a"), KillReason.DEFINITION_CHANGED, restarts=True)
     bench.facts = PodFacts(REF, (), (_running("a"),))
     done = bench.sync(PodActions(kill_pod=True, kill=(kill,), create_sandbox=True, start=starts))
-    assert bench.called(*SYNC_STEPS) == [*SYNC_STEPS[:-1], "starter.start_container", "reader.read_pod", "pruner.prune"]
+    called = bench.called(*SYNC_STEPS, "reader.read_again")
+    assert called == [*SYNC_STEPS[:-1], "starter.start_container", "reader.read_again", "pruner.prune"]
     assert (done.error, done.pending, done.terminated) == (None, False, False)
     bench.parts.resources.devices.allocate.assert_called_once_with(POD, anew=True, running={"a"})
     bench.parts.resources.cgroups.apply.assert_called_once_with(POD, anew=True)
@@ -356,8 +397,10 @@ def test_what_the_end_of_a_pod_waits_for_is_in_an_event(state: PodState, part: s
 @pytest.mark.parametrize(
     ("job", "calls"),
     [
-        (Job(PodState.TERMINATING, REF, POD), ["list_pod", "kill_pod", "read_pod"]),
+        (Job(PodState.TERMINATING, REF, POD), ["list_pod", "kill_pod", "read_again"]),
+        (Job(PodState.TERMINATING, REF, POD, known=PodFacts(REF)), ["kill_pod", "read_again"]),
         (Job(PodState.TERMINATED, REF, POD), ["list_pod", "kill_pod", "remove_pod"]),
+        (Job(PodState.TERMINATED, REF, POD, known=PodFacts(REF)), ["kill_pod", "remove_pod"]),
         (
             Job(PodState.TERMINATED, REF, POD, keeps_last=True),
             ["list_pod", "kill_pod", "list_pod", "prune", "read_pod"],
@@ -367,7 +410,8 @@ def test_what_the_end_of_a_pod_waits_for_is_in_an_event(state: PodState, part: s
 def test_the_end_of_a_pod_is_decided_by_lists_and_what_is_removed_is_read_no_more(
     bench: Bench, job: Job, calls: list[str]
 ) -> None:
-    names = ("reader.list_pod", "reader.read_pod", "killer.kill_pod", "killer.remove_pod", "pruner.prune")
+    reads = ("reader.list_pod", "reader.read_pod", "reader.read_again")
+    names = (*reads, "killer.kill_pod", "killer.remove_pod", "pruner.prune")
     done = bench.syncer.sync(job)
     assert [name.partition(".")[2] for name in bench.called(*names)] == calls
     assert done.facts == PodFacts(REF)

@@ -1,6 +1,7 @@
 """The users of pods with `hostUsers: false`."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,20 @@ def test_each_pod_has_its_own(node: _Node) -> None:
     assert node.users("d") == 2 * LENGTH
 
 
+def test_what_is_no_directory_of_a_pod_is_no_hindrance(node: _Node) -> None:
+    node.paths.pod(PodUid("any")).parent.mkdir(parents=True)
+    node.paths.pod(PodUid(".nfs0001")).touch()
+    assert node.users("a") == LENGTH
+
+
+def test_a_node_has_so_many_users(node: _Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last block has the number that is no user."""
+    monkeypatch.setattr(edged.pod_workers.user_namespaces, "_MOST", 3)
+    assert [node.users(uid) for uid in "ab"] == [LENGTH, 2 * LENGTH]
+    with pytest.raises(ConfigError, match="all 2 ranges of users are in use"):
+        node.users("c")
+
+
 def test_other_pods_have_the_machines(node: _Node) -> None:
     """Nothing is written for them, nor the runtime asked."""
     assert node.users("a", host_users=None) is None
@@ -99,6 +114,10 @@ def test_a_damaged_file(node: _Node) -> None:
     (node.paths.pod(PodUid("a")) / "userns").write_text("{")
     with pytest.raises(ConfigError, match="delete the pod"):
         node.users("a")
+    with pytest.raises(ConfigError, match=r"pods/a/userns.*delete the pod"):
+        node.users("b")  # nobody knows whose users it would get; as a kubelet
+    shutil.rmtree(node.paths.pod(PodUid("a")))
+    node.users("b")
 
 
 def test_pods_that_start_together_have_users_of_their_own() -> None:

@@ -37,10 +37,10 @@ def manager() -> ProbeManager:
     return ProbeManager(context, Mock(), Mock(), Mock(), Mock())
 
 
-def reported(attempt: int) -> Pod:
+def reported(attempt: int, *, ready: bool = True, started: bool = True) -> Pod:
     """The pod as its status was reported last: that instance has started and is ready."""
     status = ContainerStatus(
-        name="main", container_id=f"containerd://main-{attempt}", ready=True, started=True,
+        name="main", container_id=f"containerd://main-{attempt}", ready=ready, started=started,
         state=ContainerState(running=ContainerStateRunning()),
     )  # fmt: skip
     return a_pod(MAIN, status=PodStatus(phase="Running", container_statuses=(status,)))
@@ -55,6 +55,15 @@ def test_a_container_has_the_reported_results_of_its_own_instance_only(told: int
     found, (container,) = probes.facts(UID), known.containers
     expected = {container.id: True} if is_ready else {}
     assert (found.readiness, found.startup) == (expected, expected)
+
+
+@pytest.mark.parametrize(("ready", "started"), [(False, True), (False, False)])
+def test_a_container_that_was_reported_as_not_ready_is_not_ready(*, ready: bool, started: bool) -> None:
+    """An agent that begins again gives it no traffic before its probes have passed."""
+    probes, known = manager(), facts(running(MAIN, 0))
+    probes.update_pod(reported(0, ready=ready, started=started), known, terminating=False)
+    found, (container,) = probes.facts(UID), known.containers
+    assert (found.readiness, found.startup) == ({}, {container.id: True} if started else {})
 
 
 @pytest.mark.parametrize("change", ["nothing", "terminates", "restarts", "has another probe", "is removed"])

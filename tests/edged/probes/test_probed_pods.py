@@ -140,6 +140,13 @@ def test_a_redirect_that_is_not_followed_passes_with_an_event(bench: Bench, stat
     assert told["type"] == "Warning"
 
 
+def test_a_status_that_is_none_of_success_is_told_in_a_kubelets_words(bench: Bench) -> None:
+    bench.network.statuses[IP, 80] = 503
+    settled(bench).tell("insert", probed(readiness={"periodSeconds": 1}), wait=3)
+    (told,) = [each for each in bench.meta.events.values() if each["reason"] == "Unhealthy"]
+    assert told["message"] == "Readiness probe failed: HTTP probe failed with statuscode: 503"
+
+
 def test_a_probe_that_passes_is_no_event(bench: Bench) -> None:
     bench.network.statuses[IP, 80] = 200
     settled(bench).tell("insert", probed(readiness={"periodSeconds": 1}), wait=3)

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edged.probes.manager import ProbeHistory, decide, first_wait, is_due, next_due, spread
 from edged.probes.model import ProbeKind, ProbeOutcome, ProbeTiming
+from edged.probes.schedule import first_wait, is_due, next_due, spread
+from edged.probes.thresholds import ProbeHistory, decide
 from modules.apimachinery.types.probes import Probe
 
 S, F, U = ProbeOutcome.SUCCESS, ProbeOutcome.FAILURE, ProbeOutcome.UNKNOWN

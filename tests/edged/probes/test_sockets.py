@@ -19,7 +19,7 @@ import pytest
 from beehive.clock import Clock, RealClock
 from beehive.sockets import dialling
 from edged.cri.contract import ContainerId
-from edged.errors import NetworkError
+from edged.errors import NetworkError, PlainAnswerError
 from edged.probes import sockets as grpc_health
 from edged.probes.model import ProbeKind, ProbeOutcome
 from edged.probes.runner import ContainerProbeRunner, ProbeAttempt
@@ -167,11 +167,12 @@ def test_a_trickle_does_not_outlast_the_limit(network: SocketNetwork, listen: Ca
 
     def serve(connection: socket.socket) -> None:
         pause = threading.Event()
+        connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
         while not pause.wait(0.02):
             connection.sendall(b"H")
 
     begin = clock.monotonic()
-    with pytest.raises(NetworkError):
+    with pytest.raises(NetworkError, match="not in time"):
         network.http_get(target(listen(serve).port), SHORT)
     assert clock.monotonic() - begin < PATIENCE
     clock.close()
@@ -195,6 +196,17 @@ def test_redirects_are_followed_and_not_for_ever(network: SocketNetwork, listen:
     with pytest.raises(NetworkError, match="redirects"):
         network.http_get(target(listen(circle).port), PATIENCE)
     assert len(asked) == MAX_REDIRECTS + 1
+
+
+def test_redirects_have_one_limit_together(listen: Callable[[Serve], Server]) -> None:
+    clock = Mock(monotonic=Mock(return_value=0.0))
+
+    def slow(connection: socket.socket) -> None:
+        clock.monotonic.return_value += PATIENCE / 2
+        then_closes(answers(b"HTTP/1.1 302 F\r\nLocation: /\r\nContent-Length: 0\r\n\r\n"))(connection)
+
+    with pytest.raises(NetworkError, match="not in time"):
+        SocketNetwork(clock).http_get(target(listen(slow).port), PATIENCE)
 
 
 def test_a_server_that_ends_within_its_body_has_answered(
@@ -244,7 +256,7 @@ def test_https_does_not_look_at_the_certificate(
 
 def test_https_to_a_server_without_it_fails(network: SocketNetwork, listen: Callable[[Serve], Server]) -> None:
     port = listen(lambda connection: connection.sendall(b"HTTP/1.1 400 Bad\r\n\r\n")).port
-    with pytest.raises(NetworkError):
+    with pytest.raises(PlainAnswerError):
         network.http_get(HttpTarget("https", "127.0.0.1", port, "/"), PATIENCE)
 
 

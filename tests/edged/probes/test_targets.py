@@ -80,6 +80,9 @@ def test_an_invalid_port_is_an_error(port: int | str) -> None:
         pytest.param(
             Probe(http_get=HTTPGetAction(port=80, http_headers=(HTTPHeader("X", "a\r\nHost: b"),))), id="line break"
         ),
+        pytest.param(
+            Probe(http_get=HTTPGetAction(port=80, http_headers=(HTTPHeader("X: a\r\nHost", "b"),))), id="in the name"
+        ),
     ],
 )
 def test_an_invalid_target_is_an_error(probe: Probe) -> None:

@@ -1,12 +1,19 @@
 """Which pod and container a path means: the kubelet's rules, as tables."""
 
+from contextlib import suppress
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from beehive.http.errors import HttpStatusError
+from beehive.trace_context import current_context
+from edged.cri.contract import SERVER_ACTOR
+from edged.cri.errors import CriError
 from edged.server.pod_lookup import container_of_log, find_pod, find_status, only_container, running_container, runs
+from edged.server.snapshots import Snapshots
 from modules.apimachinery.types import Pod, from_value
+from protos.status import StatusCode
 
 RUNNING = {"running": {"startedAt": "2026-11-20T05:00:00Z"}}
 LOST = {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}
@@ -75,7 +82,9 @@ def test_the_error_names_the_reason_why_a_container_waits() -> None:
         container_of_log(pod({"state": WAITING}), "app")
 
 
-@pytest.mark.parametrize("status", [{}, {"state": WAITING}, {"state": ended(1), "containerID": "containerd://c1"}])
+@pytest.mark.parametrize(
+    "status", [{}, {"state": WAITING}, {"state": RUNNING}, {"state": ended(1), "containerID": "containerd://c1"}]
+)
 def test_a_command_needs_a_container_that_runs(status: dict[str, Any]) -> None:
     with pytest.raises(HttpStatusError) as refusal:
         running_container(pod(status), "app")
@@ -116,3 +125,13 @@ def test_a_container_that_was_added_to_look_into_the_pod_is_found() -> None:
     }
     one = from_value(Pod, value)
     assert running_container(one, "debug") == container_of_log(one, "debug") == "c9"
+
+
+def test_the_servers_own_calls_of_the_runtime_are_known_as_such() -> None:
+    """A replay has their results, and does not make them."""
+    snapshots, before = Snapshots(), current_context().actor
+    snapshots.runtime = Mock()
+    with suppress(HttpStatusError), snapshots.calling() as runtime:
+        assert (runtime, current_context().actor) == (snapshots.runtime, SERVER_ACTOR)
+        raise CriError("Exec", "c", StatusCode.NOT_FOUND, "of this test")
+    assert current_context().actor == before

@@ -17,7 +17,10 @@ REQUEST = Request(method="GET", target="/metrics/probes", parts=("metrics", "pro
 def test_outcomes_have_a_kubelets_labels() -> None:
     """Outcomes of removed pods are left out."""
     snapshots = Snapshots()
-    snapshots.pods = (Pod(metadata=ObjectMeta(name="web", namespace="default", uid=PodUid("u"))),)
+    snapshots.pods = tuple(
+        Pod(metadata=ObjectMeta(name=name, namespace="default", uid=PodUid(uid)))
+        for name, uid in (("unprobed", "v"), ("web", "u"))
+    )
     counts = {
         ("main", ProbeKind.LIVENESS, ProbeOutcome.SUCCESS): 3,
         ("main", ProbeKind.READINESS, ProbeOutcome.FAILURE): 1,

@@ -1,6 +1,7 @@
 """What the paths answer, from snapshots and a runtime in memory, without a socket."""
 
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 
 from beehive import ModuleName
 from beehive.http.errors import HttpStatusError
-from beehive.http.responses import Reply, Response, Stream
+from beehive.http.responses import Reply, Response, Stream, Takeover
 from beehive.http.router import HttpRoute, Router
 from beehive.simulation import Simulation
 from beehive.slot import Readiness, State
@@ -18,6 +19,7 @@ from edged.cri.contract import ContainerId, ExecResult, SandboxId
 from edged.cri.errors import NotFoundError, UnavailableError
 from edged.pods.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
 from edged.server.container_logs import MOST_REDACTED
+from edged.server.healthz import stuck_sync_loop
 from edged.server.routes import acting_routes, reading_routes
 from edged.server.snapshots import Snapshots
 from edged.server.streaming import StreamingSettings
@@ -26,6 +28,7 @@ from modules.lab.doubles.container_runtime import FakeRuntime
 from protos.cri.v1 import api_pb2 as cri
 from protos.status import StatusCode
 from tests.beehive.http.requests import parse
+from tests.support.patience import PATIENCE
 
 LABELS = {POD_NAME: "p", POD_NAMESPACE: "ns", POD_UID: "u"}
 
@@ -126,6 +129,11 @@ def test_the_pods_as_the_runtime_knows_them(node: Node) -> None:
     (running,) = json.loads(node.answer("/runningpods")[1])["items"]
     assert running["metadata"] == {"name": "p", "namespace": "ns", "uid": "u", "creationTimestamp": None}
     assert running["spec"]["containers"] == [{"name": "app", "image": "image", "resources": {}}]
+    waiting = cri.ContainerConfig(
+        metadata=cri.ContainerMetadata(name="later"), image=cri.ImageSpec(image="image"), labels=LABELS
+    )
+    node.runtime.create_container(node.sandbox, waiting, cri.PodSandboxConfig())
+    assert json.loads(node.answer("/runningpods")[1])["items"] == [running]
     node.runtime.stop_pod_sandbox(SandboxId(node.sandbox))
     assert json.loads(node.answer("/runningpods")[1])["items"] == []
 
@@ -159,6 +167,11 @@ def test_a_stuck_loop_is_reported(node: Node) -> None:
     node.snapshots.relisted_at = node.simulation.clock.monotonic() - 301
     assert node.answer("/healthz/syncloop") == (503, "the last look at the runtime ended 301 s ago\n")
     assert node.answer("/healthz")[0] == 503
+
+
+def test_a_loop_with_a_long_period_is_stuck_after_two() -> None:
+    assert not stuck_sync_loop(0.0, 400.0, 200.0)
+    assert stuck_sync_loop(0.0, 401.0, 200.0)
 
 
 def test_a_node_without_edged_has_no_loop(node: Node) -> None:
@@ -312,6 +325,9 @@ def test_ports_are_forwarded_to_the_newest_of_two_sandboxes_of_one_tick(node: No
         ("/portForward/ns/p?port=http", (), 400, "ports"),
         ("/portForward/ns/p?port=0", (), 400, "ports"),
         ("/portForward/ns/p?port=65536", (), 400, "ports"),
+        ("/portForward/ns/p?port=000080", (), 400, "ports"),
+        ("/portForward/ns/p?port=" + "9" * 5000, (), 400, "ports"),
+        ("/portForward/ns/p?port=" + ",".join(["80"] * 33), (), 400, "ports"),
         ("/exec/ns/p/app?command=ls&output=1", ("Origin: http://evil.example",), 403, "browsers"),
     ],
 )
@@ -330,16 +346,36 @@ def test_a_pod_without_a_sandbox_has_no_ports(node: Node) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["https://127.0.0.1:1/x", "ftp://a/b", "http://[/x", "http:///x", "http://127.0.0.1:1/"]
+    ("url", "says"),
+    [
+        ("https://127.0.0.1:1/x", "is not plain HTTP"),
+        ("ftp://127.0.0.1:1/b", "is not plain HTTP"),
+        ("http:///x", "is not plain HTTP"),
+        ("http://[/x", "cannot be read"),
+        ("http://127.0.0.1:65536/x", "cannot be read"),
+        ("http://127.0.0.1:1/", "does not answer"),
+    ],
 )
-def test_a_streaming_server_that_cannot_be_reached(node: Node, url: str) -> None:
+def test_a_streaming_server_that_cannot_be_reached(node: Node, url: str, says: str) -> None:
     node.runtime.streaming_url = url
     status, text = node.answer("/exec/ns/p/app?command=ls&output=1", UPGRADE, redirect=False)
-    assert (status, "streaming" in text) == (502, True), text
+    assert (status, says in text) == (502, True), text
 
 
-def test_an_address_with_a_line_end_goes_nowhere(node: Node) -> None:
-    node.runtime.streaming_url = "http://a/\r\nSet-Cookie: x"
+def test_the_connection_to_the_streaming_server_ends_though_nobody_takes_it(node: Node) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        node.runtime.streaming_url = f"http://127.0.0.1:{server.getsockname()[1]}/exec/t"
+        reply = node.ask("/exec/ns/p/app?command=ls&output=1", UPGRADE, redirect=False)
+        assert isinstance(reply, Takeover)
+        with server.accept()[0] as connection:
+            connection.settimeout(PATIENCE)
+            reply.done()
+            assert connection.recv(1) == b""
+
+
+@pytest.mark.parametrize("url", ["http://a/\r\nSet-Cookie: x", "http://a/x HTTP/1.1"])
+def test_an_address_that_is_more_than_one_word_goes_nowhere(node: Node, url: str) -> None:
+    node.runtime.streaming_url = url
     assert place(node, "/exec/ns/p/app?command=ls&output=1")[0] == 502
 
 
@@ -348,6 +384,8 @@ def test_a_command_without_streams(node: Node) -> None:
     assert node.answer("/run/ns/p/app?cmd=ls%20-l", method="POST") == (200, "app ls|-l!")
     node.runtime.on_exec = lambda _name, _command: ExecResult(b"", b"no such file", 2)
     assert node.answer("/run/ns/p/app?cmd=ls", method="POST") == (500, "the command ended with 2: no such file")
+    node.runtime.on_exec = lambda _name, _command: ExecResult(b"", b"", -1)
+    assert node.answer("/run/ns/p/app?cmd=ls", method="POST") == (500, "the command ended with -1: ")
     assert node.answer("/run/ns/p/app?cmd=ls")[0] == 405
 
 

@@ -15,6 +15,7 @@ from edged.server.statistics import Statistics, exposition
 from edged.stats.model import ContainerStats, CpuStats, FsStats, MemoryStats, NodeStats, PodReference, PodStats, Summary
 from modules.apimachinery.types import Pod, Time, from_value
 from protos.status import StatusCode
+from tests.beehive.http.requests import parse
 
 AT = Time("2026-11-20T01:00:00Z")
 CPU, MEMORY = CpuStats(AT, None, 2_500_000_000), MemoryStats(AT, working_set_bytes=4096)
@@ -41,13 +42,36 @@ def test_figures_of_resources() -> None:
     assert len(helps) == len({line.split()[2] for line in helps}) == 8
 
 
+def test_nothing_used_is_a_figure() -> None:
+    node = NodeStats("n1", cpu=CpuStats(AT, None, 0), memory=MemoryStats(AT, working_set_bytes=0))
+    assert {
+        "node_cpu_usage_seconds_total 0 1795136400000", "node_memory_working_set_bytes 0 1795136400000"
+    } <= {*exposition(Summary(node, ())).splitlines()}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("target", "disk"), [("/stats/summary", True), ("/stats/summary?only_cpu_and_memory=1", False)]
+)
+def test_the_use_of_disks_is_measured_unless_it_is_not_wanted(target: str, disk: bool) -> None:
+    snapshots = Snapshots()
+    snapshots.runtime = cast("Any", object())
+    summary = Mock(return_value=Summary(NodeStats("n1"), ()))
+    snapshots.stats = cast("Any", SimpleNamespace(summary=summary))
+    Statistics(snapshots).summary(parse(f"GET {target} HTTP/1.1\r\nHost: a\r\n\r\n".encode()))
+    assert summary.call_args.kwargs == {"disk": disk}
+
+
 def test_figures_of_cadvisor() -> None:
     """Dashboards choose by `container`, `image`, `name` and `pod`: for pods and the node these are empty."""
     used = MemoryStats(AT, usage_bytes=8192, working_set_bytes=4096, rss_bytes=1024, page_faults=7)
     container = ContainerStats("web", Time("2026-11-20T00:00:00Z"), CPU, used, FsStats(AT, used_bytes=9))
-    pods = (PodStats(PodReference("p", "ns", "u"), containers=(container, ContainerStats("new")), cpu=CPU),)
+    init = ContainerStats("init", memory=MemoryStats(AT, rss_bytes=0))
+    containers = (container, ContainerStats("new"), init)
+    pods = (PodStats(PodReference("p", "ns", "u"), containers=containers, cpu=CPU),)
     running = {"name": "web", "image": "i:1", "containerID": "containerd://c1"}
-    pod = from_value(Pod, {"metadata": {"uid": "u"}, "status": {"containerStatuses": [running]}})
+    ended = {"name": "init", "image": "i:0", "containerID": "containerd://c0"}
+    status = {"containerStatuses": [running], "initContainerStatuses": [ended]}
+    pod = from_value(Pod, {"metadata": {"uid": "u"}, "status": status})
     lines = cadvisor_text(Summary(NodeStats("n1", cpu=CPU), pods), (pod,)).splitlines()
     own = 'container="web",id="/kubepods/podu/c1",image="i:1",name="c1",namespace="ns",pod="p"'
     assert [line for line in lines if not line.startswith("#")] == [
@@ -59,6 +83,8 @@ def test_figures_of_cadvisor() -> None:
         f'container_fs_usage_bytes{{{own},device=""}} 9 1795136400000',
         f'container_memory_failures_total{{{own},failure_type="pgfault",scope="container"}} 7 1795136400000',
         f"container_memory_rss{{{own}}} 1024 1795136400000",
+        'container_memory_rss{container="init",id="/kubepods/podu/c0",image="i:0",name="c0",namespace="ns",pod="p"} 0 '
+        "1795136400000",
         f"container_memory_usage_bytes{{{own}}} 8192 1795136400000",
         f"container_memory_working_set_bytes{{{own}}} 4096 1795136400000",
         f"container_start_time_seconds{{{own}}} 1795132800",

@@ -1,5 +1,6 @@
 """Connections that are passed on: bytes both ways, ends, slow sides, silence; over real sockets."""
 
+import select
 import socket
 import threading
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from edged.server import streaming
 from edged.server.streaming import forwarded_head, relay
 from tests.beehive.http.requests import parse
 from tests.end_to_end.processes import wait_until
+from tests.support.clocks import StandingClock
 from tests.support.patience import PATIENCE
 
 SECONDS = PATIENCE
@@ -179,14 +181,43 @@ def test_a_silent_relay_ends() -> None:
     middle.close()
 
 
-def test_when_one_side_has_ended_silence_ends_it_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("end", "resets"), [("client", 2), ("server", 0)])
+def test_when_one_side_has_ended_silence_ends_it_sooner(monkeypatch: pytest.MonkeyPatch, end: str, resets: int) -> None:
+    """Politely only after the end of what the server says."""
+    reset: list[socket.socket] = []
+    monkeypatch.setattr(streaming, "reset_at_close", reset.append)
     monkeypatch.setattr(streaming, "LINGER", 0.05)
     middle = Middle(RealClock())
-    middle.client.shutdown(socket.SHUT_WR)
+    getattr(middle, end).shutdown(socket.SHUT_WR)
     assert middle.server.recv(1) == b""
     assert middle.client.recv(1) == b""
     assert middle.ended.wait(SECONDS)
+    assert len(set(reset)) == resets
     middle.close()
+
+
+def test_the_time_of_silence_begins_anew_with_each_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is waited for in milliseconds."""
+    clock, waits = StandingClock(), []
+    near, far = socket.socketpair(), socket.socketpair()
+
+    class Quiet:
+        """A poll that tells once of a byte, and then of none."""
+
+        def register(self, *_: object) -> None:
+            """Take all."""
+
+        def poll(self, milliseconds: float) -> list[tuple[int, int]]:
+            waits.append(milliseconds)
+            clock.go(6.0)
+            return [(near[0].fileno(), select.POLLIN)] if len(waits) == 1 else []
+
+    monkeypatch.setattr("edged.server.streaming.select.poll", Quiet)
+    with near[0], near[1], far[0], far[1]:
+        near[1].sendall(b"x")
+        relay(near[0], far[0], b"", clock, 10.0)
+        assert far[1].recv(9) == b"x"
+    assert waits == [10_000.0, 10_000.0]
 
 
 def test_a_request_goes_on_with_what_matters_and_without_credentials() -> None:

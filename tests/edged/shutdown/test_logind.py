@@ -370,6 +370,14 @@ def test_a_bus_that_was_missing_is_looked_for_again() -> None:
     assert source.run.call_count == 2
 
 
+def test_a_bus_that_stays_missing_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    simulation, source = Simulation(1), Mock(run=Mock(side_effect=BusError("connect", "it")))
+    simulation.start(ShutdownWatch, source, Mock())
+    simulation.run_for(3 * RETRY_SECONDS)
+    assert source.run.call_count > 2
+    assert caplog.text.count("will not wait for its pods") == 1
+
+
 def test_a_watch_that_has_ended_does_not_look_for_the_bus() -> None:
     simulation, source = Simulation(1), Mock(run=Mock(side_effect=BusError("connect", "it")))
     watch = simulation.start(ShutdownWatch, source, Mock())
@@ -379,11 +387,12 @@ def test_a_watch_that_has_ended_does_not_look_for_the_bus() -> None:
     assert source.run.call_count == 1
 
 
-def test_its_end_frees_the_lock(address: Path) -> None:
+def test_its_end_frees_the_lock(address: Path, caplog: pytest.LogCaptureFixture) -> None:
     with Manager(address) as manager:
         with Watched(Logind(5, address)):
             wait_until(lambda: len(manager.locks) == 1, "the lock is held")
         wait_until(lambda: not manager.is_held(), "the lock is free")
+    assert "InhibitDelayMaxSec" not in caplog.text, "the machine waits for as long as the pods may take"
 
 
 def test_a_machine_that_shuts_down_too_fast_is_reported_to_the_administrator(

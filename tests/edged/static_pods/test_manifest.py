@@ -71,7 +71,8 @@ def test_a_mirror_is_not_static() -> None:
             + b"}",
             "more than 64 bits",
         ),
-        (b"x" * (LARGEST + 1), "at most"),
+        (b"#" * (LARGEST + 1), "at most"),
+        (b"#" * LARGEST, "one object of"),
         (
             b"kind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: x}], volumes: [{name: v, secret: {}}]}",
             "kept in the cloud",

@@ -361,6 +361,13 @@ def test_a_directory_that_cannot_be_read_changes_nothing_and_is_reported_once(
     bench.files.touch()
     assert bench.running(after=5) == ["main"]
     assert caplog.text.count("the directory of static pods cannot be read") == 1
+    bench.files.unlink()
+    bench.files.with_name("away").rename(bench.files)
+    bench.run(5)
+    bench.files.rename(bench.files.with_name("away"))
+    bench.files.touch()
+    assert bench.running(after=5) == ["main"]
+    assert caplog.text.count("the directory of static pods cannot be read") == 2, "again after it could be read"
 
 
 def test_after_a_restart_of_the_agent_it_is_the_same_pod(bench: StaticBench) -> None:

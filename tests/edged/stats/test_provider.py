@@ -1,6 +1,7 @@
 """A summary of a node, from a runtime in memory and made-up sources."""
 
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -12,6 +13,7 @@ from edged.pods.paths import PodPaths
 from edged.settings.cgroups import CgroupSettings
 from edged.stats.model import PodStats
 from edged.stats.provider import DISK_PERIOD, FRESH, CgroupUsage, StatsProvider
+from edged.volumes.directory_usage import DirectoryCounts
 from modules.apimachinery.types import Pod, encode, from_value
 from modules.lab.doubles.container_runtime import FakeRuntime
 from protos.cri.v1 import api_pb2 as cri
@@ -29,6 +31,7 @@ class CountingRuntime(FakeRuntime):
         stats.cpu.timestamp = now
         stats.cpu.usage_core_nano_seconds.value = now - 1_700_000_000_000_000_000
         stats.memory.working_set_bytes.value = 1 << 20
+        stats.memory.available_bytes.value = 1 << 22
         stats.writable_layer.used_bytes.value = LAYER
         return stats
 
@@ -41,7 +44,7 @@ class Node:
         self.runtime = CountingRuntime(self.simulation, ["image"])
         self.paths = PodPaths(directory / "root", directory / "logs")
         self.directory = directory
-        self.pods = (
+        self.pods: tuple[Pod, ...] = (
             from_value(
                 Pod,
                 {
@@ -93,6 +96,8 @@ def test_a_pod_without_a_cgroup_is_the_sum_of_its_running_containers(node: Node)
     assert pod.containers[0].start_time == "2026-11-20T01:00:05Z"
     assert pod.memory is not None
     assert pod.memory.working_set_bytes == 1 << 20
+    assert pod.containers[0].memory is not None
+    assert pod.containers[0].memory.available_bytes == 1 << 22
     assert pod.process_stats is None
 
 
@@ -150,6 +155,44 @@ def test_files_are_counted_seldom(node: Node) -> None:
     assert node.pod().volume == ()
     node.simulation.run_for(DISK_PERIOD)
     assert len(node.pod().volume) == 1
+
+
+def test_files_are_counted_anew_on_demand(node: Node) -> None:
+    """Also without files such a summary replaces every older one."""
+    node.pod()
+    (node.paths.root / "pods/u/volumes/kubernetes.io~empty-dir/data").mkdir(parents=True)
+    whole = node.provider.summary(node.runtime, anew=True)
+    assert len(whole.pods[0].volume) == 1
+    node.provider.summary(node.runtime, disk=False, anew=True)
+    assert node.provider.summary(node.runtime) is not whole
+
+
+def test_nothing_is_kept_of_a_pod_that_is_gone(node: Node) -> None:
+    node.pod()
+    node.pods = ()
+    (counts,) = node.provider._disks._counts.values()
+    node.simulation.run_for(FRESH)
+    with patch.object(DirectoryCounts, "keep", autospec=True) as keep:
+        assert node.provider.summary(node.runtime).pods == ()
+    keep.assert_called_once_with(counts, ())  # else the directories of a count that is not at its end stay open
+    assert (node.provider._disks._counted, node.provider._disks._counts) == ({}, {})
+
+
+def test_a_volume_on_another_file_system_is_none_of_the_nodes(node: Node) -> None:
+    """And a link is no volume."""
+    plugin = node.paths.root / "pods/u/volumes/kubernetes.io~csi"
+    for name in ("here", "mounted"):
+        (plugin / name).mkdir(parents=True)
+        (plugin / name / "file").write_bytes(b"x" * 20_000)
+    (plugin / "link").symlink_to("/")
+    with patch("edged.stats.pod_disks._device", lambda path: int(path.name == "mounted")):
+        pod = node.pod()
+    here, mounted = pod.volume
+    assert (here.name, mounted.name) == ("here", "mounted")
+    assert (here.capacity_bytes or 0) > 0
+    assert mounted.capacity_bytes is None
+    assert pod.ephemeral_storage is not None
+    assert (pod.ephemeral_storage.used_bytes or 0) == LAYER + (here.used_bytes or 0)
 
 
 def test_a_fresh_summary_is_reused(node: Node) -> None:

@@ -61,6 +61,14 @@ def test_a_missing_cgroup_or_controller_is_unknown(tmp_path: Path) -> None:
     assert CgroupUsage([Hierarchy(tmp_path, ("cpu",), unified=True)]).read(PODS, AT) == ResourceUsage(AT, cpu=5000)
 
 
+def test_a_cgroup_without_a_limit_whose_pages_were_just_counted(tmp_path: Path) -> None:
+    """The kernel counts the usage and its parts at two times."""
+    stat = "anon 600\ninactive_file 300\n"
+    write(tmp_path / "kubepods", memory__current="200\n", memory__max="max\n", memory__stat=stat)
+    usage = CgroupUsage([Hierarchy(tmp_path, ("memory",), unified=True)]).read(PODS, AT)
+    assert usage == ResourceUsage(AT, memory=200, working_set=0, rss=600)
+
+
 def test_the_machine(tmp_path: Path) -> None:
     """From /proc: processors without idle time, memory, process ids, interfaces without the loopback one."""
     write(

@@ -319,6 +319,15 @@ def test_a_rebooted_node_has_an_event_and_its_changed_conditions(tmp_path: Any) 
     assert [each.reason for each in node.told] == ["Rebooted", "NodeReady"]
 
 
+def test_a_node_that_others_have_made_was_not_rebooted(tmp_path: Any) -> None:
+    """Its object has no boot id yet."""
+    node = Node(tmp_path)
+    node.sync()
+    node.answer(rejected(409, AlreadyExistsError))
+    node.answer({"metadata": {"name": "n1", "uid": "nu"}})
+    assert "Rebooted" not in [each.reason for each in node.told]
+
+
 def test_a_new_node_reports_its_state_and_then_only_changes(tmp_path: Any) -> None:
     node = Node(tmp_path).registered()
     first = ["NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID", "NodeReady"]

@@ -371,6 +371,23 @@ def test_while_a_worker_has_the_pod_an_inspection_does_not_queue_it(loop: Loop) 
     assert loop.effects == [machine.UpdateStatus()]
 
 
+def test_a_job_reads_no_pod_that_nothing_has_touched_since_it_was_known(loop: Loop) -> None:
+    """A new one before its first job, and one whose end a job has read; what another one finds is read again."""
+    loop.record.known = PodFacts(REF)
+    assert next_job(loop.record, loop.now()).known == PodFacts(REF)
+    loop.handle(PodInspection(facts(), loop.monotonic))
+    assert next_job(loop.record, loop.now()).known is None
+    loop.record.known = PodFacts(REF)
+    loop.work(facts())
+    assert next_job(loop.record, loop.now()).known is None
+    loop.handle(eviction(UID, "memory"))
+    ended = facts(RunState.EXITED, ready=False)
+    loop.work(ended, terminated=True)
+    assert next_job(loop.record, loop.now()).known == ended
+    loop.work(terminated=True)
+    assert next_job(loop.record, loop.now()).known is None
+
+
 # after a job
 
 

@@ -1,6 +1,7 @@
 """A claim leads to the volume that it was given, if the pod may use it on this node."""
 
 import os
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -99,6 +100,7 @@ def test_the_volume_of_a_claim_that_may_be_used_here() -> None:
         (CLAIM, None, "persistentvolume not found: pv1"),
         (CLAIM, a_volume(claim_ref=None), "not the claim's: pv1.*nobody's"),
         (CLAIM, a_volume(claim_ref=replace(OWNER, uid="c0")), "not the claim's: pv1.*uid c0"),
+        (CLAIM, a_volume(claim_ref=replace(OWNER, uid="")), "not the claim's: pv1.*uid none"),
         (CLAIM, a_volume(node_affinity=only_on("n2")), "node affinity check failed: pv1"),
         (CLAIM, a_volume(volume_mode="Block"), "Block is not supported"),
     ],
@@ -160,6 +162,9 @@ def test_each_kind_of_volume_has_its_plan() -> None:
         stage_secret=SecretReference("s", "ns"),
     )
     assert plan(volume, read_only=True) == expected
+    assert plan(a_volume(local=None, csi=replace(source, read_only=True))) == replace(
+        expected, access_modes=(), mount_flags=()
+    )
     with pytest.raises(VolumeError, match="csi, local and hostPath volumes are supported"):
         plan(a_volume(local=None))
     with pytest.raises(VolumeError, match="absolute path"):
@@ -171,7 +176,7 @@ def test_a_volume_of_one_pod_alone_has_a_handle_of_the_pods() -> None:
     one, other = inline_volume(a_pod(), "v", source), inline_volume(a_pod(meta={"uid": "u2"}), "v", source)
     assert one.ephemeral
     assert one.handle != other.handle
-    assert one.handle.startswith("csi-")
+    assert one.handle == f"csi-{sha256(f'{UID}v'.encode()).hexdigest()}", "a kubelet's: a driver finds its volume again"
     assert (one.fs_type, one.read_only, one.publish_secret) == ("", False, None)
 
 
@@ -180,9 +185,9 @@ def test_a_volume_of_one_pod_alone_is_made_as_its_pod_wants_it(stated: bool | No
     """Its secret is one of the pod's namespace."""
     secret = LocalObjectReference(name="s")
     source = CSIVolumeSource(driver="d", fs_type="xfs", read_only=stated, node_publish_secret_ref=secret)
-    made = inline_volume(a_pod(), "v", source)
+    made = inline_volume(a_pod(meta={"namespace": "team"}), "v", source)
     assert (made.fs_type, made.read_only) == ("xfs", read_only)
-    assert made.publish_secret == SecretReference("s", "default")
+    assert made.publish_secret == SecretReference("s", "team")
 
 
 def claiming_pod(*, read_only: bool = False, group: int | None = None) -> Pod:
@@ -226,6 +231,18 @@ def test_a_local_volume_is_bound_once_the_group_has_it(tmp_path: Path, monkeypat
     volumes.remove(PodUid(UID))
     volumes.prepare(claiming_pod(group=7, read_only=True), cloud, Nanoseconds(0))
     assert (given.call_count, len(mounts.mounted)) == (2, 1)
+
+
+def test_a_local_volume_at_a_block_device_is_refused_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kubelet makes a file system on it; here nothing is formatted, and waiting does not help."""
+    monkeypatch.setattr(Path, "is_block_device", lambda path: path == tmp_path / "disk")
+    volumes = PodVolumes(PodPaths(tmp_path), MemoryMounts(), node=lambda: HERE)
+    cloud = Cloud(volume=a_volume(local=LocalVolumeSource(path=str(tmp_path / "disk"))))
+    with pytest.raises(VolumeError, match=r"disk \(it is a block device.*: mount it, and name") as raised:
+        volumes.prepare(claiming_pod(), cloud, Nanoseconds(0))
+    assert not raised.value.retryable
 
 
 def test_a_local_volume_may_be_named_by_a_link(tmp_path: Path) -> None:

@@ -4,10 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from edged.errors import TooLargeError
 from edged.volumes import VolumeError, container_mounts, host_hosts_file, hosts_file, resolve_sub_path
 from modules.apimachinery.types import ConfigMapVolumeSource, Pod, Volume, VolumeMount
+from modules.apimachinery.types.volumes import CSIVolumeSource
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.pods.builders import a_container, a_pod
 
@@ -25,10 +27,18 @@ def test_mounts_are_made_parents_first() -> None:
     assert mounts(deep, top) == [("/data", "/vols/cm", True), ("/data/x", "/vols/v", False)]
 
 
-def test_volumes_of_files_are_read_only() -> None:
-    """A configmap is mounted read-only even if the container does not say so."""
-    pod = a_pod(volumes=(Volume(name="cm", config_map=ConfigMapVolumeSource(name="cm")),))
-    assert mounts(VolumeMount(name="cm", mount_path="/c"), pod=pod) == [("/c", "/vols/cm", True)]
+@pytest.mark.parametrize(
+    ("volume", "read_only"),
+    [
+        (Volume(config_map=ConfigMapVolumeSource(name="cm")), True),
+        (Volume(csi=CSIVolumeSource(driver="d", read_only=True)), True),
+        (Volume(csi=CSIVolumeSource(driver="d")), False),
+    ],
+)
+def test_volumes_of_files_and_those_that_the_pod_declares_so_are_read_only(volume: Volume, read_only: bool) -> None:
+    """Even if the container does not say so."""
+    pod = a_pod(volumes=(replace(volume, name="cm"),))
+    assert mounts(VolumeMount(name="cm", mount_path="/c"), pod=pod) == [("/c", "/vols/cm", read_only)]
 
 
 def test_hosts_and_the_termination_message_are_mounted() -> None:
@@ -100,7 +110,7 @@ def test_sub_path_stays_in_its_volume(tmp_path: Path, sub_path: str) -> None:
     """Neither dots nor a link that a container planted lead out."""
     (tmp_path / "volume").mkdir()
     (tmp_path / "volume" / "link").symlink_to("/etc")
-    with pytest.raises(VolumeError, match="cannot mount the sub path"):
+    with pytest.raises(VolumeError, match="cannot mount the subPath"):
         resolve_sub_path(tmp_path / "volume", sub_path)
 
 

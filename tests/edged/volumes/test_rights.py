@@ -97,6 +97,8 @@ def test_a_token_has_the_audience_of_the_pods_volume(pod: Pod, mode: int, owner:
     made = projected_payload(pod, ProjectedVolumeSource(sources=sources), Known(), DownwardView())
     assert (made["token"].mode, made["token"].owner) == (mode, owner)
     assert (made["greeting"].mode, made["greeting"].owner) == (0o644, None)
+    closed = projected_payload(pod, ProjectedVolumeSource(sources=(TOKEN,), default_mode=0), Known(), DownwardView())
+    assert closed["token"].mode == (mode if mode == 0o600 else 0), "only its user has to be able to read it"
 
 
 @needs_root

@@ -80,7 +80,7 @@ def test_a_link_that_appears_while_it_is_opened_is_not_followed(volume: Path, tm
 @pytest.mark.parametrize("sub_path", ["..", "/etc", "a/../../x", "out", "out/passwd", ""])
 def test_no_path_leads_out(volume: Path, tmp_path: Path, sub_path: str) -> None:
     (volume / "out").symlink_to("/etc")
-    with pytest.raises(VolumeError, match="cannot mount the sub path"):
+    with pytest.raises(VolumeError, match="cannot mount the subPath"):
         bind_sub_path(MemoryMounts(), volume, sub_path, tmp_path / "place")
 
 
@@ -119,7 +119,7 @@ def test_an_error_of_the_kernel_is_reported(tmp_path: Path) -> None:
 
 
 def test_a_path_that_cannot_be_named_leaves_nothing(volume: Path) -> None:
-    with patch("os.rename", side_effect=OSError("a worn disk")), pytest.raises(VolumeError, match="mount the sub path"):
+    with patch("os.rename", side_effect=OSError("a worn disk")), pytest.raises(VolumeError, match="mount the subPath"):
         resolve_sub_path(volume, "b")
     assert {path.name for path in volume.iterdir()} == {"a"}
 

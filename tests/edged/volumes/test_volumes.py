@@ -64,6 +64,8 @@ class Known:
     """A namespace with one configmap, one secret, and tokens for one audience."""
 
     def config_map(self, name: str) -> ConfigMap | None:
+        if name == "both":
+            return ConfigMap(data={"key": "text"}, binary_data={"key": b"binary"})
         return ConfigMap(data={"greeting": "hello"}, binary_data={"raw": b"\xff"}) if name == "cm" else None
 
     def secret(self, name: str) -> Secret | None:
@@ -120,6 +122,8 @@ def files(volume: Volume) -> dict[str, tuple[bytes, int]]:
             {},
         ),
         (Volume(secret=SecretVolumeSource(secret_name=SEC, default_mode=0)), {"password": (b"s3cr3t", 0)}),
+        (Volume(secret=SecretVolumeSource(secret_name=SEC, default_mode=0o6755)), {"password": (b"s3cr3t", 0o755)}),
+        (Volume(config_map=ConfigMapVolumeSource(name="both")), {"key": (b"binary", 0o644)}),
         (
             Volume(
                 downward_api=DownwardAPIVolumeSource(
@@ -160,7 +164,7 @@ def files(volume: Volume) -> dict[str, tuple[bytes, int]]:
             {"token": (b"eyJ", 0o600), "ca": (b"\xff", 0o600), "namespace": (b"default", 0o600)},
         ),
     ],
-    ids=["all keys", "items", "optional object", "optional key", "secret", "downward", "projected"],
+    ids=["all keys", "items", "optional object", "optional key", "secret", "mode", "both", "downward", "projected"],
 )
 def test_files_of_a_volume(volume: Volume, expected: dict[str, tuple[bytes, int]]) -> None:
     """Names, contents and modes are as Kubernetes defines them for each source."""

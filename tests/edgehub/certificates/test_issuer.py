@@ -80,8 +80,10 @@ def certified(settings: CertificateSettings, link: Link, counters: LinkCounters)
     return CertifiedLink(lambda: link, CertificateManager(settings, RealClock(), counters, SubprocessIssuer()))
 
 
-def test_a_missing_certificate_is_fetched_before_the_link_is_made(server: CertificateServer) -> None:
-    """By a process of its own; the counters know of it, and when it ends."""
+def test_a_missing_certificate_is_fetched_before_the_link_is_made(
+    server: CertificateServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By a process of its own; the counters know of it, and when it ends. The log has no token."""
     counters, settings = LinkCounters(), server.settings()
     inner = StubLink()
     with RunningLink(certified(settings, inner, counters)) as running:
@@ -92,6 +94,8 @@ def test_a_missing_certificate_is_fetched_before_the_link_is_made(server: Certif
     assert counters.certificates == {"issued": 1}
     assert counters.certificate_expires is not None
     assert counters.certificate_expires > RealClock().now()
+    assert "this node needs a certificate" in caplog.text
+    assert settings.token.rpartition(".")[2] not in caplog.text
 
 
 def test_a_certificate_that_will_do_is_not_fetched_again(server: CertificateServer) -> None:
@@ -258,6 +262,15 @@ def test_a_process_that_does_not_do_its_work(
     monkeypatch.setattr(issuer, "COMMAND", command)
     with pytest.raises(IssuerError):
         SubprocessIssuer().obtain(server.settings(), renew=False, wanted=lambda: True)
+
+
+def test_a_process_that_complains_without_end_is_quoted_briefly(
+    server: CertificateServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(issuer, "COMMAND", ("sh", "-c", "printf %09999d 0 >&2; exit 3"))
+    with pytest.raises(IssuerError) as caught:
+        SubprocessIssuer().obtain(server.settings(), renew=False, wanted=lambda: True)
+    assert len(str(caught.value)) < 500
 
 
 def test_neither_the_token_nor_the_key_is_in_an_error_or_in_the_settings_repr(server: CertificateServer) -> None:

@@ -2,35 +2,56 @@
 
 import base64
 import contextlib
+import errno
 import hashlib
 import json
 import ssl
+import sys
 from datetime import UTC, datetime
+from io import BytesIO
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import Mock
 
+import msgspec
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, NoEncryption, PrivateFormat
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beehive import RealClock
-from edgehub.certificates import rules
-from edgehub.certificates.certificate import Certificate, format_duration, format_time, pem_blocks
+from beehive import Clock, RealClock
+from beehive.backoff import Backoff
+from beehive.decoding import decode_json
+from beehive.sockets.tls import TlsFiles
+from beehive.testing import FakeContext
+from edgehub.certificates import files, issue, obtain, rules
+from edgehub.certificates.certificate import SEQUENCE, Certificate, format_duration, format_time, only, pem_blocks
 from edgehub.certificates.diagnosis import explain
 from edgehub.certificates.files import pem
 from edgehub.certificates.keys import NodeKey
+from edgehub.certificates.manager import CertificateManager
+from edgehub.certificates.renewal import Renewer, renewal
+from edgehub.certificates.settings import CertificateSettings, IssueRequest, IssueResult
 from edgehub.certificates.token import Token
+from edgehub.counters import LinkCounters
 from edgehub.errors import (
     AuthorityError,
     CertificateError,
     ClockError,
     Failure,
+    FilesError,
     RefusedError,
     TokenError,
     WrongNodeError,
 )
+from edgehub.tls import client_context
 from tests.edgehub.certificates import recorded
 from tests.edgehub.certificates.authority import NODE, Authority, name
+from tests.support.clocks import StandingClock
 
 NOW = 1_795_139_667.0
 GOOD = Certificate(f"system:node:{NODE}", "system:nodes", "KubeEdge", NOW - 10, NOW + 90)
@@ -108,6 +129,19 @@ def test_our_request_asks_as_the_recorded_one() -> None:
     assert ours.is_signature_valid
 
 
+def test_a_value_without_a_length_is_no_der_and_a_beginning_with_more_in_its_line_is_none() -> None:
+    with pytest.raises(ValueError, match="length"):
+        only(bytes((SEQUENCE, 0x80, 0, 0)), SEQUENCE)
+    assert pem_blocks(b"-----BEGIN CERTIFICATE-----AAAA-----END CERTIFICATE-----") == []
+
+
+def test_only_a_key_such_as_kubeedge_s_is_used_again() -> None:
+    mine, other = NodeKey(), ec.generate_private_key(ec.SECP384R1())
+    text = other.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption())
+    locked = mine._key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret"))
+    assert NodeKey(b"none", text, locked, mine.pem()).pem() == mine.pem()
+
+
 @pytest.mark.parametrize("line", [b"-----BEGIN CERTIFICATE-----\n", b"-----BEGIN CERTIFICATE-----"])
 @pytest.mark.parametrize("end", [b"", b"-----END CERTIFICATE-----"])
 def test_a_file_of_beginnings_is_read_once(line: bytes, end: bytes) -> None:
@@ -123,6 +157,13 @@ def test_a_certificate_is_read_from_pem() -> None:
     assert certificate.not_before == authority.certificate.not_valid_before_utc.timestamp()
     assert certificate.not_after == authority.certificate.not_valid_after_utc.timestamp()
     assert pem(authority.der) == authority.certificate.public_bytes(Encoding.PEM)
+
+
+def test_less_than_a_certificate_is_none_and_any_time_can_be_shown() -> None:
+    with pytest.raises(ValueError, match="fields are missing"):
+        Certificate.from_der(b"\x30\x04\x30\x02\x05\x00")
+    assert format_time(1e30) == "9999-12-31 23:59:59 UTC"
+    assert format_time(-1e30) == "1970-01-01 00:00:00 UTC"
 
 
 @pytest.mark.parametrize("year", [1950, 1999, 2049, 2050])
@@ -149,9 +190,16 @@ def test_when_a_certificate_will_do(certificate: Certificate | None, why: str | 
     assert rules.why_unusable(certificate, NODE, NOW) == why
 
 
+def test_without_a_token_an_expired_certificate_of_this_node_is_named_and_no_other_s() -> None:
+    expired = GOOD._replace(not_after=NOW - 1)
+    another = expired._replace(common_name="system:node:another")
+    found = [str(rules.no_way_to(each, NODE, NOW)) for each in (expired, another, None)]
+    assert ["has expired" in text for text in found] == [True, False, False]
+
+
 @given(st.floats(0, 1), st.floats(1, 1e9))
 def test_the_renewal_is_within_70_and_90_percent_of_the_life(draw: float, life: float) -> None:
-    due = rules.renewal(GOOD._replace(not_before=NOW, not_after=NOW + life), draw)
+    due = renewal(GOOD._replace(not_before=NOW, not_after=NOW + life), draw)
     assert NOW + 0.699 * life <= due <= NOW + 0.901 * life
 
 
@@ -189,6 +237,17 @@ def test_an_error_survives_its_way_between_processes() -> None:
 
 
 @pytest.mark.parametrize(
+    ("code", "words"),
+    [(10, "clock ahead"), (20, "another CA"), (62, "not among the names"), (64, "not among the names"), (99, "odd")],
+)
+def test_a_certificate_of_the_cloud_that_is_refused_is_explained(code: int, words: str) -> None:
+    """The name of a host, or its address."""
+    error = ssl.SSLCertVerificationError(1, "failed")
+    error.verify_code, error.verify_message = code, "odd"
+    assert words in explain(error)
+
+
+@pytest.mark.parametrize(
     ("error", "words"),
     [
         (ssl.SSLError(1, "[SSL: TLSV1_ALERT_UNKNOWN_CA] tlsv1 alert unknown ca (_ssl.c:1)"), "does not know the CA"),
@@ -198,3 +257,92 @@ def test_an_error_survives_its_way_between_processes() -> None:
 )
 def test_a_tls_failure_is_explained_or_quoted(error: OSError, words: str) -> None:
     assert words in explain(error)
+
+
+def test_a_certificate_for_an_unknown_kind_of_key_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(x509, "load_der_x509_certificate", Mock(side_effect=UnsupportedAlgorithm("of this test")))
+    with pytest.raises(RefusedError, match="no certificate"):
+        NodeKey().check(b"", [])
+
+
+@pytest.mark.parametrize("failure", [None, RefusedError("the cloud gave no certificate")])
+def test_the_process_that_obtains_a_certificate_tells_its_failure(
+    monkeypatch: pytest.MonkeyPatch, failure: RefusedError | None
+) -> None:
+    """Otherwise the node would go on without one as if it had it."""
+    settings = CertificateSettings(node=NODE, server="https://cloud", authority="a", certificate="c", key="k")
+    asked, said = BytesIO(msgspec.json.encode(IssueRequest(settings, renew=True))), BytesIO()
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=asked))
+    monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=said))
+    monkeypatch.setattr(obtain, "renew", Mock(side_effect=failure))
+    issue.main()
+    result = decode_json(said.getvalue(), IssueResult)
+    assert (result.failure is None) == (failure is None)
+
+
+def test_a_key_of_a_join_is_whole_whenever_the_disk_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cloud may have signed it: the node's name would belong to a key that nobody has."""
+    paths = TlsFiles(tmp_path / "ca.crt", tmp_path / "node.crt", tmp_path / "node.key")
+    files.keep_joining_key(paths, b"the key")
+
+    def torn(path: Path, data: bytes, _mode: int) -> None:
+        path.write_bytes(data[:3])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(files, "write_file", torn)
+    with pytest.raises(FilesError):
+        files.keep_joining_key(paths, b"the key")
+    assert files.read_keys(paths, is_of_node=True) == [b"the key"]
+
+
+@pytest.mark.parametrize(("token", "words"), [("", "no token"), (" \n", "no token"), ("not.whole", "malformed")])
+def test_a_token_that_is_none_is_told_before_anything_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, token: str, words: str
+) -> None:
+    """And nothing is said to expire of a certificate that is gone."""
+    places: dict[str, Any] = {name: str(tmp_path / name) for name in ("authority", "certificate", "key")}
+    settings = CertificateSettings(node=NODE, server="https://cloud", token=token, **places)
+    counters = LinkCounters()
+    counters.certificate_expires = 1.0
+    manager = CertificateManager(settings, cast("Clock", StandingClock()), counters, cast("Any", None))
+    with pytest.raises(TokenError, match=words):
+        manager.ensure(lambda: True)
+    assert not counters.certificate_expires
+    monkeypatch.setattr(manager, "current", lambda: GOOD._replace(not_before=-9.0, not_after=-1.0))
+    with pytest.raises(TokenError, match=words.replace("no token", "certificate has expired")):
+        manager.ensure(lambda: True)
+
+
+def test_a_certificate_that_is_not_there_yet_is_not_presented(tmp_path: Path) -> None:
+    client_context(certificate=tmp_path / "node.crt", key=tmp_path / "node.key")
+
+
+def test_one_check_of_the_certificate_waits_at_a_time_and_none_after_the_end() -> None:
+    context = FakeContext()
+    renewer: Any = SimpleNamespace(clock=context.clock, _timer=None, _renew_if_due=lambda: 5.0, actor_ref=Mock())
+    renewer._cancel = lambda: Renewer._cancel(renewer)
+    for _ in range(3):
+        Renewer._check(renewer)
+    context.simulation.run_for(10.0)
+    assert renewer.actor_ref.tell.call_count == 1
+    Renewer._check(renewer)
+    Renewer.on_stop(renewer)
+    context.simulation.run_for(10.0)
+    assert renewer.actor_ref.tell.call_count == 1
+
+
+def test_a_certificate_that_is_due_at_its_issue_is_renewed_once_in_the_backoff() -> None:
+    """However often the file is looked at."""
+    context = FakeContext()
+    certificates = Mock(current=lambda: GOOD, why_unusable=lambda: None)
+    renewer: Any = SimpleNamespace(
+        clock=context.clock, _certificates=certificates, _backoff=Backoff(10.0, 600.0), _rests_until=float("-inf"),
+        _deadline=lambda _: float("-inf"), _renewed=Mock(),
+    )  # fmt: skip
+    rest = Renewer._renew_if_due(renewer)
+    context.simulation.run_for(rest / 2)
+    assert Renewer._renew_if_due(renewer) == pytest.approx(rest / 2)
+    assert certificates.renew.call_count == 1
+    context.simulation.run_for(rest / 2 + 0.001)
+    Renewer._renew_if_due(renewer)
+    assert certificates.renew.call_count == renewer._renewed.call_count == 2

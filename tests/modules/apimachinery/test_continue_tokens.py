@@ -27,6 +27,7 @@ def test_a_recorded_token_is_read_and_written_again() -> None:
         ('{"v":"meta.k8s.io/v1","rv":1}',
          "continue key is not valid: encoded start key empty (version meta.k8s.io/v1)"),
         ('{"v":"meta.k8s.io/v1","rv":1,"start":"../a"}', "continue key is not valid: ../a"),
+        ('{"v":"meta.k8s.io/v1","rv":1,"start":"/a/./b"}', "continue key is not valid: /a/./b"),
     ],
 )  # fmt: skip
 def test_other_texts_than_tokens_are_refused(token: str, words: str) -> None:

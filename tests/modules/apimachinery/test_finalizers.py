@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 
 from beehive.simulation import Simulation
+from modules.apimachinery.api_errors import InvalidError
+from modules.apimachinery.graceful_deletion import (
+    check_finalizers,
+    grace_for_deletion,
+    is_deletion_over,
+    with_deletion_begun,
+)
 from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.times import format_rfc3339
 from modules.cloud.apiserver.api_calls import serve
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.pod_scheduler import Scheduling
@@ -73,3 +81,56 @@ def test_a_pod_goes_when_its_node_and_its_finalizer_have_let_go() -> None:
             assert api("get")["kind"] == "Pod"
             act()
         assert api("get")["reason"] == "NotFound"
+
+
+DAY = 86_400.0
+
+
+@pytest.mark.parametrize(
+    ("marks", "grace", "deadline", "seconds"),
+    [
+        ({}, 30, DAY + 30, 30),
+        ({"deletionTimestamp": "1970-01-02T00:00:20Z", "deletionGracePeriodSeconds": 30}, 30, DAY + 20, 30),
+        ({"deletionTimestamp": "1970-01-02T00:00:20Z", "deletionGracePeriodSeconds": 30}, 60, DAY + 20, 30),
+        ({"deletionTimestamp": "1970-01-02T00:00:20Z", "deletionGracePeriodSeconds": 30}, 5, DAY - 5, 5),
+    ],
+)
+def test_a_grace_period_is_only_shortened_and_counts_from_its_start(
+    marks: JsonObject, grace: int, deadline: float, seconds: int
+) -> None:
+    pod = {"metadata": {"name": "x", **marks}}
+    found = with_deletion_begun(pod, grace, DAY)
+    assert found["metadata"]["deletionTimestamp"] == format_rfc3339(deadline)
+    assert found["metadata"]["deletionGracePeriodSeconds"] == seconds
+    assert (found is pod) is bool(marks and seconds == 30), "it is no change of the object"
+
+
+@pytest.mark.parametrize(
+    ("asked", "spec", "seconds"),
+    [
+        (None, 7, 7),
+        (None, None, 0),
+        (0, 7, 0),
+        (-1, 7, 1),
+        (None, -9, 1),
+        (2**62, 7, 3_153_600_000),
+        (None, 2**62, 3_153_600_000),
+    ],
+)
+def test_a_grace_period_is_bounded(asked: int | None, spec: int | None, seconds: int) -> None:
+    """The end of a longer one could not be written."""
+    pod = {"metadata": {"name": "x"}, "spec": {"nodeName": "n1", "terminationGracePeriodSeconds": spec}}
+    assert grace_for_deletion(pod, asked) == seconds
+    assert with_deletion_begun(pod, grace_for_deletion(pod, asked), DAY)["metadata"]["deletionTimestamp"]
+
+
+def test_a_finalizer_in_the_place_of_another_is_a_new_one() -> None:
+    live: JsonObject = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
+        "name": "x", "deletionTimestamp": "1970-01-02T00:00:00Z", "finalizers": ["a/1", "a/2"],
+    }}  # fmt: skip
+    with pytest.raises(InvalidError, match="a/3"):
+        check_finalizers(live, {**live, "metadata": {**live["metadata"], "finalizers": ["a/3"]}})
+    check_finalizers(live, {**live, "metadata": {**live["metadata"], "finalizers": ["a/2"]}})
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"deletionTimestamp": "1970-01-02T00:00:00Z"}}
+    assert is_deletion_over(space)
+    assert not is_deletion_over({**space, "spec": {"finalizers": ["kubernetes"]}}), "its contents are there"

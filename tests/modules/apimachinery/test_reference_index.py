@@ -73,3 +73,4 @@ def test_the_index_is_what_counting_all_pods_gives() -> None:
         counted = Counter((node, key) for node, names in pods.values() if node for key in names)
         for node in ("n1", "n2"):
             assert [index.refers(node, key) for key in keys] == [counted[node, key] > 0 for key in keys]
+        assert index._keys.keys() == {key for _, key in counted}, "what nobody refers to takes no room"

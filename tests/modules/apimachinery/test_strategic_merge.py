@@ -38,6 +38,9 @@ def types(*names: str) -> list[dict[str, str]]:
         pytest.param(
             {"a": {"b": 1, "c": 2}}, {"a": {"$retainKeys": ["b"]}}, {"a": {"b": 1}}, id="$retainKeys drops others"
         ),
+        pytest.param(
+            {"a": {"b": 1, "c": 2}}, {"a": {"$retainKeys": ["b"], "c": None}}, {"a": {"b": 1}}, id="a null is not kept"
+        ),
     ],
 )
 def test_objects(original: dict[str, Any], patch: dict[str, Any], expected: dict[str, Any]) -> None:

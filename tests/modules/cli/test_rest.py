@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from unittest.mock import Mock
+from unittest.mock import MagicMock, Mock, call
 
 import pytest
 
@@ -140,6 +140,22 @@ def test_answers_have_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             list(RestClient(tmp_path / "s").lines("/"))
 
 
+@pytest.mark.parametrize(("status", "said"), [("200 OK", "ask for fewer"), ("500 Oh", "0123456789$")])
+def test_no_more_of_an_answer_is_read_than_its_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str, said: str
+) -> None:
+    """The rest would be waited for, and never comes."""
+    monkeypatch.setattr(rest, "_MOST_BYTES", 10)
+    monkeypatch.setattr(rest, "_MOST_OF_AN_ERROR", 10)
+    answer = f"HTTP/1.1 {status}\r\nContent-Length: {1 << 40}\r\n\r\n0123456789ab".encode()
+    with answering(tmp_path / "s", answer), pytest.raises(KubectlError, match=said):
+        RestClient(tmp_path / "s").get("/")
+
+
+def test_a_name_is_one_part_of_a_path() -> None:
+    assert path_of("api", "v1", "../a b") == "/api/v1/..%2Fa%20b"
+
+
 def test_warnings_are_printed_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answer = http(
         b"{}", "200 OK", 'Warning: 299 - "be \\"careful\\""', "Warning: 110 - stale", 'Warning: 299 - "\x1b[2J"'
@@ -202,7 +218,38 @@ def test_a_refusal_that_comes_before_the_whole_body_was_read(tmp_path: Path) -> 
 
 def test_a_status_of_an_odd_form_is_a_refusal_all_the_same() -> None:
     assert status_error(400, b'{"kind": "Status", "details": 7, "reason": 8}').reason == "8"
-    assert status_error(400, b"[" * 100_000).line.startswith("Error from server: [")
+    assert len(status_error(400, b"[" * 100_000).line) == len("Error from server: ") + 1000
+    assert status_error(400, b'{"a": 1}').line == 'Error from server: {"a": 1}'
+    odd = b'{"kind": "Status", "reason": "Invalid", "details": 7, "message": "m"}'
+    assert status_error(422, odd).line.endswith("m")
+
+
+def mocked(monkeypatch: pytest.MonkeyPatch, status: int, body: bytes) -> tuple[RestClient, MagicMock]:
+    """A client, and its connection, which has an answer."""
+    client, connection = RestClient(Path("s")), MagicMock()
+    answer = connection.getresponse.return_value.__enter__.return_value
+    answer.status, answer.read.return_value, answer.readline.return_value = status, body, b""
+    answer.headers.get_all.return_value = []
+    monkeypatch.setattr(client, "_connected", lambda: connection)
+    return client, connection
+
+
+@pytest.mark.parametrize("error", [BrokenPipeError, ConnectionResetError])
+def test_a_refusal_outlives_the_end_of_its_request(monkeypatch: pytest.MonkeyPatch, error: type[OSError]) -> None:
+    client, connection = mocked(monkeypatch, 413, b"too large")
+    connection.request.side_effect = error
+    with pytest.raises(StatusError, match="too large"):
+        client.request("POST", "/", body=b"x")
+
+
+@pytest.mark.parametrize(("ends", "limits"), [(None, [None]), (0.0, [None, 0.001])])
+def test_a_watch_is_silent_as_long_as_it_likes(
+    monkeypatch: pytest.MonkeyPatch, ends: float | None, limits: list[float | None]
+) -> None:
+    """The limit of other answers ends no watch, and its own limit ends it in time."""
+    client, connection = mocked(monkeypatch, 200, b"")
+    assert list(client.lines("/", ends=ends)) == []
+    assert connection.sock.settimeout.call_args_list == [*map(call, limits)]
 
 
 def test_the_connection_of_a_request_that_fails_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,3 +258,8 @@ def test_the_connection_of_a_request_that_fails_is_closed(tmp_path: Path, monkey
     with pytest.raises(UnreachableError):
         client.get("/")
     connection.close.assert_called_once_with()
+
+
+def test_causes_that_are_none_are_left_out() -> None:
+    details = {"kind": "Pod", "name": "a", "causes": ["x", {"field": "f", "message": "m"}, 7, None]}
+    assert StatusError(422, "Invalid", "all", details).line == 'The Pod "a" is invalid: f: m'

@@ -8,14 +8,17 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from beehive.http.connections import Phase
 from beehive.http.errors import HttpStatusError
 from beehive.http.responses import Stream
+from beehive.http.server import RequestHead
 from beehive.simulation import Simulation
 from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.apiserver.endpoints import web_socket_streams
 from modules.cloud.apiserver.endpoints.web_socket_streams import in_web_socket
 from modules.cloud.audit.recording import AuditRecord
 from modules.cloud.authentication.oidc.code_flow import CodeFlow, SignInCode
+from modules.cloud.cloudhub.certificates import https
 from modules.cloud.cloudhub.certificates.https import _Server
 from modules.cloud.cloudstream import opening
 from modules.cloud.cloudstream.errors import NoTunnelError
@@ -76,6 +79,24 @@ def test_a_sign_in_that_fails_gives_its_place_back() -> None:
     with pytest.raises(MemoryError):
         flow.exchange(SignInCode("code", "v" * 43, "nonce"), "")
     assert flow._places.acquire(blocking=False)
+
+
+def test_who_asks_without_a_body_has_the_time_of_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A piece of a bundle over a slow line takes longer than a request."""
+    entered = list[object]()
+    monkeypatch.setattr(https, "peer_certificate", lambda _: None)
+    server = SimpleNamespace(connections=SimpleNamespace(enter=lambda *of: entered.append(of)), respond=lambda _: None)
+    handler = SimpleNamespace(server=server, client_address=("192.0.2.1", 1, "place"), request=None)
+    https._Handler._response(cast("Any", handler), RequestHead("GET", "/ca.crt", (), "1.1"), NOTHING)
+    assert entered == [("place", Phase.ANSWERED)]
+
+
+def test_a_connection_without_a_place_is_closed() -> None:
+    closed = list[object]()
+    server = SimpleNamespace(connections=SimpleNamespace(accept=lambda *_: None), close_request=closed.append)
+    with socket.socket() as request:
+        _Server.process_request(cast("Any", server), request, ("192.0.2.1", 1))
+        assert closed == [request]
 
 
 def test_a_handshake_that_fails_gives_its_place_back() -> None:

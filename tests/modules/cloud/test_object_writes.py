@@ -52,6 +52,7 @@ def container(image: str, **more: Any) -> dict[str, Any]:
             ["metadata.annotations[example.com/owner]"],
         ),
         ("Pod", obj(status={"phase": "Pending"}), obj(status={"phase": "Running"}), []),
+        ("K", obj(statusPolicy="a"), obj(statusPolicy="b"), ["statusPolicy"]),
         ("Pod", obj({"nodeName": "x\x1b[2J" * 50}), obj({}), None),
     ],
 )
@@ -70,6 +71,7 @@ def test_the_fields_are_bounded() -> None:
     for _ in range(500):
         deep = {"a": deep}
     assert changed_fields("K", obj({"x": deep}), obj({"x": {}}))[0][0].startswith("spec.x.a")
+    assert changed_fields("K", obj({"x": deep}), obj({"x": {"a": deep}}))[0] == ("spec.x" + ".a" * 10,)
     found, has_more = changed_fields("K", obj({}), obj({f"{'f' * 300}{number}": 1 for number in range(5000)}))
     assert (len(found), has_more) == (MOST_FIELDS, True)
     assert all(len(each) < 200 for each in found)
@@ -91,7 +93,7 @@ def test_a_status_alone_is_not_kept_unless_it_is_an_approval() -> None:
     ("call", "writer"),
     [
         ({"user": "jan", "options": {"fieldManager": "kubectl-edit"}}, ObjectWriter("jan", "kubectl-edit")),
-        ({"author": "system:admin"}, ObjectWriter("system:admin")),
+        ({"author": "system:admin", "user": "jan"}, ObjectWriter("system:admin")),
         ({"node": "n1"}, ObjectWriter("system:node:n1")),
         ({"fence": "cloud-a/3"}, ObjectWriter("cloudcore", "controllers")),
         ({"author": "jan", "subresource": "approval"}, ObjectWriter("jan", writes_status=True)),

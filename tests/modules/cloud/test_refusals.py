@@ -26,6 +26,9 @@ def test_a_node_that_asks_a_thousand_times_makes_ten_lines(caplog: pytest.LogCap
     simulation.run_for(10)
     refusals.record("n1", "r", "k", "x")
     assert caplog.records[-1].getMessage() == "node n1: refused: r: x (990 more of this node since the last line)"
+    simulation.run_for(10)
+    refusals.record("n1", "r", "k", "x")
+    assert caplog.records[-1].getMessage() == "node n1: refused: r: x"
 
 
 def test_a_line_names_the_reason_even_if_nothing_else_is_known(caplog: pytest.LogCaptureFixture) -> None:

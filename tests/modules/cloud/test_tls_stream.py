@@ -42,6 +42,9 @@ def connected(contexts: tuple[ssl.SSLContext, ssl.SSLContext]) -> tuple[TlsStrea
 def test_bytes_pass_both_ways_in_as_many_records_as_they_need(contexts: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
     client, server = connected(contexts)
     assert server.decrypt(client.encrypt(b"x" * 100_000)) == b"x" * 100_000
+    sealed = server.encrypt(b"y" * 16_384)
+    assert client.decrypt(sealed[:-9]) == b""
+    assert client.decrypt(sealed[-9:]) == b"y" * 16_384, "nothing waits for further bytes"
     sealed = server.encrypt(b"answer")
     assert client.decrypt(sealed[:7]) == b""
     assert client.decrypt(sealed[7:]) == b"answer"

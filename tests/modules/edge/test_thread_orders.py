@@ -7,9 +7,11 @@ from typing import Any, cast
 import pytest
 from paho.mqtt.enums import MQTTErrorCode
 
+import beehive.wakeup
 import modules.edge.devicetwin.feed
 import modules.edge.edgestream.session
 import modules.edge.eventbus.session
+from beehive.wakeup import Wakeup
 from modules.edge.devicetwin.feed import Listener, TwinChange
 from modules.edge.edgestream.session import MOST_BYTES, Intake
 from modules.edge.eventbus.client import BufferedClient
@@ -20,10 +22,10 @@ from tests.support.interleaving import SEEDS, Interleaving, explore
 pytestmark = pytest.mark.parametrize("seed", SEEDS)
 
 
-def wait_for(descriptor: int) -> None:
+def wait_for(wakeup: Wakeup) -> None:
     """Wait as the threads of the product do."""
     poll = select.poll()
-    poll.register(descriptor, select.POLLIN)
+    poll.register(wakeup, select.POLLIN)
     poll.poll()
 
 
@@ -49,7 +51,7 @@ def test_publications_wake_the_session_and_keep_their_order(seed: int) -> None:
 
         def serve() -> None:
             while len(sent) < 3:
-                wait_for(session._bell)
+                wait_for(session._wakeup)
                 session._turn(client, came=False, behind=False)
 
         def publish(*numbers: int) -> None:
@@ -60,7 +62,7 @@ def test_publications_wake_the_session_and_keep_their_order(seed: int) -> None:
         session._end(client)
         assert [number for number in sent if number < 10] == [1, 2]
 
-    explore(scenario, modules.edge.eventbus.session, seed=seed)
+    explore(scenario, modules.edge.eventbus.session, beehive.wakeup, seed=seed)
 
 
 def test_frames_of_a_tunnel_wake_its_thread_and_keep_their_order(seed: int) -> None:
@@ -75,7 +77,7 @@ def test_frames_of_a_tunnel_wake_its_thread_and_keep_their_order(seed: int) -> N
 
         def serve() -> None:
             while len(taken) < len(frames) or sum(confirmed) < 2:
-                wait_for(intake.bell)
+                wait_for(intake.wakeup)
                 confirmed.append(intake.drain_confirmed())
                 while (frame := intake.head()) is not None:
                     taken.append(frame)
@@ -85,7 +87,7 @@ def test_frames_of_a_tunnel_wake_its_thread_and_keep_their_order(seed: int) -> N
         intake.release()
         assert taken == frames
 
-    explore(scenario, modules.edge.edgestream.session, seed=seed)
+    explore(scenario, modules.edge.edgestream.session, beehive.wakeup, seed=seed)
 
 
 def test_a_tunnel_that_ends_keeps_nobody(seed: int) -> None:
@@ -99,7 +101,7 @@ def test_a_tunnel_that_ends_keeps_nobody(seed: int) -> None:
         threads.run(put, intake.close)
         intake.release()
 
-    explore(scenario, modules.edge.edgestream.session, seed=seed)
+    explore(scenario, modules.edge.edgestream.session, beehive.wakeup, seed=seed)
 
 
 def test_changes_of_devices_wake_their_listener(seed: int) -> None:
@@ -110,7 +112,7 @@ def test_changes_of_devices_wake_their_listener(seed: int) -> None:
 
         def serve() -> None:
             while len(taken) < len(changes):
-                wait_for(listener.descriptor)
+                wait_for(listener.wakeup)
                 taken.extend(listener.drain())
 
         def put() -> None:
@@ -121,4 +123,4 @@ def test_changes_of_devices_wake_their_listener(seed: int) -> None:
         listener.close()
         assert taken == changes
 
-    explore(scenario, modules.edge.devicetwin.feed, seed=seed)
+    explore(scenario, modules.edge.devicetwin.feed, beehive.wakeup, seed=seed)

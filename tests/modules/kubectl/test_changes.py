@@ -1,14 +1,99 @@
 """`label`, `annotate`, `patch`, `cordon` and `taint` against a real cloudcore."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from modules.cli.errors import UsageError
+from modules.cli.errors import KubectlError, StatusError, UsageError
+from modules.cli.rest import JSON, RestClient
 from modules.kubectl.metadata import EntryChanges, read_changes
-from modules.kubectl.taint import TaintChange, read_taint
+from modules.kubectl.taint import TaintChange, changed, read_taint
 from tests.modules.kubectl.cloud import Cloud, config_map, node, pod
+
+VERBS = [
+    ("label", "cm", "a", "b", "x=y"),
+    ("annotate", "cm", "a", "b", "x=y"),
+    ("patch", "cm", "a", "b", "-p", '{"data": {"x": "y"}}'),
+    ("delete", "cm", "a", "b"),
+    ("cordon", "a", "b"),
+    ("taint", "node", "a", "b", "x=y:NoSchedule"),
+    ("scale", "deployment", "a", "b", "--replicas=2"),
+    ("rollout", "restart", "deployment", "a", "b"),
+    ("rollout", "pause", "deployment/a", "deployment/b"),
+    ("set", "image", "deployment", "a", "b", "main=x:2"),
+    ("apply", "-f", "FILE"),
+    ("replace", "-f", "FILE"),
+    ("create", "-f", "FILE"),
+]
+
+
+@pytest.fixture
+def manifests(tmp_path: Path) -> str:
+    """Return a file with two configmaps."""
+    (tmp_path / "f.json").write_text("\n---\n".join(map(json.dumps, [config_map(name, x="z") for name in "ab"])))
+    return str(tmp_path / "f.json")
+
+
+def make_two(cloud: Cloud) -> None:
+    """Make two nodes, configmaps and Deployments."""
+    template = {"metadata": {"labels": {"x": "y"}}, "spec": {"containers": [{"name": "main", "image": "x:1"}]}}
+    spec = {"replicas": 0, "selector": {"matchLabels": {"x": "y"}}, "template": template}
+    workload = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": spec}
+    cloud.make(
+        *(each for name in "ab" for each in (node(name), config_map(name), {**workload, "metadata": {"name": name}}))
+    )
+
+
+@pytest.mark.parametrize("words", VERBS, ids=" ".join)
+def test_a_refused_object_keeps_no_other_from_being_changed(
+    cloud: Cloud, manifests: str, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    if words[0] != "create":
+        make_two(cloud)
+    request, written = RestClient.request, list[str]()
+
+    def refuse(self: RestClient, method: str, path: str, query: Any = (), body: Any = None, kind: str = JSON) -> Any:
+        name = body["metadata"]["name"] if method == "POST" else path.removesuffix("/scale").rpartition("/")[2]
+        if method != "GET":
+            written.append(name)
+            if name == "a":
+                raise StatusError(403, "Forbidden", "not this one")
+        return request(self, method, path, query, body, kind)
+
+    monkeypatch.setattr(RestClient, "request", refuse)
+    done = cloud.run(*(manifests if word == "FILE" else word for word in words))
+    assert (done.status, len(done.lines), written) == (1, 1, ["a", "b"])
+    assert "not this one" in done.err
+
+
+def test_a_rollout_that_cannot_be_undone_keeps_no_other_from_it(cloud: Cloud) -> None:
+    make_two(cloud)
+    done = cloud.run("rollout", "undo", "deployment", "a", "b")
+    assert (done.status, len(done.err.splitlines())) == (1, 2)
+
+
+@pytest.mark.parametrize("words", [each for each in VERBS if each[0] != "rollout"], ids=" ".join)
+def test_a_dry_run_asks_for_no_write(
+    cloud: Cloud, manifests: str, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    if words[0] != "create":
+        make_two(cloud)
+    request, dry, written = RestClient.request, list[str](), list[str]()
+
+    def noted(self: RestClient, method: str, path: str, query: Any = (), body: Any = None, kind: str = JSON) -> Any:
+        is_dry = ("dryRun", "All") in query or (isinstance(body, dict) and body.get("dryRun") == ["All"])
+        if method != "GET":
+            (dry if is_dry else written).append(path)
+        return request(self, method, path, query, body, kind)
+
+    monkeypatch.setattr(RestClient, "request", noted)
+    for kind in ("client", "server"):
+        done = cloud.run(*(manifests if word == "FILE" else word for word in words), f"--dry-run={kind}")
+        is_refused = words[0] == "patch" and kind == "client"
+        assert (done.status, len(dry)) == (is_refused, 2 * (kind == "server"))
+    assert written == []
 
 
 def labels(cloud: Cloud, name: str = "web") -> Any:
@@ -22,6 +107,9 @@ def test_labels_are_set_changed_and_removed(cloud: Cloud) -> None:
     refused = cloud.run("label", "pod/web", "a=3")
     assert (refused.status, refused.err) == (1, "error: 'a' already has a value (1), and --overwrite is false\n")
     assert cloud.run("label", "pod/web", "a=3", "--overwrite").out == "pod/web labeled\n"
+    assert cloud.run("label", "pod/web", "empty=").status == 0
+    assert cloud.run("label", "pod/web", "empty=3").status == 1
+    assert cloud.run("label", "pod/web", "empty-").status == 0
     assert cloud.run("label", "pod/web", "b-").out == "pod/web unlabeled\n"
     assert cloud.run("label", "pod/web", "b-").out == 'label "b" not found.\npod/web not labeled\n'
     assert labels(cloud) == {"a": "3"}
@@ -125,7 +213,8 @@ def test_patches_that_are_refused(cloud: Cloud, words: tuple[str, ...], said: st
 
 
 def test_nodes_are_cordoned(cloud: Cloud) -> None:
-    cloud.make(node("n1"), node("n2"))
+    cloud.make(node("n1"), {**node("n2"), "spec": {"unschedulable": False}})
+    assert cloud.run("cordon", "n2").out == "node/n2 cordoned\n"
     assert cloud.run("cordon", "n1").out == "node/n1 cordoned\n"
     assert cloud.run("cordon", "node/n1").out == "node/n1 already cordoned\n"
     assert "SchedulingDisabled" in cloud.run("get", "node", "n1").out
@@ -161,6 +250,21 @@ def test_nodes_are_tainted(cloud: Cloud) -> None:
 )
 def test_words_of_taints(word: str, change: TaintChange) -> None:
     assert read_taint(word) == change
+
+
+def test_a_taint_is_changed_for_its_effect_only() -> None:
+    once, ever = ({"key": "a", "value": "1", "effect": effect} for effect in ("NoSchedule", "NoExecute"))
+    other = {"key": "b", "effect": "NoExecute"}
+
+    def after(*words: str, overwrite: bool = True) -> list[Any]:
+        return changed("n1", [once, ever, other], [read_taint(word) for word in words], overwrite=overwrite)
+
+    assert after("a:NoSchedule-") == [ever, other]
+    assert after("a-") == [other]
+    assert after("a=2:NoExecute") == [once, other, {**ever, "value": "2"}]
+    assert after("a=1:NoExecute", overwrite=False) == [once, other, ever]
+    with pytest.raises(KubectlError, match="already has a taint"):
+        after("a=2:NoExecute", overwrite=False)
 
 
 @pytest.mark.parametrize("word", ["a:Odd", ":NoExecute", "a=1:"])

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from modules.kubectl.describers.common import Related, events_about, moment
+from modules.kubectl.describers.common import Related, events_about, labels_and_annotations, moment
 from modules.kubectl.describers.kinds import describe_object, smart_label
 from modules.kubectl.describers.pod import probe_text
 from modules.kubectl.describers.pod_resources import pod_amounts, qos_class
@@ -249,3 +249,9 @@ def test_a_namespace_with_quotas() -> None:
         "",
         "No LimitRange resource.",
     ]
+
+
+def test_an_annotation_has_a_line_of_its_own_up_to_140_characters() -> None:
+    out = AlignedWriter()
+    labels_and_annotations(out, {"metadata": {"annotations": {"a": "x" * 137, "b": "y" * 138}}})
+    assert [line.split()[-1] for line in out.text().splitlines()] == ["<none>", "x" * 137, "b:", "y" * 138]

@@ -1,9 +1,11 @@
 """`drain`: which pods it evicts, and how it does against a real cloudcore."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from modules.cli.errors import KubectlError, StatusError, TimedOutError
 from modules.kubectl import drain
 from modules.kubectl.drain import DrainOptions, DrainPlan, drain_plan
 from tests.modules.kubectl.cloud import Cloud, node, pod
@@ -56,6 +58,83 @@ def test_mirror_pods_stay_and_pods_that_have_ended_go_without_a_word() -> None:
     ended = with_empty_dir(pod("done", status={"phase": "Succeeded"}))
     assert drain_plan([mirror, ended], ALL) == DrainPlan([ended], "", [])
     assert names(drain_plan([ended], DrainOptions())) == ["done"]
+    agent = owned("agent", "DaemonSet")
+    agent["status"] = {"phase": "Failed"}
+    assert drain_plan([agent], DrainOptions()) == DrainPlan([agent], "", [])
+
+
+def test_a_pod_is_refused_for_its_first_reason_and_each_volume_and_owner_counts() -> None:
+    agent, cached, noted = owned("agent", "DaemonSet"), with_empty_dir(owned("cached")), owned("noted", "ConfigMap")
+    with_empty_dir(agent)
+    cached["spec"]["volumes"].insert(0, {"name": "settings", "configMap": {"name": "c"}})
+    del noted["metadata"]["ownerReferences"][0]["controller"]
+    plan = drain_plan([agent, cached, noted], DrainOptions())
+    assert [(error[:37], error.rpartition(": ")[2]) for error in plan.errors] == [
+        ("cannot delete DaemonSet-managed Pods ", "default/agent"),
+        ("cannot delete Pods with local storage", "default/cached"),
+        ("cannot delete Pods that declare no co", "default/noted"),
+    ]  # fmt: skip
+
+
+class Answers:
+    """A server of pods on a node that answers evictions as planned, in virtual time.
+
+    Args:
+        planned: by pod, the codes of its answers; then, and without any, it is gone.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **planned: list[int]) -> None:
+        self.planned, self.now, self.rests = planned, 0.0, list[float]()
+        self.bodies, self.queries = list[Any](), list[Any]()
+        monkeypatch.setattr(drain, "time", SimpleNamespace(monotonic=lambda: self.now, sleep=self.sleep))
+        monkeypatch.setattr(drain, "objects_of", self.objects)
+        monkeypatch.setattr(drain, "print_lines", lambda _: None)
+
+    def sleep(self, seconds: float) -> None:
+        self.rests.append(seconds)
+        self.now += seconds
+
+    def objects(self, _session: Any, listing: Any) -> Any:
+        self.queries.append(dict(listing.query))
+        return [owned(name) | {"metadata": owned(name)["metadata"] | {"uid": name}} for name in self.planned], "1"
+
+    def request(self, _method: str, path: str, body: Any) -> None:
+        self.bodies.append(body)
+        name = path.split("/")[-2]
+        if self.planned[name]:
+            code = self.planned[name].pop(0)
+            raise StatusError(code, "NotFound" if code == 404 else "", str(code))
+        del self.planned[name]
+
+    def drain(self, ends: float | None = None, **chosen: Any) -> None:
+        options = {
+            "ignore_daemonsets": False, "delete_emptydir_data": False, "force": False, "dry_run": "none",
+            "pod_selector": "", "grace_period": -1, "disable_eviction": False, "timeout": "12s", **chosen,
+        }  # fmt: skip
+        pods = SimpleNamespace(path=lambda *parts: "/".join(parts))
+        session: Any = SimpleNamespace(
+            discovery=SimpleNamespace(one=lambda _: pods), client=self, print_remark=lambda _: None
+        )
+        node: Any = SimpleNamespace(name="n1")
+        drain._Drain(session, SimpleNamespace(**options), node, {}, ends).run()
+
+
+def test_evictions_are_tried_again_for_a_budget_only_and_within_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    again = Answers(monkeypatch, a=[429, 429], b=[], c=[404])
+    again.drain(pod_selector="app=web")
+    assert (again.rests, {each.get("labelSelector") for each in again.queries}) == ([5, 5], {"app=web"})
+    broken = Answers(monkeypatch, a=[500])
+    with pytest.raises(KubectlError, match='error when evicting pods/"a"'):
+        broken.drain()
+    late = Answers(monkeypatch, a=[429] * 9)
+    with pytest.raises(TimedOutError):
+        late.drain(ends=12.0)
+    assert late.rests == [5, 5, 2]
+    given = Answers(monkeypatch, a=[])
+    given.drain(grace_period=0, dry_run="server")
+    assert given.bodies[0]["deleteOptions"] == {
+        "kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0, "dryRun": ["All"],
+    }  # fmt: skip
 
 
 class Machine:
@@ -109,6 +188,14 @@ def test_a_node_is_cordoned_and_drained(cloud: Cloud, monkeypatch: pytest.Monkey
     assert cloud.run("drain", "n1").lines == ["node/n1 already cordoned", "node/n1 drained"]
     assert cloud.run("drain").status == 1
     assert "NotFound" in cloud.run("drain", "nothing").err
+
+
+def test_nothing_is_drained_when_a_node_could_not_be_cordoned(cloud: Cloud) -> None:
+    bound = pod("a")
+    bound["spec"]["nodeName"] = "n1"
+    cloud.make(node(), bound)
+    assert cloud.run("drain", "n1", "nothing", "--force", "--timeout=1ms").status == 1
+    assert "deletionTimestamp" not in cloud.client.get("/api/v1/namespaces/default/pods/a")["metadata"]
 
 
 def budget(allowed: int) -> dict[str, Any]:

@@ -6,12 +6,16 @@ import re
 import shlex
 import stat
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from modules.apimachinery.merge_patch import merge_patch
+from modules.cli.errors import UnreachableError
+from modules.kubectl import edit
 from modules.kubectl.edit import common_fields
 from tests.modules.kubectl.cloud import Cloud, config_map
 
@@ -46,12 +50,12 @@ class Editor:
         self._monkeypatch = monkeypatch
         (directory / "editor.py").write_text(EDITOR)
 
-    def edit(self, *replaced: str) -> Any:
-        """Run `edit cm colours` with an editor that replaces texts."""
+    def edit(self, *replaced: str, names: Sequence[str] = ("colours",)) -> Any:
+        """Run `edit cm NAMES` with an editor that replaces texts."""
         command = [sys.executable, str(self.directory / "editor.py"), str(self.directory / "log"), *replaced]
         self._monkeypatch.setenv("EDITOR", shlex.join(command))
         self._monkeypatch.delenv("KUBE_EDITOR", raising=False)
-        return self._cloud.run("edit", "cm", "colours")
+        return self._cloud.run("edit", "cm", *names)
 
     @property
     def shown(self) -> list[str]:
@@ -90,6 +94,13 @@ def test_nothing_is_written_without_a_change(sessions: Editor) -> None:
     assert sessions.left == []
 
 
+def test_an_emptied_file_changes_nothing(cloud: Cloud, sessions: Editor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBE_EDITOR", "truncate -s 0")
+    done = cloud.run("edit", "cm", "colours")
+    assert (done.status, done.out, done.err) == (0, "", "Edit cancelled, no changes made.\n")
+    assert sessions.left == []
+
+
 def test_a_refused_text_is_shown_again_with_the_reason_and_kept(sessions: Editor) -> None:
     done = sessions.edit("sky: blue", "sky: [blue")
     assert done.status == 1
@@ -100,6 +111,13 @@ def test_a_refused_text_is_shown_again_with_the_reason_and_kept(sessions: Editor
     assert stat.S_IMODE(Path(kept[0]).stat().st_mode) == 0o600
     assert "sky: [blue" in Path(kept[0]).read_text()
     assert sessions.data["sky"] == "blue"
+
+
+def test_an_object_that_is_refused_keeps_none_from_being_edited(cloud: Cloud, sessions: Editor) -> None:
+    cloud.make(config_map("shapes", form="round"))
+    done = sessions.edit("sky: blue", "sky: [blue", "form: round", "form: square", names=("colours", "shapes"))
+    assert (done.status, done.lines, len(sessions.left)) == (1, ["configmap/shapes edited"], 1)
+    assert "Edit cancelled, no valid changes were saved" in done.err
 
 
 @pytest.mark.parametrize(("old", "new"), [("name: colours", "name: other"), ("kind: ConfigMap", "kind: Secret")])
@@ -161,3 +179,14 @@ def test_a_merge_patch_has_only_what_changed(before: Any, after: Any, patch: Any
 def test_fields_that_two_changes_have_in_common() -> None:
     assert common_fields({"a": {"b": 1, "c": 2}}, {"a": {"b": 2}, "d": 1}) == [".a.b"]
     assert common_fields({"a": 1}, {"a": 1}) == []
+
+
+def test_a_server_that_is_gone_ends_an_edit_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The editor would come again and again with an error that nobody can mend in it."""
+    edited = Mock(return_value="a: 2\n")
+    monkeypatch.setattr(edit, "_edited", edited)
+    monkeypatch.setattr(edit, "_object", lambda *_: {"a": 2})
+    monkeypatch.setattr(edit, "_written", Mock(side_effect=UnreachableError("gone")))
+    with pytest.raises(UnreachableError, match="gone"):
+        edit._until_written(Mock(), Mock(), Mock(), {"a": 1}, tmp_path / "f")
+    assert edited.call_count == 1

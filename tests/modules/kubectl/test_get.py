@@ -3,9 +3,12 @@
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from modules.cli.errors import StatusError
+from modules.kubectl.resources import ObjectRef, fetch_refs
 from modules.kubectl.watching import WatchedChange
 from tests.modules.kubectl.cloud import Cloud, config_map, event, node, pod
 
@@ -106,6 +109,14 @@ def test_some_not_there_do_not_hide_the_others(cloud: Cloud) -> None:
     assert (done.status, done.err) == (1, 'Error from server (NotFound): pods "nothing" not found\n')
     assert done.rows[1][0] == "web"
     assert cloud.run("get", "pod", "nothing", "--ignore-not-found") == (0, "", "")
+
+
+@pytest.mark.parametrize(("code", "is_told"), [(404, False), (403, True), (500, True)])
+def test_only_what_is_not_there_is_ignored(*, code: int, is_told: bool) -> None:
+    session = Mock()
+    session.client.get.side_effect = StatusError(code, "NotFound" if code == 404 else "Other", "no")
+    found, errors = fetch_refs(session, [ObjectRef(Mock(), "default", "web")], ignore_not_found=True)
+    assert (found, bool(errors)) == ([], is_told)
 
 
 @pytest.mark.parametrize(

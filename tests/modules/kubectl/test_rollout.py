@@ -1,10 +1,12 @@
 """The states of rollouts, tables of revisions, and patches of images."""
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from modules.cli.errors import KubectlError
+from modules.kubectl import rollout
 from modules.kubectl.rollout import RolloutRevision, history_table, rollout_status
 from modules.kubectl.set import changes
 
@@ -55,6 +57,22 @@ def test_revisions() -> None:
     assert history_table([RolloutRevision(1, "", {}), RolloutRevision(12, "new image", {})]).splitlines() == [
         "REVISION  CHANGE-CAUSE", "1         <none>", "12        new image",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("to", "number"), [("0", 2), ("1", 1)])
+def test_an_undo_goes_to_the_last_revision_but_one_or_to_the_given_one(
+    monkeypatch: pytest.MonkeyPatch, to: str, number: int
+) -> None:
+    def template(number: int, **labels: str) -> Json:
+        return {"metadata": {"labels": {"app": "web", **labels}}, "spec": {"hostname": f"h{number}"}}
+
+    found = [RolloutRevision(each, "", template(each, **{"pod-template-hash": "x"})) for each in (1, 2, 3)]
+    monkeypatch.setattr(rollout, "revisions_of", lambda *_: found)
+    monkeypatch.setattr(rollout, "print_result", lambda *_: None)
+    session = Mock()
+    rollout._undo(session, Mock(to_revision=to), Mock(), {"spec": {"template": template(3)}})
+    (change,) = session.client.request.call_args.args[3]
+    assert change == {"op": "replace", "path": "/spec/template", "value": template(number)}
 
 
 def test_patches_of_images() -> None:

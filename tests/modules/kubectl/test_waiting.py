@@ -3,12 +3,16 @@
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import Mock
 
+import msgspec
 import pytest
 
 from modules.cli.errors import StatusError, TimedOutError, UsageError
 from modules.cli.rest import MERGE_PATCH, RestClient
+from modules.kubectl import delete, wait
 from modules.kubectl.durations import seconds_of
 from modules.kubectl.resources import Listing, ObjectRef
 from modules.kubectl.wait import read_goal
@@ -61,6 +65,14 @@ def test_delete_waits_for_the_node_and_prints_it(cloud: Cloud) -> None:
     assert done.err == "waiting until pod/web is gone (--wait=false does not wait)\n"
 
 
+def test_delete_without_a_limit_waits_as_long_as_it_takes(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    look = Mock(return_value=[None])
+    monkeypatch.setattr(delete, "states", look)
+    cloud.make(node(), pod())
+    assert cloud.run("delete", "pod", "web").status == 0
+    assert look.call_args.kwargs == {"ends": None}
+
+
 def test_delete_does_not_wait_for_ever(cloud: Cloud) -> None:
     cloud.make(node(), pod())
     assert cloud.run("delete", "pod/web", "--wait=false") == (0, 'pod "web" deleted\n', "")
@@ -104,8 +116,8 @@ def test_many_are_deleted(cloud: Cloud, tmp_path: Path) -> None:
 def test_an_object_of_a_list_that_is_gone_meanwhile_is_no_error(
     cloud: Cloud, words: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    obj = config_map("a")
-    cloud.make(obj | {"metadata": {"name": "a", "labels": {"app": "x"}}})
+    obj = config_map("a") | {"metadata": {"name": "a", "labels": {"app": "x"}}}
+    cloud.make(obj)
     request = RestClient.request
 
     def twice(self: RestClient, method: str, *args: Any, **kwargs: Any) -> Any:
@@ -117,6 +129,17 @@ def test_an_object_of_a_list_that_is_gone_meanwhile_is_no_error(
     assert cloud.run("delete", "cm", *words).status == 0
     cloud.make(obj)
     assert cloud.run("delete", "cm", "a").status == 1
+    cloud.make(obj)
+    for refused in ("DELETE", "GET"):
+
+        def refuse(self: RestClient, method: str, path: str, *args: Any, refused: str = refused, **kwargs: Any) -> Any:
+            if method == refused and "/configmaps" in path:
+                raise StatusError(403, "Forbidden", "not you")
+            return request(self, method, path, *args, **kwargs)
+
+        monkeypatch.setattr(RestClient, "request", refuse)
+        done = cloud.run("delete", "cm", *words)
+        assert (done.status, done.err) == (1, "Error from server (Forbidden): not you\n"), refused
 
 
 def test_dry_runs_delete_nothing(cloud: Cloud) -> None:
@@ -151,6 +174,9 @@ def test_wait_for_a_condition(cloud: Cloud) -> None:
     assert cloud.run("wait", "--for=condition=ready=true", "pods", "--all").out == "pod/web condition met\n"
     late = cloud.run("wait", "--for", "condition=Ready=False", "pod", "web", "--timeout=1ms")
     assert (late.status, late.err) == (1, "error: timed out waiting for the condition on pods/web\n")
+    cloud.make(pod("other"))
+    both = cloud.run("wait", "--for=condition=Ready=False", "pod/web", "pod/other", "--timeout=1ms")
+    assert [line.rpartition("/")[2] for line in both.err.splitlines()] == ["web", "other"]
 
 
 def test_wait_for_a_value(cloud: Cloud) -> None:
@@ -188,6 +214,64 @@ def test_a_condition_of_an_older_generation_does_not_count() -> None:
     assert goal.met(obj)
     obj["status"]["conditions"][0]["observedGeneration"] = 1  # type: ignore[index]
     assert not goal.met(obj)
+
+
+def test_a_value_of_several_or_of_another_type_counts() -> None:
+    obj = {"status": {"a": [{"n": 1}, {"n": 2}], "is": True}}
+    goals = {"{.status.a[*].n}=2": True, "{.status.a[*].n}=3": False, "{.status.is}=true": True, "{.status.b}": False}
+    assert {text: read_goal(f"jsonpath={text}").met(obj) for text in goals} == goals
+
+
+def test_an_object_that_is_made_again_ends_the_wait_for_the_end_of_the_former(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = ({"metadata": {"uid": uid}} for uid in ("former", "later", "other"))
+    monkeypatch.setattr("modules.kubectl.delete.states", lambda *_, **__: made)
+    said = list[str]()
+    session: Any = SimpleNamespace(print_remark=said.append)
+    pods: Any = SimpleNamespace(shown=str, plural="pods")
+    delete._wait(session, [(ObjectRef(pods, "default", "web"), "former")], None)
+    assert (len(list(made)), len(said)) == (1, 1), "it ends with the later one"
+
+
+def test_an_object_that_goes_while_its_condition_is_awaited_may_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+    monkeypatch.setattr("modules.kubectl.wait.states", lambda *_, **__: iter([{"status": {}}, None, ready]))
+    ref = ObjectRef(cast("Any", None), "default", "web")
+    assert wait._await(cast("Any", None), ref, read_goal("condition=Ready"), 0.0) == ready
+
+
+def test_a_watch_goes_on_from_the_last_version_that_it_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also by a bookmark; one that has brought nothing rests first, and a refusal but the version's ends it."""
+    asked, rests, listed = list[Any](), list[float](), list[Any]()
+
+    def event(kind: str, version: str) -> bytes:
+        return msgspec.json.encode({"type": kind, "object": {"metadata": {"resourceVersion": version}}})
+
+    rounds: list[Any] = [
+        [event("ADDED", "5"), event("BOOKMARK", "9")],
+        [],
+        [event("MODIFIED", "11")],
+        StatusError(410, "", "old"),
+    ]
+
+    def lines(_path: str, query: Any, *, ends: float | None) -> Any:
+        asked.append(dict(query))
+        found = rounds.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return iter(found)
+
+    session: Any = SimpleNamespace(client=SimpleNamespace(lines=lines))
+    pods: Any = SimpleNamespace(path=lambda *_: "/pods")
+    monkeypatch.setattr("modules.kubectl.watching.time.sleep", rests.append)
+    monkeypatch.setattr("modules.kubectl.watching.objects_of", lambda *_: (listed, "20"))
+    listed += [{"metadata": {"name": name}} for name in ("a", "b")]
+    found = followed(session, Listing(pods, ""), "1")
+    assert [next(found).event for _ in range(4)] == ["ADDED", "MODIFIED", "MODIFIED", "MODIFIED"]
+    rounds.append(StatusError(403, "", "not you"))
+    with pytest.raises(StatusError, match="not you"):
+        next(found)
+    assert ([each["resourceVersion"] for each in asked], rests) == (["1", "9", "9", "11", "20"], [1.0])
+    assert {each["allowWatchBookmarks"] for each in asked} == {"true"}
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("0", 0), ("90s", 90), ("1m30s", 90), ("2h", 7200), ("100ms", 0.1),

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from beehive.clock import RealClock
-from modules.cli.errors import UnreachableError
+from modules.cli.errors import StatusError, UnreachableError
 from modules.cli.rest import RestClient
 from modules.cloud.messages import LinkSession, NodeConnection
 from modules.insight.fleet.devices import DeviceFacts, DevicePropertyRow
@@ -20,6 +20,7 @@ from modules.page.jobs import JobReader
 from modules.page.picture import Links, Picture
 from modules.processes.cloudcore.page_command import ControlLinks
 from tests.modules.processes.cloudcore.clusters import Cluster
+from tests.support.clocks import StandingClock
 from tests.support.failing import Attempt, Failing, fail_at_each_call
 
 PATIENCE = 60.0
@@ -121,7 +122,7 @@ def test_the_objects_of_a_cluster_are_listed_again_and_again(tmp_path: Path, mon
         source = ControlLinks(cluster.core.client)
         feeds = Feeds(picture, client, source, DeviceReader(client, clock), JobReader(client, clock), clock)
         feeds.start()
-        wait_until(lambda: picture.node("n1") is not None and picture.changes(0, NAMES).is_read)
+        wait_until(lambda: picture.node("n1") is not None and picture.changes(0, (*NAMES, "devices")).is_read)
         cluster.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n2"}})
         wait_until(lambda: picture.node("n2") is not None)
         assert "no watch" not in picture.changes(0, NAMES).trouble
@@ -138,6 +139,137 @@ def test_the_objects_of_a_cluster_are_listed_again_and_again(tmp_path: Path, mon
     finally:
         cluster.close()
         clock.close()
+
+
+class Waits:
+    """Waits that put a clock forward, until there were enough (`threading.Event`)."""
+
+    def __init__(self, clock: StandingClock, most: int) -> None:
+        self.seconds: list[float] = []
+        self._clock, self._most = clock, most
+
+    def is_set(self) -> bool:
+        return len(self.seconds) >= self._most
+
+    def wait(self, seconds: float) -> bool:
+        self.seconds.append(seconds)
+        self._clock.go(seconds)
+        return self.is_set()
+
+
+class Step:
+    """Feeds of a client and a source, in virtual time, without threads."""
+
+    def __init__(self, source: Any, most: int = 1) -> None:
+        self.clock = StandingClock()
+        self.picture, self.waits = Picture(self.clock.now), Waits(self.clock, most)
+        self.feeds = Feeds(self.picture, source, source, source, JobReader(source, self.clock), self.clock)
+        self.feeds._ended = self.waits  # type: ignore[assignment]
+        self.feeds._looked_at = self.clock.monotonic()
+
+    def trouble(self) -> str:
+        """Return the trouble that a page shows."""
+        return self.picture.changes(0, NAMES).trouble
+
+
+class Parts(Api):
+    """An API server that answers at once, whose watch has these events."""
+
+    def __init__(self, *events: dict[str, Any]) -> None:
+        super().__init__()
+        self.failures, self.put, self.read, self.is_closed = 0, list[Any](), 0, False
+        self._lines = events
+
+    def lines(self, path: str, query: Any = ()) -> Iterator[bytes]:
+        try:
+            for event in self._lines:
+                self.read += 1
+                yield msgspec.json.encode(event)
+        finally:
+            self.is_closed = True
+
+
+CHANGE = {"type": "MODIFIED", "object": NODE}
+
+
+@pytest.mark.parametrize(
+    ("events", "read", "changed"),
+    [
+        ((CHANGE, {"type": "BOOKMARK", "object": NODE}, {"type": "DELETED", "object": NODE}), 3, "MODIFIED DELETED"),
+        ((CHANGE, {"type": "ERROR", "object": {"code": 410}}, CHANGE), 2, "MODIFIED"),
+        ((CHANGE, {"type": "MODIFIED", "object": "odd"}, CHANGE), 2, "MODIFIED"),
+    ],
+)
+def test_a_list_is_taken_over_as_a_whole_and_its_watch_until_it_is_broken(
+    monkeypatch: pytest.MonkeyPatch, events: Any, read: int, changed: str
+) -> None:
+    """A picture with a part of the list has not the other nodes: they would be gone, for a moment."""
+    api, asked = Parts(*events), list[str]()
+    step = Step(api, most=99)
+    monkeypatch.setattr(step.picture, "asks", asked.append)
+    found = list[str]()
+    step.feeds._watch(
+        "nodes", lambda each: each, lambda each: api.put.append(list(each)), lambda at, _: found.append(at)
+    )
+    assert [len(each) for each in api.put] == [2]
+    assert asked == ["nodes"] * len(api.asked), "a part that does not come is missed"
+    assert (api.read, " ".join(found), api.is_closed) == (read, changed, True)
+
+
+def test_a_watch_ends_when_nobody_looks() -> None:
+    api = Parts(CHANGE, CHANGE, CHANGE)
+    step = Step(api, most=0)
+    step.feeds._watch("nodes", lambda each: each, api.put.append, lambda *_: None)
+    assert (api.read, api.is_closed) == (1, True)
+
+
+def test_the_journal_is_read_with_each_change_of_connections_and_twice_a_minute() -> None:
+    class Source(Api):
+        """Its node is connected again at the fifth question."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.asked_links, self.since, self.read_at = 0, list[float](), list[int]()
+
+        def links(self) -> Links:
+            self.asked_links += 1
+            return Links({"n1": NodeConnection("n1", 5.0, 1.0, connection=f"c{self.asked_links >= 5}")})
+
+        def sessions(self, since: float) -> list[LinkSession]:
+            self.read_at.append(self.asked_links)
+            self.since.append(since)
+            return []
+
+    source = Source()
+    step = Step(source, most=32)
+    step.feeds._poll()
+    assert source.read_at == [1, 5, 16, 31]
+    assert abs(step.clock.now() - source.since[-1] - 86_400.0) < 600.0
+
+
+def test_devices_are_read_the_more_rarely_the_longer_that_takes() -> None:
+    class Slow(Api):
+        """It takes its time for the devices."""
+
+        seconds = 0.1
+
+        def facts(self) -> tuple[list[DeviceFacts], bool]:
+            step.clock.go(self.seconds)
+            self.seconds += 1.0
+            return [], False
+
+    source = Slow()
+    source.failures = 0
+    step = Step(source, most=3)
+    step.feeds._poll_devices()
+    assert [round(each) for each in step.waits.seconds] == [30, 110]
+
+
+@pytest.mark.parametrize(("code", "trouble", "waits"), [(405, "", 2), (403, "no nodes for you", 1)])
+def test_a_refusal_is_a_trouble_but_of_a_watch_that_there_is_not(code: int, trouble: str, waits: int) -> None:
+    step = Step(Api(), most=1)
+    step.feeds._run("nodes", Failing(0, StatusError(code, "", "no nodes for you")).call(print))
+    assert (step.trouble(), len(step.waits.seconds)) == (trouble, waits)
 
 
 def test_a_feed_whose_thread_cannot_be_started_is_started_by_the_next_look() -> None:

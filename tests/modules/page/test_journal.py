@@ -7,6 +7,7 @@ from modules.page.feeds import NAMES
 from modules.page.journal import JournalReader, command_of, query_of
 from modules.page.nodes import short_node
 from modules.page.picture import Picture
+from modules.page.sight import Sight
 
 NOW = 1_000_000_000.0
 
@@ -41,13 +42,15 @@ class Source:
     """A journal with one change."""
 
     def __init__(self) -> None:
-        self.is_kept = True
+        self.is_kept, self.part = True, 0
         self.asked: list[WriteQuery] = []
 
     def writes(self, query: WriteQuery) -> WriteList:
         """See `WriteSource`."""
         self.asked.append(query)
-        write = ObjectWrite(NOW, "jan", "kubectl", CHANGED, "ConfigMap", "shop", "conf", "u", 7, fields=("data.a",))
+        write = ObjectWrite(
+            NOW, "jan", "kubectl", CHANGED, "ConfigMap", "shop", "conf", "u", 7, fields=("data.a",), part=self.part
+        )
         return WriteList([KnownWrite(write, 2, 1, ("n2",))], 5) if self.is_kept else WriteList([], is_kept=False)
 
 
@@ -60,5 +63,11 @@ def test_a_page_of_changes() -> None:
     assert [each.reached for each in page.rows] == ["1 of 2 nodes has it; not confirmed by n2 (away)"]
     assert (page.more, page.before, page.is_all, source.asked[0].limit) == (5, "7", False, 100)
     assert "there is no color" in JournalReader(source, picture).page("color:red").wrong
+    for part in (Sight(has_nodes=False), Sight(pods_in=frozenset("shop"))):
+        hidden = JournalReader(source, picture).page("conf", part)
+        assert (hidden.sentence, hidden.rows[0].reached, hidden.rows[0].mark) == ("6 changes in seven days.", "", "")
+    source.part = 3
+    assert JournalReader(source, picture).page("conf").before == "7.3"
+    assert len("".join(query_of("x" * 9000).words)) == 500
     source.is_kept = False
     assert JournalReader(source, picture).page("").sentence == NO_JOURNAL

@@ -78,6 +78,11 @@ def test_the_facts_of_a_node_say_why_the_link_is_down_and_what_waits() -> None:
     ended = own_node({**STATE, "link": {"certificate_ends": NOW - 1}}, [], NOW)
     assert ended.facts["certificate"] == "has ended: `edgecore join` gets another"
     assert own_node({}, [], NOW).facts["waits for the cloud"] == "nothing"
+    long = "x" * 9000
+    said = {"modules": {"dmi": {"state": "not ready", "reason": long}}, "link": {**DOWN, "why": long}, "runtime": long}
+    cut = own_node({**STATE, **said}, [], NOW)
+    texts = (cut.modules[0].reason, cut.facts["why the last link ended"], cut.facts["container runtime"])
+    assert [*map(len, texts)] == [500] * 3
 
 
 def plant_device(path: Path, *, has_object: bool = True) -> None:

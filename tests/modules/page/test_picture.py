@@ -7,6 +7,9 @@ import msgspec
 import pytest
 
 from modules.cloud.messages import LinkSession, NodeConnection
+from modules.insight.fleet.devices import DeviceFacts, DevicePropertyRow
+from modules.insight.fleet.jobs import JobCounts, JobRow
+from modules.insight.fleet.lacks import Lack
 from modules.insight.fleet.rows import NodeRow, pod_row
 from modules.page.nodes import short_node
 from modules.page.picture import Changes, FleetHead, Links, Picture
@@ -93,6 +96,16 @@ def test_nothing_changes_while_a_link_only_grows_older() -> None:
         assert world.changes(after=1.1).version == 1, "between two polls"
 
 
+def test_a_node_that_has_acknowledged_all_is_shown_so() -> None:
+    world = World()
+    world.picture.put_nodes([short_node(node("n1"))])
+    link = NodeConnection("n1", 100.0, 1.0, unacknowledged=2, oldest_seconds=5.0)
+    for each in (link, msgspec.structs.replace(link, unacknowledged=0, oldest_seconds=0.0)):
+        world.picture.put_links(Links({"n1": each}))
+        shown = world.rows()["n1"].get("oldest", 0.0)
+        assert (shown > 0) == (each.unacknowledged > 0)
+
+
 def test_rows_are_made_once_a_second_at_most() -> None:
     world = World()
     world.picture.put_nodes([short_node(node("n1"))])
@@ -175,8 +188,7 @@ def test_a_page_that_has_missed_too_much_gets_all_rows(monkeypatch: Any) -> None
     for number in range(6):
         world.picture.put_nodes([short_node(node(f"n{number}"))])
         world.changes()
-    assert world.changes(1).is_full
-    assert not world.changes(5).is_full
+    assert [since for since in range(1, 7) if world.changes(since).is_full] == [1, 2]
 
 
 def test_a_feed_without_an_answer_is_named_with_the_age_of_its_content() -> None:
@@ -229,11 +241,14 @@ class Life:
         self.began: dict[str, float] = {}
         self.begins: list[str] = []
         self.sessions: list[LinkSession] = []
+        self.elsewhere, self.refused, self.are_known = dict[str, str](), dict[str, str](), True
+        self.unacknowledged = dict[str, int]()
+        self.devices, self.lacks, self.jobs = list[DeviceFacts](), list[Lack](), list[JobRow]()
 
     def step(self) -> None:
         """Change something, as a feed does."""
         name, picture = f"n{self.random.randrange(5)}", self.world.picture
-        match self.random.randrange(8):
+        match self.random.randrange(13):
             case 0:
                 self.nodes[name] = {**node(name), "spec": {"unschedulable": self.random.random() < 0.5}}
                 picture.change_node("MODIFIED", self.nodes[name])
@@ -255,7 +270,41 @@ class Life:
                 picture.put_sessions(self.sessions)
             case 7:
                 self.give_all(picture)
+            case other:
+                self.change_links_or_others(other, name)
         picture.put_links(self.links())
+
+    def change_links_or_others(self, number: int, name: str) -> None:
+        """Change what is not of Nodes, pods and connections."""
+        picture = self.world.picture
+        match number:
+            case 8:
+                for known, word in ((self.elsewhere, "other cloudcore"), (self.refused, "revoked")):
+                    if self.random.random() < 0.5:
+                        known.pop(name, None)
+                    else:
+                        known[name] = f"{word} {self.random.random():.1f}"
+            case 9:
+                self.are_known = not self.are_known
+            case 10:
+                self.sessions = [each for each in self.sessions if each.node != name]
+                picture.put_sessions(self.sessions)
+            case 11:
+                self.change_others(name)
+                picture.put_devices(self.devices)
+                picture.put_lacks(self.lacks)
+                picture.put_jobs(self.jobs)
+            case 12:
+                self.unacknowledged[name] = self.random.randrange(3)
+
+    def change_others(self, name: str) -> None:
+        """Change one of the devices, the workloads that lack pods, and the jobs, or end it."""
+        due, change = DevicePropertyRow("t", reported_at=1.0, due=2.0), self.random.randrange(6)
+        device = DeviceFacts("shop", name, name, "m", "", "", 1, 0, due, due, 1.0, is_heard=True, mapper="its mapper")
+        job = JobRow("NodeUpgradeJob", name, "", "Failure", "why", self.world.at, JobCounts(nodes=2, waiting=1, away=1))
+        self.devices = [[device], []][change] if change < 2 else self.devices
+        self.lacks = [[Lack("shop", f"Job {name}", 3, 2, "why")], []][change - 2] if 1 < change < 4 else self.lacks
+        self.jobs = [[job], []][change - 4] if change > 3 else self.jobs
 
     def links(self) -> Links:
         """Return the connections; the node n4 is silent for minutes."""
@@ -263,22 +312,30 @@ class Life:
         silent = {name: self.world.at % 200 if name == "n4" else 1.0 for name in found}
         return Links(
             {
-                name: NodeConnection(name, found[name], silent[name], connection=f"{name}/{self.began[name]}")
+                name: NodeConnection(name, found[name], silent[name], connection=f"{name}/{self.began[name]}",
+                    unacknowledged=self.unacknowledged.get(name, 0), oldest_seconds=found[name],)
                 for name in found
-            }
-        )
+            },
+            dict(self.elsewhere), dict(self.refused), self.are_known,
+        )  # fmt: skip
 
     def give_all(self, picture: Picture) -> None:
         """Give a picture everything, as a list does."""
         picture.put_nodes([short_node(each) for each in self.nodes.values()])
         picture.put_pods([pod_row(each) for each in self.pods.values()])
         picture.put_sessions(self.sessions)
+        picture.put_devices(self.devices)
+        picture.put_lacks(self.lacks)
+        picture.put_jobs(self.jobs)
 
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("sight", [Sight(), Sight(pods_in=frozenset({"other"})), Sight(has_nodes=False)])
-def test_a_page_that_follows_the_changes_equals_a_new_one(seed: int, sight: Sight) -> None:
+def test_a_page_that_follows_the_changes_equals_a_new_one(
+    monkeypatch: pytest.MonkeyPatch, seed: int, sight: Sight
+) -> None:
     """Rows that are made again only when they change, and sent only then, are those of all facts."""
+    monkeypatch.setattr("modules.page.picture._GONE", 2)  # a page that has missed more gets all rows
     life, rows, version, view = Life(seed), dict[str, Any](), 0, 0
     for _ in range(60):
         life.step()
@@ -287,6 +344,9 @@ def test_a_page_that_follows_the_changes_equals_a_new_one(seed: int, sight: Sigh
         other.put_links(life.links())
         passed = life.random.choice((0.0, 1.0, 1.0, 5.0, 5.0, 12.0))
         life.world.at += passed
+        if passed < 5.0 and life.random.random() < 0.5:  # this page does not ask, and another one does
+            life.world.picture.changes(0, FEEDS, sight)
+            continue
         changes = life.world.picture.changes(version, FEEDS, sight, view)
         version, view = changes.version, changes.view
         rows = {} if changes.is_full else {name: row for name, row in rows.items() if name not in changes.gone}
@@ -295,6 +355,38 @@ def test_a_page_that_follows_the_changes_equals_a_new_one(seed: int, sight: Sigh
             whole = other.changes(0, FEEDS, sight)
             assert rows == _sent(whole)
             assert life.world.picture.changes(0, FEEDS, sight).head == whole.head
+
+
+def test_what_is_reported_beside_nodes_and_pods_is_shown_within_a_second_to_who_may_see_it() -> None:
+    due, counts = DevicePropertyRow("t", reported_at=1.0, due=2.0), JobCounts(nodes=2, waiting=2, away=1)
+    world = World()
+    world.picture.put_nodes([short_node(node("n1"))])
+    world.picture.put_links(links("n1"))
+    lack, job = Lack("shop", "Job web", 3, 2, "why"), JobRow("K", "up", "", "Failure", "", world.at, counts)
+    device = DeviceFacts("shop", "hall", "n1", "m", "", "", 1, 0, due, due, 1.0, is_heard=True, mapper="m")
+    reports: list[tuple[Any, Any, str]] = [
+        (world.picture.put_devices, device, "devices-overdue"),
+        (world.picture.put_lacks, lack, "pods-missing"),
+        (world.picture.put_jobs, job, "job-stopped"),
+    ]
+    for put, found, rule in reports:
+        version = world.changes().version
+        put([found])
+        head = world.changes(version, after=1.1).head
+        assert head is not None
+        assert rule in {each.rule for each in head.findings}
+
+    def told(sight: Sight) -> list[str]:
+        head = world.picture.changes(0, FEEDS, sight).head
+        return [f"{each.rule} {each.detail}" for each in head.findings] if head is not None else []
+
+    assert "job-stopped 2 nodes: 2 waiting (1 away)" in told(Sight())
+    assert "job-stopped 2 nodes: 2 waiting" in told(Sight(has_nodes=False))
+    for sight, rule in (
+        (Sight(has_jobs=False), "job-stopped"), (Sight(has_workloads=False), "pods-missing"),
+        (Sight(pods_in=frozenset({"other"})), "pods-missing"), (Sight(devices_in=frozenset()), "devices-overdue"),
+    ):  # fmt: skip
+        assert not [each for each in told(sight) if each.startswith(rule)], rule
 
 
 def test_a_user_whose_rights_have_changed_gets_all_rows() -> None:
@@ -356,4 +448,5 @@ def test_nodes_and_pods_that_are_deleted_are_forgotten(by: str) -> None:
         assert len(world.changes(after=20.0).set) == 1
     after = sizes(picture)
     assert after.pop("_words") < 4 * number
+    assert picture._most_words < 12 * number, "the bound does not grow with what has gone"
     assert after == {name: size for name, size in before.items() if name != "_words"}

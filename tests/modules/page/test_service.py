@@ -5,6 +5,7 @@ import hashlib
 import re
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
@@ -21,14 +22,18 @@ from modules.cloud.device_values import HistoryValue, ValueList, ValueQuery
 from modules.cloud.messages import LinkSession
 from modules.cloud.object_writes import WriteList, WriteQuery
 from modules.insight.fleet.rows import pod_row
+from modules.insight.why.facts import PodFacts
 from modules.page.api import About, FleetApi, WatchedFleet
+from modules.page.jobs import JobReader
 from modules.page.nodes import short_node
 from modules.page.picture import Links
 from modules.page.pod_story import PodStories
 from modules.page.service import HEADERS, POLICY, OwnerEntrance, PageService
 from modules.page.sessions import Sessions
-from modules.page.shells import ClosedDoor
+from modules.page.shells import KEY_PROTOCOL, ClosedDoor, Shells
 from tests.beehive.http.requests import parse
+from tests.support.clocks import StandingClock
+from tests.support.failing import Failing
 
 HOST = "127.0.0.1:8080"
 ORIGIN = f"http://{HOST}"
@@ -162,6 +167,42 @@ def test_another_site_may_open_a_document_and_nothing_else(page: Page) -> None:
         assert page.send("/page/pods", visit | changed).status == 403
 
 
+def test_a_request_with_two_names_of_a_server_is_refused(page: Page) -> None:
+    headers = (("host", HOST), ("host", "evil.example"))
+    refused = page.service.admit(Request(method="GET", target="/page/", parts=("page",), headers=headers))
+    assert isinstance(refused, Response)
+    assert refused.status == 421
+
+
+def test_a_refusal_of_the_api_server_keeps_its_status(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = Failing(0, StatusError(404, "NotFound", "pods a not found")).call(print)
+    monkeypatch.setattr(FleetApi, "serve", lambda *_: refused())
+    answer = page.ask("/page/v1/explain/shop/a", authorization=f"Bearer {page.key()}")
+    assert (answer.status, answer.body, set(HEADERS) <= set(answer.headers)) == (404, b"pods a not found\n", True)
+
+
+def test_a_shell_that_asks_whether_its_session_goes_on_does_not_use_it(
+    page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, uses = page.key(), list[bool]()
+    monkeypatch.setattr(Shells, "reply", lambda _self, _request, _where, door: door)
+    offered = f"v5.channel.k8s.io, {KEY_PROTOCOL}{key}"
+    headers = {
+        "host": HOST, "origin": ORIGIN, "upgrade": "websocket", "sec-websocket-version": "13",
+        "sec-websocket-key": "k", "sec-websocket-protocol": offered,
+    }  # fmt: skip
+    parts = ("page", "v1", "shell", "shop", "web", "app")
+    door: Any = page.service.serve(Request(method="GET", target="/", parts=parts, headers=tuple(headers.items())))
+
+    def is_valid(_sessions: Sessions, _key: str, *, is_use: bool = True) -> bool:
+        uses.append(is_use)
+        return True
+
+    monkeypatch.setattr(Sessions, "is_valid", is_valid)
+    assert door(is_use=False) is door(is_use=True) is not None
+    assert uses == [False, True]
+
+
 def test_a_session_wants_the_page_itself_and_a_token(page: Page) -> None:
     body = msgspec.json.encode({"token": page.sessions.new_token()})
     assert page.ask("/page/v1/session", "POST", body).status == 403
@@ -266,6 +307,45 @@ def test_a_node_and_pods_as_the_page_asks_for_them(page: Page) -> None:
     assert page.get("/page/v1/pods?q=else")["found"] == []
     answer = page.ask("/page/v1/nodes/n2", authorization=f"Bearer {page.key()}")
     assert (answer.status, b"there is no node n2" in answer.body) == (404, True)
+
+
+def test_what_a_pod_says_is_bounded_and_the_newest_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its node, and so a pod, may say megabytes."""
+    asked = list[Any]()
+
+    def get(_path: str, query: Any) -> dict[str, Any]:
+        asked.append(dict(query)["limit"])
+        return {}
+
+    client: Any = SimpleNamespace(raw=lambda *_: b"x" * 300_000 + b"\xff", get=get)
+    stories = PodStories("cloudcore", client)
+    log = stories.log("shop", "web", "app")
+    assert (len(log), log[-5:]) == (256 * 1024 + 3, "x\\xff")
+    assert (stories.events_of_node("n1"), asked) == ([], ["500"]), "the newest are not the first of a list"
+    waiting = {"name": "app", "state": {"waiting": {"reason": "Error", "message": "y" * 9000}}}
+    pod = {"spec": {"containers": [{"name": "app"}]}, "status": {"containerStatuses": [waiting]}}
+    events = [{"message": str(number)} for number in range(150)]
+    monkeypatch.setattr(
+        "modules.kubectl.why.pod_facts", lambda *_: PodFacts(pod=pod, now=0.0, program="x", events=events)
+    )
+    story = stories.story("shop", "web", 0.0, lambda _: None)
+    assert (len(story.containers[0].message), len(story.events), story.events[-1].message) == (500, 100, "149")
+
+
+def test_jobs_are_read_the_more_rarely_the_longer_that_takes() -> None:
+    clock, asked = StandingClock(), list[str]()
+
+    def get(path: str, _query: Any) -> dict[str, Any]:
+        asked.append(path)
+        clock.go(10.0)
+        return {"items": []}
+
+    reader = JobReader(cast("Any", SimpleNamespace(get=get)), clock)
+    for seconds, number in ((0.0, 3), (599.0, 3), (2.0, 6)):
+        clock.go(seconds)
+        assert reader.rows(()) == []
+        assert len(asked) == number
+    clock.close()
 
 
 class Events:

@@ -101,6 +101,11 @@ def test_sessions_that_have_ended_take_no_place_and_no_part_in_the_choice() -> N
     keys = [sessions.begin("credentials", user) for user in ("carol", "user-1", "carol")]
     assert [sessions.is_valid(key) for key in keys] == [True] * 3
     assert sessions.exchange(sessions.new_token())
+    while sessions.exchange(sessions.new_token()):  # the places of users are free, and then taken
+        sessions.new_token()
+    world.run_for(IDLE_SECONDS + 1.0)
+    assert sessions.exchange(sessions.new_token())
+    assert (len(sessions._tokens), len(sessions._keys)) == (0, 1), "nor do they take memory"
 
 
 def test_of_the_sessions_of_a_user_with_ended_ones_the_others_stay() -> None:

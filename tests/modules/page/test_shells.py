@@ -145,9 +145,10 @@ def answer(connection: ServerConnection) -> None:
 
 def test_a_shell_is_the_request_of_kubectl_exec_without_the_browsers_credentials(page: Page) -> None:
     page.behave = answer
-    with page.open() as shell:
+    with page.open(compression="deflate") as shell:
         asked = page.asked.get(timeout=PATIENCE).request
         assert asked is not None
+        assert "Sec-WebSocket-Extensions" not in asked.headers, "what is compressed cannot be bounded"
         assert asked.path == "/exec/default/web/app?command=sh&input=1&output=1&tty=1"
         assert asked.headers["User-Agent"] == USER_AGENT
         assert asked.headers["Sec-WebSocket-Protocol"] == f"{V5}, {V4}"
@@ -174,6 +175,7 @@ REFUSED: list[tuple[dict[str, Any], int]] = [
     ({"key": ""}, 401),
     ({"protocols": [V5]}, 401),
     ({"protocols": [V5, "key.page.edgecore.a", "key.page.edgecore.b"]}, 401),
+    ({"protocols": [V5, "KEY", "key.page.edgecore.b"]}, 401),
     ({"protocols": ["key.page.edgecore.a"]}, 400),
     ({"protocols": [V5], "additional_headers": {"Authorization": "Bearer KEY"}}, 401),
     ({"target": TARGET + "/more"}, 401),
@@ -186,6 +188,9 @@ def test_another_site_and_a_visitor_without_a_session_open_nothing(
 ) -> None:
     if "additional_headers" in wrong and "Authorization" in wrong["additional_headers"]:
         wrong = wrong | {"additional_headers": {"Authorization": f"Bearer {page.key}"}}
+    if "protocols" in wrong:
+        named = {"KEY": shells.KEY_PROTOCOL + page.key}
+        wrong = wrong | {"protocols": [named.get(each, each) for each in wrong["protocols"]]}
     with pytest.raises(InvalidStatus) as refusal:
         page.open(**wrong)
     assert refusal.value.response.status_code == status
@@ -423,6 +428,116 @@ def test_a_refusal_of_the_node_is_reported_in_the_terminal(tmp_path: Path) -> No
         page.close()
 
 
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("101 X\r\nSec-WebSocket-Protocol: other\r\n\r\n", "is no stream for a browser"),
+        (f"101 X\r\nSec-WebSocket-Protocol: {V5}\r\nSec-WebSocket-Extensions: x\r\n\r\n", "is no stream for a browser"),
+        ("403 X\r\nContent-Length: 1000000000\r\n\r\n" + "x" * 9000, "^x{1000}$"),
+        ("403 X\r\nContent-Length: 4\r\n\r\nlate", "late"),
+        ("", "there is no answer"),
+    ],
+)
+def test_an_answer_that_is_no_stream_is_refused_within_a_time(said: str, why: str) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(f"HTTP/1.1 {said.replace('101 X', '101 X' + UPGRADE)}".encode() if said else b"")
+        theirs.shutdown(socket.SHUT_WR)
+        with pytest.raises(HttpStatusError, match=why) as refusal:
+            shells._answered(ours, shells.ShellPlace("ada"))
+        assert (refusal.value.status, ours.gettimeout()) == (502, 40.0)
+
+
+UPGRADE = "\r\nConnection: Upgrade\r\nUpgrade: websocket"
+
+
+class Side:
+    """A side of a shell that has a descriptor, and bytes that it has not taken if a test says so."""
+
+    def __init__(self, number: int, *, writes: bool = False) -> None:
+        self.number, self.writes, self.written, self.has_ended = number, writes, b"", False
+
+    def fileno(self) -> int:
+        return self.number
+
+    def read(self, _most: int) -> bytes:
+        """Say that it has ended."""
+        return b""
+
+    def write(self, data: bytes = b"") -> int:
+        self.written += data
+        return len(data)
+
+    def end(self, _clock: RealClock) -> None:
+        self.has_ended = True
+
+
+def talk(browser: Side, node: Side) -> shells._Talk:
+    return shells._Talk(cast("ClientSocket", browser), cast("ClientSocket", node), cast("RealClock", None))
+
+
+@pytest.fixture
+def standing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no time pass."""
+    monkeypatch.setattr(shells._Talk, "__init__", _init)
+
+
+def _init(made: shells._Talk, browser: ClientSocket, node: ClientSocket, clock: RealClock) -> None:
+    made._browser, made._node, made._clock, made._bounds = browser, node, clock, FrameBounds()
+
+
+@pytest.mark.usefixtures("standing")
+@pytest.mark.parametrize(("browser", "node"), [(False, False), (True, False), (False, True)])
+def test_a_side_is_read_only_while_the_other_takes_what_was_read(
+    monkeypatch: pytest.MonkeyPatch, *, browser: bool, node: bool
+) -> None:
+    """Otherwise a pod whose browser is slow would let the server look at it without a rest."""
+    found, waits = dict[int, int](), list[float]()
+    poll = SimpleNamespace(register=lambda side, events: found.update({side.number: events}), poll=waits.append)
+    poll_in, poll_out = 1, 4
+    monkeypatch.setattr(shells, "select", SimpleNamespace(poll=lambda: poll, POLLIN=poll_in, POLLOUT=poll_out))
+    talk(Side(1, writes=browser), Side(2, writes=node))._wait(5.0)
+    wanted = {1: poll_out * browser + poll_in * (not node), 2: poll_out * node + poll_in * (not browser)}
+    assert (found, waits) == ({number: events for number, events in wanted.items() if events}, [5000.0])
+
+
+def test_a_browser_that_takes_nothing_keeps_no_server_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does a reason fill its terminal, whoever gives it."""
+    handshake: Any = SimpleNamespace(header=lambda _: "key", headers=(("sec-websocket-protocol", V5),))
+    refuse = Failing(0, HttpStatusError(403, "x" * 9000)).call(print)
+    opened = SimpleNamespace(protocol=V5, connection=None, place=None)
+    calls = list[object]()
+
+    def send(data: bytes) -> None:
+        calls.append(len(data) < 1000)
+        raise PlannedError
+
+    client: Any = SimpleNamespace(settimeout=calls.append, sendall=send)
+    for found in (refuse, lambda *_: opened):
+        monkeypatch.setattr(Shells, "_opened", lambda *_, found=found: found())
+        reply = Shells(cast("RealClock", None)).reply(
+            handshake, shells.ShellTarget("shop", "web", "app"), cast("Any", None)
+        )
+        with pytest.raises(PlannedError):
+            reply.carry_on(client)
+    assert calls == [10.0, True] * 2
+    assert len(shells._failure("x" * 9000)) < 700
+
+
+@pytest.mark.usefixtures("standing")
+def test_the_end_of_a_shell_is_told_between_two_messages_only() -> None:
+    """In one, a terminal would take the reason for a part of it."""
+    for said, is_told in ((b"", True), (frame(0x02, 3), False), (frame(0x02, 3) + b"abc", False)):
+        browser = Side(1)
+        made = talk(browser, Side(2))
+        made._bounds.check(said)
+        assert made._ended("because") == "because"
+        assert (b"because" in browser.written, browser.has_ended) == (is_told, is_told)
+    browser = Side(1)
+    assert talk(browser, Side(2))._give_output() is None
+    assert browser.has_ended, "what it was told last is to arrive"
+
+
 def frame(first: int, length: int, *, masked: bool = False) -> bytes:
     """Return the head of a frame."""
     mask = 0x80 if masked else 0
@@ -622,3 +737,7 @@ def test_a_shell_that_cannot_be_opened_keeps_no_place(monkeypatch: pytest.Monkey
     with pytest.raises(PlannedError):
         Shells._opened(cast("Any", owner), cast("Any", SimpleNamespace(headers=())), cast("Any", None), lambda **_: way)
     assert (places, closed) == (["alice"], ["node's"] * is_open)
+    way.check = Failing(0).call(print)
+    with pytest.raises(PlannedError):
+        Shells._opened(cast("Any", owner), cast("Any", SimpleNamespace(headers=())), cast("Any", None), lambda **_: way)
+    assert (len(places), len(closed)) == (1, is_open), "nothing is asked of the node without the right"

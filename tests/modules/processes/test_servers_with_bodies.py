@@ -73,7 +73,7 @@ def _audited(service: HttpService) -> AdministratorAudit:
 
 
 def _metaserver() -> Api:
-    return Api(ApiSettings("n1", "v1"), WatchCache(1), Hive(Simulation()))
+    return Api(ApiSettings("n1", "v1", secrets=False), WatchCache(1), Hive(Simulation()))
 
 
 @pytest.mark.parametrize(

@@ -86,8 +86,7 @@ def command_over_web_socket(reader: Reader, url: str, protocol: str, stdin: byte
     client = SocketClient(reader, url, protocol)  # type: ignore[arg-type]
     output, status = bytearray(), b""
     if "v5" in protocol:
-        next(client.frames())  # a ping
-        client.flush()
+        client.answer_pings()
     reader.begun()
     try:
         if stdin is not None:

@@ -78,6 +78,11 @@ def test_encoded_path(path: str, raw: str, target: str) -> None:
     assert connect.decode(connect.encode(request, with_method=False)) == request
 
 
+def test_a_path_that_is_no_text_is_refused() -> None:
+    with pytest.raises(ConnectError, match="not UTF-8"):
+        connect.encode(StreamRequest(1, "/a%FF"), with_method=False)
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -89,15 +94,19 @@ def test_encoded_path(path: str, raw: str, target: str) -> None:
         b'{"MessID":1,"url":{"Path":"/a"},"x":' + b"[" * 20_000,
         text("a"),
         text(query="a b"),
+        text(query="a#b"),
         text(query="a\r\nX: y"),
         text("/" + "a" * 50_000),
         text(method="DELETE"),
+        text(method="PUT"),
+        b'{"MessID":1,"url":{"Path":"/\xff"}}',
         text(header={"User-Agent": ["a\r\nb"]}),
         text(header={"User-Agent": ["a" * 5000]}),
         text(header={"Sec-WebSocket-Protocol": ["a"] * 65}),
         text(header={"X": ["a" * 200_000]}),
+        text(header={"Sec-WebSocket-A\r\nX: y": ["a"]}),
     ],
-    ids=range(15),
+    ids=range(19),
 )  # fmt: skip
 def test_refused(data: bytes) -> None:
     """JSON that cannot be read, and a request that another one could hide in, are refused."""

@@ -10,8 +10,16 @@ from modules.streams.frames import Frame, FrameError, FrameType, credit_frame, c
 
 def test_a_silent_stream_is_granted_nothing_and_one_frame_too_many_is_no_overrun() -> None:
     """A thousand silent streams would be granted the memory of all; an HTTP parser may hold some bytes back."""
+    credit = SendCredit()
+    assert credit.room == FIRST_CREDIT - FRAME_COST
+    credit.spend(0)
+    assert credit.room == FIRST_CREDIT - 2 * FRAME_COST
+    credit.spend(FIRST_CREDIT)
+    assert credit.room == 0
     window = ReceiveWindow()
     assert window.grant(0, 1 << 20) == 0
+    window.received(1)
+    assert window.grant(0, FIRST_CREDIT) == 0, "few bytes are worth no frame"
     window.received(FIRST_CREDIT)
     assert not window.is_overrun
     window.received(FIRST_CREDIT)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.streams.frames import SENT_DATA, Frame, FrameError, FrameType, data_frames, decode
+from modules.streams.frames import MAX_DATA, MAX_FRAME, SENT_DATA, Frame, FrameError, FrameType, data_frames, decode
 
 NUMBERS = st.integers(0, 2**64 - 1)
 
@@ -16,6 +16,7 @@ NUMBERS = st.integers(0, 2**64 - 1)
         (Frame(1, FrameType.DATA, b"hi\n"), "01 03 68 69 0a"),
         (Frame(300, FrameType.DATA, b"hi"), "ac 02 03 68 69"),
         (Frame(16384, FrameType.DATA), "80 80 01 03"),
+        (Frame(127, FrameType.DATA), "7f 03"),
         (Frame(5, FrameType.REMOVE), "05 04"),
         (Frame(0, FrameType.CLOSE, b"x"), "00 05 78"),
         (Frame(128, FrameType.ATTACH, b"{"), "80 01 06 7b"),
@@ -49,3 +50,4 @@ def test_long_data_in_pieces() -> None:
     assert [len(frame.data) for frame in frames] == [SENT_DATA, SENT_DATA, len(data) - 2 * SENT_DATA]
     assert b"".join(frame.data for frame in frames) == data
     assert list(data_frames(9, b"")) == []
+    assert len(Frame(2**64 - 1, 2**64 - 1, bytes(MAX_DATA)).encode()) == MAX_FRAME

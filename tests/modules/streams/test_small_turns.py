@@ -10,6 +10,7 @@ def test_streams_have_turns_in_their_order() -> None:
     assert waits == [0.0] * 10 + [0.01, 0.02, 0.03]
     assert round(turns.charge(1, 50.03), 6) == 0.01
     assert [turns.charge(1, 60.0) for _ in range(10)] == [0.0] * 10
+    assert turns.charge(1, 60.0) > 0.0, "silence gathers no more than that"
 
 
 def test_many_bytes_wait_for_nobody() -> None:

@@ -29,9 +29,9 @@ from modules.cloud.audit.recording import AuditRecord, AuditTrail, begin_record
 from modules.cloud.authentication.authenticator import is_by_token
 from modules.cloud.authentication.users import ANONYMOUS, SERVICE_ACCOUNTS, User
 from modules.cloud.authorization import access_reviews
+from modules.cloud.authorization.node_rules import RULES
 from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.authorization.rbac.rules import AccessRequest
-from modules.cloud.authorization.rules import RULES
 from modules.cloud.authorization.user_reviews import PATHS, review
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.storage.watch_history import WatchQuery, WatchStart

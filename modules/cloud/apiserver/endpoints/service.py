@@ -12,6 +12,7 @@ from beehive.clock import Clock
 from beehive.http.errors import HttpStatusError
 from beehive.http.request import Request
 from beehive.http.responses import Reply, Response, Stream, StreamHead, json, text
+from beehive.on_failure import on_failure
 from modules.apimachinery.aggregated_discovery import aggregated, aggregated_version, content_type
 from modules.apimachinery.api_errors import ApiError, BadRequestError, MethodNotAllowedError
 from modules.apimachinery.application import Target
@@ -79,7 +80,7 @@ _CREATED: Final = (_BINDING, "eviction", "token")
 _AT_A_CLUSTER: Final = "`cloudcore run --kubeconfig FILE` uses a cluster's API server, which has them"
 _GROUPS: Final = {
     "autoscaling": _NO_AUTOSCALER,
-    "networking.k8s.io": f"network policies are not enforced here; {_AT_A_CLUSTER}",
+    "networking.k8s.io": f"NetworkPolicies and ServiceCIDRs would have no effect here; {_AT_A_CLUSTER}",
     "apiregistration.k8s.io": "no other API servers are behind this one: serve kinds by CustomResourceDefinitions, or "
     f"let a cluster do it ({_AT_A_CLUSTER})",
     "admissionregistration.k8s.io": f"no webhooks are called and no admission policies evaluated here; {_AT_A_CLUSTER}",
@@ -393,16 +394,13 @@ class ApiService:
         version = _version(request)
         kind = resource.key_kind
         subscription = self._subscriptions.subscribe(kind, of_client=True)
-        try:
+        with on_failure(lambda: self._subscriptions.unsubscribe(subscription)):
             from_present = version == 0 or options.initial_events
             start = self._caller.start_watch(WatchQuery(kind, None if from_present else version))
             if version == 0 and options.initial_events is False:
                 start = msgspec.structs.replace(start, changes=[])
             elif version == 0:
                 options = msgspec.structs.replace(options, initial_events=True)
-        except BaseException:
-            self._subscriptions.unsubscribe(subscription)
-            raise
         if start.refusal is not None:
             self._subscriptions.unsubscribe(subscription)
             if start.refusal["code"] != HTTPStatus.GONE:

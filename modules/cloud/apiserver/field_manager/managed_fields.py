@@ -139,7 +139,7 @@ def with_kept_times(new: JsonObject, live: JsonObject) -> JsonObject:
     """Return a new state of an object with the stored entries if its own differ from those by their times only. A
     write that changes nothing else changes no times (IgnoreManagedFieldsTimestampsTransformer).
     """
-    stored, made = (metadata_of(obj).get("managedFields") for obj in (live, new))
+    stored, made = metadata_of(live).get("managedFields"), metadata_of(new).get("managedFields")
     if not stored or not made or made is stored:
         return new
     before, after = (

@@ -89,14 +89,14 @@ def _compare(
     if old is new:
         return
     added, modified, removed = parts
-    forms = {shape.form(one) for one in (old, new) if one is not _ABSENT}
-    form = forms.pop()
-    empty = all(one is _ABSENT or not one for one in (old, new))
-    if forms and None not in (old, new) and not shape.has_plain:  # of other types, which a schema of its own allows
+    forms = [shape.form(one) for one in (old, new) if one is not _ABSENT]
+    form, is_other = forms[0], forms[0] is not forms[-1]
+    empty = (old is _ABSENT or not old) and (new is _ABSENT or not new)
+    if is_other and None not in (old, new) and not shape.has_plain:  # of other types, which a schema of its own allows
         _compare(old, _ABSENT, shape, path, parts)
         _compare(_ABSENT, new, shape, path, parts)
         return
-    if forms or form is MergeForm.LEAF or empty:
+    if is_other or form is MergeForm.LEAF or empty:
         if empty and path and form is MergeForm.MAP and shape.has_plain and _is_plain(path):
             return
         if old is _ABSENT or new is _ABSENT:

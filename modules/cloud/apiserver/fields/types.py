@@ -42,6 +42,7 @@ _BASE64: Final = "[]uint8"
 TIME: Final = "v1.Time"
 _MICRO_TIME: Final = "v1.MicroTime"
 _NUMBER_OR_TEXT: Final = "intstr.IntOrString"
+_LINE_ENDS: Final = str.maketrans("", "", "\r\n")
 _ANY: Final = ""
 _RAW: Final = "runtime.RawExtension"
 _PLAIN: Final = {"str": TEXT, "bool": "bool", "float": "float64", "int": "int32", "datetime": TIME, "object": _ANY}
@@ -73,8 +74,8 @@ INTEGER_BITS: Final = {"int32": 31, "int64": 63}
 
 def decoded(kind: Kind, obj: JsonObject, stored: Iterable[Any] = ()) -> JsonObject:
     """Return an object as Go's decoder reads it, after checking the types of its fields. Null members are left out,
-    a null in a list or a map is the zero value of its type, and quantities are canonical. It is the same object if
-    nothing of it changes.
+    a null in a list or a map is the zero value of its type, quantities are canonical, and base64 is one line. It is the
+    same object if nothing of it changes.
 
     Args:
         kind: its kind.
@@ -280,7 +281,7 @@ class _Decoder:
             found = _quantity_of_text(value) if type(value) is str else _quantity(value)
             return value if found == value else found
         self._check(of, value, path, owner)
-        return value
+        return value.translate(_LINE_ENDS) if of == _BASE64 and _is_in_lines(value) else value
 
     def _list(self, of: str, value: Any, path: str, owner: str) -> Any:
         if not isinstance(value, list):
@@ -324,6 +325,10 @@ class _Decoder:
     def _refuse(self, value: Any, owner: str, path: str, wanted: str) -> Any:
         self.fault = self.fault or _Fault(_described(value, owner, path, wanted), _converted(value, wanted))
         return value
+
+
+def _is_in_lines(value: Any) -> bool:
+    return isinstance(value, str) and ("\n" in value or "\r" in value)
 
 
 def _without_nulls(value: Any) -> Any:

@@ -240,7 +240,7 @@ def unknown_metadata(metadata: Any, path: str) -> tuple[str, ...]:
 
 
 def _unknown(types: dict[str, dict[str, str]], of: str, value: Any, path: str) -> Iterator[str]:
-    """Yield the paths of unknown fields; except directives of patches (`$patch`)."""
+    """Yield the paths of unknown fields."""
     if of.startswith("[") and isinstance(value, list):
         for index, element in enumerate(value):
             yield from _unknown(types, of[1:], element, f"{path}[{index}]")
@@ -252,7 +252,7 @@ def _unknown(types: dict[str, dict[str, str]], of: str, value: Any, path: str) -
             place = (f"{path}.{name}" if path else name)[:_LONGEST]
             if name in types[of]:
                 yield from _unknown(types, types[of][name], member, place)
-            elif not name.startswith("$"):
+            else:
                 yield place
 
 

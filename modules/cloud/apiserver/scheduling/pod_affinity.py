@@ -15,6 +15,7 @@ _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 _AFFINITY: Final = "podAffinity"
 _ANTI_AFFINITY: Final = "podAntiAffinity"
+_NO_CHANGE: Final = Counter[tuple[str, str, str]]()
 _HARD_WEIGHT: Final = 1
 """The weight of required affinity of existing pods (`hardPodAffinityWeight`)."""
 
@@ -41,12 +42,12 @@ def remembered(find: Callable[[PodDemand], _Found]) -> Callable[[PodDemand], _Fo
     """Return a function that asks another one about the first of pods that are alike only."""
     known: dict[str, _Found] = {}
 
-    def look(pod: PodDemand) -> _Found:
+    def found_for(pod: PodDemand) -> _Found:
         if pod.alike not in known:
             known[pod.alike] = find(pod)
         return known[pod.alike]
 
-    return look
+    return found_for
 
 
 def selector_of(selector: object, keys: Mapping[str, Sequence[object]], owner: Mapping[str, str]) -> Matcher:
@@ -112,26 +113,28 @@ class PodRules:
         self._concerns = remembered(lambda other: [*self._concern(other)])
         of_own = bool(self._affinity or self._anti)
         rooms = [room for room in self._rooms.values() if of_own or room.with_rules]
-        self._counted = self._summed(Counter(hit for room in rooms for hit in self._hits(room)))
-        self.are_any = bool(self._counted[0] or self._affinity)
+        self._found = Counter(hit for room in rooms for hit in self._hits(room))
+        self._near = _near(self._found)
+        self._broken = {(why, key) for why, key, _ in self._found if why != NO_AFFINITY}
+        """By which labels of nodes rules are broken, with the reason."""
+        self.are_any = bool(self._found or self._affinity)
         """Whether a rule may keep the pod from a node."""
 
     def refusal(self, room: NodeRoom) -> str:
         """Return why a node does not fit; "" if it does. It may be a trial, with fewer pods than the fleet's."""
         if not self.are_any:
             return ""
-        hits, starts, broken = self._counted
-        known = self._rooms.get(room.name)
+        known, change = self._rooms.get(room.name), _NO_CHANGE
         if known is not None and room is not known:
-            changed = hits.copy()
-            changed.subtract(self._hits(known))
-            changed.update(self._hits(room))
-            hits, starts, broken = self._summed(changed)
+            change = Counter(self._hits(room))
+            change.subtract(self._hits(known))
         for term in self._affinity:
             value = room.labels.get(term.topology_key)
-            if value is None or not (starts or hits[NO_AFFINITY, term.topology_key, value]):
+            hit = NO_AFFINITY, term.topology_key, value or ""
+            if value is None or not (self._found[hit] + change[hit] or self._is_first(change)):
                 return NO_AFFINITY
-        found = {why for why, key in broken if (why, key, room.labels.get(key)) in hits}
+        hits = [(why, key, room.labels[key]) for why, key in self._broken if key in room.labels]
+        found = {hit[0] for hit in hits if self._found[hit] + change[hit]}
         return next((why for why in (ANTI_AFFINITY, EXISTING_ANTI_AFFINITY) if why in found), "")
 
     def points(self) -> Counter[Place]:
@@ -159,14 +162,9 @@ class PodRules:
     def _terms(self, pod: PodDemand, kind: str, when: str) -> list[Term]:
         return terms_of(pod, kind, when, self._spaces) if pod.affinity else []
 
-    def _summed(self, hits: Counter[Hit]) -> tuple[Counter[Hit], bool, set[tuple[str, str]]]:
-        """Return the hits that remain, whether the pod may be the first of those that its affinity wants, and by which
-        labels of nodes rules are broken, with the reason.
-        """
-        hits = +hits
-        found = {(why, key) for why, key, _ in hits}
-        broken = {each for each in found if each[0] != NO_AFFINITY}
-        return hits, self._is_first_of_its_kind and found == broken, broken
+    def _is_first(self, change: Counter[Hit]) -> bool:
+        """Return whether the pod may be the first of those that its affinity wants: after a change there are none."""
+        return self._is_first_of_its_kind and not self._near + _near(change)
 
     def _hits(self, room: NodeRoom) -> Iterator[Hit]:
         """Yield what the pods of a node mean for its topologies: that affinity is met there, or that a rule of the pod,
@@ -184,3 +182,8 @@ class PodRules:
         yield from ((ANTI_AFFINITY, term) for term in self._anti if term.matches(other))
         theirs = self._terms(other, _ANTI_AFFINITY, _REQUIRED)
         yield from ((EXISTING_ANTI_AFFINITY, term) for term in theirs if term.matches(self._pod))
+
+
+def _near(hits: Counter[Hit]) -> int:
+    """Return the number of the hits that affinity wants."""
+    return sum(count for (why, _, _), count in hits.items() if why == NO_AFFINITY)

@@ -19,7 +19,7 @@ from modules.apimachinery.pods.general_predicates import Port, host_ports
 from modules.apimachinery.pods.objects import has_ended
 from modules.apimachinery.pods.static import CONFIG_MIRROR
 from modules.apimachinery.types import Node, Pod, QuantityError, parse_quantity
-from modules.cloud.apiserver.scheduling.volume_nodes import Find
+from modules.cloud.apiserver.volume_binder import Find
 from modules.cloud.storage.unbound_pods import priority_of
 
 PODS: Final = "pods"
@@ -72,7 +72,7 @@ def demand_of(obj: JsonObject, pod: Pod | None = None) -> PodDemand:
 
 def takes_the_same(pod: JsonObject, other: JsonObject) -> bool:
     """Return whether two states of a pod take the same of their node, such as when only the status has changed."""
-    return pod is other or _demanding_of(pod) == _demanding_of(other)
+    return _demanding_of(pod) == _demanding_of(other)
 
 
 def _demanding_of(pod: JsonObject) -> tuple[object, ...]:
@@ -209,13 +209,14 @@ class NodeRoom:
         return (demand for _, demand in self._known.values() if demand is not None)
 
     def set_pods(self, pods: Iterable[JsonObject]) -> None:
-        """Take all pods of the node that have not ended; known pods are not read again."""
-        present = {key_of(pod): pod for pod in pods if not has_ended(pod)}
+        """Take all pods of the node that have not ended; known pods are not read again, nor asked for their names."""
+        keys = {id(pod): key for key, (pod, _) in self._known.items()}
+        present = {keys.get(id(pod)) or key_of(pod): pod for pod in pods if id(pod) in keys or not has_ended(pod)}
         for key in [key for key in self._known if key not in present]:
             self.drop(key)
         for key, pod in present.items():
             known, demand = self._known.get(key, (None, None))
-            if known is None or demand is None or not takes_the_same(known, pod):
+            if known is None or demand is None or not (known is pod or takes_the_same(known, pod)):
                 self.add(pod)
             else:
                 self._known[key] = pod, demand
@@ -262,9 +263,9 @@ class NodeRoom:
         if not self._priorities[demand.priority]:
             del self._priorities[demand.priority]
         for name, amount in demand.requests.items():
-            self.used[name] = self.used.get(name, Fraction()) + sign * amount
-        for name in self.counted:
-            self.counted[name] += sign * demand.counted.get(name, Fraction())
+            self.used[name] = self.used.get(name, Fraction()) + (amount if sign > 0 else -amount)
+        for name in self.counted.keys() & demand.counted:
+            self.counted[name] += demand.counted[name] if sign > 0 else -demand.counted[name]
 
 
 def _images(node: JsonObject) -> Iterator[tuple[str, int]]:
@@ -279,10 +280,12 @@ class NodeRooms:
 
     Args:
         find: returns an object, such as a claim of a pod or its volume, or None.
+        list_volumes: returns all PersistentVolumes.
     """
 
-    def __init__(self, find: Find = lambda _: None) -> None:
+    def __init__(self, find: Find = lambda _: None, list_volumes: Callable[[], Iterable[JsonObject]] = tuple) -> None:
         self.find = find
+        self.list_volumes = list_volumes
         self.rooms: dict[str, NodeRoom] = {}
         self._nodes: list[JsonObject] = []
         self._seen: dict[str, int] = {}

@@ -58,29 +58,42 @@ _MOST: Final = 20
 """Warnings of one answer, whose head stays below 8 KiB; a pod may have thousands of variables."""
 
 
-def object_advice(custom: Container[tuple[str, str]], request: ApiCall, result: ApiResult) -> tuple[str, ...]:
-    """Return the advice about an object that a user has created or changed; of a pod, only about a new one.
+def object_advice(
+    custom: Container[tuple[str, str]], request: ApiCall, result: ApiResult, before: JsonObject | None
+) -> tuple[str, ...]:
+    """Return the advice about an object that a user has created or changed; of a pod or an Ingress, only about a new
+    one, and of a workload about one with a new generation.
 
     Args:
         custom: the custom kinds, by apiVersion and plural.
         request: what was asked.
         result: its answer.
+        before: the object as it was; None: it is new.
     """
-    obj, is_new = result.object, request.verb == "create"
-    if request.node or request.subresource or obj is None or not (is_new or request.verb in ("update", "patch")):
+    obj = result.object
+    if request.node or request.subresource or obj is None or request.verb not in ("create", "update", "patch"):
         return ()
     place = (request.api_version, request.plural)
     if place in custom:
-        return tuple(islice(_of_finalizers(obj), _MOST))
+        return tuple(islice(_of_finalizers(obj, before), _MOST))
     advisor = _ADVISORS.get(place)
-    if advisor is None or (request.plural == "pods" and not is_new):
+    if advisor is None or (before is not None and _is_known(advisor, obj, before)):
         return ()
-    of_name = _of_name(request.plural, obj) if is_new else ()
+    of_name = _of_name(request.plural, obj) if before is None else ()
     return tuple(islice(chain(of_name, advisor(obj)), _MOST))
 
 
-def _of_finalizers(obj: JsonObject) -> Iterator[str]:
+def _is_known(advisor: _Advisor, obj: JsonObject, before: JsonObject) -> bool:
+    """Return whether advice about a changed object has been given: of a workload, its spec has not changed."""
+    is_same = obj["metadata"].get("generation") == before["metadata"].get("generation")
+    return advisor in (_pod, _ingress) or (advisor in (_workload, _stateful_set, _cron_job) and is_same)
+
+
+def _of_finalizers(obj: JsonObject, before: JsonObject | None) -> Iterator[str]:
+    old = ((before or {}).get("metadata") or {}).get("finalizers") or ()
     for name in (obj.get("metadata") or {}).get("finalizers") or ():
+        if name in old:
+            continue
         yield from (f'metadata.finalizers: "{name}": {fault}' for fault in faults_of_label_key(name))
         if "/" not in name and name not in _FINALIZERS:
             path = " including a path (/)" if "." in name else ""

@@ -8,7 +8,7 @@ from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.computed import computed
 from modules.apimachinery.event_versions import check_creation
 from modules.apimachinery.generated_names import suffix_of
-from modules.apimachinery.kinds import JsonObject, Kind, key_for, key_of, uid_of
+from modules.apimachinery.kinds import JsonObject, Kind, key_for, key_of, uid_of, version_of
 from modules.cloud.apiserver.apply import with_server_fields_removed
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.verbs.requests import is_event, named, object_of
@@ -40,7 +40,7 @@ def _uid_to_create(request: ApiCall) -> str:
 def _to_create(cluster: Cluster, kind: Kind, request: ApiCall) -> JsonObject:
     obj = named(object_of(request, kind.name), kind, request)
     metadata = obj["metadata"]
-    if metadata.get("resourceVersion"):
+    if version_of(obj):
         raise BadRequestError("resourceVersion should not be set on objects to be created")
     prefix = metadata.get("generateName")
     if not metadata.get("name") and isinstance(prefix, str) and prefix:

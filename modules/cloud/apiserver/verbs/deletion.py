@@ -1,14 +1,14 @@
 """The deletion of an object, or of a collection."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-from modules.apimachinery.api_errors import BadRequestError, ConflictError, MethodNotAllowedError
-from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, key_of, uid_of, version_of
+from modules.apimachinery.api_errors import BadRequestError, MethodNotAllowedError
+from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, key_of, uid_of
 from modules.cloud.apiserver.api_lists import list_objects
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.verbs.requests import kind_of, with_core_event
-from modules.cloud.apiserver.write_options import propagation_policy
+from modules.cloud.apiserver.write_options import check_resource_version, check_uid, propagation_policy
 from modules.cloud.client.calls import ApiCall
 
 _RETURNED: Final = frozenset({
@@ -36,24 +36,9 @@ def _deleted(cluster: Cluster, request: ApiCall, key: ObjectKey) -> JsonObject:
     preconditions = request.options.get("preconditions") or {}
     if not isinstance(preconditions, dict):
         raise BadRequestError("preconditions: an object is wanted")
-    uid, version = (preconditions.get(name) for name in ("uid", "resourceVersion"))
-    _check_precondition("UID", uid, cluster.storage.get(key), uid_of, "deleted and then recreated")
-    live = cluster.to_change(key)  # kube-apiserver, too, checks the uid before the admission
-    _check_precondition("ResourceVersion", version, live, version_of, "modified")
-    return cluster.delete(key, _grace(request), uid or "", propagation_policy(request.options))
-
-
-def _check_precondition(
-    field: str, wanted: str | None, live: JsonObject, value_of: Callable[[JsonObject], str], happened: str
-) -> None:
-    """Refuse a deletion of another object, or of another state of it, than the preconditions name (BeforeDelete). An
-    empty text is one, too: nothing has it.
-    """
-    if wanted is not None and wanted != value_of(live):
-        record = f"the {field} in the precondition ({wanted[:40]}) does not match the {field} in record"
-        why = f"{record} ({value_of(live)}). The object might have been {happened}"
-        group = str(live["apiVersion"]).rpartition("/")[0]
-        raise ConflictError(live["kind"], live["metadata"]["name"], why, group)
+    check_uid(preconditions, cluster.storage.get(key))  # kube-apiserver, too, checks it before the admission
+    check_resource_version(preconditions, cluster.to_change(key))
+    return cluster.delete(key, _grace(request), preconditions.get("uid") or "", propagation_policy(request.options))
 
 
 def collection_to_delete(cluster: Cluster, request: ApiCall) -> list[JsonObject]:

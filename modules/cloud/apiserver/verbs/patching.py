@@ -28,7 +28,7 @@ from modules.cloud.apiserver.field_manager.managed_fields import APPLY as APPLIE
 from modules.cloud.apiserver.field_manager.managed_fields import Manager, listed, with_entries
 from modules.cloud.apiserver.fields.bodies import LONGEST_SHOWN
 from modules.cloud.apiserver.fields.merge_schemas import schema_of
-from modules.cloud.apiserver.fields.types import DecodingError, decoded
+from modules.cloud.apiserver.fields.types import DecodingError, decoded, decoded_custom
 from modules.cloud.apiserver.fields.validation import STRICT, unknown_metadata, unknown_paths, yaml_error
 from modules.cloud.apiserver.verbs.requests import (
     is_event,
@@ -63,7 +63,7 @@ def apply(cluster: Cluster, kind: Kind, request: ApiCall) -> ApiResult:
     unknown = (
         unknown_paths(kind, wanted)
         if custom is None
-        else computed(unknown_fields, wanted, custom.schema, unknown_metadata)
+        else computed(unknown_fields, wanted, custom.schema, unknown_metadata, is_applied=True)
     )
     if unknown:
         raise UntypedPatchError(request, kind, [f".{path}: field not declared in schema" for path in unknown])
@@ -183,6 +183,8 @@ def _store(cluster: Cluster, request: ApiCall, key: ObjectKey, live: JsonObject,
     if merged["metadata"] == live["metadata"]:
         merged = {**merged, "metadata": live["metadata"]}  # so that nobody looks at them again
     else:
+        if cluster.storage.kinds.custom_of(live) is not None:
+            merged = computed(decoded_custom, kind_of(cluster.storage.kinds, request), merged)
         check_identity(request, live, merged)
         _check_uid(live, merged)
     if request.subresource in ("status", _APPROVAL) and merged.get("status") is not live.get("status"):
@@ -196,7 +198,8 @@ def _store(cluster: Cluster, request: ApiCall, key: ObjectKey, live: JsonObject,
     if request.subresource == _APPROVAL:
         return cluster.update_approval(key, merged)
     changes = check_update if is_event(request) else None
-    return cluster.update({**merged, "kind": live["kind"], "apiVersion": live["apiVersion"]}, changes)
+    version = live["apiVersion"] if cluster.storage.kinds.custom_of(live) is None else request.api_version
+    return cluster.update({**merged, "kind": live["kind"], "apiVersion": version}, changes)
 
 
 def with_ephemeral_containers(cluster: Cluster, key: ObjectKey, wanted: JsonObject) -> JsonObject:

@@ -149,5 +149,6 @@ def _faults_of_body(kind: Kind, custom: CustomKind | None, request: ApiCall, *, 
         for path in (
             unknown_paths(kind, body) if custom is None else unknown_fields(body, custom.schema, unknown_metadata)
         )
+        if not path.rpartition(".")[2].startswith("$")  # directives of a strategic merge patch
     }
     return untyped_faults(duplicates, sorted(unknown, key=lambda path: (custom is None or path[:9] != _METADATA, path)))

@@ -157,7 +157,8 @@ class CodeFlow:
                     self._known = fetch_document(self._settings.issuer_url, self._context, self._clock, _Endpoints)
                     self._until = now + _KEPT_SECONDS
                 except FetchError as error:
-                    raise SignInError(error.hint) from error
+                    if not self._known.token_endpoint:
+                        raise SignInError(error.hint) from error
             found = self._known
         if not all(_is_https(each) for each in (found.authorization_endpoint, found.token_endpoint)):
             raise SignInError("it names no addresses for it")

@@ -201,19 +201,29 @@ class Authority:
         life: timedelta,
         usage: x509.ObjectIdentifier,
     ) -> x509.CertificateBuilder:
-        identifier = self._certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
         return (
             _builder(subject, self._certificate.subject, key, now, life)
             .serial_number(secrets.randbits(62) + 1)
             .add_extension(_key_usage(signs=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
-            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier), critical=False)
+            .add_extension(_issuer_key(self._certificate), critical=False)
         )
 
 
 def _subject(organization: str, name: str) -> x509.Name:
     names = ((NameOID.ORGANIZATION_NAME, organization), (NameOID.COMMON_NAME, name))
     return x509.Name([x509.NameAttribute(of, value) for of, value in names])
+
+
+def _issuer_key(issuer: x509.Certificate) -> x509.AuthorityKeyIdentifier:
+    """Return how certificates name their issuer's key. One of version 1, as `openssl x509 -req -signkey` made them, has
+    no name for it.
+    """
+    try:
+        identifier = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    except x509.ExtensionNotFound:
+        return x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer.public_key())  # type: ignore[arg-type]
+    return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier)
 
 
 def pem_of_key(key: ec.EllipticCurvePrivateKey) -> bytes:

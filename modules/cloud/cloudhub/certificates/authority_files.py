@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -19,6 +20,10 @@ from modules.cloud.cloudhub.certificates.errors import AuthorityError
 
 _LARGEST = 64 * 1024
 _MAKE = "cannot prepare the certificate authority"
+_WANTED = (
+    "an ECDSA key of 256 bits or more is wanted, without a password, as KubeEdge wants it (openssl ecparam -name "
+    "prime256v1 -genkey -noout); or remove ca.crt and ca.key, so that a new authority is made and nodes join again"
+)
 
 
 class AuthorityFiles(msgspec.Struct, frozen=True):
@@ -99,10 +104,23 @@ def _authority(files: AuthorityFiles, now: float) -> Authority:
         hint = f"only {there[0].name} is there; restore the other, or remove it so that a new authority is made"
         raise AuthorityError(_MAKE, str(files.directory), hint)
     certificate = x509.load_pem_x509_certificate(_read(files.authority))
-    key = load_pem_private_key(_read(files.authority_key), None)
-    if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
+    key = _key(files)
+    if key.public_key() != certificate.public_key():
         raise AuthorityError(_MAKE, str(files.directory), "ca.crt and ca.key do not belong together")
     return Authority(certificate, key)
+
+
+def _key(files: AuthorityFiles) -> ec.EllipticCurvePrivateKey:
+    """Return the authority's key. KubeEdge takes ECDSA only, too (`x509.ParseECPrivateKey` in its
+    pkg/security/certs/x509_types.go), and signs the tokens of nodes with the same key.
+    """
+    try:
+        key = load_pem_private_key(_read(files.authority_key), None)
+    except (TypeError, UnsupportedAlgorithm) as error:  # TypeError: it has a password
+        raise AuthorityError(_MAKE, str(files.authority_key), f"{error}; {_WANTED}") from error
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or key.curve.key_size < 256:
+        raise AuthorityError(_MAKE, str(files.authority_key), _WANTED)
+    return key
 
 
 def _was_interrupted(files: AuthorityFiles, there: Sequence[Path]) -> bool:

@@ -10,10 +10,12 @@ import stat
 import threading
 from collections.abc import Callable
 from http import HTTPStatus
+from math import inf
 from pathlib import Path
 from typing import Final
 
 from beehive.clock import Clock
+from beehive.files.descriptors import OwnedFd
 from beehive.rate import TokenBucket
 from modules.cloud.cloudhub.certificates.enrolment import EnrolmentRequest, EnrolmentResponse, error_response
 from modules.cloud.identities.peer import CertifiedPeer
@@ -25,6 +27,10 @@ _NAME: Final = re.compile(r"edgecore-[A-Za-z0-9.+]{1,60}-cp[0-9]{2,4}-[A-Za-z0-9
 _RANGE: Final = re.compile(r"bytes=([0-9]{1,15})-([0-9]{1,15})?", re.ASCII)
 _BURST: Final = 4
 """Pieces that are sent at once after a rest."""
+_LATE: Final = 5.0
+"""Seconds that a node may come later than it was told, and have its turn nevertheless."""
+_MOST: Final = 1024
+"""Nodes whose turns are known."""
 
 
 class BundleDirectory:
@@ -43,6 +49,10 @@ class BundleDirectory:
         self._refusal_of = refusal_of
         self._lock = threading.Lock()
         self._bucket = TokenBucket(rate / PIECE, _BURST)
+        self._served: dict[str, float] = {}
+        """When nodes have had their last pieces, the longest ago first, in monotonic seconds."""
+        self._waiting: dict[str, float] = {}
+        """Until when the turns of nodes that were told to come again are kept."""
 
     def answer(self, request: EnrolmentRequest) -> EnrolmentResponse:
         """Return a piece of a bundle, or why there is none."""
@@ -57,9 +67,7 @@ class BundleDirectory:
             return error_response(HTTPStatus.NOT_FOUND, "no name of a bundle")
         if wanted is None:
             return error_response(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, "ask for a range: bytes=FIRST-LAST")
-        with self._lock:
-            wait = self._bucket.reserve(self._clock.monotonic())
-        if wait:
+        if wait := self._wait_of(peer.node):
             busy = error_response(HTTPStatus.SERVICE_UNAVAILABLE, "other nodes are served: try again soon")
             return EnrolmentResponse(busy.status, busy.body, busy.content_type, (("Retry-After", str(int(wait) + 1)),))
         try:
@@ -67,9 +75,28 @@ class BundleDirectory:
         except OSError:
             return error_response(HTTPStatus.NOT_FOUND, "there is no such bundle")
 
+    def _wait_of(self, node: str) -> float:
+        """Return 0 if a node has its turn, or the seconds after which it is to come again. Of those that wait, the one
+        that was served longest ago has its turn first: a node that asks without end holds up no other.
+        """
+        now = self._clock.monotonic()
+        with self._lock:
+            self._waiting = {each: until for each, until in self._waiting.items() if until > now and each != node}
+            served = self._served.get(node, -inf)
+            is_behind = any(self._served.get(each, -inf) < served for each in self._waiting)
+            if wait := 1.0 if is_behind else self._bucket.reserve(now):
+                if len(self._waiting) < _MOST:
+                    self._waiting[node] = now + wait + _LATE
+                return wait
+            self._served.pop(node, None)
+            self._served[node] = now
+            if len(self._served) > _MOST:
+                del self._served[next(iter(self._served))]
+        return 0.0
+
     def _piece(self, name: str, first: int, last: int) -> EnrolmentResponse:
-        descriptor = os.open(self._directory / name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with os.fdopen(descriptor, "rb"):
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        with OwnedFd(os.open(self._directory / name, flags)) as descriptor:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
                 return error_response(HTTPStatus.NOT_FOUND, "there is no such bundle")

@@ -21,6 +21,7 @@ from beehive.http.connections import OpenConnection, OpenConnections, Phase, add
 from beehive.http.errors import HttpError
 from beehive.http.lingering_close import linger
 from beehive.http.server import RequestHead, ServerExchange, body_length
+from beehive.on_failure import on_failure
 from beehive.sockets.ports import listen_errors
 from beehive.sockets.tls import peer_certificate
 from modules.cloud.cloudhub.certificates.enrolment import EnrolmentRequest, EnrolmentResponse, error_response
@@ -124,11 +125,8 @@ class _Server(ThreadingTCPServer):
         if connection is None:
             self.close_request(request)
             return
-        try:
+        with on_failure(lambda: self.connections.remove(connection)):  # no thread
             super().process_request(request, (*client_address, connection))
-        except BaseException:  # no thread
-            self.connections.remove(connection)
-            raise
 
     def service_actions(self) -> None:
         """End overdue connections; called every `_OVERDUE_SECONDS` and after each connection."""

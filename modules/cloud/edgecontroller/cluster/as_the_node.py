@@ -8,15 +8,18 @@ node's user, may read. (A watch begins with a review in the node's name; see `wa
 from typing import Final
 
 from modules.cloud.authorization import access_reviews
-from modules.cloud.authorization.rules import RULES
+from modules.cloud.authorization.node_rules import RULES
 from modules.cloud.client.calls import WATCH, ApiCall
 
 _READS: Final = ("get", "list", WATCH)
+_DECIDED: Final = (*_READS, "create")
 _SIGNING_REQUESTS: Final = "certificatesigningrequests"
 
 
 def is_decided(call: ApiCall) -> bool:
     """Return whether the API server decides on a node's call."""
+    if call.verb not in _DECIDED:  # as are the renewals of leases
+        return False
     if access_reviews.is_review(call):
         asked = access_reviews.attributes_of_review(call)
         is_unknown = asked is not None and _has_no_rule(asked.verb, asked.group, asked.resource)
@@ -27,9 +30,9 @@ def is_decided(call: ApiCall) -> bool:
     return not call.subresource and _has_no_rule(call.verb, group if slash else "", call.plural)
 
 
-def is_sent(call: ApiCall) -> bool:
-    """Return whether a call of a node is made in its name. The API server notes who asks for a certificate."""
-    return is_decided(call) or (call.plural == _SIGNING_REQUESTS and call.verb == "create")
+def asks_for_certificate(call: ApiCall) -> bool:
+    """Return whether a node's call asks for a certificate: it is made in its name, as the API server notes who asks."""
+    return call.plural == _SIGNING_REQUESTS and call.verb == "create"
 
 
 def _has_no_rule(verb: str, group: str, resource: str) -> bool:

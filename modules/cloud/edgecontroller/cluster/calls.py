@@ -60,7 +60,7 @@ class ClusterCalls:
         if self._client is None:
             answered(failure(HTTPStatus.SERVICE_UNAVAILABLE, "edgecontroller has not started"))
             return
-        sender = node if node and (self._cluster.decides_on(call) or as_the_node.is_sent(call)) else ""
+        sender = node if node and (self._cluster.decides_on(call) or as_the_node.asks_for_certificate(call)) else ""
         writes = is_write(call)
         author = node_user(node) if node and writes else ""
         if call.node != sender or call.author != author:

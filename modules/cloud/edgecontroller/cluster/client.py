@@ -130,7 +130,7 @@ class ClusterClient:
                 case RestoreMissed():
                     self.reflectors.went_back()
                 case Disappeared() if self._state is not None:
-                    self._state.write_soon()
+                    self._state.write_soon(node)
 
     def _confirm_deletion(self, node: str, asked: ConfirmDeletion) -> None:
         def answered(result: ApiResult) -> None:

@@ -139,8 +139,9 @@ class ClusterState:
 
         self._api.send(self._call("list", options=_page(token)), answered)
 
-    def write_soon(self) -> None:
+    def write_soon(self, node: str) -> None:
         """Write the states when nodes have disconnected, all together: perhaps cloudcore stops."""
+        self._changed.add(node)
         if not self._writes_soon:
             self._writes_soon = True
             self._module.after(_WRITE_DELAY, self._write)
@@ -149,7 +150,11 @@ class ClusterState:
         """Write the states that have changed."""
         self._writes_soon = False
         self._transactions.begin()
-        self._changed = (self._changed | self._states.drain_changed()) & self._owned
+        changed = self._changed | self._states.drain_changed()
+        for node in changed - self._busy:
+            if not self._states.is_known(node):
+                self._forget(node)
+        self._changed = changed & self._owned
         for node in sorted(self._changed - self._busy) if not self._is_off else ():
             self._changed.discard(node)
             body = self._body_of(node)
@@ -212,6 +217,13 @@ class ClusterState:
         self._busy.discard(node)
         self._connected_at.pop(node, None)
 
+    def _forget(self, node: str) -> None:
+        """Forget a node that was deleted, or has left without having registered; its NodeState goes with the Node."""
+        self._release(node)
+        self._counters.left_out.pop(node, None)
+        for by_node in (self._written_specs, self._versions, self._holders):
+            by_node.pop(node, None)
+
     def _read(self, node: str, then: Callable[[JsonObject], None]) -> None:
         """Read a NodeState, and note its version; `then` takes it, without fields by default."""
 
@@ -264,10 +276,7 @@ class ClusterState:
         deletion.
         """
         state, syncs = self._states.of(node)
-        if state.uid or syncs:
-            return self._object_of(node, state, syncs)
-        self._counters.left_out.pop(node, None)
-        return None
+        return self._object_of(node, state, syncs) if state.uid or syncs else None
 
     def _object_of(self, node: str, state: NodeState, syncs: dict[str, ObjectSync]) -> JsonObject:
         objects, left_out = node_states.packed(syncs)

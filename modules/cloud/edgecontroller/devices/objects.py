@@ -90,9 +90,11 @@ class DeviceObjects:
             self._forget_model(before.node, before.model)
 
     def _delete(self, key: ObjectKey, obj: JsonObject, but: str = "") -> None:
+        """Delete an object on the nodes that have it. If one of them needs it again, it is in another version then, and
+        so not the acknowledged one.
+        """
         for node in self._object_syncs.holders(uid_of(obj)):
             if node != but:
-                self._object_syncs.unacknowledge(node, uid_of(obj))
                 self._send(object_message(node, Operation.DELETE, key, obj))
 
     def _forget_model(self, node: str, model: ObjectKey) -> None:

@@ -123,6 +123,7 @@ class DownstreamController:
         watches: of nodes.
         confirm: calls a function if the API server does not have a pod, which the lister lacks (`Restores`).
         check: reads an object that a node has in a version which was not told for long (`Restores`).
+        may_lose_records: whether a kill may lose the records of the last seconds, as those in the cluster.
     """
 
     def __init__(
@@ -136,7 +137,9 @@ class DownstreamController:
         *,
         confirm: Callable[[ObjectKey, str, Callable[[], None]], None],
         check: Callable[[ObjectKey, str], None],
+        may_lose_records: bool = False,
     ) -> None:
+        self._may_lose_records = may_lose_records
         self._confirm = confirm
         self._check = check
         self._lister = lister
@@ -365,8 +368,19 @@ class DownstreamController:
         }
         present = ((key, self._lister.revision_of(key)) for key in wanted)
         unsent = [key for key, live in present if live is not None and not self._sent.has(node, live.uid, live)]
+        if self._may_lose_records:
+            self._delete_unrecorded(node)
         self._send_all(node, unacknowledged, unsent)
         self._reconcile_devices(node)
+
+    def _delete_unrecorded(self, node: str) -> None:
+        """Send a node the deletions of what its pods name and nobody has, by name: a cloudcore that was killed may have
+        sent it. Without a pod that names it, a node lets an object go by itself.
+        """
+        recorded = {sync.key for sync in self._object_syncs.of(node).values()}
+        for key in self.locations.references_on(node):
+            if key not in recorded and self._lister.revision_of(key) is None and self._mirrored.mirrors(key.kind):
+                self.send(deletion_of_unknown(node, key))
 
     def send_deletions(self, kind: str) -> None:
         """Send connected nodes the deletions of objects that they have and the first list of their kind lacked;
@@ -420,7 +434,7 @@ class DownstreamController:
         for pods. An object that the node may have deleted already waits until the watch has told that.
         """
         is_deletion = down.operation is Operation.DELETE
-        version = 0 if is_deletion else number_of(down.version)
+        version = 0 if is_deletion else down.number
         if not (is_deletion or version) or not self._object_syncs.is_connected(down.node):
             return
         uid = down.uid
@@ -441,7 +455,7 @@ class DownstreamController:
         if is_deletion:
             has_existed = sync is not None and sync.existed_at > 0  # it is gone in the newest version at the latest
             newest = number_of(self.newest.of(down.key.kind)) if has_existed else 0
-            self._sent.record_deletion(down.node, uid, number_of(down.version) or newest)
+            self._sent.record_deletion(down.node, uid, down.number or newest)
         else:
             if down.key.kind in FILTERED and isinstance(down.content, dict):
                 self._knows_services |= self._mirrored.mirrors(_SERVICE.key_name)

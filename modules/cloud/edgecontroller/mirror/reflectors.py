@@ -8,7 +8,7 @@ from typing import Final
 from beehive.module import Module
 from modules.apimachinery.kinds import Kind, ObjectKey, kind_named
 from modules.cloud.client.kube_client import KubeClient, News
-from modules.cloud.client.reflector.effects import Added, Deleted, EpochChanged, Modified, Refused, Synced
+from modules.cloud.client.reflector.effects import Deleted, EpochChanged, Refused, Synced
 from modules.cloud.client.reflector.observations import ObservedObject
 from modules.cloud.client.reflector.selection import Selection
 from modules.cloud.devices import DEVICE, DEVICE_MODEL, KEY_NAMES
@@ -94,10 +94,12 @@ class Reflectors:
         self._watch_later(DEVICE_MODEL)
 
     def mirrors(self, kind: str) -> bool:
-        """Begin to mirror a kind that nodes watch; return whether all objects of a kind are in the mirror."""
+        """Begin to mirror a kind that nodes watch; return whether all objects of a kind are in the mirror. Those of a
+        kind that the API server refuses may be there all the same, so no node is told that they have gone.
+        """
         if kind in _FOR_WATCHES and kind not in self._later:
             self._watch_later(kind_named(kind))
-        return self._later.get(kind, kind not in _LATER and not is_other(kind))
+        return self._later.get(kind, kind not in _LATER and not is_other(kind) and kind not in self._refused)
 
     def mirror(self, kind: Kind) -> bool:
         """Begin to mirror a kind that a node watches; return whether that is possible, or done already."""
@@ -198,15 +200,11 @@ class Reflectors:
             case _ if kind.key_name == DEVICE.key_name and self._held.holds(news.object):
                 pass  # it waits for its model, also in the first list: the model can be newer than the list of models
             case _ if news.object.uid not in self._ended_pods:
-                self.observe(partial(self._take_over, kind, news))
+                if not news.is_listed:  # one of a list that is not complete says nothing of others
+                    self._downstream.newest.observe(kind.key_name, news.object.resource_version)
+                self.observe(partial(self._mirror.observe, kind, news.object))
                 if kind.key_name == DEVICE_MODEL.key_name:
                     self._held.release(ObjectKey(kind.key_name, news.object.namespace, news.object.name))
-
-    def _take_over(self, kind: Kind, news: Added | Modified) -> None:
-        """Take over an object that exists. One of a list that is not complete says nothing of others."""
-        self._mirror.observe(kind, news.object)
-        if not news.is_listed:
-            self._downstream.newest.observe(kind.key_name, news.object.resource_version)
 
     def _observe_device(self, observed: ObservedObject) -> None:
         self.observe(partial(self._mirror.observe, DEVICE, observed))

@@ -55,6 +55,11 @@ class StoredStates:
         """Return whether anything is known of any node."""
         return bool(self._database.node_states())
 
+    def is_known(self, node: str) -> bool:
+        """Return whether a node is connected, has a Node object, or has state."""
+        state, syncs = self.of(node)
+        return bool(state.uid or syncs) or self._object_syncs.is_connected(node)
+
     def of(self, node: str) -> tuple[NodeState, dict[str, ObjectSync]]:
         """Return the state of a node, and its ObjectSyncs by uid."""
         found = self._database.node_state_of(node)

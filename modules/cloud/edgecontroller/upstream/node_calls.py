@@ -7,7 +7,13 @@ from typing import Final
 
 import msgspec
 
-from modules.apimachinery.api_errors import ApiError, ForbiddenError, MethodNotAllowedError, UnknownKindError
+from modules.apimachinery.api_errors import (
+    ApiError,
+    ForbiddenError,
+    InternalError,
+    MethodNotAllowedError,
+    UnknownKindError,
+)
 from modules.apimachinery.application import incomplete
 from modules.apimachinery.kinds import JsonObject, Kind, ObjectKey, key_for, key_of, kind_named, uid_of
 from modules.cloud.apiextensions.kinds import ServedKinds
@@ -36,6 +42,7 @@ _OWNER_FIELDS = {"pods": "nodeName", "volumeattachments": "nodeName", "certifica
 """Fields of the spec that say whose object it is."""
 _SERVICE = kind_named("Service")
 _REQUEST: Final = "CertificateSigningRequest"
+_MOST_PAGES: Final = 4000
 _MOST_ATTEMPTS: Final = 4
 """Repeated attempts to write an object without a version, which others write, too."""
 
@@ -235,10 +242,16 @@ class NodeCalls:
         self._count_requests(kind, user_of(node), counted)
 
     def _count_requests(
-        self, kind: Kind, user: str, counted: Callable[[ApiResult | None], None], made: int = 0, token: str = ""
+        self,
+        kind: Kind,
+        user: str,
+        counted: Callable[[ApiResult | None], None],
+        made: int = 0,
+        token: str = "",
+        pages: int = 1,
     ) -> None:
         """Count the stored certificate signing requests of a user, page by page, because requests of all users are
-        listed. `counted` takes a refusal when there are too many, or when they cannot be listed.
+        listed. `counted` takes a refusal when there are too many, or when they cannot be listed in so many pages.
         """
 
         def listed(result: ApiResult) -> None:
@@ -250,8 +263,10 @@ class NodeCalls:
             if there >= MOST_REQUESTS:
                 why = f"{user} has {there} already; delete some"
                 counted(ApiResult(refusal=ForbiddenError(kind.plural, "", why, kind.api_group).status()))
+            elif following and pages < _MOST_PAGES:
+                self._count_requests(kind, user, counted, there, following, pages + 1)
             elif following:
-                self._count_requests(kind, user, counted, there, following)
+                counted(ApiResult(refusal=InternalError(f"{kind.plural} have more than {_MOST_PAGES} pages").status()))
             else:
                 counted(None)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from beehive.files.advice import advice
+from beehive.files.descriptors import OwnedFd
 from beehive.files.durable import beside, put_in_place
 from modules.cloud.storage.database.errors import DatabaseError
 
@@ -35,8 +36,7 @@ def keep_copy(connection: Connection, version: int, where: str) -> None:
     part = beside(copy)
     try:
         part.unlink(missing_ok=True)
-        descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
+        with OwnedFd(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)) as descriptor:
             with (
                 closing(sqlite3.connect(f"{Path(name).absolute().as_uri()}?mode=ro", uri=True)) as original,
                 closing(sqlite3.connect(part)) as copied,
@@ -44,8 +44,6 @@ def keep_copy(connection: Connection, version: int, where: str) -> None:
                 original.backup(copied)
                 copied.execute("PRAGMA journal_mode=DELETE")
             os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
         put_in_place(part, copy)
     except sqlite3.Error as error:
         raise DatabaseError("copy the database before its schema is changed", where, str(error)) from error

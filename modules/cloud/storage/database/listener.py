@@ -42,15 +42,15 @@ def poll_for_changes(
         is_alone: whether no other cloudcore is known now.
     """
 
-    def look() -> None:
-        module.after(_POLL_PERIOD_ALONE if is_alone() else _POLL_PERIOD, look)
+    def poll_again() -> None:
+        module.after(_POLL_PERIOD_ALONE if is_alone() else _POLL_PERIOD, poll_again)
         if database.may_have_changed():
             poll()
 
     if not database.shared:
         return
     if not can_listen(database.engine):
-        module.after(_POLL_PERIOD, look)
+        module.after(_POLL_PERIOD, poll_again)
     else:
         module.every(_POLL_PERIOD_WITH_NOTIFICATIONS, poll)
         looks = Looks(module.call_soon, poll)

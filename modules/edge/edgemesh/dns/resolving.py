@@ -79,13 +79,14 @@ class DnsNames:
             return DnsAnswer(Code.BADVERS)
         if question.opcode:
             return DnsAnswer(Code.NOTIMP, is_ours=False)
-        if question.class_ != CLASS_IN or question.type == Type.AXFR:
+        if question.class_ != CLASS_IN or question.type in (Type.IXFR, Type.AXFR):
             return DnsAnswer(Code.REFUSED, is_ours=False)
-        if question.type == Type.ANY:
-            return DnsAnswer(Code.NOERROR, (Record(question.name, Type.HINFO, TTL, _MINIMAL),))
         with self._lock:
-            if self._zone.is_below(question.name):
-                found = self._zone.answer(question.name, question.type, room)
+            is_below = self._zone.is_below(question.name)
+            found = self._zone.answer(question.name, question.type, room) if is_below else None
+            if question.type == Type.ANY and (found is None or found.code != Code.NXDOMAIN):
+                return DnsAnswer(Code.NOERROR, (Record(question.name, Type.HINFO, TTL, _MINIMAL),))
+            if found is not None:
                 return found if self._ends_here(found, question) else None
             if question.type == Type.PTR and (named := self._zone.reverse(question.name)) is not None:
                 return named

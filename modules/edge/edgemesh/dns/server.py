@@ -1,7 +1,6 @@
 """The sockets of the name server: one thread answers what the node knows, a few more ask other servers."""
 
 import logging
-import os
 import select
 import socket
 import struct
@@ -15,6 +14,7 @@ from typing import Final, NamedTuple
 
 from beehive import Clock
 from beehive.files.descriptors import SHORTAGES
+from beehive.wakeup import Wakeup
 from modules.apimachinery.types import Pod
 from modules.edge.edgemesh.backends import MeshBackend
 from modules.edge.edgemesh.counters import MeshCounters
@@ -108,7 +108,7 @@ class NameServer:
         self._clock = clock
         self._counters = counters
         self._limiter = Limiter(clock)
-        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._wakeup = Wakeup()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="edgemesh/dns", daemon=True)
         self._pool = ThreadPoolExecutor(PLACES, thread_name_prefix="edgemesh/dns-ask")
@@ -126,11 +126,11 @@ class NameServer:
     def stop(self) -> None:
         """End, with the threads."""
         self._stopping.set()
-        os.eventfd_write(self._bell, 1)
+        self._wakeup.wake()
         if self._thread.ident is not None:
             self._thread.join()
         self._pool.shutdown(wait=True, cancel_futures=True)
-        os.close(self._bell)
+        self._wakeup.close()
 
     def known(self) -> None:
         """See `Names.known`."""
@@ -176,7 +176,7 @@ class NameServer:
         udp.settimeout(0)
         tcp.settimeout(0)
         poll = select.poll()
-        for each in (udp.fileno(), tcp.fileno(), self._bell):
+        for each in (udp, tcp, self._wakeup):
             poll.register(each, select.POLLIN)
         while not self._stopping.is_set():
             idle = IDLE_SECONDS if self._connections else None
@@ -189,7 +189,7 @@ class NameServer:
                     self._receive_datagrams(udp)
                 elif descriptor == tcp.fileno():
                     self._accept(tcp, poll)
-                elif descriptor == self._bell:
+                elif descriptor == self._wakeup.fileno():
                     self._send_answers()
                 elif (connection := self._connections.get(descriptor)) is not None:
                     self._receive_bytes(connection, events)
@@ -284,7 +284,7 @@ class NameServer:
         except Exception:  # noqa: BLE001 - the client's turn ends in any case
             _log.exception("a question for other name servers failed")
         self._done.append(lambda: self._answered(client, asked, answer))
-        os.eventfd_write(self._bell, 1)
+        self._wakeup.wake()
 
     def _answered(self, client: str, asked: _Asked, answer: DnsAnswer) -> None:
         self._turns.end(client)
@@ -295,8 +295,7 @@ class NameServer:
         asked.send(write(asked.question, answer, udp=asked.udp))
 
     def _send_answers(self) -> None:
-        with suppress(BlockingIOError):
-            os.eventfd_read(self._bell)
+        self._wakeup.clear()
         while self._done:
             self._done.popleft()()
         self._ask_next()

@@ -44,6 +44,7 @@ class Type(IntEnum):
     TXT = 16
     AAAA = 28
     SRV = 33
+    IXFR = 251
     AXFR = 252
     ANY = 255
 

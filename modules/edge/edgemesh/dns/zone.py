@@ -55,7 +55,9 @@ class _Known(NamedTuple):
     by_version: tuple[Sequence[str], Sequence[str]]
     """The addresses that its name has: of IPv4, and of IPv6."""
     by_host: Mapping[str, Sequence[str]]
-    """The endpoints' addresses by their labels."""
+    """The endpoints' addresses by their labels: of all if it is headless, else of those with a host name, such as a
+    StatefulSet's pods (which CoreDNS answers, beyond the specification).
+    """
     hosts: Mapping[str, str]
     """The endpoints' labels by their addresses."""
 
@@ -206,7 +208,7 @@ class Zone:
                 return _of_addresses(name, addresses, type_), "", ()
             case [port, protocol] if port.startswith("_") and protocol.startswith("_"):
                 return self._srv(name, key, found, port[1:], protocol[1:], room=room, wanted=type_)
-            case [host] if is_headless(service):
+            case [host]:
                 mine = found.by_host.get(host, ())
                 return (_of_addresses(name, mine, type_), "", ()) if mine else None
         return None
@@ -238,7 +240,7 @@ class Zone:
         for each in known.service.spec.ports:
             if len(records) >= most:
                 break
-            if not each.name or (port and (each.name, each.protocol.lower()) != (port, protocol)):
+            if port and (each.name, each.protocol.lower()) != (port, protocol):
                 continue
             if not is_headless(known.service):
                 records.append(Record(name, Type.SRV, TTL, srv_data(each.port, owner)))
@@ -268,18 +270,24 @@ def _known(service: Service, backends: tuple[MeshBackend, ...], addresses: tuple
     if not is_headless(service):
         ipv6 = tuple(each for each in addresses if ":" in each)
         ipv4 = tuple(each for each in addresses if ":" not in each) if ipv6 else addresses
-        return _Known(service, (), addresses, (ipv4, ipv6), _NOBODY, _NOBODY)
+        named = [each for each in backends if each.hostname]
+        return _Known(service, (), addresses, (ipv4, ipv6), _by_host(named) if named else _NOBODY, _NOBODY)
     hosts = {each.address: host_of(each) for each in backends}
-    by_host: dict[str, list[str]] = {}
-    for each in backends:
-        by_host.setdefault(host_of(each), []).append(each.address)
     ipv4, ipv6 = (tuple(each for each in hosts if (":" in each) is is_6) for is_6 in (False, True))
-    return _Known(service, backends, addresses, (ipv4, ipv6), by_host, hosts)
+    return _Known(service, backends, addresses, (ipv4, ipv6), _by_host(backends), hosts)
+
+
+def _by_host(backends: Sequence[MeshBackend]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for each in backends:
+        found.setdefault(host_of(each), []).append(each.address)
+    return found
 
 
 def host_of(backend: MeshBackend) -> str:
-    """Return the label of an endpoint: its host name, or its address with dashes."""
-    return backend.hostname.lower() or backend.address.replace(".", "-").replace(":", "-")
+    """Return the label of an endpoint: its host name, or its address with dashes, but none at the end (as CoreDNS)."""
+    label = backend.hostname.lower() or backend.address.replace(".", "-").replace(":", "-")
+    return f"{label}0" if label.endswith("-") else label
 
 
 def _of_addresses(name: str, addresses: Sequence[str], type_: int) -> list[Record]:

@@ -10,7 +10,6 @@ import errno
 import hashlib
 import ipaddress
 import logging
-import os
 import random
 import resource
 import select
@@ -18,12 +17,14 @@ import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing
 from functools import partial
 from typing import Final
 
 from beehive import Clock
 from beehive.files.descriptors import SHORTAGES
+from beehive.on_failure import on_failure
+from beehive.wakeup import Wakeup
 from modules.edge.edgemesh.nft.addresses import AddressError, HostAddresses
 from modules.edge.edgemesh.nft.watch import RulesWatch
 from modules.edge.edgemesh.plane import PlaneError, Tables
@@ -124,9 +125,8 @@ class ProxyPlane:
         with ExitStack() as opened:
             try:
                 self._epoll = opened.enter_context(select.epoll())
-                self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-                opened.callback(os.close, self._bell)
-                self._epoll.register(self._bell, select.EPOLLIN)
+                self._wakeup = opened.enter_context(closing(Wakeup()))
+                self._epoll.register(self._wakeup, select.EPOLLIN)
             except OSError as error:
                 raise PlaneError(str(error)) from error
             self._stopping = False
@@ -200,7 +200,7 @@ class ProxyPlane:
     def _command(self, command: Callable[[], None]) -> None:
         with self._lock:
             self._commands.append(command)
-        os.eventfd_write(self._bell, 1)
+        self._wakeup.wake()
 
     def _stop(self) -> None:
         self._stopping = True
@@ -209,7 +209,7 @@ class ProxyPlane:
         while not self._stopping:
             pending, self._more = self._more, []
             for descriptor, _ in self._epoll.poll(0 if pending else self._wait_seconds()):
-                handler = self._run_commands if descriptor == self._bell else self._handlers.get(descriptor)
+                handler = self._run_commands if descriptor == self._wakeup.fileno() else self._handlers.get(descriptor)
                 if handler is not None:
                     _carry_out(handler)
             for relay in pending:
@@ -221,15 +221,14 @@ class ProxyPlane:
         for collection in (self._listeners, self._handlers, self._beginning, self._resting, self._more):
             collection.clear()
         self._epoll.close()
-        os.close(self._bell)
+        self._wakeup.close()
 
     def _wait_seconds(self) -> float | None:
         """Return how long nothing needs a look: for ever without connections that begin and clients of UDP."""
         return TICK_SECONDS if self._beginning or self._resting or self._udp_clients else None
 
     def _run_commands(self) -> None:
-        with suppress(BlockingIOError):
-            os.eventfd_read(self._bell)
+        self._wakeup.clear()
         with self._lock:
             commands, self._commands = self._commands, []
         for command in commands:
@@ -265,7 +264,7 @@ class ProxyPlane:
         is_udp = table.protocol == "udp"
         listening = socket.socket(socket.AF_INET, socket.SOCK_DGRAM if is_udp else socket.SOCK_STREAM)
         listening.settimeout(0)
-        try:
+        with on_failure(listening.close):
             if not is_udp:
                 listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             address = self.reach(table)
@@ -273,9 +272,6 @@ class ProxyPlane:
             if not is_udp:
                 listening.listen(_BACKLOG)
             self._epoll.register(listening, select.EPOLLIN)
-        except BaseException:
-            listening.close()
-            raise
         _log.info("Service %s/%s, port %d, is at %s:%d", table.namespace, table.service, table.port, *address)
         if is_udp:
             clients = UdpClients(listening, table, self, self._affinity)

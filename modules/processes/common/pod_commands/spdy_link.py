@@ -18,6 +18,7 @@ from beehive.http.spdy import (
     StreamData,
     StreamEnd,
 )
+from beehive.on_failure import on_failure
 from modules.processes.common.pod_commands.channels import Channel, CommandExit, result_of
 from modules.processes.common.pod_commands.client import SECONDS, NodeClient
 from modules.processes.common.pod_commands.errors import NodeError
@@ -49,11 +50,8 @@ class SpdyLink:
         self.streams = SpdyConnection()
         self._first = b""
         self._socket = server.dial()
-        try:
+        with on_failure(self.close):
             self._upgrade(target, protocol)
-        except BaseException:
-            self.close()
-            raise
         self._socket.settimeout(0)
 
     def fileno(self) -> int:

@@ -89,8 +89,8 @@ class EdgeMeshOptions(Section, frozen=True, kw_only=True):
         default=(), name="routedPodCIDRs"
     )
     """Ranges of pods' addresses that reach other nodes, by WireGuard or a CNI of the whole cluster. Others inside this
-    node's own range are left out: each node may have the same. Within one that contains its own range, this node's
-    isolated pods are seen with their own addresses; elsewhere with the node's."""
+    node's own range are left out: each node may have the same. If one contains it, isolated pods are seen in all of
+    them with their own addresses; elsewhere with the node's."""
 
     serve_stale: Annotated[bool, Switch()] = True
     """Whether an answer of another name server is served for a day after its time while no server answers."""

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from modules.edge.devicetwin import topics, twins
+from modules.edge.devicetwin import changes, topics, twins
 from modules.edge.devicetwin.errors import TwinRefused
 from modules.edge.devicetwin.state import CLOUD, Side, Twin
 from modules.edge.devicetwin.twins import At
@@ -133,11 +133,14 @@ def _rejection(
     """Return why the value of the Device object is not in the twin."""
     if facts.like_kubeedge:
         return ValuePlace.KEPT_BACK, "modules.deviceTwin.likeKubeEdge is set: desired values go to mappers only", ""
-    model = rows.model.properties.get(name) if rows.model is not None else None
+    models = rows.model.properties if rows.model is not None else {}
+    fault = changes.model_fault(models, name, desired)
     try:
-        twins.desire(twin, desired, model, At(facts.now, 1))
+        twins.desire(twin, desired, models.get(name), At(facts.now, 1))
     except TwinRefused as refused:
-        return ValuePlace.REFUSED, refused.reason, "change the Device's desired value, or its DeviceModel"
+        fault = fault or refused.reason
+    if fault:
+        return ValuePlace.REFUSED, fault, "change the Device's desired value, or its DeviceModel"
     hint = facts.stopped or "a device may have 100 properties and 256 Ki characters; the log says what was not taken"
     return ValuePlace.NOT_TAKEN, "the Device is stored, devicetwin has not taken its value", hint
 

@@ -165,7 +165,7 @@ def _follow_frame(event: Event, place: int, pod: _Pod) -> None:
 def _begin_anew(pod: _Pod) -> None:
     """Forget the events of an earlier object of the same name."""
     pod.deleted = pod.reported = None
-    for known in (pod.status_fields, pod.failures, pod.calls, pod.seen):
+    for known in (pod.status_fields, pod.failures, pod.questions, pod.refusals, pod.calls, pod.seen):
         known.clear()
 
 

@@ -1,11 +1,11 @@
 """Reads pods from messages: the specification that the cloud sends, and the status that the node reports."""
 
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from beehive.decoding import convert, decode_json
+from modules.apimachinery.pod_references import references_of
 from modules.processes.edgecore.trace.event import Event
 
 
@@ -112,32 +112,12 @@ def refusal_in(event: Event) -> str:
     return str(status.get("message") or status.get("reason") or status) if isinstance(status, dict) else str(status)
 
 
-_REFERENCES: Final = {
-    "configMap": ("configmap", "name"),
-    "configMapRef": ("configmap", "name"),
-    "configMapKeyRef": ("configmap", "name"),
-    "secret": ("secret", "secretName"),
-    "secretRef": ("secret", "name"),
-    "secretKeyRef": ("secret", "name"),
-}
-
-
 def references(event: Event, namespace: str) -> set[str]:
-    """Return the resources of the configmaps and secrets that the pod in a message refers to."""
+    """Return the resources of the configmaps and secrets that the pod in a message refers to; none if malformed."""
     content = content_of(event)
     spec = content.get("spec") if isinstance(content, dict) else None
-    return set(_referred(spec, namespace)) if isinstance(spec, dict) else set()
-
-
-def _referred(value: Any, namespace: str) -> Iterator[str]:
-    if isinstance(value, list):
-        for item in value:
-            yield from _referred(item, namespace)
-    if not isinstance(value, dict):
-        return
-    for key, inner in value.items():
-        kind, field = _REFERENCES.get(key, ("", ""))
-        if kind and isinstance(inner, dict) and (name := inner.get(field) or inner.get("name")):
-            yield f"{namespace}/{kind}/{name}"
-        else:
-            yield from _referred(inner, namespace)
+    try:
+        found = references_of({"metadata": {"namespace": namespace}, "spec": spec})
+    except (AttributeError, TypeError):
+        return set()
+    return {f"{each.namespace}/{each.kind.lower()}/{each.name}" for each in found}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from beehive import RealClock
+from beehive.files.descriptors import OwnedFd
 from beehive.node_namespaces import is_machine_root
 from modules.apimachinery.printing.terminal import print_lines
 from modules.edge.edgemesh.nft.addresses import AddressError, HostAddresses
@@ -191,15 +192,11 @@ def stop(root: Path) -> None:
     process = int((root / LOCK_FILE).read_text().strip() or "0")
     if process <= 1:
         raise BackupError("cannot stop the running edgecore", str(root), "its process is not known; stop it yourself")
-    with suppress(ProcessLookupError):
-        descriptor = os.pidfd_open(process)
-        try:
-            print_remark(f"stop edgecore, process {process}")
-            signal.pidfd_send_signal(descriptor, signal.SIGTERM)
-            if not select.select([descriptor], [], [], STOP_SECONDS)[0]:
-                raise BackupError("edgecore does not stop", f"process {process}", f"waited {STOP_SECONDS:.0f} s")
-        finally:
-            os.close(descriptor)
+    with suppress(ProcessLookupError), OwnedFd(os.pidfd_open(process)) as descriptor:
+        print_remark(f"stop edgecore, process {process}")
+        signal.pidfd_send_signal(descriptor, signal.SIGTERM)
+        if not select.select([descriptor], [], [], STOP_SECONDS)[0]:
+            raise BackupError("edgecore does not stop", f"process {process}", f"waited {STOP_SECONDS:.0f} s")
 
 
 def _purge_runtimes(config: EdgeCoreConfig, kinds: Sequence[RuntimeKind]) -> None:

@@ -136,8 +136,9 @@ def _stop(config: EdgeCoreConfig, location: NodeLocation) -> None:
     for unit, is_users in sorted(units):
         words = ["systemctl", *(["--user"] if is_users else []), "disable", "--now", unit]
         with suppress(OSError, subprocess.SubprocessError):  # no systemd runs here
-            subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False)
-            print_remark(f"disabled {unit}")
+            ran = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=False)
+            why = ran.stderr.decode(errors="replace").strip()
+            print_remark(f"systemd does not disable {unit}: {why}" if ran.returncode else f"disabled {unit}")
     if handle is not None:
         stop(config.modules.edged.root_directory)
 

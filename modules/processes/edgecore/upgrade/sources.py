@@ -17,6 +17,7 @@ from beehive.clock import Clock, RealClock
 from beehive.files.advice import advice
 from beehive.files.durable import put_in_place
 from beehive.http.call import CallFailedError, HttpCall, HttpReply, Secured, perform
+from beehive.on_failure import on_failure
 from beehive.whole_numbers import whole_number
 from edgehub.tls import client_context
 from modules.processes.common.backup.archive import check_room
@@ -219,11 +220,8 @@ class Download:
                 delay *= 2
 
     def _check(self, name: str, part: Path) -> None:
-        try:
+        with on_failure(lambda: self._forget(name)):
             read_manifest(part, self._keys)
-        except BaseException:
-            self._forget(name)
-            raise
 
     def _finished(self, name: str, part: Path) -> Path:
         file = self._state / name

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Self
 
+from beehive.files.descriptors import OwnedFd
 from beehive.files.reading import list_directory
 from beehive.files.removal import remove_tree
 from modules.runtimes.oci.crun.conmon import conmon_pid, init_pid, read_pid
@@ -81,20 +82,16 @@ class Command:
         score = content.pop("oomScoreAdj", None)
         process = json.dumps(content).encode()
         reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        try:
-            try:
+        with OwnedFd(writing):
+            with OwnedFd(reading):
                 files = ("--process", f"/proc/self/fd/{reading}", "--pid-file", str(self._file(_PID)))
                 argv = self._runtime.argv("exec", *files, *options, self._container)
                 self._child = self._launcher.start(argv, streams, [reading])
-            finally:
-                os.close(reading)
             if score is not None:
                 with contextlib.suppress(OSError):  # it has ended, or this user may not lower it
                     Path(f"/proc/{self._child.pid}/oom_score_adj").write_text(str(score))
             with contextlib.suppress(BrokenPipeError):  # it has ended without reading all
                 _write_all(writing, process)
-        finally:
-            os.close(writing)
         return os.pidfd_open(self._child.pid)
 
     @property

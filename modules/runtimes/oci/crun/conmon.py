@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from beehive.files.descriptors import raise_shortage
+from beehive.files.descriptors import OwnedFd, raise_shortage
 from beehive.nesting import read_json
 from modules.runtimes.oci.crun.launching import SECONDS, Launcher
 from modules.runtimes.oci.crun.runtime_command import CommandFailedError, RuntimeCommand, message_in
@@ -155,18 +155,19 @@ def _created(answer: bytes, directory: Path) -> Parent:
 
 def conmon_pid(directory: Path) -> int | None:
     """Return the process id of the conmon of a container's directory, from its file; None without one."""
-    return read_pid(directory / BUNDLE / _CONMON_PIDFILE)
+    return read_pid(f"{directory}/{BUNDLE}/{_CONMON_PIDFILE}")
 
 
 def init_pid(directory: Path) -> int | None:
     """Return the process id of a container's first process, from its file; None without one."""
-    return read_pid(directory / BUNDLE / _PIDFILE)
+    return read_pid(f"{directory}/{BUNDLE}/{_PIDFILE}")
 
 
-def read_pid(path: Path) -> int | None:
+def read_pid(path: Path | str) -> int | None:
     """Return the process id in a file, or None. Raises OSError for a shortage of the process or machine."""
     try:
-        return int(path.read_bytes()[:16])
+        with open(path, "rb", 0) as file:  # noqa: PTH123 - mostly a string: a pod has several such paths
+            return int(file.read(16))
     except (OSError, ValueError) as error:
         raise_shortage(error)
         return None
@@ -220,14 +221,14 @@ def ended(directory: Path) -> Ended | None:
 
     Raises OSError for a shortage of the process or machine.
     """
-    path = directory / PERSIST / "exit"
+    place = f"{directory}/{PERSIST}"
     try:
-        code = int(path.read_bytes()[:16])
-        at_ns = path.stat().st_mtime_ns
+        with open(f"{place}/exit", "rb", 0) as file:  # noqa: PTH123 - as in `read_pid`
+            code, at_ns = int(file.read(16)), os.fstat(file.fileno()).st_mtime_ns
     except (OSError, ValueError) as error:
         raise_shortage(error)
         return None
-    return Ended(code, at_ns, (directory / PERSIST / "oom").exists())
+    return Ended(code, at_ns, os.path.exists(f"{place}/oom"))  # noqa: PTH110 - as above
 
 
 def reopen_log(directory: Path) -> None:
@@ -244,9 +245,6 @@ def resize_terminal(directory: Path, width: int, height: int) -> None:
 
 
 def _write_control(directory: Path, line: bytes) -> None:
-    descriptor = os.open(directory / BUNDLE / "ctl", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
+    with OwnedFd(os.open(directory / BUNDLE / "ctl", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)) as descriptor:
         if os.write(descriptor, line) != len(line):
             raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
-    finally:
-        os.close(descriptor)

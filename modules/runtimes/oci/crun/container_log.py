@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from beehive.files.descriptors import OwnedFd
 from beehive.files.linkless import open_without_links
 
 _MAKE: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT
@@ -63,11 +64,8 @@ def _target(path: str) -> str:
 
 
 def _opened(path: Path, flags: int) -> FileId:
-    descriptor = open_without_links(path, flags)
-    try:
+    with OwnedFd(open_without_links(path, flags)) as descriptor:
         status = os.fstat(descriptor)
-    finally:
-        os.close(descriptor)
     return status.st_dev, status.st_ino
 
 

@@ -27,7 +27,7 @@ _ALONE: Final = "pids"
 class _Members(msgspec.Struct, frozen=True):
     """The file of a control group for numbers: of a thread (version 1), or of a process."""
 
-    path: Path
+    path: str
     takes_threads: bool
 
     @property
@@ -65,14 +65,15 @@ class GroupMoves:
         """Return whether the group that is found is this process' own: in a container paths may be another's."""
         try:
             members = self._members()
-            return str(members.own_number) in members.path.read_text().split()
+            return str(members.own_number) in Path(members.path).read_text().split()
         except OSError:
             return False
 
     def _move(self) -> None:
         try:
             members = self._members()
-            members.path.write_text(str(members.own_number))
+            with open(members.path, "wb", 0) as file:  # noqa: PTH123 - a string: this is done for each container
+                file.write(b"%d" % members.own_number)
         except OSError as error:
             self._is_usable = False
             _log.info("containers and commands in them start some 10 ms later: %s", error)
@@ -83,5 +84,5 @@ class GroupMoves:
         for line in self._groups.read_text().splitlines():
             _, controllers, path = line.split(":", 2)
             if controllers == _ALONE:
-                return _Members(self._mounts / _ALONE / path.lstrip("/") / "tasks", takes_threads=True)
-        return _Members(self._mounts / path.lstrip("/") / "cgroup.procs", takes_threads=False)
+                return _Members(f"{self._mounts}/{_ALONE}/{path.lstrip('/')}/tasks", takes_threads=True)
+        return _Members(f"{self._mounts}/{path.lstrip('/')}/cgroup.procs", takes_threads=False)

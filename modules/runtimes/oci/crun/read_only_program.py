@@ -12,6 +12,7 @@ import threading
 from pathlib import Path
 from typing import Final
 
+from beehive.on_failure import on_failure
 from modules.runtimes.oci.leftovers import unmount_all
 from modules.runtimes.shim import kernel
 
@@ -67,11 +68,8 @@ class ReadOnlyProgram:
         if target.exists():
             unmount_all(target)  # a mount that a killed edgecore has begun
         target.touch(mode=0o600)
-        try:
+        with on_failure(target.unlink):  # `remove` unmounts, which this machine would refuse as well
             kernel.mount(str(self._program.resolve()), str(target), "none", kernel.MS_BIND)
-        except BaseException:
-            target.unlink()  # `remove` unmounts, which this machine would refuse as well
-            raise
         flags = kernel.mount_flags(str(target)) | kernel.MS_RDONLY
         kernel.mount("none", str(target), "none", kernel.MS_REMOUNT | kernel.MS_BIND | flags)
 

@@ -28,6 +28,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from beehive.files.descriptors import OwnedFd
 from beehive.nesting import read_json
 from beehive.patterns import pattern
 from modules.runtimes.oci.crun.launching import Finished, Launcher
@@ -202,12 +203,10 @@ def start_waiting(state: Path) -> bool:
         if error.errno in (errno.ENXIO, errno.ENOENT):
             return False
         raise
-    try:
+    with OwnedFd(waiting):
         os.rename(f"{state}/{_WAITING}", f"{state}/{_BEGUN}")  # noqa: PTH104 - strings: this is done for each container
         _release(waiting)
         os.unlink(f"{state}/{_BEGUN}")  # noqa: PTH108 - as above
-    finally:
-        os.close(waiting)
     return True
 
 
@@ -222,16 +221,12 @@ def settle_start(state: Path) -> bool:
     If not, it has started or ended, and the renamed FIFO is removed; there may be none.
     """
     try:
-        waiting = os.open(state / _BEGUN, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with OwnedFd(os.open(state / _BEGUN, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)) as waiting:
+            if not _has_unread(waiting):
+                return True
     except OSError as error:
         if error.errno != errno.ENXIO:
             return False
-    else:
-        try:
-            if not _has_unread(waiting):
-                return True
-        finally:
-            os.close(waiting)
     with suppress(OSError):  # the container's removal removes it, too
         (state / _BEGUN).unlink()
     return False
@@ -246,16 +241,17 @@ def removed_ended(state: Path, groups: Iterable[Path]) -> bool:
         groups: where the machine's control groups are mounted.
     """
     try:
-        status, config = (read_json((state / file).read_bytes()) for file in _STATE)
+        files = [f"{state}/{file}" for file in _STATE]
+        status, config = (read_json(Path(file).read_bytes()) for file in files)
         has_more = "intelRdt" in config["linux"] or "poststop" in config.get("hooks", {})
         if status["systemd-cgroup"] or has_more or _exists(status["pid"]):
             return False
-        for each in groups:
-            with suppress(FileNotFoundError):
-                os.rmdir(f"{each}/{status['cgroup-path']}")  # noqa: PTH106 - strings: in ten hierarchies
-        for file in _STATE:
-            (state / file).unlink()
-        state.rmdir()
+        for path in [f"{each}/{status['cgroup-path']}" for each in groups]:
+            if os.path.exists(path):  # noqa: PTH110 - strings: in ten hierarchies; mostly it has gone with the pod's
+                os.rmdir(path)  # noqa: PTH106 - as above
+        for file in files:
+            os.unlink(file)  # noqa: PTH108 - as above
+        os.rmdir(state)  # noqa: PTH106 - as above
     except (OSError, ValueError, KeyError, TypeError):
         return False
     return True

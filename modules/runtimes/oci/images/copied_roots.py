@@ -13,12 +13,13 @@ import fcntl
 import os
 import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from beehive.files.descriptors import OwnedFd
 from beehive.files.removal import remove_tree
 from modules.runtimes.oci.images.worker.attributes import MARKS, set_attributes
 from modules.runtimes.oci.images.worker.inside import is_whiteout
@@ -145,8 +146,7 @@ class _Layer:
 
     def _make(self, place: _Place, status: os.stat_result) -> None:
         path = place.path
-        known = self._linked.get((status.st_dev, status.st_ino)) if status.st_nlink > 1 else None
-        if known is not None:
+        if (known := self._linked.get((status.st_dev, status.st_ino))) is not None:
             os.link(known.path, path, src_dir_fd=self._target, dst_dir_fd=self._target, follow_symlinks=False)
             return
         if status.st_nlink > 1:
@@ -182,13 +182,8 @@ class _Layer:
             os.unlink(path, dir_fd=self._target)
 
 
-@contextmanager
-def _open(path: str | Path, flags: int, within: int | None = None) -> Iterator[int]:
-    descriptor = os.open(path, flags, 0o600, dir_fd=within)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
+def _open(path: str | Path, flags: int, within: int | None = None) -> OwnedFd:
+    return OwnedFd(os.open(path, flags, 0o600, dir_fd=within))
 
 
 def _attributes(source: int) -> dict[str, bytes]:

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from beehive.files.descriptors import OwnedFd
 from beehive.files.removal import remove_tree
 from beehive.files.walking import Walk
 from modules.runtimes.oci.images.copied_roots import CopyBudget, copy_tree
@@ -75,14 +76,11 @@ def make_declared_volumes(
     try:
         remove_tree(top)
         top.mkdir(mode=_OWNER_ONLY)
-        root = os.open(image.path, OPEN_DIRECTORY)
-        try:
+        with OwnedFd(os.open(image.path, OPEN_DIRECTORY)) as root:
             return {
                 path: _make(top / str(number), _opened(root, path, steps), image, budget)
                 for number, path in enumerate(paths)
             }
-        finally:
-            os.close(root)
     except OSError as error:
         hint = "free some space on the node" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
         raise RunFailedError("make the volumes of the image", error.strerror or str(error), hint) from error
@@ -103,10 +101,8 @@ def _make(target: Path, source: int | None, image: ImageRoot, budget: CopyBudget
         if image.root is not None:
             os.chown(target, image.root.uid, image.root.gid)
     else:
-        try:
+        with OwnedFd(source):
             copy_tree(source, target, budget)
-        finally:
-            os.close(source)
     if image.label:
         _label(target, image.label.encode())
     return target

@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from beehive.files.descriptors import OwnedFd
 from modules.runtimes.shim import kernel
 
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
@@ -80,14 +81,11 @@ def unmount_mapped(directory: Path) -> None:
 
 
 def _mount_mapped(path: Path, users: int, target: Path) -> None:
-    mapped = _call(_OPEN_TREE, path, _AT_FDCWD, os.fsencode(path), _OPEN_TREE_CLONE | os.O_CLOEXEC)
-    try:
+    with OwnedFd(_call(_OPEN_TREE, path, _AT_FDCWD, os.fsencode(path), _OPEN_TREE_CLONE | os.O_CLOEXEC)) as mapped:
         attributes = _MountAttributes(attr_set=_MOUNT_ATTR_IDMAP, userns_fd=users)
         size = ctypes.c_size_t(ctypes.sizeof(attributes))
         _call(_MOUNT_SETATTR, path, mapped, b"", _AT_EMPTY_PATH, ctypes.byref(attributes), size)
         _call(_MOVE_MOUNT, target, mapped, b"", _AT_FDCWD, os.fsencode(target), _MOVE_MOUNT_F_EMPTY_PATH)
-    finally:
-        os.close(mapped)
 
 
 def _call(number: int, subject: Path, *arguments: object) -> int:

@@ -6,7 +6,7 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
@@ -52,11 +52,17 @@ class RootFilesystems:
 
     Args:
         store: has the layers.
+        mounted: files, and with a `/` at the end directories, on which every container has a mount, relative to its
+            root. They are in the lowest layer: otherwise the OCI runtime makes those that the image lacks in the
+            writable one, with a copy of the image's `etc`.
+
+    Raises OSError.
     """
 
-    def __init__(self, store: ImageStore) -> None:
+    def __init__(self, store: ImageStore, mounted: Collection[str] = ()) -> None:
         self._store = store
         self._layout = store.layout
+        self._lowest = [_mount_points(self._layout.root / "mount-points", mounted)] if mounted else []
         self._has_overlays: bool | None = None
         self._volatile = ""
 
@@ -84,7 +90,7 @@ class RootFilesystems:
         if not self.has_overlays:
             self._copy(image_id, target, is_plain=root is None and not label)
         elif not is_mounted(target):
-            layers = self._layers(image_id)
+            layers = self._layers(image_id) + self._lowest
             upper, work = f"{directory}/upper", f"{directory}/work"
             with suppress(FileExistsError):
                 os.mkdir(upper)  # noqa: PTH102 - strings: this is done for each container
@@ -195,6 +201,18 @@ def _statuses(*tops: Path) -> Iterator[os.stat_result]:
             for found in Walk(top):
                 with suppress(OSError):
                     yield found.entry.stat(follow_symlinks=False)
+
+
+def _mount_points(top: Path, paths: Collection[str]) -> Path:
+    """Return the directory `top`, made anew unless it has these files and directories."""
+    if not all((top / each).is_dir() if each.endswith("/") else (top / each).is_file() for each in paths):
+        remove_tree(top)
+        for directory, _, name in (each.rpartition("/") for each in paths):
+            (top / directory).mkdir(parents=True, exist_ok=True)
+            (top / directory).chmod(0o755)  # it is /etc in an image that has none
+            if name:
+                (top / directory / name).touch(mode=0o644)
+    return top
 
 
 def _try_overlay(directory: Path, more: str = "") -> bool:

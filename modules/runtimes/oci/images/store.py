@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from beehive.clock import Clock
 from beehive.decoding import decode_json
 from beehive.files.reading import read_file
+from beehive.on_failure import on_failure
 from modules.runtimes.engine.views import required_name
 from modules.runtimes.oci.images.errors import NoSuchObjectError, RequestRefusedError
 from modules.runtimes.oci.images.index import ImageIndex
@@ -291,11 +292,8 @@ class ImageStore:
     @contextmanager
     def _collecting_after_failure(self) -> Iterator[None]:
         """Remove the layers that a failed or killed worker has unpacked in vain, or that the index could not take."""
-        try:
+        with on_failure(self.collect):
             yield
-        except BaseException:
-            self.collect()
-            raise
 
     def _added(self, images: Iterable[StoredImage]) -> tuple[StoredImage, ...]:
         with self._lock:

@@ -1,7 +1,7 @@
 """The network of pods on a machine without a CNI configuration: a bridge of edgecore's own.
 
 Pods reach each other, the node, and other networks in the node's name. One rule masquerades all of them, because a rule
-for each pod, which the bridge plug-in can make, costs more than half of a pod's start. Within a range that is routed
+for each pod, which the bridge plug-in can make, costs more than half of a pod's start. Within ranges that are routed
 between nodes, pods are seen with their own addresses, as Kubernetes' network model demands. Two more rules let their
 packets be forwarded where that is not the rule, as beside Docker. Leases are in /run: the restart of a machine frees
 them.
@@ -203,19 +203,32 @@ class DefaultNetwork:
         ]
 
     def _masquerading(self, pods: PodRange) -> Rule:
-        """Return the rule that gives pods the node's address, beyond the range in which they are routed. A range that
-        does not contain their own may know no way back to them.
+        """Return the rule that gives pods the node's address, beyond the ranges that are routed between nodes. If
+        these do not contain their own, they may know no way back to it.
         """
-        around = [each for each in self._routed if pods.network_address in each and 0 < each.prefixlen < pods.prefixlen]
-        known = min(around, key=lambda each: each.prefixlen, default=pods)
-        return Rule("nat", "POSTROUTING", f"-s {pods} ! -d {known}", self._comment, "MASQUERADE --random-fully")
+        routed = {each for each in self._routed if each.version == pods.version and each.prefixlen > 0}
+        ranges = {pods, *routed} if any(_contains(each, pods) for each in routed) else {pods}
+        widest = [each for each in ranges if not any(_contains(wider, each) for wider in ranges - {each})]
+        own, *others = sorted(widest, key=lambda each: (not _contains(each, pods), _ends(each)))
+        match = f"-s {pods} ! -d {own}" + "".join(f" -m iprange ! --dst-range {_ends(each)}" for each in others)
+        return Rule("nat", "POSTROUTING", match, self._comment, "MASQUERADE --random-fully")
 
     def _former(self, pods: PodRange, saved: SavedRules) -> Iterator[str]:
         """Yield the commands that delete a former edgecore's rule, which knew other ranges."""
         wanted = self._masquerading(pods)
         for each in saved.rules(wanted.table, wanted.chain):
-            if quoted(self._comment) in each and f"{wanted.match} " not in each:
+            if quoted(self._comment) in each and f"{wanted.match} {quoted(self._comment)}" not in each:
                 yield f"-D {wanted.chain} {each}"
+
+
+def _contains(wider: PodRange, other: PodRange) -> bool:
+    """Return whether a range is another, or contains it; of the same IP version."""
+    return wider.prefixlen <= other.prefixlen and other.network_address in wider
+
+
+def _ends(pods: PodRange) -> str:
+    """Return a range as iptables' match of ranges writes it."""
+    return f"{pods.network_address}-{pods.broadcast_address}"
 
 
 def default_configuration(

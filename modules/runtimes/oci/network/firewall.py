@@ -77,8 +77,7 @@ class SavedRules:
 
     def has(self, rule: Rule) -> bool:
         """Return whether a rule is in its chain."""
-        parts = f"{rule.match} ", quoted(rule.comment)
-        return any(all(part in each for part in parts) for each in self.rules(rule.table, rule.chain))
+        return any(f"{rule.match} {quoted(rule.comment)}" in each for each in self.rules(rule.table, rule.chain))
 
     def those_of(self, comment: str) -> dict[str, list[str]]:
         """Return the commands that delete all rules with a comment, by table."""

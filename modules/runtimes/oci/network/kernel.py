@@ -70,7 +70,7 @@ def own_namespace(kind: str) -> str:
     return f"/proc/self/task/{threading.get_native_id()}/ns/{kind}"
 
 
-def bind_file(source: str, target: Path) -> None:
+def bind_file(source: str, target: Path | str) -> None:
     """Bind a file, such as a namespace of /proc, to an existing file. Raises OSError."""
     kernel.mount(source, str(target), "", kernel.MS_BIND)
 
@@ -84,7 +84,7 @@ def mount_tmpfs(target: Path, options: str) -> None:
     kernel.mount("", str(target), "", kernel.MS_PRIVATE)
 
 
-def unmount(target: Path) -> None:
+def unmount(target: Path | str) -> None:
     """Undo the last mount at a path, also while it is in use. Raises OSError."""
     kernel.unmount(str(target), kernel.MNT_DETACH)
 

@@ -138,7 +138,8 @@ class PodNamespaces:
             if isinstance(error, OSError):
                 raise PodNamespaceError(f"make the namespaces of sandbox {sandbox_id}", str(error)) from error
             raise
-        return _paths(directory)
+        made = {*wanted, *(() if users is None else (USER,))}
+        return PinnedNamespaces(*(directory / kind if kind in made else None for kind in (*_KINDS, USER)))
 
     def unpin(self, sandbox_id: str) -> None:
         """Remove the namespaces and the memory of a sandbox, if any.
@@ -169,8 +170,8 @@ class PodNamespaces:
         path = self._path(sandbox_id) / _SHM
         try:
             with self._lock:
-                path.mkdir(mode=0o755, exist_ok=True)
                 if not is_mounted(path):
+                    path.mkdir(mode=0o755, exist_ok=True)
                     mount_tmpfs(path, f"mode=1777,size={size}")
         except OSError as error:
             raise PodNamespaceError(f"make /dev/shm of sandbox {sandbox_id}", str(error)) from error
@@ -226,8 +227,8 @@ def _make(directory: Path, kinds: list[str], hostname: str, sysctls: Mapping[str
     unshare(flags)
     _set_up(kinds, hostname, sysctls)
     for kind in kinds:
-        file = directory / kind
-        file.touch(mode=0o400)
+        file = f"{directory}/{kind}"
+        os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o400))
         bind_file(own_namespace(kind), file)
 
 
@@ -292,7 +293,7 @@ def _discard(directory: Path) -> None:
         for name in names:
             with contextlib.suppress(OSError):  # not mounted
                 while name in _MOUNTED:
-                    unmount(directory / name)
+                    unmount(f"{directory}/{name}")
         remove_tree(directory)
     except FileNotFoundError:
         return

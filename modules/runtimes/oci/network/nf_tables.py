@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from beehive.on_failure import on_failure
 from beehive.sockets.netlink import LARGEST, NetlinkMessage, attribute, attributes, message, messages
 
 ACCEPT: Final = 1
@@ -204,11 +205,8 @@ def _check(answer: NetlinkMessage) -> None:
 def _open() -> socket.socket:
     kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
     channel = socket.socket(socket.AF_NETLINK, kind, _PROTOCOL)
-    try:
+    with on_failure(channel.close):
         channel.setsockopt(_SOL_NETLINK, _NETLINK_CAP_ACK, 1)
-    except BaseException:
-        channel.close()
-        raise
     return channel
 
 

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from beehive.files.descriptors import is_readable
+from beehive.files.descriptors import OwnedFd, is_readable
 from modules.runtimes.oci.network.kernel import bind_file
 from modules.runtimes.oci.network.pause.control_group import enter_control_group
 from modules.runtimes.oci.network.pause.process import GO
@@ -92,14 +92,10 @@ def pod_init_lives(directory: Path) -> bool:
 
 def end_pod_init(directory: Path) -> None:
     """End the first process, and with it all of its namespace, if any."""
-    try:
-        pid = _pid(directory)
-        process = os.pidfd_open(pid) if pid is not None else None
-    except ProcessLookupError:
+    pid = _pid(directory)
+    if pid is None:
         return
-    if process is None:
-        return
-    try:
+    with suppress(ProcessLookupError), OwnedFd(os.pidfd_open(pid)) as process:
         if _pid(directory) != pid:  # it has ended meanwhile, and the number may be another's
             return
         signal.pidfd_send_signal(process, signal.SIGKILL)
@@ -107,10 +103,6 @@ def end_pod_init(directory: Path) -> None:
             _log.error("the processes of a pod do not end: %s", directory)
         with suppress(ChildProcessError):  # of an earlier edgecore
             os.waitid(os.P_PIDFD, process, os.WEXITED | os.WNOHANG)
-    except ProcessLookupError:
-        return
-    finally:
-        os.close(process)
 
 
 def pod_init_is_confined(directory: Path) -> bool:
@@ -136,8 +128,5 @@ def _pid(directory: Path) -> int | None:
 
 def _has_ended(pid: int) -> bool:
     """Return whether only its parent's wait is missing. Raises ProcessLookupError."""
-    process = os.pidfd_open(pid)
-    try:
+    with OwnedFd(os.pidfd_open(pid)) as process:
         return is_readable(process, 0)
-    finally:
-        os.close(process)

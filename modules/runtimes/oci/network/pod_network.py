@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from beehive import Clock
+from beehive.on_failure import on_failure
 from beehive.printable import printable
 from modules.runtimes.engine.errors import BadRequestError
 from modules.runtimes.engine.records import PodAddresses
@@ -146,7 +147,7 @@ class PodNetwork:
             attachment = Attachment(network, name, _arguments(sandbox_id, config), demands)
             check_host_ports(attachment)
             write_attachment(directory, attachment)
-            try:
+            with on_failure(lambda: self._undo(attachment, directory, netns)):
                 result = self._chain.add(attachment, str(netns))
                 addresses = _addresses(sandbox_id, result)
                 attachment = Attachment(*_fields(attachment), result)
@@ -156,9 +157,6 @@ class PodNetwork:
                     announce(netns, sender.mac)
                 if interface_sysctls(config.linux.sysctls):
                     in_network_namespace(netns, partial(write_interface_sysctls, config.linux.sysctls))
-            except BaseException:
-                self._undo(attachment, directory, netns)
-                raise
             self._rules.add(sandbox_id, AttachedSandbox(directory, lambda: netns), attachment)
             return addresses
 

@@ -21,7 +21,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from beehive.files.descriptors import OwnedFd
 from beehive.node_namespaces import GROUPS
+from beehive.on_failure import on_failure
 from modules.runtimes.shim import kernel
 
 WANTED: Final = ("cpu", "memory", "pids")
@@ -164,21 +166,16 @@ def _start_keeper(name: str, group: Path) -> int:
     ]  # fmt: skip
     begun, written = os.pipe2(os.O_CLOEXEC)
     with os.fdopen(begun, "rb", 0) as answer:
-        try:
+        with OwnedFd(written):
             null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 2)]
             output = (os.POSIX_SPAWN_DUP2, written, 1)
             keeper = os.posix_spawnp(run[0], run, _environment(), file_actions=[*null, output], setsid=True)
-        finally:
-            os.close(written)
-        try:
+        with on_failure(lambda: end_child(keeper)):
             ready, _, _ = select.select([answer], [], [], _SECONDS)
             if not (ready and answer.read(1)):
                 raise TimeoutError("systemd has not begun a scope")
             (group / _KEEPER).mkdir(exist_ok=True)
             (group / _KEEPER / _PROCESSES).write_text(str(keeper))
-        except BaseException:
-            end_child(keeper)
-            raise
     return keeper
 
 

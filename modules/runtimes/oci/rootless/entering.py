@@ -19,7 +19,9 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
+from beehive.files.descriptors import OwnedFd
 from beehive.node_namespaces import DIRECTORY, GROUPS, PLACE, namespaces_id, write_namespaces_id
+from beehive.on_failure import on_failure
 from modules.runtimes.engine.errors import StateDirectoryError
 from modules.runtimes.oci.rootless.delegation import delegated_group, end_child, keepers, show_group
 from modules.runtimes.oci.rootless.identifiers import SUBGID, SUBUID, Account, sub_ids
@@ -224,12 +226,10 @@ def _join(mounts: int, group: Path | None) -> None:
     """
     try:
         scope = 0 if group is None else group.stat().st_ino
-        users = fcntl.ioctl(mounts, _OWNER)
-        try:
+        with OwnedFd(fcntl.ioctl(mounts, _OWNER)) as users:
             kernel.set_namespace(users, kernel.NEW_USER_NAMESPACE, "user namespace")
-        finally:
-            os.close(users)
         kernel.set_namespace(mounts, kernel.NEW_MOUNT_NAMESPACE, "mount namespace")
+        namespaces_id.cache_clear()
         if group is not None and GROUPS.stat().st_ino != scope:
             show_group(group)
     except OSError as error:
@@ -348,8 +348,5 @@ def ensure_holder(record: Path = _HOLDER) -> None:
         file_actions=[(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)],
         setsid=True,
     )  # fmt: skip
-    try:
+    with on_failure(lambda: end_child(holder)):
         record.write_text(str(holder))
-    except BaseException:
-        end_child(holder)
-        raise

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from beehive import Clock
+from beehive.on_failure import on_failure
 from modules.runtimes.engine.records import PodAddresses
 from modules.runtimes.oci.network.attachment import read_attachment
 from modules.runtimes.oci.network.capabilities import PORT_MAPPINGS
@@ -62,11 +63,8 @@ class RootlessPodNetwork(PodNetwork):
         """As root's, and let the machine's ports lead to the sandbox."""
         self._forward()
         wanted = self._reserve_ports(sandbox_id, config)
-        try:
+        with on_failure(lambda: self._give_back(sandbox_id)):
             addresses = self._within(super().attach, sandbox_id, directory, netns, config)
-        except BaseException:
-            self._give_back(sandbox_id)
-            raise
         try:
             self._forward(wanted)
         except BaseException:

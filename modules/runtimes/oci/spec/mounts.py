@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 from typing import Final
 
+from beehive.files.descriptors import OwnedFd
 from beehive.node_namespaces import give_to_pods
 from modules.runtimes.engine.errors import BadRequestError, WrongStateError
 from modules.runtimes.oci.spec.machine import CgroupLayout, Machine
@@ -236,11 +237,8 @@ def _source(attempt: str, mount: cri.Mount) -> str:
 def _real_path(path: str) -> str | None:
     """Return where a path leads, as the kernel follows its links, in three calls; None if it is missing."""
     try:
-        handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        with OwnedFd(os.open(path, os.O_PATH | os.O_CLOEXEC)) as handle:
+            found = os.readlink(f"/proc/self/fd/{handle}")  # noqa: PTH115 - no path but a descriptor
+            return found if os.fstat(handle).st_nlink else None
     except OSError:
         return None
-    try:
-        found = os.readlink(f"/proc/self/fd/{handle}")  # noqa: PTH115 - no path but a descriptor
-        return found if os.fstat(handle).st_nlink else None
-    finally:
-        os.close(handle)

@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from beehive.files.descriptors import OwnedFd
 from beehive.files.reading import read_to_end
 
 _OPENAT2: Final = 437
@@ -38,11 +39,8 @@ def read_inside(root: Path, path: str, limit: int) -> bytes | None:
         with _opened(root, path) as handle:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 return None
-            descriptor = os.open(f"/proc/self/fd/{handle}", os.O_RDONLY | os.O_CLOEXEC)
-            try:
+            with OwnedFd(os.open(f"/proc/self/fd/{handle}", os.O_RDONLY | os.O_CLOEXEC)) as descriptor:
                 content = read_to_end(descriptor, limit + 1)
-            finally:
-                os.close(descriptor)
     except (FileNotFoundError, NotADirectoryError):
         return None
     if len(content) > limit:
@@ -63,15 +61,10 @@ def real_path_inside(root: Path, path: str) -> Path:
 @contextmanager
 def _opened(root: Path, path: str) -> Iterator[int]:
     """Open without touching the file itself: to open a device can do things."""
-    top = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with OwnedFd(os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) as top:
         handle = _open_below(top, path)
-    finally:
-        os.close(top)
-    try:
+    with OwnedFd(handle):
         yield handle
-    finally:
-        os.close(handle)
 
 
 def _open_below(top: int, path: str) -> int:

@@ -1,6 +1,8 @@
 """Registration of drivers, the node's annotations for them, and the rules of CSIDriver objects."""
 
 import json
+import queue
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,18 +13,20 @@ import msgspec
 import pytest
 
 from beehive import Operation
+from beehive.runtime import Threads
 from edged.errors import PluginError
 from edged.plugins.watcher import Plugin
 from edged.sync_events import PluginsChanged
 from edged.volumes.csi import rules
 from edged.volumes.csi.client import CsiClient
-from edged.volumes.csi.controller import KUBEEDGE_DRIVER, carry_out, driver_of
+from edged.volumes.csi.controller import KUBEEDGE_DRIVER, ControllerRequest, CsiController, carry_out, driver_of
 from edged.volumes.csi.drivers import NODE_ID_ANNOTATION, CsiDrivers, with_node_ids
 from edged.volumes.csi.model import CsiVolume, NodeCapability
 from modules.apimachinery.types.persistent import CSIDriver, CSIDriverSpec
 from tests.edged.posted import Posted
 from tests.support.csi_driver import NAME, CsiDriver
 from tests.support.directories import short_directory
+from tests.support.patience import PATIENCE
 
 
 @pytest.fixture
@@ -90,12 +94,12 @@ def test_versions_that_are_not_spoken_are_refused(
 
 def test_a_driver_that_cannot_say_who_the_node_is_is_not_registered(registered: Registered, driver: CsiDriver) -> None:
     driver.fail("NodeGetInfo", grpc.StatusCode.UNAVAILABLE, "the disks are asleep")
-    with (
-        patch.object(CsiClient, "close", autospec=True, side_effect=CsiClient.close) as closed,
-        pytest.raises(PluginError, match=r"NodeGetInfo failed.*the disks are asleep"),
-    ):
-        registered.drivers.register(plugin(driver))
-    assert (registered.drivers.names(), closed.call_count) == ([], 1)
+    with patch.object(CsiClient, "close", autospec=True, side_effect=CsiClient.close) as closed:
+        with pytest.raises(PluginError, match=r"NodeGetInfo failed.*the disks are asleep"):
+            registered.drivers.register(plugin(driver))
+        with patch.object(CsiClient, "node_capabilities", side_effect=MemoryError), pytest.raises(MemoryError):
+            registered.drivers.register(plugin(driver))
+    assert (registered.drivers.names(), closed.call_count) == ([], 2)
 
 
 def test_a_driver_that_comes_again_or_goes_ends_the_calls_of_its_former_connection(
@@ -218,11 +222,25 @@ def test_operations_of_the_cloud_are_the_drivers(registered: Registered, driver:
     assert not (driver.volumes / "other").exists()
 
 
-@pytest.mark.parametrize("content", [b"", b"null", b"[1]", b'{"secrets": {"key": ["hidden"]}}', b"\xff"])
+@pytest.mark.parametrize("content", [b"", b"null", b"[1]", b'{"capacityRange": {"limitBytes": "hidden"}}', b"\xff"])
 def test_other_texts_than_requests_are_refused_without_quoting_them(
     registered: Registered, driver: CsiDriver, content: bytes
 ) -> None:
     registered.drivers.register(plugin(driver))
     with pytest.raises(PluginError, match="a CreateVolumeRequest in protobuf's JSON is wanted") as raised:
         carry_out(registered.drivers, Operation.CREATE_VOLUME, content)
-    assert "hidden" not in str(raised.value)
+    assert "hidden" not in "".join(traceback.format_exception(raised.value))
+
+
+def test_a_bug_at_an_operation_is_logged_without_its_secrets(
+    registered: Registered, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And answered: the cloud waits."""
+    threads, answers = Threads(), queue.SimpleQueue[Any]()
+    controller = threads.start(CsiController, registered.drivers)
+    with patch("edged.volumes.csi.controller.driver_of", side_effect=RuntimeError("a bug")):
+        controller.ref.tell(ControllerRequest(Operation.CREATE_VOLUME, b'{"secrets": {"key": "hidden"}}', answers.put))
+        assert isinstance(answers.get(timeout=PATIENCE), PluginError)
+    controller.ref.stop()
+    assert "failed unexpectedly" in caplog.text
+    assert "hidden" not in caplog.text

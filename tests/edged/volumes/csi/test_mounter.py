@@ -59,7 +59,7 @@ class Sources:
         return self.attachments.get(name)
 
     def secret_of(self, reference: SecretReference) -> Secret | None:
-        return Secret(data={"key": b"very secret"}) if reference.name == "s" else None
+        return Secret(data={"key": b"very secret", "bin": b"\xff"}) if reference.name == "s" else None
 
 
 class Node:
@@ -146,19 +146,20 @@ def test_where_things_are_is_a_kubelets_layout(node: Node) -> None:
 
 
 def test_the_driver_gets_the_volume_and_its_parameters(node: Node) -> None:
+    forged = {"tier": "fast", "csi.storage.k8s.io/pod.uid": "another's"}
     volume = CsiVolume(
-        "pv1", NAME, "disk-1", ("ReadWriteMany",), {"tier": "fast"}, "ext4", ("noatime",), read_only=True,
+        "pv1", NAME, "disk-1", ("ReadWriteMany", "ReadWriteOnce"), forged, "ext4", ("noatime",), read_only=True,
         stage_secret=SecretReference("s", "ns"),
     )  # fmt: skip
     node.sources.driver = CSIDriver(spec=CSIDriverSpec(attach_required=False, pod_info_on_mount=True))
     node.publish(volume=volume)
     stage, publish = node.driver.request("NodeStageVolume"), node.driver.request("NodePublishVolume")
-    assert (dict(stage.secrets), dict(publish.secrets)) == ({"key": "very secret"}, {})
+    assert (dict(stage.secrets), dict(publish.secrets)) == ({"key": "very secret", "bin": "\ufffd"}, {})
     assert publish.volume_capability.mount.fs_type == "ext4"
     assert list(publish.volume_capability.mount.mount_flags) == ["noatime"]
     assert publish.volume_capability.access_mode.mode == 5  # MULTI_NODE_MULTI_WRITER
     assert publish.readonly
-    assert dict(stage.volume_context) == {"tier": "fast"}
+    assert dict(stage.volume_context) == forged
     assert publish.volume_context["tier"] == "fast"
     assert publish.volume_context["csi.storage.k8s.io/pod.uid"] == "u1"
 
@@ -222,6 +223,10 @@ def test_a_volume_that_cannot_be_unpublished_keeps_no_other_published(node: Node
     """Its driver may be away for days, and the cloud waits to detach the others."""
     for volume in (VOLUME, CsiVolume("pv2", NAME, "disk-2")):
         node.publish(volume=volume)
+    node.driver.fail("NodeUnpublishVolume", grpc.StatusCode.INTERNAL, "busy", times=2)
+    with pytest.raises(PluginError, match="NodeUnpublishVolume failed: disk-1"):
+        node.mounter.tear_down(PodUid("u1"))
+    assert sorted(node.driver.published.values()) == ["disk-1", "disk-2"]
     node.driver.fail("NodeUnpublishVolume", grpc.StatusCode.INTERNAL, "busy")
     with pytest.raises(PluginError, match="NodeUnpublishVolume failed: disk-1"):
         node.mounter.tear_down(PodUid("u1"))
@@ -238,6 +243,37 @@ def test_a_pod_that_comes_again_gets_its_volume_though_the_record_of_the_first_w
     assert not record.exists(), "the next removal has nothing to report"
     node.publish()
     assert node.driver.made().count("NodePublishVolume") == 2
+
+
+def test_the_record_is_of_the_volume_that_is_published(node: Node) -> None:
+    """Whatever was in its place: a directory, or the volume that had the name before."""
+    record = node.publish().parent / "vol_data.json"
+    record.unlink()
+    record.mkdir()
+    node.agent()
+    node.publish()
+    assert json.loads(record.read_text())["volumeHandle"] == "disk-1"
+    node.agent()
+    node.publish(volume=CsiVolume("pv1", NAME, "disk-2"))
+    assert json.loads(record.read_text())["volumeHandle"] == "disk-2"
+
+
+def test_volumes_in_use_are_named_of_all_drivers(node: Node) -> None:
+    node.publish()
+    stages = node.root / "plugins/kubernetes.io/csi"
+    shutil.copytree(stages / NAME, stages / "another")
+    (record,) = stages.glob("another/*/vol_data.json")
+    record.write_text(record.read_text().replace(NAME, "another"))
+    assert node.mounter.in_use() == tuple(sorted(f"kubernetes.io/csi/{name}^disk-1" for name in (NAME, "another")))
+
+
+def test_nothing_is_left_of_a_volume_that_its_group_never_got(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mark beside the volume would keep its directory, and the pod's removal would report it for ever."""
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="the disk is gone"):
+        patch.setattr("os.chown", Mock(side_effect=OSError(errno.EIO, "the disk is gone")))
+        node.publish(volume=CsiVolume("pv1", NAME, "disk-1", ("ReadWriteOnce",), fs_type="ext4"), owner=VolumeOwner(7))
+    node.mounter.tear_down(PodUid("u1"))
+    assert list_directory(node.root / "pods/u1/volumes/kubernetes.io~csi") == []
 
 
 def read_without_descriptors(unreadable: str) -> Callable[[Path, int], bytes]:

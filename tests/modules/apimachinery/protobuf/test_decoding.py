@@ -253,6 +253,13 @@ def test_what_is_no_number_is_refused(value: bytes) -> None:
         decode_protobuf(definition(_varint(9 << 3 | 1) + value))
 
 
+@pytest.mark.parametrize(("wire", "rest"), [(1, b"1234567"), (2, b"\x05abcd"), (5, b"123")])
+def test_a_body_that_ends_within_a_member_is_refused(wire: int, rest: bytes) -> None:
+    """Also within an unknown one: what came after it is lost."""
+    with pytest.raises(ProtobufError, match="unexpected EOF"):
+        decode_protobuf(_body("v1", "Pod", _varint(999 << 3 | wire) + rest))
+
+
 def test_zeros_that_json_leaves_out_are_left_out() -> None:
     """Of pointers they mean something: no replicas. A ReplicaSet of kube-controller-manager had another template than
     its Deployment, and a probe of a Go client no time at all.
@@ -328,3 +335,17 @@ def test_the_table_equals_kubectls() -> None:
                 compared += 1
     others = [name for name in table if name.startswith(("apiextensions.", "resource.v1."))]
     assert compared == len(table) - len(others)
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [
+        (1.0, "1"),
+        (-1.5, "-1.5"),
+        (2.0**53 - 1, str(2**53 - 1)),
+        (2.0**53, "9007199254740992.0"),
+        (-(2.0**53), "-9007199254740992.0"),
+    ],
+)
+def test_a_whole_number_is_one_as_far_as_each_is_exact(number: float, shown: str) -> None:
+    assert str(decoding._double(memoryview(struct.pack("<d", number)))) == shown

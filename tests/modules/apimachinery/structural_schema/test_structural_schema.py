@@ -11,7 +11,7 @@ from modules.apimachinery.limits import VALUES
 from modules.apimachinery.structural_schema import patterns
 from modules.apimachinery.structural_schema.formats import fits_format
 from modules.apimachinery.structural_schema.patterns import Pattern, PatternError
-from modules.apimachinery.structural_schema.rules import schema_faults
+from modules.apimachinery.structural_schema.rules import NODES, schema_faults
 from modules.apimachinery.structural_schema.values import (
     Defaults,
     faults,
@@ -577,6 +577,14 @@ def test_the_path_of_a_field_is_short(names: int) -> None:
     paths = [*unknown_fields(value, unknown), *(cause.field for cause in faults(value, schema))]
     assert len(paths) == 40
     assert max(map(len, paths)) < 5000
+
+
+def test_a_schema_has_a_bounded_number_of_schemas() -> None:
+    fields = {f"f{each}": {"type": "string"} for each in range(NODES - 1)}
+    schema = {"type": "object", "properties": fields}
+    assert schema_faults(schema, "s") == []
+    fields["last"] = {"type": "string"}
+    assert [cause.field for cause in schema_faults(schema, "s")] == ["s.properties[last]"]
 
 
 def test_the_defaults_of_a_schema_are_checked_within_one_bound() -> None:

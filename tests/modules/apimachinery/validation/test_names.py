@@ -55,3 +55,5 @@ def test_a_key_of_data_is_told_all_its_faults() -> None:
         "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
         "must not start with '..'",
     ]
+    assert not [*faults_of_data_key("x" * 253)]
+    assert len([*faults_of_data_key("x" * 254)]) == 1

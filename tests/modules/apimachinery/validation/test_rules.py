@@ -289,6 +289,7 @@ _CONTAINERS = [
     (container(resources={"limits": {"x.io/a": "2"}, "requests": {"x.io/a": "1"}}), f"{_C}.resources.requests", 'Invalid value: "1": must be equal to x.io/a limit of 2'),
     (container(resources={"limits": {"hugepages-2Mi": "2Mi"}}), f"{_C}.resources", "Forbidden: HugePages require cpu or memory"),
     (container(resources={"limits": {"cpu": "1", "hugepages-2Mi": "3Mi"}}), f"{_C}.resources.limits[hugepages-2Mi]", 'Invalid value: "3Mi": 3Mi is not positive integer multiple'),
+    (container(resources={"limits": {"cpu": "1", "hugepages-2Mi": "0"}}), f"{_C}.resources.limits[hugepages-2Mi]", 'Invalid value: "0": 0 is not positive integer multiple'),
     (container(resizePolicy=[{"resourceName": "x", "restartPolicy": "NotRequired"}]), f"{_C}.resizePolicy", 'Unsupported value: "x": supported values: "cpu", "memory"'),
     (container(resizePolicy=[{"resourceName": "cpu"}]), f"{_C}.resizePolicy", "Required value"),
     (container(resizePolicy=[{"resourceName": "cpu", "restartPolicy": "NotRequired"}] * 2), f"{_C}.resizePolicy[1]", 'Duplicate value: "cpu"'),
@@ -428,6 +429,7 @@ _OTHERS = [
     (service(ipFamilyPolicy="X"), "spec.ipFamilyPolicy", 'Unsupported value: "X"'),
     (service(internalTrafficPolicy="X"), "spec.internalTrafficPolicy", 'Unsupported value: "X": supported values: "Cluster", "Local"'),
     (service(externalTrafficPolicy="Local"), "spec.externalTrafficPolicy", 'Invalid value: "Local": may only be set for externally-accessible services'),
+    (service(type="ExternalName", externalName="a", externalIPs=["192.0.2.1"], externalTrafficPolicy="Local"), "spec.externalTrafficPolicy", 'Invalid value: "Local": may only be set for externally-accessible services'),
     (service(type="NodePort", externalTrafficPolicy="X"), "spec.externalTrafficPolicy", 'Unsupported value: "X"'),
     (service(trafficDistribution="X"), "spec.trafficDistribution", 'Unsupported value: "X": supported values: "PreferClose"'),
     (service(type="LoadBalancer", ports=[{"port": 80, "name": "a"}, {"port": 10250, "name": "b"}]), "spec.ports[1]", "Invalid value: 10250: may not expose port 10250 externally since it is used by kubelet"),
@@ -505,6 +507,7 @@ _OTHERS = [
     (with_kind("CSIStorageCapacity", storageClassName="a", capacity="-1"), "capacity", f'Invalid value: "-1": {_NEGATIVE}'),
     (with_kind("StorageClass", provisioner="a", parameters={"": "b"}), "parameters", 'Invalid value: "": field can not be empty.'),
     (with_kind("StorageClass", provisioner="a", parameters={"a": "b" * 2**18}), "parameters", "Too long: may not be more than 262144 bytes"),
+    (with_kind("StorageClass", provisioner="a", parameters=dict.fromkeys(map(str, range(512)), "b" * 600)), "parameters", "Too long: may not be more than 262144 bytes"),
     (with_kind("StorageClass", provisioner="a", parameters=dict.fromkeys(map(str, range(513)), "")), "parameters", "Too long: may not be more than 512 bytes"),
     (with_kind("CertificateSigningRequest", spec={"request": SIGNING_REQUEST, "usages": ["any"]}), "spec.signerName", "Required value"),
 ]  # fmt: skip

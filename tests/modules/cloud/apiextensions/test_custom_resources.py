@@ -2,11 +2,16 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
 from beehive.simulation import Simulation
+from modules.apimachinery.api_errors import BadRequestError
+from modules.cloud.apiextensions import objects
+from modules.cloud.apiextensions.printer_columns import parse_path
 from modules.cloud.apiserver.api_calls import serve
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.authorization.attributes import of_call
@@ -92,7 +97,7 @@ def test_an_object_is_pruned_defaulted_and_counted(serving: Serving) -> None:
     assert made["metadata"]["generation"] == 1
     path = f"{DEVICES}/pump"
     patched = answer(serving, "PATCH", path, {"spec": {"rate": 6}, "status": {"state": "x"}}, MERGE)
-    assert (patched["metadata"]["generation"], patched.get("status")) == (2, None)
+    assert (patched["metadata"]["generation"], "status" in patched) == (2, False)
     body = {"spec": {"rate": 7}, "status": {"state": "on"}}
     reported = answer(serving, "PATCH", f"{path}/status", body, MERGE)
     assert (reported["spec"]["rate"], reported["status"]) == (6, {"state": "on"})
@@ -103,6 +108,14 @@ def test_an_object_is_pruned_defaulted_and_counted(serving: Serving) -> None:
     operation = [{"op": "replace", "path": "/spec/rate", "value": 9}]
     changed = answer(serving, "PATCH", path, operation, "application/json-patch+json")
     assert (changed["spec"]["rate"], changed["status"]) == (9, {"state": "off"})
+
+
+@pytest.mark.parametrize(("value", "kept", "code"), [(None, "", None), (1, None, 422), ({"x": 1}, None, 422)])
+def test_a_patch_leaves_metadata_their_types(serving: Serving, value: Any, kept: str | None, code: int | None) -> None:
+    answer(serving, "POST", DEVICES, {**device(), "metadata": {"name": "pump", "labels": {"a": "1"}}})
+    operation = [{"op": "add", "path": "/metadata/labels/a", "value": value}]
+    found = answer(serving, "PATCH", f"{DEVICES}/pump", operation, "application/json-patch+json")
+    assert (found.get("code"), found["metadata"].get("labels")) == (code, None if kept is None else {"a": kept})
 
 
 def test_wrong_objects_are_refused_with_causes(serving: Serving) -> None:
@@ -172,6 +185,8 @@ def test_a_custom_object_is_scaled_at_its_paths() -> None:
         ("specReplicasPath", "", "Required value"),
         ("specReplicasPath", ".status.pumps", "should be a json path under .spec"),
         ("statusReplicasPath", ".status.pumps[0]", "is not a json path"),
+        ("statusReplicasPath", ".spec.pumps", "should be a json path under .status"),
+        ("specReplicasPath", ".spec", "is not a json path"),
         ("labelSelectorPath", ".metadata.labels", "should be a json path under either .spec or .status"),
     ],
 )
@@ -477,6 +492,68 @@ def test_a_server_side_apply_refuses_fields_that_the_schema_has_not(serving: Ser
     assert 'strict decoding error: unknown field "unknownField"' in json.loads(reply.body)["message"]
 
 
+def test_a_server_side_apply_may_have_what_an_object_without_fields_prunes() -> None:
+    """As a pod's template in a definition of controller-gen, whose metadata has no declared fields."""
+    serving, wanted = Serving(), definition()
+    spec = wanted["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    spec |= {"metadata": {"type": "object"}, "none": {"type": "object", "additionalProperties": False}}
+    answer(serving, "POST", DEFINITIONS, wanted)
+    media, options = "application/apply-patch+yaml", {"fieldManager": "first"}
+    reply = serving.ask("PATCH", f"{DEVICES}/pump", device(metadata={"labels": {"a": "b"}}), media, **options)
+    assert (reply.status, json.loads(reply.body)["spec"]["metadata"]) == (201, {})
+    refused = serving.ask("PATCH", f"{DEVICES}/pump", device(none={"a": "b"}), media, **options)
+    assert json.loads(refused.body)["message"].endswith(": .spec.none.a: field not declared in schema")
+
+
+def test_a_number_or_text_may_have_a_type() -> None:
+    """Which then says nothing, as in the definition of VolumeSnapshots."""
+    serving, wanted = Serving(), definition()
+    spec = wanted["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    spec["size"] = {"type": "string", "x-kubernetes-int-or-string": True}
+    assert serving.ask("POST", DEFINITIONS, wanted).status == 201
+    assert [serving.ask("POST", DEVICES, device(f"d{at}", size=size)).status for at, size in enumerate((1, "1"))] == [
+        201,
+        201,
+    ]
+
+
+def test_a_version_shows_no_fields_of_another_version() -> None:
+    """Of an object that was stored by it."""
+    serving, wanted = Serving(), definition()
+    (old,) = wanted["spec"]["versions"]
+    new = json.loads(json.dumps({**old, "name": "v2", "storage": False}))
+    del new["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["rate"]
+    wanted["spec"]["versions"].append(new)
+    answer(serving, "POST", DEFINITIONS, wanted)
+    answer(serving, "POST", DEVICES, device(rate=3))
+    specs = [answer(serving, "GET", f"{DEVICES.replace('v1', version)}/pump")["spec"] for version in ("v1", "v2")]
+    assert specs == [{"protocol": "modbus", "rate": 3}, {"protocol": "modbus"}]
+
+
+@pytest.mark.parametrize("media", [MERGE, "application/json-patch+json"])
+def test_a_patch_is_validated_by_the_schema_of_its_version(media: str) -> None:
+    """Whatever version is stored: so `kubectl apply` changes what it has created in an old version."""
+    serving, wanted = Serving(), definition()
+    (new,) = wanted["spec"]["versions"]
+    old = json.loads(json.dumps({**new, "name": "v1alpha1", "storage": False}))
+    old["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["protocol"] = {
+        "type": "object", "x-kubernetes-preserve-unknown-fields": True,
+    }  # fmt: skip
+    wanted["spec"]["versions"].append(old)
+    answer(serving, "POST", DEFINITIONS, wanted)
+    path = f"{DEVICES.replace('v1', 'v1alpha1')}"
+    pump = {**device(protocol={"modbus": {}}), "apiVersion": "devices.example.io/v1alpha1"}
+    assert serving.ask("POST", path, pump).status == 201
+    patch: Any = {"metadata": {"labels": {"a": "b"}}}
+    if media != MERGE:
+        patch = [{"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}]
+    reply = serving.ask("PATCH", f"{path}/pump", patch, media)
+    patched = json.loads(reply.body)
+    assert (reply.status, patched["apiVersion"]) == (200, "devices.example.io/v1alpha1")
+    assert (patched["metadata"]["labels"], patched["spec"]["protocol"]) == ({"a": "b"}, {"modbus": {}})
+    assert serving.ask("PATCH", f"{DEVICES}/pump", patch, media).status == 422
+
+
 def test_an_object_whose_status_is_a_text_is_applied() -> None:
     """Its first managers are found without a look into the status."""
     serving, wanted = Serving(), definition()
@@ -511,6 +588,9 @@ def test_openapi_describes_what_every_kind_has(serving: Serving) -> None:
             {"x-kubernetes-preserve-unknown-fields": True, "description": "any"},
         ),
         ({"properties": {"a": {"type": "array", "nullable": True, "items": {"type": "string"}}}}, {}),
+        (
+            {"properties": {"a": {"type": "object", "nullable": True, "properties": {"b": {"type": "string"}}}}}, {},
+        ),
         (
             {"properties": {"a": {"type": "array", "items": {
                 "x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, {"type": "string"}]}}}},
@@ -556,6 +636,11 @@ def test_a_table_has_the_printer_columns(serving: Serving) -> None:
         (".spec.nothing", "string", None),
         (".spec.pins[*].n", "integer", 1),
         (".spec.pins[1].n", "integer", 2),
+        (".spec.pins[-1:].n", "integer", 2),
+        (".spec.pins[1:].n", "integer", 2),
+        (".spec.pins[:1].n", "integer", 1),
+        (".spec.pins[2:].n", "integer", None),
+        (".spec.rate[0:1]", "integer", None),
         ('.spec.pins[?(@.name=="b")].n', "integer", 2),
         (".spec.pins[?(@.n==2)].name", "string", "b"),
         (".spec.pins[?(@.name=='c')].n", "integer", None),
@@ -586,7 +671,7 @@ def test_a_column_shows_the_first_value_at_its_path(path: str, type_: str, cell:
     [
         ({"name": "C", "type": "string", "jsonPath": "spec.a"}, "JSONPath"),
         ({"name": "C", "type": "string", "jsonPath": ".spec..a"}, "JSONPath"),
-        ({"name": "C", "type": "string", "jsonPath": ".spec.a[0:2]"}, "JSONPath"),
+        ({"name": "C", "type": "string", "jsonPath": ".spec.a[0:2:1]"}, "JSONPath"),
         ({"name": "C", "type": "foo", "jsonPath": ".spec.a"}, "type"),
         ({"name": "C", "type": "string", "format": "foo", "jsonPath": ".spec.a"}, "format"),
     ],
@@ -725,3 +810,21 @@ def test_a_watch_from_before_a_restart_knows_what_has_left_its_selection(tmp_pat
     rates = [(one.old["spec"]["rate"], one.object["spec"]["rate"]) for one in changes if one.old is not None]
     assert rates == [(1, 2), (2, 2)]
     second.close()
+
+
+@pytest.mark.parametrize(("live", "stored"), [(None, {}), ({}, {}), ({"status": {"a": 1}}, {"status": {"a": 1}})])
+def test_a_status_of_its_own_subresource_stays_as_it_is_and_metadata_are_checked(
+    monkeypatch: pytest.MonkeyPatch, live: dict[str, Any] | None, stored: dict[str, Any]
+) -> None:
+    """One that is not there is no null."""
+    checked = Mock()
+    monkeypatch.setattr(objects, "validate_metadata", checked)
+    monkeypatch.setattr(objects, "conforming", lambda _, new: new)
+    given, custom = {"status": {"a": 2}}, SimpleNamespace(has_status=True, kind="K")
+    assert objects.prepared_object(cast("Any", custom), given, live) == stored
+    checked.assert_called_once_with(given, "K")
+
+
+def test_the_path_of_a_column_begins_with_a_member() -> None:
+    with pytest.raises(BadRequestError, match=r"starting with \."):
+        parse_path("[0]")

@@ -12,11 +12,13 @@ _APPS = ("apps/v1", "deployments")
 _NULL = "a null labelSelector results in matching no pod"
 
 
-def advice(place: tuple[str, str], obj: JsonObject, verb: str = "create", **fields: Any) -> list[str]:
+def advice(
+    place: tuple[str, str], obj: JsonObject, verb: str = "create", before: JsonObject | None = None, **fields: Any
+) -> list[str]:
     """Return the advice about an object."""
     call = ApiCall(verb=verb, api_version=place[0], plural=place[1], **fields)
     made = {**obj, "metadata": {"name": "a", **obj.get("metadata", {})}}
-    return [*object_advice({("e.io/v1", "apps")}, call, ApiResult(object=made))]
+    return [*object_advice({("e.io/v1", "apps")}, call, ApiResult(object=made), before)]
 
 
 def deployment(annotations: dict[str, str] | None = None, **spec: Any) -> JsonObject:
@@ -126,10 +128,16 @@ def test_advice_about_other_objects(place: tuple[str, str], obj: JsonObject, wor
 
 
 def test_changes_and_nodes() -> None:
-    """A changed template gets advice, a changed pod none: people change no pods. Nodes get none."""
+    """A changed template gets advice, and one with another label none. A changed pod gets none: people change no pods.
+    Nodes get none.
+    """
     obj = deployment(terminationGracePeriodSeconds=-1)
-    assert len(advice(_APPS, obj, "patch")) == 1
-    assert advice(("v1", "pods"), obj["spec"]["template"], "update") == []
+    old, new = ({**obj, "metadata": {"generation": number}} for number in (1, 2))
+    assert len(advice(_APPS, new, "patch", old)) == len(advice(_APPS, new, "patch")) == 1
+    assert advice(_APPS, {**old, "metadata": {"generation": 1, "labels": {"a": "b"}}}, "patch", old) == []
+    assert advice(("v1", "pods"), obj["spec"]["template"], "update", {"metadata": {}}) == []
+    finalizers = {"metadata": {"finalizers": ["a.io", "b.io"]}}
+    assert len(advice(("e.io/v1", "apps"), finalizers, "update", {"metadata": {"finalizers": ["a.io"]}})) == 1
     assert advice(_APPS, obj, node="n1") == advice(_APPS, obj, subresource="status") == advice(_APPS, obj, "get") == []
 
 

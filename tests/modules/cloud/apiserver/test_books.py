@@ -277,7 +277,7 @@ class Cloudcore:
         for each in self.watches:
             subscriptions.add(each)
         bee.add(
-            ApiServer, self.cluster, self.database, None, (), Refusals(bee.clock), subscriptions, index=RbacIndex(),
+            ApiServer, self.cluster, self.database, None, Refusals(bee.clock), subscriptions, index=RbacIndex(),
             control_plane=CONTROL_PLANE,
         )  # fmt: skip
         bee.start()

@@ -144,10 +144,13 @@ def test_an_evicted_pod_ends_in_its_grace_period(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("body", "code"),
     [(eviction(gracePeriodSeconds="x"), 400), (eviction(preconditions={"uid": "other"}), 409),
-     (eviction(preconditions={"resourceVersion": "1"}), 409), ({"deleteOptions": 1}, 400),
+     (eviction(preconditions={"resourceVersion": "1"}), 409), (eviction(preconditions={"resourceVersion": "0"}), 409),
+     (eviction(preconditions={"resourceVersion": ""}), 409), (eviction(preconditions={"uid": ""}), 409),
+     (eviction(preconditions={"uid": 5}), 400), ({"deleteOptions": 1}, 400),
      (eviction(propagationPolicy="x"), 422), (eviction(dryRun=["x"]), 422)],
 )  # fmt: skip
 def test_an_eviction_that_is_refused(cluster: Cluster, body: dict[str, Any], code: int) -> None:
+    """Of a precondition, `0` and an empty text are values that no object has, as at kube-apiserver."""
     made = cluster.create(pod(nodeName="n1"))
     both = eviction(preconditions={"uid": uid_of(made), "resourceVersion": "1"})
     assert refused(create(cluster, "pods", "web", "eviction", both))[0] == 409

@@ -130,6 +130,7 @@ def test_a_claim_beyond_the_quota_is_made_when_the_quota_grows() -> None:
     cluster.settle()
     changed(volumes, more, EventType.MODIFIED)
     assert cluster.storage.find(CLAIM) is not None
+    assert not volumes._refused, "it is not looked at with each further change"
 
 
 def test_a_pod_that_is_being_deleted_gets_none(cluster: Cluster, volumes: EphemeralVolumes) -> None:

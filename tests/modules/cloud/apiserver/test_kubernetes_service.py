@@ -101,7 +101,7 @@ def test_a_start_without_the_port_deletes_it() -> None:
 def _started(bee: Harness) -> Cluster:
     """The objects of the module apiserver, which runs; one of them has been there before."""
     cluster, api = Cluster(bee.clock), EmbeddedKubeApi(bee.hive, bee.clock)
-    parts = cluster, in_memory(), None, (), Refusals(bee.clock), api.subscriptions
+    parts = cluster, in_memory(), None, Refusals(bee.clock), api.subscriptions
     bee.add(ApiServer, *parts, control_plane=ControlPlane(service=CLOUD))
     return cluster
 

@@ -79,9 +79,10 @@ class Server:
         self.refusals = Refusals(bee.clock)
         self.api = EmbeddedKubeApi(bee.hive, bee.clock)
         directory = ManifestDirectory(manifests, self.cluster) if manifests else None
-        parts = self.cluster, self.database, directory, definitions(), self.refusals, self.api.subscriptions
+        parts = self.cluster, self.database, directory, self.refusals, self.api.subscriptions
         self.index = RbacIndex()
-        bee.add(ApiServer, *parts, index=self.index, control_plane=ControlPlane(collects=collects))
+        plane = ControlPlane(definitions=definitions(), collects=collects)
+        bee.add(ApiServer, *parts, index=self.index, control_plane=plane)
         started: list[Client] = []
         bee.add(Client, self.api, started)
         bee.start()

@@ -143,6 +143,9 @@ TAINT = {"key": "k", "effect": "NoSchedule"}
         ([*ONES, a_pod("v1", "a"), a_pod("v2", "b")],
          a_pod("p", priority=HIGH, affinity={"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
              {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "v1"}}}]}}), "", []),
+        ([a_node("a", "1"), guarded(a_pod("v1", "a"))],
+         guarded(a_pod("p", priority=HIGH, affinity={"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+             {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": OF_BUDGET}}]}})), "a", ["v1"]),
         ([a_node("a", ready="Unknown"), a_pod("v1", "a", "2")], a_pod("p", priority=HIGH), "", []),
         ([a_node("a"), static(a_pod("v1", "a")), a_pod("v2", "a", priority=MID)],
          a_pod("p", priority=HIGH), "a", ["v2"]),
@@ -162,7 +165,8 @@ TAINT = {"key": "k", "effect": "NoSchedule"}
          "pod without a budget", "budget broken",
          "budget of one", "budget of one that is ending", "budget broken by others",
          "one of a negative priority",
-         "port", "number of pods", "affinity to a victim", "silent node", "static pod",
+         "port", "number of pods", "affinity to a victim", "affinity to itself, met by a victim", "silent node",
+         "static pod",
          "anti-affinity to a victim", "anti-affinity of a victim", "anti-affinity of one that stays", "spread"],
 )  # fmt: skip
 def test_pods_of_a_lower_priority_make_room(

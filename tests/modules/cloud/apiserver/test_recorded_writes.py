@@ -32,7 +32,7 @@ class Cloud:
 
     def __init__(self, bee: Harness) -> None:
         self._bee = bee
-        bee.add(ApiServer, Cluster(bee.clock), in_memory(), None, (), Refusals(bee.clock), Subscriptions())
+        bee.add(ApiServer, Cluster(bee.clock), in_memory(), None, Refusals(bee.clock), Subscriptions())
         bee.add(Journal, lambda: JournalDatabase("sqlite://", Turns()), "a")
         bee.start()
 
@@ -74,7 +74,7 @@ def test_a_refused_write_leaves_no_author_behind() -> None:
     found: list[ApiServer] = []
     with Harness() as bee:
         bee.add(
-            ObservedApiServer, found.append, Cluster(bee.clock), in_memory(), None, (), Refusals(bee.clock),
+            ObservedApiServer, found.append, Cluster(bee.clock), in_memory(), None, Refusals(bee.clock),
             Subscriptions(),
         )  # fmt: skip
         bee.start()

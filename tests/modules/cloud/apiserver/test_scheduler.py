@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import pytest
@@ -100,6 +100,9 @@ def a_volume(*nodes: str) -> JsonObject:
     return {"kind": "PersistentVolume", "metadata": {"name": "disk"}, "spec": spec}
 
 
+_BOUND = {"name": "data", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
+
+
 @pytest.mark.parametrize(
     ("volume", "bound", "node"),
     [
@@ -111,7 +114,7 @@ def a_volume(*nodes: str) -> JsonObject:
     ],
 )
 def test_a_pod_goes_where_the_volume_of_its_claim_is(volume: JsonObject, bound: str, node: str) -> None:
-    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "data"}, "spec": {"volumeName": bound}}
+    claim = {"kind": "PersistentVolumeClaim", "metadata": _BOUND, "spec": {"volumeName": bound}}
     objects = {
         ObjectKey("PersistentVolumeClaim", "default", "data"): claim,
         ObjectKey("PersistentVolume", "", "disk"): volume,
@@ -135,6 +138,14 @@ _ENDING = {"metadata": {"name": "data", "deletionTimestamp": "2026-01-01T00:00:0
         (None, 'persistentvolumeclaim "data" not found'),
         (_ENDING, 'persistentvolumeclaim "data" is being deleted'),
         ({"metadata": {"name": "data"}, "spec": {}}, "pod has unbound immediate PersistentVolumeClaims"),
+        (
+            {"metadata": {"name": "data"}, "spec": {"volumeName": "gone"}},
+            "pod has unbound immediate PersistentVolumeClaims",
+        ),
+        (
+            {"metadata": {"name": "data"}, "spec": {"volumeName": "gone"}, "status": {"phase": "Lost"}},
+            'persistentvolumeclaim "data" bound to non-existent persistentvolume "gone"',
+        ),
     ],
 )
 def test_a_pod_waits_until_its_claims_have_volumes(claim: JsonObject | None, why: str) -> None:
@@ -163,7 +174,7 @@ def test_a_claim_for_one_pod_keeps_other_pods_waiting(
     modes: list[str], namespace: str, phase: str, *, is_taken: bool
 ) -> None:
     spec = {"accessModes": modes, "volumeName": "disk"}
-    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "data"}, "spec": spec}
+    claim = {"kind": "PersistentVolumeClaim", "metadata": _BOUND, "spec": spec}
     fleet = rooms.NodeRooms({ObjectKey("PersistentVolumeClaim", "default", "data"): claim}.get)
     fleet.set_nodes([a_node("a"), a_node("b")])
     pod = a_pod(volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}])
@@ -208,8 +219,15 @@ TAINT = {"key": "gpu", "value": "yes", "effect": NO_SCHEDULE}
 )  # fmt: skip
 def test_a_node_that_does_not_fit(node: JsonObject, pod: JsonObject, others: list[JsonObject], reason: str) -> None:
     placement = place(pod, [node], others)
-    assert placement == ("", f"0/1 nodes are available: 1 {reason}.")
+    assert placement == Placement("", f"0/1 nodes are available: 1 {reason}.")
     assert place(pod, [node, large(a_node("other", labels={"a": "b"}))], others).node == "other"
+
+
+def test_a_reason_is_no_longer_than_an_events_message() -> None:
+    """Nodes choose the keys of their taints."""
+    nodes = [a_node(f"n{number}", taints=[{**TAINT, "value": f"{number:063}"}]) for number in range(30)]
+    reason = place(a_pod(), nodes, []).why
+    assert (len(reason), reason[:41]) == (1024, "0/30 nodes are available: 1 node(s) had u")
 
 
 def test_a_toleration_lets_a_pod_onto_a_node() -> None:
@@ -733,6 +751,30 @@ def test_unchanged_objects_are_not_read_again() -> None:
     fleet.set_nodes([])
     fleet.set_nodes([node])
     assert fleet.outdated({"a": 3}) == ["a"], "pods of a node that was deleted and made anew"
+
+
+def test_pods_that_have_not_changed_are_not_looked_at_for_each_pod_that_is_placed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Pods in their hundreds on one node would each cost the next one something."""
+    looked_at = set[str]()
+
+    def noting(function: Callable[..., Any]) -> Callable[..., Any]:
+        def look(*states: JsonObject) -> Any:
+            looked_at.add(states[-1]["metadata"]["name"])
+            return function(*states)
+
+        return look
+
+    for name in ("key_of", "has_ended", "takes_the_same"):
+        monkeypatch.setattr(rooms, name, noting(getattr(rooms, name)))
+    pods = [a_pod(str(number), on="a") for number in range(3)]
+    room = rooms.NodeRoom(a_node("a"))
+    room.set_pods(pods)
+    looked_at.clear()
+    changed = {**pods[1], "status": {"phase": "Running"}}
+    room.set_pods([pods[0], changed, pods[2]])
+    assert (looked_at, list(room.pods)) == ({"1"}, [pods[0], changed, pods[2]])
 
 
 @pytest.mark.parametrize("seed", range(8))

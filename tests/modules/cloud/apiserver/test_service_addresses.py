@@ -9,6 +9,7 @@ from modules.apimachinery.api_errors import ApiError
 from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.service_addresses import service_ranges
+from modules.cloud.storage.service_numbers import ServiceNumbers
 
 WEB = ObjectKey("Service", "default", "web")
 
@@ -41,10 +42,11 @@ def test_a_service_gets_an_address_of_the_upper_band_with_its_family(cluster: Cl
     assert (spec["ipFamilies"], spec["ipFamilyPolicy"]) == (["IPv4"], "SingleStack")
 
 
-def test_no_address_or_port_is_given_twice_and_a_full_range_is_an_error() -> None:
-    cluster = cluster_of("10.96.0.0/28", "30000-30013")
-    specs = [cluster.create(service(f"s{n}", type="NodePort"))["spec"] for n in range(13)]
-    assert len({spec["clusterIP"] for spec in specs}) == len({spec["ports"][0]["nodePort"] for spec in specs}) == 13
+@pytest.mark.parametrize(("network", "free"), [("10.96.0.0/28", 13), ("10.96.0.0/27", 29)], ids=["no band", "a band"])
+def test_no_address_or_port_is_given_twice_and_a_full_range_is_an_error(network: str, free: int) -> None:
+    cluster = cluster_of(network, f"30000-{30000 + free}")
+    specs = [cluster.create(service(f"s{n}", type="NodePort"))["spec"] for n in range(free)]
+    assert len({spec["clusterIP"] for spec in specs}) == len({spec["ports"][0]["nodePort"] for spec in specs}) == free
     assert refusal(cluster, service()) == (
         'Internal error occurred: failed to allocate a serviceIP for Service "web": range is full'
     )
@@ -130,9 +132,12 @@ def test_addresses_and_ports_stay_when_a_manifest_does_not_say_them_and_go_with_
     assert after["ports"][0]["nodePort"] == before["ports"][0]["nodePort"]
     plain = cluster.update({**service(), "spec": {**after, "type": "ClusterIP"}})
     assert "nodePort" not in plain["spec"]["ports"][0]
-    external = {**plain["spec"], "type": "ExternalName", "externalName": "a.b"}
+    external = {**plain["spec"], "type": "ExternalName", "externalName": "a.b", "externalIPs": ["192.0.2.1"]}
     gone = cluster.update({**service(), "spec": external})["spec"]
-    assert not {"clusterIP", "clusterIPs", "ipFamilies"} & gone.keys()
+    assert not {"clusterIP", "clusterIPs", "ipFamilies", "internalTrafficPolicy", "externalTrafficPolicy"} & gone.keys()
+    cluster.create(service("other", type="NodePort"))
+    bare = cluster.update(service("other", type="LoadBalancer", allocateLoadBalancerNodePorts=False))["spec"]
+    assert "nodePort" not in bare["ports"][0]
 
 
 def test_tcp_and_udp_on_one_number_share_a_node_port(cluster: Cluster) -> None:
@@ -245,6 +250,16 @@ def test_a_new_service_looks_at_no_other(cluster: Cluster, monkeypatch: pytest.M
     taken = cluster.storage.get(WEB)["spec"]["clusterIP"]
     assert cluster.create(service("other", type="NodePort"))["spec"]["clusterIP"] != taken
     assert "already allocated" in refusal(cluster, service("third", clusterIP=taken))
+
+
+def test_an_address_that_two_services_have_is_anothers_for_both_until_one_is_gone() -> None:
+    """A restored backup may have two."""
+    numbers, keys = ServiceNumbers(), [ObjectKey("Service", "default", name) for name in ("a", "b", "c")]
+    for key in keys[:2]:
+        numbers.put(key, service(key.name, clusterIPs=["10.96.0.9"]))
+    assert [numbers.others_have("10.96.0.9", key) for key in keys] == [True, True, True]
+    numbers.remove(keys[0])
+    assert [numbers.others_have("10.96.0.9", key) for key in keys] == [True, False, True]
 
 
 def test_an_address_is_free_after_its_service_was_rolled_back(cluster: Cluster) -> None:

@@ -1,5 +1,7 @@
 """The cloud stub gives claims the volumes that there are."""
 
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -7,8 +9,21 @@ import pytest
 from beehive.simulation import Simulation
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named
+from modules.apimachinery.pods.node_selector import selector_matches
+from modules.apimachinery.types.scheduling import NodeSelector
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.volume_binder import bind_volumes, changed_phases, with_provisioners
+from modules.cloud.apiserver.pod_scheduled import waits_because
+from modules.cloud.apiserver.pod_scheduler import Scheduling
+from modules.cloud.apiserver.scheduling import volume_nodes
+from modules.cloud.apiserver.scheduling.volume_nodes import DelayedClaims
+from modules.cloud.apiserver.volume_binder import bind_volumes as bind_by_classes
+from modules.cloud.apiserver.volume_binder import changed_phases, with_provisioners
+
+
+def bind_volumes(claims: list[JsonObject], volumes: list[JsonObject]) -> list[JsonObject]:
+    """Without classes."""
+    return bind_by_classes(claims, volumes, lambda _: None)
+
 
 MOUNT = {"path": "/mnt", "type": ""}
 ONE = ["ReadWriteOnce"]
@@ -323,7 +338,8 @@ LATE: JsonObject = {**SLOW, "metadata": {"name": "late"}, "volumeBindingMode": "
         ({"storageClassName": "slow"}, ("Normal", "ExternalProvisioning", "the external provisioner 'disks.example'")),
         ({"storageClassName": "none"},
          ("Warning", "ProvisioningFailed", "no volume plugin matched name: kubernetes.io/no-provisioner")),
-        ({"storageClassName": "late"}, ("Normal", "FailedBinding", "has its provisioner not asked")),
+        ({"storageClassName": "late"},
+         ("Normal", "WaitForFirstConsumer", "waiting for first consumer to be created before binding")),
     ],
 )  # fmt: skip
 def test_an_event_says_why_a_claim_waits(cluster: Cluster, spec: JsonObject, told: tuple[str, str, str] | None) -> None:
@@ -381,3 +397,215 @@ def test_an_event_says_that_a_claim_has_lost_its_volume(cluster: Cluster) -> Non
         assert (event["type"], event["reason"], event["count"]) == ("Warning", "ClaimLost", 1)
         assert event["message"] == "Bound claim has lost its PersistentVolume. Data on the volume is lost!"
         assert event["involvedObject"]["name"] == "data"
+
+
+NO_PROVISIONER: JsonObject = {**LATE, "metadata": {"name": "local"}, "provisioner": "kubernetes.io/no-provisioner"}
+
+
+def on_host(volume: JsonObject, *hosts: str) -> JsonObject:
+    """A local volume."""
+    term = {"matchExpressions": [{"key": "host", "operator": "In", "values": [*hosts]}]}
+    return {**volume, "spec": {**volume["spec"], "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}}}
+
+
+def apply_all(cluster: Cluster, *documents: JsonObject) -> None:
+    for each in documents:
+        cluster.apply({**each, "metadata": {name: text for name, text in each["metadata"].items() if name != "uid"}})
+
+
+def using(name: str, *claims: str, **spec: Any) -> JsonObject:
+    volumes = [{"name": f"v{at}", "persistentVolumeClaim": {"claimName": each}} for at, each in enumerate(claims)]
+    of_pod = {"containers": [{"name": "main", "image": "app:1"}], "volumes": volumes, **spec}
+    return {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": name}, "spec": of_pod}
+
+
+def hosts(*names: str) -> list[JsonObject]:
+    status = {"allocatable": {"pods": "9"}, "conditions": [{"type": "Ready", "status": "True"}]}
+    return [
+        {"kind": "Node", "apiVersion": "v1", "metadata": {"name": name, "labels": {"host": name}}, "status": status}
+        for name in names
+    ]
+
+
+def found(cluster: Cluster, *claims: str) -> list[str | None]:
+    """Return the volumes of claims."""
+    keys = (ObjectKey("PersistentVolumeClaim", "default", name) for name in claims)
+    return [cluster.storage.get(key)["spec"].get("volumeName") for key in keys]
+
+
+def pod_in(cluster: Cluster, name: str) -> tuple[str | None, str]:
+    """Return the node of a pod, and why it has none."""
+    pod = cluster.storage.get(ObjectKey("Pod", "default", name))
+    return pod["spec"].get("nodeName"), waits_because(pod)
+
+
+def local(name: str, storage: str = "1Gi") -> JsonObject:
+    return claim(name, storage, storageClassName="local")
+
+
+@pytest.mark.parametrize("default", ["", "b"])
+def test_a_claim_that_waits_for_its_pod_gets_a_volume_of_its_node(default: str) -> None:
+    """Both local volumes of a pod are on one node, though the smallest for each is on another one."""
+    cluster = Cluster(Simulation(1).clock, Scheduling(default))
+    volumes = [
+        on_host(volume("a1", "1Gi", storageClassName="local"), "a"),
+        on_host(volume("b1", "5Gi", storageClassName="local"), "b"),
+        on_host(volume("b2", "4Gi", storageClassName="local"), "b"),
+        on_host(volume("b3", "9Gi", storageClassName="local"), "b"),
+        on_host(volume("c1", "2Gi", storageClassName="local"), "c"),
+    ]
+    apply_all(cluster, NO_PROVISIONER, *hosts("a", "b", "c"), *volumes, local("big", "2Gi"), local("small"))
+    assert found(cluster, "big", "small") == [None, None]
+    apply_all(cluster, using("web", "big", "small"))
+    assert (*pod_in(cluster, "web"), *found(cluster, "big", "small")) == (None, "", None, None)
+    cluster.scheduler.place_waiting_pods()
+    assert pod_in(cluster, "web") == ("b", "")
+    assert found(cluster, "big", "small") == ["b1", "b2"], "the smallest claim first"
+    apply_all(cluster, using("next", "small"))
+    assert default or pod_in(cluster, "next") == ("b", ""), "its claim is bound"
+
+
+@pytest.mark.parametrize("default", ["", "a"])
+def test_a_pod_waits_for_a_volume_that_a_node_reaches(default: str) -> None:
+    cluster = Cluster(Simulation(1).clock, Scheduling(default))
+    held = on_host(volume("of-a", storageClassName="local"), "a")
+    apply_all(cluster, NO_PROVISIONER, *hosts("a"), held, local("one"), local("two"), using("web", "one", "two"))
+    cluster.scheduler.place_waiting_pods()
+    words = "0/1 nodes are available: 1 node(s) didn't find available persistent volumes to bind."
+    assert (*pod_in(cluster, "web"), *found(cluster, "one", "two")) == (None, words, None, None)
+    told = [each["message"] for each in cluster.storage.list(kind_named("Event")) if "web" in each["metadata"]["name"]]
+    assert told == [words]
+    apply_all(cluster, on_host(volume("for-two", "7Gi", storageClassName="local"), "a", "b"))
+    cluster.scheduler.place_waiting_pods()
+    assert pod_in(cluster, "web") == ("a", "")
+    assert found(cluster, "one", "two") == ["of-a", "for-two"]
+
+
+def test_a_waiting_claim_gets_a_volume_that_names_it_at_once(cluster: Cluster) -> None:
+    """As kube-scheduler binds, or somebody who has prepared the volume; a pod of another scheduler waits for that."""
+    apply_all(cluster, NO_PROVISIONER, *hosts("a"), volume("free", storageClassName="local"), local("data"))
+    apply_all(cluster, using("web", "data", schedulerName="other"))
+    cluster.scheduler.place_waiting_pods()
+    assert found(cluster, "data") == [None]
+    apply_all(cluster, volume("mine", claimRef={"namespace": "default", "name": "data"}))
+    assert found(cluster, "data") == ["mine"]
+
+
+def test_a_volume_is_provisioned_for_the_node_of_a_pod(cluster: Cluster) -> None:
+    """The provisioner is asked when the pod has a node that the class allows; the pod waits for the volume there."""
+    expressions = [{"key": "host", "values": ["b"]}]
+    made = {**LATE, "allowedTopologies": [{"matchLabelExpressions": expressions}]}
+    wanted = [claim("made", storageClassName="late"), claim("other", storageClassName="late")]
+    apply_all(cluster, made, *hosts("a", "b"), *wanted, using("web", "made"))
+    cluster.scheduler.place_waiting_pods()
+    cluster.update_volume_phases()
+    asking, other = (
+        cluster.storage.get(ObjectKey("PersistentVolumeClaim", "default", name))["metadata"].get("annotations", {})
+        for name in ("made", "other")
+    )
+    assert asking["volume.kubernetes.io/selected-node"] == "b"
+    assert "volume.kubernetes.io/selected-node" not in other
+    assert asking["volume.kubernetes.io/storage-provisioner"] == "disks.example"
+    words = 'binding volumes: persistentvolumeclaim "made" is provisioned for node "b"'
+    assert pod_in(cluster, "web") == (None, words)
+    reference = {"namespace": "default", "name": "made"}
+    apply_all(cluster, on_host(volume("new", storageClassName="late", claimRef=reference), "b"))
+    cluster.scheduler.place_waiting_pods()
+    assert (pod_in(cluster, "web"), found(cluster, "made")) == (("b", ""), ["new"])
+
+
+@pytest.mark.parametrize(
+    ("topologies", "node"),
+    [
+        (None, True),
+        ([{}], False),
+        ([{"matchLabelExpressions": [{"key": "host", "values": ["x"]}]}], False),
+        ([{"matchLabelExpressions": [{"key": "zone", "values": ["a"]}]}, {"matchLabelExpressions": [
+            {"key": "host", "values": ["x", "a"]}]}], True),
+    ],
+)  # fmt: skip
+def test_where_a_class_may_provision(topologies: Any, *, node: bool) -> None:
+    """kube-scheduler's `MatchTopologySelectorTerms`."""
+    made = {**LATE, "allowedTopologies": topologies}
+    objects = {
+        ObjectKey("StorageClass", "", "late"): made,
+        ObjectKey("PersistentVolumeClaim", "default", "data"): claim(storageClassName="late"),
+    }
+    delayed = DelayedClaims({**using("web", "data")}, objects.get, tuple)
+    assert (delayed.at("a", {"host": "a"}) is not None) is node
+    chosen = annotated(claim(storageClassName="late"), "volume.kubernetes.io/selected-node")
+    objects[ObjectKey("PersistentVolumeClaim", "default", "data")] = chosen
+    other = DelayedClaims({**using("web", "data")}, objects.get, tuple)
+    assert other.at("a", {"host": "a"}) is None, "another node has been chosen"
+    assert other.decisive != delayed.decisive
+
+
+def test_a_provisioned_pod_lets_no_other_make_room(cluster: Cluster) -> None:
+    """It has its node already."""
+    apply_all(cluster, LATE, *hosts("a"), claim("made", storageClassName="late"), using("low"))
+    cluster.apply(using("web", "made", priority=9))
+    cluster.scheduler.place_waiting_pods()
+    assert pod_in(cluster, "low") == ("a", "")
+    web = cluster.storage.get(ObjectKey("Pod", "default", "web"))
+    assert "nominatedNodeName" not in web["status"]
+
+
+def test_a_node_looks_at_the_volumes_that_name_its_label(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a volume on each of a thousand nodes, each would look at a thousand."""
+    looked: list[str] = []
+
+    def noting(selector: NodeSelector, node: str, labels: Mapping[str, str]) -> bool:
+        looked.append(node)
+        return selector_matches(selector, node, labels)
+
+    monkeypatch.setattr(volume_nodes, "selector_matches", noting)
+    names = [f"n{number}" for number in range(20)]
+    volumes = [on_host(volume(name, storageClassName="late"), name) for name in names]
+    volumes.append(on_host(volume("both", "9Gi", storageClassName="late"), "n3", "elsewhere"))
+    volumes.append(volume("anywhere", "8Gi", storageClassName="late"))
+    objects = {
+        ObjectKey("StorageClass", "", "late"): LATE,
+        ObjectKey("PersistentVolumeClaim", "default", "data"): claim(storageClassName="late"),
+        ObjectKey("PersistentVolumeClaim", "default", "more"): claim("more", "8Gi", storageClassName="late"),
+    }
+    delayed = DelayedClaims(using("web", "data", "more"), objects.get, lambda: volumes)
+    chosen = {
+        name: [
+            each["metadata"]["name"] for each in delayed.at(name, {"host": name}) or () if "capacity" in each["spec"]
+        ]
+        for name in (*names, "elsewhere", "none")
+    }
+    assert chosen == {
+        **{name: [name, "anywhere"] for name in names},
+        "elsewhere": ["anywhere", "both"],
+        "none": ["anywhere"],
+    }
+    assert Counter(looked) == {**dict.fromkeys(names, 1), "elsewhere": 1}
+
+
+@pytest.mark.parametrize(("claims", "volumes", "fits"), [(1, 9, True), (2, 2, True), (2, 3, False)])
+def test_a_pod_whose_claims_look_at_too_many_volumes_fits_nowhere(
+    monkeypatch: pytest.MonkeyPatch, *, claims: int, volumes: int, fits: bool
+) -> None:
+    """The API server would stand still for seconds, as often as the pod is looked at."""
+    monkeypatch.setattr(volume_nodes, "_MOST_LOOKS", 5)
+    given = {"accessModes": ["ReadWriteOnce"], "storageClassName": "late"}
+    known: dict[ObjectKey, JsonObject] = {
+        ObjectKey("PersistentVolumeClaim", "default", f"c{number}"): {
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "metadata": {"name": f"c{number}", "namespace": "default", "uid": f"c{number}"}, "spec": given,
+        }
+        for number in range(claims)
+    }  # fmt: skip
+    known[ObjectKey("StorageClass", "", "late")] = {"volumeBindingMode": "WaitForFirstConsumer"}
+    disks = [
+        {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": f"v{n}", "uid": f"v{n}"}, "spec": given}
+        for n in range(volumes)
+    ]
+    used = [{"name": key.name, "persistentVolumeClaim": {"claimName": key.name}} for key in known if key.namespace]
+    pod = {"metadata": {"name": "p", "namespace": "default"}, "spec": {"volumes": used}}
+    delayed = DelayedClaims(pod, known.get, lambda: disks)
+    placed = delayed.at("n1", {})
+    assert (placed is not None) is fits
+    assert delayed.decisive, "it is not taken for a pod without claims"
+    assert placed is None or len(placed) == 2 * claims

@@ -8,7 +8,7 @@ from beehive.simulation import Simulation
 from modules.apimachinery.kinds import JsonObject
 from modules.cloud.apiserver.api_calls import serve
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.client.calls import JSON_PATCH, MERGE, STRATEGIC, ApiCall
+from modules.cloud.client.calls import APPLY, JSON_PATCH, MERGE, STRATEGIC, ApiCall
 
 _MAP: JsonObject = {"metadata": {"name": "c"}}
 
@@ -156,6 +156,45 @@ def test_a_precondition_of_a_deletion(cluster: Cluster, precondition: JsonObject
     refused = _refused(cluster, "delete", options={"preconditions": precondition})
     assert (refused["code"], refused["reason"]) == (409, "Conflict")
     assert refused["message"] == f'Operation cannot be fulfilled on ConfigMap "c": {told}'
+
+
+@pytest.mark.parametrize(
+    ("verb", "fields", "code"),
+    [
+        ("update", {}, 0),
+        ("patch", {"patch_type": MERGE}, 0),
+        ("create", {"name": ""}, 0),
+        ("update", {"api_version": "coordination.k8s.io/v1", "plural": "leases"}, 422),
+    ],
+)
+def test_version_0_is_any_version(cluster: Cluster, verb: str, fields: dict[str, Any], code: int) -> None:
+    """An update of a Lease names the state that it changes."""
+    lease = {"api_version": "coordination.k8s.io/v1", "plural": "leases", "name": ""}
+    assert not _refused(cluster, "create", _MAP, **lease)
+    body = {"metadata": {"name": "new" if verb == "create" else "c", "resourceVersion": "0", "labels": {"a": "b"}}}
+    refused = _refused(cluster, verb, body, **fields)
+    assert refused.get("code", 0) == code
+    assert refused.get("message", "must be specified for an update").endswith("must be specified for an update")
+
+
+@pytest.mark.parametrize(
+    ("verb", "fields"),
+    [
+        ("create", {"name": ""}),
+        ("update", {}),
+        ("patch", {"patch_type": MERGE}),
+        ("patch", {"patch_type": STRATEGIC}),
+        ("patch", {"patch_type": APPLY, "options": {"fieldManager": "a"}}),
+    ],
+)
+def test_base64_of_several_lines_is_kept_as_one(cluster: Cluster, verb: str, fields: dict[str, Any]) -> None:
+    """Kubernetes' pages show a Secret with such a certificate."""
+    secret: JsonObject = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "c"}}
+    if verb != "create":
+        assert not _refused(cluster, "create", secret, plural="secrets", name="")
+    assert not _refused(cluster, verb, {**secret, "data": {"tls.crt": "YWJj\r\nZGVm\n"}}, plural="secrets", **fields)
+    read = ApiCall(verb="get", api_version="v1", plural="secrets", namespace="ns", name="c")
+    assert (serve(cluster, read).object or {})["data"] == {"tls.crt": "YWJjZGVm"}
 
 
 def test_all_that_is_wrong_in_a_pod_is_named(cluster: Cluster) -> None:

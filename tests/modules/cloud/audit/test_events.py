@@ -83,7 +83,7 @@ def test_only_known_parameters_are_shown(target: str, shown: str) -> None:
 def test_an_event_is_bounded() -> None:
     """Whatever a client sends."""
     long = "x\x1b" * 40_000
-    asked = request("/api/v1/pods?" + "&".join(f"labelSelector={'y' * 1000}" for _ in range(1000)))
+    asked = request("/api/v1/pods?" + "&".join(f"labelSelector={'y' * 9000}" for _ in range(1000)))
     asked = msgspec.structs.replace(asked, target=f"/{long}?{long}", headers=(("user-agent", long),))
     user = User(long, long, tuple(f"{number}{long}" for number in range(1000)))
     encoded = msgspec.json.encode(event(asked, user=user, impersonated=user))

@@ -10,17 +10,20 @@ import pytest
 
 from beehive.testing import Harness
 from modules.cloud.audit import log_file
-from modules.cloud.audit.events import DROPPED, AuditEvent, AuditUser
+from modules.cloud.audit.events import ALLOW, DECISION, DROPPED, AuditEvent, AuditUser
 from modules.cloud.audit.log_file import AuditLog, AuditLogError
 from tests.end_to_end.processes import wait_until
-from tests.support.failing import census
+from tests.support.failing import Failing, census
 
-_BACKUP = re.compile(r"audit-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3}\.log")
+_BACKUP = re.compile(r"audit\.a-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3}\.log")
 
 
 def event(number: int) -> AuditEvent:
     """Return an event."""
-    return AuditEvent("audit.k8s.io/v1", "Metadata", f"{number:06}", "ResponseComplete", "/", "get", AuditUser("alice"))
+    return AuditEvent(
+        "audit.k8s.io/v1", "Metadata", f"{number:06}", "ResponseComplete", "/", "get", AuditUser("alice"),
+        annotations={DECISION: ALLOW},
+    )  # fmt: skip
 
 
 def ids(*files: Path) -> list[int]:
@@ -30,7 +33,7 @@ def ids(*files: Path) -> list[int]:
 
 def backups(directory: Path) -> list[Path]:
     """Return the full files, the oldest first."""
-    return sorted(each for each in directory.iterdir() if _BACKUP.fullmatch(each.name))
+    return sorted(each for each in directory.iterdir() if _BACKUP.fullmatch(each.name) and each.is_file())
 
 
 def test_events_are_lines_in_order_that_only_this_user_can_read(bee: Harness, tmp_path: Path) -> None:
@@ -52,20 +55,49 @@ def test_events_are_lines_in_order_that_only_this_user_can_read(bee: Harness, tm
 
 def test_a_full_file_is_kept_beside_a_new_one_and_the_oldest_go(bee: Harness, tmp_path: Path) -> None:
     """No file is larger than it may be, no event is in two, and files of others stay."""
-    others = [tmp_path / name for name in ("audit-old.log", "audit-2026-11-27T07-30-00.000.log.gz", "other.log")]
+    stamp = "2000-11-27T07-30-00.000"
+    others = [
+        tmp_path / name for name in ("audit.a-old.log", f"audit.a-{stamp}.log.gz", f"audit-a-{stamp}.log", "x.log")
+    ]
     for each in others:
         each.touch()
-    log = AuditLog(tmp_path / "audit.log", 2000, 3, bee.clock)
+    (tmp_path / f"audit.a-{stamp}.log").mkdir()  # cannot be removed, and stops nothing
+    log = AuditLog(tmp_path / "audit.a.log", 2000, 3, bee.clock)
     log.start()
     for number in range(100):
         log.put(event(number))
     log.close()
     kept = backups(tmp_path)
-    assert len(kept) == 3
+    assert (len(kept), log.dropped) == (3, 0)
     assert all(each.stat().st_size <= 2000 and stat.S_IMODE(each.stat().st_mode) == 0o600 for each in kept)
-    found = ids(*kept, tmp_path / "audit.log")
+    found = ids(*kept, tmp_path / "audit.a.log")
     assert found == list(range(found[0], 100))
     assert all(each.exists() for each in others)
+
+
+@pytest.mark.parametrize("stamp", ["9999-99-99T99-99-99.999", "9999-12-31T23-59-59.999"])
+def test_a_full_file_of_no_time_stops_nothing(bee: Harness, tmp_path: Path, stamp: str) -> None:
+    """Nothing can be named after it, and nothing is written over while the clock stands."""
+    (tmp_path / f"audit.a-{stamp}.log").touch()
+    log = AuditLog(tmp_path / "audit.a.log", 2000, 30, bee.clock)
+    log.start()
+    for number in range(40):
+        log.put(event(number))
+    log.close()
+    assert (log.dropped, ids(*backups(tmp_path), tmp_path / "audit.a.log")) == (0, [*range(40)])
+
+
+def test_a_file_that_cannot_be_renamed_is_opened_again(
+    bee: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its descriptor may be another file's by then."""
+    log = AuditLog(tmp_path / "audit.a.log", 200, 3, bee.clock)
+    monkeypatch.setattr(Path, "rename", Failing(0, OSError(30, "Read-only file system")).call(Path.rename))
+    for number in range(4):
+        log.put(event(number))
+    log.start()
+    log.close()
+    assert (log.dropped, ids(*backups(tmp_path), tmp_path / "audit.a.log")) == (1, [0, 2, 3])
 
 
 def test_what_has_no_room_is_left_out_counted_and_told(
@@ -85,7 +117,8 @@ def test_what_has_no_room_is_left_out_counted_and_told(
     log.close()
     lines = [json.loads(line) for line in (tmp_path / "audit.log").read_text().splitlines()]
     assert [int(each["auditID"]) for each in lines] == [*range(100 - dropped), 100]
-    assert [each.get("annotations") for each in lines[-2:]] == [None, {DROPPED: str(dropped)}]
+    decided = {DECISION: ALLOW}
+    assert [each["annotations"] for each in lines[-2:]] == [decided, {**decided, DROPPED: str(dropped)}]
     assert [record.levelname for record in caplog.records] == ["ERROR"]
     assert "has gaps" in caplog.text
 
@@ -114,7 +147,7 @@ def test_a_file_that_cannot_be_written_loses_events_and_is_tried_again(
     log.close()
     first, last = (tmp_path / "audit.log").read_text().splitlines()
     assert len(first) == 10
-    assert json.loads(last)["annotations"] == {DROPPED: "1"}
+    assert json.loads(last)["annotations"][DROPPED] == "1"
     assert (log.written, log.dropped, log.failure) == (1, 1, "")
 
 
@@ -133,10 +166,11 @@ def test_a_line_of_an_earlier_life_that_was_cut_is_ended(bee: Harness, tmp_path:
 def test_a_path_that_is_no_file_is_refused(bee: Harness, tmp_path: Path) -> None:
     """The directory must exist; a link, which another user may have made, is not followed; a pipe would block."""
     (tmp_path / "link").symlink_to(tmp_path / "target")
-    os.mkfifo(tmp_path / "pipe")
+    os.mkfifo(tmp_path / "pipe", 0o640)
     before = census()
     for path in (tmp_path / "none/audit.log", tmp_path / "link", tmp_path, tmp_path / "pipe"):
         with pytest.raises(AuditLogError, match="--audit-log-path names a file"):
             AuditLog(path, 1000, 1, bee.clock)
     assert not (tmp_path / "target").exists()
+    assert stat.S_IMODE((tmp_path / "pipe").stat().st_mode) == 0o640, "a device keeps its mode"
     assert not census().more_than(before)

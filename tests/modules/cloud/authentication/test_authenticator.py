@@ -20,7 +20,7 @@ def _certificate(*pairs: tuple[str, str]) -> dict[str, Any]:
 
 def _file(directory: Path, text: str, mode: int = 0o600) -> Path:
     path = directory / "tokens.csv"
-    path.write_text(text)
+    path.write_bytes(text.encode(errors="surrogateescape"))
     path.chmod(mode)
     return path
 
@@ -53,7 +53,13 @@ def test_tokens_are_kube_apiservers_lines(tmp_path: Path) -> None:
     assert tokens.user("Secret") is None
 
 
-@pytest.mark.parametrize("text", ["secret\n", ",alice,1\n", "secret,,1\n", "secret,a,1\nsecret,b,2\n", "x" * 300_000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "secret\n", ",alice,1\n", "secret,,1\n", "secret,a,1\nsecret,b,2\n", "x" * 300_000, "#\n" * 150_000,
+        f"{'secret' * 30_000},a,1\n", "secret,\udcff,1\n",
+    ],
+)  # fmt: skip
 def test_a_wrong_file_is_refused_without_its_tokens(tmp_path: Path, text: str) -> None:
     """The error says which row is wrong and shows no token."""
     with pytest.raises(TokenFileError) as refused:

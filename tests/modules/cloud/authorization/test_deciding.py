@@ -16,7 +16,7 @@ from modules.cloud.applications import NODE_GROUP
 from modules.cloud.authorization.graph import NodeGraph
 from modules.cloud.authorization.node_metadata import HOSTNAME
 from modules.cloud.authorization.node_restriction import refusal
-from modules.cloud.authorization.rules import RULES
+from modules.cloud.authorization.node_rules import RULES
 from modules.cloud.devices import DEVICE
 from modules.cloud.jobs import JOBS
 from tests.docs import REPOSITORY, tables

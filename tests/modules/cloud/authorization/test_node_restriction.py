@@ -13,6 +13,7 @@ from cryptography.x509.oid import NameOID
 
 from modules.apimachinery.kinds import JsonObject
 from modules.cloud.authorization.graph import NodeGraph
+from modules.cloud.authorization.node_accounts import MOST_REQUESTS
 from modules.cloud.authorization.node_restriction import refusal
 
 
@@ -65,11 +66,13 @@ POD = {"kind": "Pod", "namespace": "default", "name": "web"}
         (an_event("n2"), an_event("n1"), True),
         (None, an_event("n2"), True),
         (an_event("n1", {**POD, "name": "theirs"}), an_event("n1", POD), True),
+        (an_event("n1"), None, True),
         (None, an_event("n1", POD, "other"), True),
         (a_node("a"), a_node("a"), False),
         (a_node("a"), a_node("b"), True),
         (a_node("a"), a_node(), True),
         (a_node(), a_node(**{"notkubernetes.io/x": "1"}), False),
+        (a_node(), a_node(**{"x.kubernetes.io": "1"}), False),
         (a_node(), a_node(**{"x.kubernetes.io/x": "1"}), True),
         (a_node(**{"k8s.io/x": "1"}), a_node(), True),
         (a_node(), a_node(**{"kubernetes.io/hostname": "n1"}), False),
@@ -111,6 +114,18 @@ def test_a_write_is_judged_by_the_object_before_and_after(
     known = SimpleNamespace(find=lambda key: pods.get(key.name), is_hostname_in_use=lambda name, _node: name == "n2")
     graph = cast("NodeGraph", known)
     assert bool(refusal("n1", old, new, graph)) is is_refused
+
+
+def test_a_refusal_is_bounded() -> None:
+    """It is logged, and goes back to the node."""
+    labels = {f"x.kubernetes.io/{'x' * 5000}{each}": "1" for each in range(100)}
+    assert len(refusal("n1", a_node(), a_node(**labels), cast("NodeGraph", None))) < 1000
+
+
+@pytest.mark.parametrize(("made", "is_refused"), [(MOST_REQUESTS - 1, False), (MOST_REQUESTS, True)])
+def test_a_node_has_few_certificate_requests(made: int, *, is_refused: bool) -> None:
+    graph = cast("NodeGraph", SimpleNamespace(requests_of=lambda _: made))
+    assert bool(refusal("n1", None, REQUEST, graph)) is is_refused
 
 
 @pytest.mark.parametrize(

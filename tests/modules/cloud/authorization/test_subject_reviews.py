@@ -14,14 +14,16 @@ from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.apiserver.access.service import AccessService
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.authentication.users import ADMINISTRATORS, Authenticated, User
-from modules.cloud.authorization.access_reviews import answer
-from modules.cloud.authorization.attributes import of_call
+from modules.cloud.authorization.access_control import AccessControl
+from modules.cloud.authorization.access_reviews import answer, is_allowed, review_of_rights
+from modules.cloud.authorization.attributes import Attributes, of_call
 from modules.cloud.authorization.graph import NodeGraph
 from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.authorization.subject_reviews import access_review, is_access_review, token_review
 from modules.cloud.authorization.user_reviews import PATHS
 from modules.cloud.authorization.user_reviews import review as user_review
 from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.refusals import Refusals
 from tests.modules.cloud.apiserver.endpoints.serving import Serving, not_asked
 
 ACCESS = ("apis", "authorization.k8s.io", "v1", "subjectaccessreviews")
@@ -31,6 +33,8 @@ GET = {"verb": "get", "resource": "pods", "namespace": "shop"}
 
 def of_node(call: ApiCall) -> ApiResult:
     """The node authorizer, in its place."""
+    if call.node == "n3":
+        return ApiResult(refusal={"code": 503, "message": "not yet"})
     return ApiResult({"status": {"allowed": call.node == "n1"}})
 
 
@@ -46,12 +50,14 @@ def review(parts: tuple[str, ...] = ACCESS, **spec: Any) -> dict[str, Any]:
         ({"groups": ["system:masters"]}, True),
         ({"user": "system:node:n1", "groups": ["system:nodes"]}, True),
         ({"user": "system:node:n2", "groups": ["system:nodes"]}, False),
+        ({"user": "system:node:n3", "groups": ["system:nodes"]}, False),
+        ({"user": "system:node:n2", "groups": ["system:nodes", "system:masters"]}, True),
         ({"user": "system:node:n1"}, False),
     ],
 )
 @pytest.mark.parametrize("parts", [ACCESS, LOCAL])
 def test_the_rights_of_another(parts: tuple[str, ...], spec: dict[str, Any], allowed: bool) -> None:
-    assert is_access_review(parts)
+    assert [is_access_review(each) for each in (parts, (*parts, "x"), parts[:-1])] == [True, False, False]
     found = review(parts, **spec)
     assert found["status"]["allowed"] is allowed
     assert found["kind"] == ("SubjectAccessReview" if parts == ACCESS else "LocalSubjectAccessReview")
@@ -72,6 +78,8 @@ def test_another_has_the_groups_that_the_review_names_and_no_others(groups: list
     )
     body = {"spec": {"user": "eve", "groups": groups, "resourceAttributes": GET}}
     assert access_review(ACCESS, body, of_node, index)["status"]["allowed"] is allowed
+    log = {"spec": {**body["spec"], "resourceAttributes": {**GET, "subresource": "log"}}}
+    assert not access_review(ACCESS, log, of_node, index)["status"]["allowed"]
     call = ApiCall(verb="create", api_version="authorization.k8s.io/v1", plural=ACCESS[3], node="n1", body=body)
     graph = NodeGraph(Cluster(RealClock()).storage, RealClock())
     assert (answer(call, graph, index).object or {})["status"]["allowed"] is allowed
@@ -96,6 +104,18 @@ def test_the_answer_to_a_node_has_no_token() -> None:
 def test_a_node_asks_about_a_subresource(subresource: str, allowed: bool) -> None:
     asked = {"verb": "create", "resource": "pods", "subresource": subresource, "namespace": "shop"}
     found = of_the_node("authorization", "selfsubjectaccessreviews", resourceAttributes=asked)
+    assert found["status"]["allowed"] is allowed
+    call = ApiCall(verb="create", api_version="v1", plural="pods", subresource=subresource, namespace="shop", node="n1")
+    graph = NodeGraph(Cluster(RealClock()).storage, RealClock())
+    assert is_allowed(answer(review_of_rights(call), graph, RbacIndex())) is allowed, "by the head of a request, too"
+
+
+@pytest.mark.parametrize(
+    ("verb", "path", "allowed"), [("get", "/healthz", True), ("post", "/healthz", False), ("get", "/metrics", False)]
+)
+def test_a_node_asks_about_a_path(verb: str, path: str, *, allowed: bool) -> None:
+    asked = {"verb": verb, "path": path}
+    found = of_the_node("authorization", "selfsubjectaccessreviews", nonResourceAttributes=asked)
     assert found["status"]["allowed"] is allowed
 
 
@@ -136,8 +156,21 @@ def test_a_list_is_of_one_object_only_where_it_can_have_one(
     assert of_call("n1", call).name == name
 
 
+def test_refusals_are_counted_by_few_kinds() -> None:
+    """Else each name that a node makes up would be a series of a metric."""
+    clock = RealClock()
+    refusals = Refusals(clock)
+    control = AccessControl(NodeGraph(Cluster(clock).storage, clock), refusals)
+    for resource in ("pods", "mine", "yours"):
+        with pytest.raises(ApiError):
+            control.authorize(Attributes(node="n1", verb="deletecollection", resource=resource))
+    assert refusals.counts == {("not authorized", "pods"): 1, ("not authorized", "other"): 2}
+
+
 def test_the_rights_of_a_node_are_not_listed() -> None:
-    """Its roles are not what is decided by."""
+    """Its roles are not what is decided by; nor are those of nobody's namespace."""
+    with pytest.raises(ApiError, match="no namespace"):
+        user_review(User("alice"), PATHS[2], {"spec": {}}, RbacIndex())
     user = User("system:node:n1", groups=("system:nodes",))
     for path in PATHS[1:]:
         with pytest.raises(ApiStatusError) as refused:
@@ -162,10 +195,12 @@ def test_a_token_is_its_users_or_nobodys() -> None:
     assert asked == [("vault", "other")]
     assert found["spec"] == {"token": "t", "audiences": ["vault", "other"]}
     assert token_review({"spec": {"token": "x"}}, authenticate)["status"]["authenticated"] is False
-    with pytest.raises(ApiError, match="token is required"):
-        token_review({"spec": {}}, authenticate)
-    with pytest.raises(ApiError, match="is a list of texts"):
-        token_review({"spec": {"token": "t", "audiences": "vault"}}, authenticate)
+    for spec in ({}, {"token": ""}, {"token": 7}):
+        with pytest.raises(ApiError, match="token is required"):
+            token_review({"spec": spec}, authenticate)
+    for audiences in ("vault", [7]):
+        with pytest.raises(ApiError, match="is a list of texts"):
+            token_review({"spec": {"token": "t", "audiences": audiences}}, authenticate)
 
 
 def test_the_server_answers_them() -> None:

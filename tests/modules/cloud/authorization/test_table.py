@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from modules.apimachinery.kinds import KINDS, JsonObject
-from modules.cloud.authorization.rules import RULES, Scope
+from modules.cloud.authorization.node_rules import RULES, Scope
 from tests.modules.cloud.authorization.world import ME, NEIGHBOUR, SERVING, World, code_of
 
 _DOCS = Path(__file__).parents[4] / "docs" / "authorization.md"

@@ -99,6 +99,9 @@ def test_the_present_state_of_a_group_decides() -> None:
         objects.put("bank", spec)
         seen.append(trusted.of(node).get(BELONGING_TO))
     assert seen == ["bank", None, "bank", "bank", None]
+    objects.put("bank", None)
+    trusted.of(node)
+    assert not trusted._selectors, "of a group that is gone nothing is kept"
 
 
 def test_a_node_that_takes_the_place_of_another_takes_its_hostname_from_others() -> None:

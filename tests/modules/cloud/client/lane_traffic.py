@@ -103,7 +103,8 @@ class LaneTraffic:
             assert sum(each >= lane for each in lanes) <= limits.with_lower
             assert self.lanes.waiting(lane) + self.lanes.in_flight(lane) <= limits.waiting + limits.in_flight
             queue = self.lanes._queues[lane]
-            assert not (queue.is_ready(self.now) and self.lanes._has_place(lane)), "a call that could be sent waits"
+            if queue.ready and self.now >= queue.paused_until:
+                assert not self.lanes._has_place(lane), "a call that could be sent waits"
 
     def first_sent(self) -> dict[tuple[RequestLane, str], list[int]]:
         """By lane and key, the calls in the order of their first attempts."""

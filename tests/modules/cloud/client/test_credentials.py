@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from types import SimpleNamespace
+from typing import Any, Final, cast
 
 import pytest
 
+from beehive import Clock
+from modules.cloud.client.credentials.exec_plugin import MAX_OUTPUT, ExecPlugin, ExecStatus
 from modules.cloud.client.credentials.exec_plugin import TIMEOUT as PLUGIN_SECONDS
-from modules.cloud.client.credentials.exec_plugin import ExecStatus
 from modules.cloud.client.credentials.kubeconfig_source import PERIOD, WatchedFile, credential_source
 from modules.cloud.client.credentials.source import CredentialSource, RequestCredentials
 from modules.cloud.client.http import exchange
@@ -164,6 +166,20 @@ def test_a_token_file_that_could_not_be_read_is_read_with_the_next_request(
         failing.setattr(WatchedFile, "_read", Failing(0).call(WatchedFile._read))
         assert source.current() == RequestCredentials("Bearer one")
     assert source.current() == RequestCredentials("Bearer second")
+
+
+def test_a_file_that_shows_no_change_is_read_again_although_the_clock_was_set_back(tmp_path: Path) -> None:
+    path, seconds, wall = tmp_path / "token", [0.0], [1e9]
+    clock = cast("Clock", SimpleNamespace(monotonic=lambda: seconds[-1], now=lambda: wall[-1]))
+    path.write_bytes(b"one")
+    file, times = WatchedFile(str(path), "tokenFile", clock), path.stat()
+    assert file.content() == b"one"
+    path.write_bytes(b"two")
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    wall.append(0.0)
+    for passed, content in ((PERIOD - 1.0, b"one"), (PERIOD, b"two")):
+        seconds.append(passed)
+        assert file.content() == content
 
 
 @pytest.mark.parametrize("content", [b"", b" \n", b"two tokens", b"a\nb", b"\xff\xfe", b"x" * 2_000_000])
@@ -342,6 +358,28 @@ def test_a_plugin_that_hangs_is_killed(tmp_path: Path, closing: bool) -> None:
     else:  # its next run is in time
         (tmp_path / "begun").unlink()
         assert fetched(source) == RequestCredentials("Bearer abc")
+
+
+def test_a_plugin_that_prints_too_much_is_not_waited_for() -> None:
+    """It goes on for an hour after that."""
+    entry = ExecEntry(command="sh", api_version=V1, args=("-c", f"head -c {MAX_OUTPUT + 1} /dev/zero; sleep 3600"))
+    with pytest.raises(KubeCredentialsError, match="prints more than"):
+        source_of(ManualClock(), exec=entry).fetch()
+
+
+@pytest.mark.parametrize("error", [ProcessLookupError(), PermissionError()])
+def test_a_plugin_that_cannot_be_killed_any_more_is_no_failure(monkeypatch: pytest.MonkeyPatch, error: OSError) -> None:
+    """It has become another user's, or has ended meanwhile."""
+    asked = list[int]()
+
+    def refuse(group: int, _signal: int) -> None:
+        asked.append(group)
+        raise error
+
+    monkeypatch.setattr(os, "killpg", refuse)
+    plugin = SimpleNamespace(_lock=threading.Lock(), _process=SimpleNamespace(pid=7))
+    ExecPlugin._kill(cast("ExecPlugin", plugin))
+    assert asked == [7]
 
 
 def test_a_plugin_that_has_ended_is_not_killed(plugin: Plugin, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,16 +1,20 @@
 """The pure parts of the transport: URLs, heads of requests, the pool."""
 
+from contextlib import nullcontext
+from unittest.mock import Mock
+
 import pytest
 
 from modules.cloud.client.credentials.source import RequestCredentials
-from modules.cloud.client.http.connection import RequestHead, request_text
+from modules.cloud.client.http.connection import HttpConnection, RequestHead, request_text
 from modules.cloud.client.http.pool import IDLE_SECONDS, ConnectionPool
+from modules.cloud.client.http.response_reader import MAX_HEAD
 from modules.cloud.client.http.server_url import is_literal, server_url
 from modules.cloud.client.http.transport import RequestHeads, TlsContexts
 from modules.cloud.client.kubeconfig.model import ClusterEntry, Selected, UserEntry
 from modules.cloud.client.kubeconfig.reading import KubeconfigError
-from modules.cloud.client.transport import ApiRequest
-from modules.cloud.client.transport_errors import KubeTlsError
+from modules.cloud.client.transport import ApiRequest, ResponseHead
+from modules.cloud.client.transport_errors import KubeTlsError, KubeTooLargeError
 
 
 def selected(server: str = "https://host", proxy: str = "", user: UserEntry | None = None) -> Selected:
@@ -209,3 +213,13 @@ def test_a_connection_that_was_forgotten_is_given_to_nobody(is_idle: bool) -> No
         pool.keep("a", 0.0)
     pool.forget("a")
     assert (pool.connections(), pool.idle(), pool.idle_until()) == ([], None, None)
+
+
+@pytest.mark.parametrize(("more", "fits"), [(0, True), (1, False)])
+def test_the_head_of_a_response_is_bounded_with_its_separators(more: int, *, fits: bool) -> None:
+    """One that is too long is not told to who has asked."""
+    connection, exchange = HttpConnection(Mock(), None, "server"), Mock()
+    headers = ("a", "x" * (MAX_HEAD // 2 - 5)), ("b", "x" * (MAX_HEAD // 2 - 5 + more))
+    with nullcontext() if fits else pytest.raises(KubeTooLargeError):
+        connection._handle_part(exchange, ResponseHead(200, headers))
+    assert exchange.head.called is fits

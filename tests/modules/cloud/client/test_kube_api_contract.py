@@ -21,6 +21,7 @@ from modules.cloud.apiserver.embedded_kube_api import EmbeddedKubeApi
 from modules.cloud.apiserver.endpoints.module_caller import ModuleCaller
 from modules.cloud.apiserver.endpoints.service import ApiService, CustomResourceList, Requester
 from modules.cloud.apiserver.module import ApiServer
+from modules.cloud.apiserver.reconcilers import ControlPlane
 from modules.cloud.authentication.users import ADMINISTRATORS, User
 from modules.cloud.client.calls import ApiCall
 from modules.cloud.client.http import kube_api
@@ -111,8 +112,8 @@ class Both:
         self.runtime = Threads(self.clock)
         self.hive = Hive(self.runtime)
         self.embedded = EmbeddedKubeApi(self.hive, self.clock)
-        parts = Cluster(self.clock), in_memory(), None, definitions(), Refusals(self.clock), self.embedded.subscriptions
-        self.hive.add(ApiServer, *parts)
+        parts = Cluster(self.clock), in_memory(), None, Refusals(self.clock), self.embedded.subscriptions
+        self.hive.add(ApiServer, *parts, control_plane=ControlPlane(definitions=definitions()))
         self.hive.start()
         caller = ModuleCaller(self.hive, self.clock)
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import cast
 
 import msgspec
+import pytest
 
 from beehive.clock import Clock, Timer
 from beehive.simulation import Simulation
@@ -13,6 +16,7 @@ from modules.apimachinery.kinds import kind_named
 from modules.cloud.client.calls import ApiCall
 from modules.cloud.client.counters import NO_RESPONSE, ApiCounters
 from modules.cloud.client.http.kube_api import UNREAD_BYTES, HttpKubeApi, HttpReading
+from modules.cloud.client.kube_api import CallResponse, KubeApi
 from modules.cloud.client.kube_client import CallEnd, KubeClient, News
 from modules.cloud.client.lane_calls import CallFailed, RequestLane
 from modules.cloud.client.reflector.effects import Added, Synced
@@ -226,6 +230,7 @@ class Connection:
 
     is_paused: bool = False
     interrupted: Callable[[], None] = lambda: None
+    resumed: Callable[[], None] = lambda: None
 
     def pause(self) -> None:
         self.interrupted()
@@ -233,8 +238,29 @@ class Connection:
 
     def resume(self) -> None:
         self.is_paused = False
+        self.resumed()
 
     def cancel(self) -> None: ...
+
+
+def test_a_watch_is_read_on_although_it_was_paused_again_before_the_module_went_on() -> None:
+    """The reading thread is fast, too."""
+    reading, more = HttpReading(lambda: None, is_watch=True), [PIECE] * 4
+    reading.exchange = connection = Connection()
+    reading.on_head(ResponseHead(200))
+
+    def read() -> None:
+        while more:
+            reading.on_data(more.pop())
+
+    connection.resumed = read
+    for _ in range(5):
+        reading.on_data(PIECE)
+    states = [connection.is_paused]
+    for _ in range(9):
+        reading.receive()
+        states.append(connection.is_paused)
+    assert (more, states) == ([], [True] * 7 + [False] * 3)
 
 
 def test_a_watch_is_read_on_although_the_module_was_fast_while_the_reading_was_paused() -> None:
@@ -284,3 +310,50 @@ def test_what_came_for_an_earlier_request_takes_nothing_from_the_next_one() -> N
             client.list_again()
     thread.run()
     assert [type(each) for each in told] == [Added, Synced]
+
+
+class Collecting:
+    """The API server of the same process, which is busy at first."""
+
+    collects = True
+
+    def __init__(self) -> None:
+        self.sent = 0
+
+    def call(self, _call: ApiCall, _ended: Callable[[CallResponse | Exception], None]) -> None: ...
+
+    def send(self) -> None:
+        self.sent += 1
+        if self.sent == 1:
+            raise RuntimeError("of this test")
+
+
+def test_calls_are_sent_although_it_has_failed_once() -> None:
+    """Each turn that makes some sends them."""
+    api, thread = Collecting(), Thread()
+    client = KubeClient(cast("KubeApi", api), thread, thread.clock.random)
+    call = ApiCall(verb="get", api_version="v1", plural="nodes", name="n1")
+    for sent in (1, 2):
+        client.call(RequestLane.NODE, call, lambda _: None)
+        with nullcontext() if sent == 2 else pytest.raises(RuntimeError):
+            thread.run()
+        assert api.sent == sent
+
+
+def test_nothing_is_told_after_the_end() -> None:
+    """Also nothing that was on its way to the module before."""
+    simulation = Simulation(1)
+    thread, transport, told = Thread(simulation.clock), Transport(), list[News | CallEnd]()
+    client = KubeClient(HttpKubeApi(transport), thread, thread.clock.random)
+    client.watch(Selection(kind=kind_named("Pod")), told.append)
+    client.call(RequestLane.NODE, ApiCall(verb="get", api_version="v1", plural="nodes", name="n1"), told.append)
+    for _, listener in transport.started:
+        listener.on_head(ResponseHead(200))
+        listener.on_data(PAGE)
+        listener.on_end()
+    client.close()
+    thread.run()
+    client.list_again()
+    simulation.run_for(600.0)
+    thread.run()
+    assert (told, len(transport.started)) == ([], 2)

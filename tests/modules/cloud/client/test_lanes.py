@@ -208,6 +208,24 @@ def test_a_retry_waits_as_long_as_the_server_asks(traffic: LaneTraffic) -> None:
     assert traffic.sent == [number, other]
 
 
+def test_a_lane_wakes_for_the_first_of_what_it_waits_for(traffic: LaneTraffic) -> None:
+    """Its pause is over before the retry of another call, which another lane has none of."""
+    first, second = traffic.submit(NODE, "a"), traffic.submit(NODE, "b")
+    traffic.answer(first, 503, retry_after=20)
+    traffic.answer(second, 429, retry_after=2)
+    traffic.wake()
+    assert (traffic.now, traffic.sent) == (1002, [first, second, second])
+
+
+def test_a_call_that_waits_fails_in_time_although_an_earlier_one_was_answered() -> None:
+    traffic = LaneTraffic(NARROW)
+    first, second, third = (traffic.submit(QUERY) for _ in range(3))
+    traffic.answer(first)
+    assert traffic.sent == [first, second]
+    traffic.pass_time(NARROW[QUERY].seconds)
+    assert _ended(traffic, third) is CallFailed
+
+
 @pytest.mark.parametrize(("status", "idempotent"), [(500, False), (0, False), (501, True), (505, True)])
 def test_what_cannot_be_repeated_fails_immediately(traffic: LaneTraffic, status: int, idempotent: bool) -> None:
     """A creation may have been carried out; some errors do not go away."""

@@ -196,3 +196,13 @@ _FRAMING = ("host", "content-length", "transfer-encoding")
 def repr_of(head: RequestHead) -> str:
     """All characters of a head."""
     return "".join([head.method, head.target, *(name + value for name, value in head.headers)])
+
+
+def test_a_body_without_a_length_ends_with_the_connection() -> None:
+    """Of a server of HTTP/1.0 that has said all before it is read."""
+    reader = ResponseReader("GET")
+    for data in (b"HTTP/1.0 200 OK\r\n\r\nall", b""):
+        reader.receive(data)
+    head, *rest = (reader.next() for _ in range(3))
+    assert isinstance(head, ResponseHead)
+    assert rest == [b"all", ResponseMark.END]

@@ -50,6 +50,15 @@ def test_calls_of_many_threads_are_all_made() -> None:
         assert [number for number in made if first <= number < first + 1000] == list(range(first, first + 1000))
 
 
+def test_who_wakes_the_thread_never_waits() -> None:
+    """However often it was woken before."""
+    thread = _thread()
+    assert [each.gettimeout() for each in (thread._waker, thread._woken)] == [0.0, 0.0]
+    for _ in range(2000):
+        thread._wake()
+    thread.close()
+
+
 def test_a_call_may_post_another_and_fail() -> None:
     """The next one is still made, after the earlier ones."""
     thread, made, done = _thread(), list[str](), threading.Event()

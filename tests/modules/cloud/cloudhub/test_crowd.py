@@ -163,7 +163,8 @@ def test_events_that_wait_share_an_item_in_order() -> None:
     cloudhub = SimpleNamespace(actor_class=CloudHub, tell=tell)
     hive = SimpleNamespace(members=lambda _: [], slot=lambda _: SimpleNamespace(inbox=SimpleNamespace(depth=lambda: 0)))
     dispatcher = Dispatcher(cast("Any", cloudhub), cast("Any", hive))
-    events = [LinkOpened(f"n{number}", ListLink()) for number in range(AT_ONCE + 1)]
+    links = [ListLink() for _ in range(AT_ONCE + 1)]
+    events = [LinkOpened(f"n{number}", link) for number, link in enumerate(links)]
     for event in events:
         dispatcher(event)
     assert tell.call_count == 1
@@ -172,6 +173,13 @@ def test_events_that_wait_share_an_item_in_order() -> None:
     assert dispatcher.next_events() == events[AT_ONCE:]
     dispatcher(events[0])
     assert tell.call_count == 3
+    assert dispatcher.next_events() == events[:1]
+    for event in events * 2:
+        dispatcher(event)
+    tell.side_effect = InboxFullError("full")
+    assert dispatcher.next_events() == events[:AT_ONCE]
+    assert all(link.closed for link in links), "those that nobody takes"
+    assert dispatcher.next_events() == []
 
 
 def test_inboxes_are_full_while_many_events_wait() -> None:

@@ -44,6 +44,7 @@ def test_a_failed_call_of_kubeedges_servicebus_is_an_answer() -> None:
     assert destination_of(answer) is Destination.ROUTER
     assert on_node(answer, "n1").route.operation == "upload"
     assert destination_of(said) is Destination.REFUSED
+    assert destination_of(answer.with_route(operation="response")) is Destination.ACKNOWLEDGE
     assert destination_of(answer.with_route(source="bus")) is Destination.REFUSED
 
 

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from beehive.message import Header, Message, Route
 from modules.cloud.cloudhub.node_session import SUPERSEDED, WAITING, NodeSession, OfferResult
+from modules.cloud.messages import ObjectMessage
 
 RESEND = 5.0
 _ids = count()
@@ -84,6 +85,15 @@ def test_objects_are_known_by_their_uid_also_in_content_that_nobody_has_decoded(
         assert sent(session) == [message.id]
     for version, text in ((7, '{"metadata":{"uid":"one"}}'), (2, '{"metadata":5}'), (2, "[]"), (2, '{"metadata":{}}')):
         assert session.offer(raw(version, text)) is OfferResult.ON_ITS_WAY
+
+
+def test_an_object_whose_uid_is_known_is_read_in_no_content(session: NodeSession) -> None:
+    message = about("a", 3)
+    session.offer(ObjectMessage(message.header, message.route, msgspec.Raw(b"{"), "uid-b", 7))
+    assert sent(session) == [message.id]
+    acknowledged = session.acknowledge(message.id)
+    assert acknowledged is not None
+    assert (acknowledged.key, acknowledged.version) == ("uid-b", 7)
 
 
 def test_answers_that_nobody_acknowledges_do_not_come_to_fill_the_window() -> None:

@@ -12,7 +12,6 @@ from beehive import Message, Module
 from beehive.names import Group, Operation
 from beehive.testing import FakeContext
 from modules.cloud.cloudhub.messages_without_room import MessagesWithoutRoom, Passing
-from modules.cloud.cloudhub.renewals import Renewals
 from modules.cloud.cloudhub.upstream_window import _HELD, HANDLED_TIMEOUT, UpstreamWindow
 
 
@@ -100,7 +99,6 @@ class Upstream:
             slot=lambda name: SimpleNamespace(inbox=SimpleNamespace(depth=lambda: self.depths[name])),
         )
         self.without_room = MessagesWithoutRoom(cast("Module", self))
-        self.renewals = Renewals(cast("Module", self), self.without_room.offer)
         self.window: UpstreamWindow[Passing] = UpstreamWindow(messages=4, limit=100)
 
     def broadcast(self, group: str, message: Message) -> None:
@@ -111,10 +109,10 @@ class Upstream:
             self.depths[group] = 100_000
 
     def offer(self) -> None:
-        """A node sends a message: a renewal of its lease, or another."""
+        """A node sends a message."""
         node, group, size = self.draw.choice("ab"), self.draw.choice(GROUPS), self.draw.choice([1, 40, 300])
-        resource = "kube-node-lease/lease/n" if self.draw.random() < 0.6 else "default/podstatus/p"
-        message = Message.new(self.clock, source=node, resource=f"node/{node}/{resource}", operation=Operation.UPDATE)
+        resource = f"node/{node}/default/podstatus/p"
+        message = Message.new(self.clock, source=node, resource=resource, operation=Operation.UPDATE)
         self.sent.setdefault((node, group), []).append(message.id)
         passing = Passing(group, message, self.link, size)
         self._pass_on(self.window.offer(node, passing, size, self.clock.monotonic()))
@@ -139,12 +137,12 @@ class Upstream:
 
     def _pass_on(self, found: Iterable[Passing]) -> None:
         for passing in found:
-            self.renewals.offer(passing)
+            self.without_room.offer(passing)
 
 
 @pytest.mark.parametrize("seed", range(25))
 def test_messages_of_nodes_reach_the_controllers_in_their_order_whatever_waits(seed: int) -> None:
-    """For the window of a node, for other renewals of leases, or for room in an inbox."""
+    """For the window of a node, or for room in an inbox."""
     draw = Random(seed)  # noqa: S311 - reproducible on purpose
     way = Upstream(draw)
     for _ in range(150):

@@ -11,12 +11,16 @@ import pytest
 from beehive.http.request import Request
 from beehive.simulation import Simulation
 from beehive.sockets import dialling
+from modules.apimachinery.errors import ApiStatusError
+from modules.cloud.cloudstream import passed_streams
 from modules.cloud.cloudstream.opening import NodeStreams
-from modules.cloud.cloudstream.passed_streams import PassedStream
+from modules.cloud.cloudstream.passed_streams import PassedStream, StreamsElsewhere
 from modules.cloud.cloudstream.tunnels import Tunnels
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
+from modules.cloud.messages import Cloudcores
 from modules.cloud.router.other_cloudcores import OtherCloudcores
 from tests.modules.cloud.cloudstream.test_tunnels import Node
+from tests.support.clocks import StandingClock
 from tests.support.failing import Attempt, Failing, fail_at_each_call
 
 _LOG = "/containerLogs/default/web/main?follow=true"
@@ -78,3 +82,21 @@ def test_a_cloudcore_with_which_tls_cannot_begin_leaves_no_connection(monkeypatc
             return Attempt(lambda: others.connect("there", Simulation(0).clock, 1.0).close())
 
         assert fail_at_each_call(make) == 1
+
+
+def test_no_further_cloudcore_is_asked_after_the_deadline() -> None:
+    """The reason is the first one's."""
+    clock, asked = StandingClock(), list[str]()
+
+    def connect(cloudcore: str, *_: object) -> None:
+        asked.append(cloudcore)
+        clock.go(9.0)
+        raise TimeoutError("timed out")
+
+    others: Any = SimpleNamespace(connect=connect, router_of=lambda _: "router")
+    known = Cloudcores("here", ("here", "a", "b"), {"n1": "a"})
+    elsewhere = StreamsElsewhere(others, lambda _: known, clock)
+    wanted = passed_streams._Wanted("/pods", (), upgrades=False, until=clock.monotonic() + 8.0)
+    with pytest.raises(ApiStatusError, match="cloudcore a, to which it is connected, cannot be reached"):
+        elsewhere._first_answer(known, "n1", wanted)
+    assert asked == ["a"]

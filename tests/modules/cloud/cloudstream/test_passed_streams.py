@@ -473,6 +473,7 @@ def test_streams_that_were_refused_wait_no_longer() -> None:
     for _ in range(passed_streams.OPENING + 1):
         with pytest.raises(ApiStatusError, match="to which it is connected, cannot be reached"):
             elsewhere.reply("n1", "/containerLogs/default/web/main", request)
+    assert dict(elsewhere._opening) == {}, "the names of nodes are not kept"
     clock.close()
 
 

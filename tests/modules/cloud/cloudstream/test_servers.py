@@ -6,6 +6,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from websockets.datastructures import Headers
@@ -17,7 +19,7 @@ from beehive.http.request import Request as HttpRequest
 from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.cloudstream import opening
 from modules.cloud.cloudstream.stream_service import check_path
-from modules.cloud.cloudstream.tunnel_server import SILENT_SECONDS, refuse_tunnel
+from modules.cloud.cloudstream.tunnel_server import SILENT_SECONDS, TunnelServer, refuse_tunnel
 from modules.streams.credit import FIRST_CREDIT
 from modules.streams.frames import Frame, FrameType, credit_frame, credit_of
 from tests.end_to_end.processes import wait_until
@@ -389,3 +391,16 @@ def test_a_node_that_asks_for_credit_is_granted_as_much_as_the_client_reads(site
         while taken < 2 * FIRST_CREDIT:
             taken += len(edge.receive().data)
         edge.end(frame.connection)
+
+
+@pytest.mark.parametrize(
+    ("is_open", "may_be_read", "seconds", "is_silent"),
+    [(True, True, 0.1, True), (True, True, -0.1, False), (True, False, 0.1, False), (False, True, 0.1, False)],
+)
+def test_only_a_node_that_is_listened_to_falls_silent(
+    *, is_open: bool, may_be_read: bool, seconds: float, is_silent: bool
+) -> None:
+    """A tunnel is not read while a client's queue is full."""
+    connection: Any = SimpleNamespace(is_open=is_open, may_be_read=may_be_read, read_at=5.0)
+    server: Any = None
+    assert TunnelServer._is_silent(server, connection, 5.0 + SILENT_SECONDS + seconds) is is_silent

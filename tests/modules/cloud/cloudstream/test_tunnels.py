@@ -223,6 +223,20 @@ def test_a_client_that_reads_slowly_keeps_its_stream_when_it_disturbs_no_other(
     assert node.link.admits()
 
 
+def test_the_time_that_a_client_was_alone_is_not_held_against_it(
+    node: Node, tunnels: Tunnels, simulation: Simulation
+) -> None:
+    slow = node.open()
+    for seconds in (PATIENCE_ALONE * 0.9, PATIENCE / 2):
+        while node.link.admits():
+            node.say(slow.number, bytes(16 * 1024))
+        simulation.run_for(seconds)
+        tunnels.end_stalled()
+        read(slow, simulation.clock.monotonic())
+        assert slow.failure == ""
+        node.open()
+
+
 def test_a_client_that_reads_slowly_loses_its_stream_when_it_slows_down_others(
     node: Node, tunnels: Tunnels, simulation: Simulation
 ) -> None:

@@ -1,4 +1,4 @@
-"""Approved certificate requests get certificates, or the condition Failed."""
+"""Approved certificate requests get certificates, or the condition Failed; old ones are deleted."""
 
 from base64 import b64encode
 from typing import Any
@@ -7,8 +7,10 @@ import pytest
 
 from beehive.errors import BeehiveError
 from modules.apimachinery.kinds import JsonObject, key_of
+from modules.apimachinery.strategic_merge import merge_json
+from modules.apimachinery.times import format_rfc3339
 from modules.cloud.controllers.certificate_request import KIND, SIGNER, reconciler
-from modules.cloud.controllers.plan import NOTHING
+from modules.cloud.controllers.plan import NOTHING, ReconcilePlan, delete
 from modules.cloud.controllers.view import View
 
 NOW = 1_795_139_667.0
@@ -20,7 +22,7 @@ def request(*conditions: JsonObject, **spec: Any) -> JsonObject:
     """A request that an administrator has approved, or with other conditions."""
     wanted = {"request": b64encode(b"asked").decode(), "signerName": SIGNER, "usages": ["client auth"], **spec}
     status = {"conditions": [*(conditions or (APPROVED,))]}
-    metadata = {"name": "jane", "uid": "1", "resourceVersion": "7"}
+    metadata = {"name": "jane", "uid": "1", "resourceVersion": "7", "creationTimestamp": format_rfc3339(NOW)}
     return {"apiVersion": "certificates.k8s.io/v1", "kind": KIND, "metadata": metadata, "spec": wanted,
             "status": status}  # fmt: skip
 
@@ -40,7 +42,7 @@ def signed(obj: JsonObject) -> tuple[JsonObject | None, list[tuple[bytes, float,
     plan = reconciler(sign)(view, key_of(obj), NOW)
     assert not plan.writes
     if plan.status is None:
-        assert plan == NOTHING
+        assert plan in (NOTHING, ReconcilePlan(again_at=NOW + 24 * 3600))
         return None, asked
     call = plan.status.call
     assert (call.verb, call.subresource, call.body["metadata"]["resourceVersion"]) == ("update", "status", "7")
@@ -91,3 +93,31 @@ def test_a_request_that_breaks_a_rule_fails(spec: JsonObject, why: str) -> None:
     assert (approved, "certificate" in status) == (APPROVED, False)
     assert (failed["type"], failed["status"], failed["reason"]) == ("Failed", "True", "SignerValidationFailure")
     assert why in failed["message"]
+
+
+def of_age(seconds: float, *conditions: str, **status: Any) -> JsonObject:
+    """A request of so many seconds, whose conditions are as old."""
+    then = format_rfc3339(NOW - seconds)
+    made = [{"type": each, "status": "True", "lastUpdateTime": then} for each in conditions]
+    obj = request(signerName="example.com/own")
+    return {**obj, "metadata": {**obj["metadata"], "creationTimestamp": then}, "status": {"conditions": made, **status}}
+
+
+@pytest.mark.parametrize(
+    ("kept", "seconds"),
+    [
+        (of_age(86399), 1),
+        (of_age(3599, "Approved", certificate="bWFkZQ=="), 1),
+        (of_age(3599, "Denied"), 1),
+        (of_age(3500, "Approved", "Failed"), 100),
+        (of_age(86401, "Approved"), None),
+        (merge_json(of_age(86401), {"metadata": {"deletionTimestamp": format_rfc3339(NOW)}}), None),
+    ],
+)
+def test_old_requests_are_deleted(kept: JsonObject, seconds: int | None) -> None:
+    """A day after they were made, or an hour after they were answered; not what a signer still has to answer."""
+    reconcile, view = reconciler(lambda *_: b""), View()
+    view.put(kept)
+    assert reconcile(view, key_of(kept), NOW) == ReconcilePlan(again_at=None if seconds is None else NOW + seconds)
+    if seconds is not None:
+        assert reconcile(view, key_of(kept), NOW + seconds) == ReconcilePlan((delete(kept),))

@@ -376,20 +376,29 @@ def test_an_interval_has_a_second_at_least_and_does_not_begin_with_its_start() -
     for short in ("0s", "0", "-1h", "1us", "999ms"):
         assert parse_schedule(f"@every {short}").next_after(0.0) == 1.0
     assert list(parse_schedule("@every 1h").backwards(0.0, 7200.0)) == [7200.0, 3600.0]
+    assert list(parse_schedule("0 * * * *").backwards(0.0, 7200.0)) == [7200.0, 3600.0]
 
 
 def test_the_29th_of_february_comes_after_a_century_without_one() -> None:
     assert times("0 0 29 2 *", "UTC", "2096-03-01 00:00", 1) == ["2104-02-29 00:00:00+00:00"]
 
 
+LONG = "0," * 123
+"""The longest schedule begins so."""
+
+
 @pytest.mark.parametrize(
     "schedule",
     ["", "* * * *", "60 * * * *", "* * * * 7", "@never", "*/0 * * * *", "0 0 L * *", "1-0 * * * *",
-     "* * * * * *", "TZ=UTC 0 0 * * *", "@every 1x", "@every "],
+     "* * * * * *", "TZ=UTC 0 0 * * *", "@every 1x", "@every ", LONG + "0,0 * * * *"],
 )  # fmt: skip
 def test_other_texts_than_schedules(schedule: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_schedule(schedule)
+
+
+def test_a_schedule_may_be_long() -> None:
+    assert parse_schedule(f"{LONG}0 * * * *").minutes == {0}
 
 
 def test_an_interval_that_is_none_is_told_in_gos_words() -> None:

@@ -36,7 +36,7 @@ class Cloud:
         self.cluster = cluster or Cluster(bee.clock)
         self.known = KnownCloudcores("cloud-a")
         self.subscriptions = subscriptions = Subscriptions()
-        bee.add(ApiServer, self.cluster, in_memory(), None, [], Refusals(bee.clock), subscriptions)
+        bee.add(ApiServer, self.cluster, in_memory(), None, Refusals(bee.clock), subscriptions)
         bee.add(Controllers, subscriptions, self.known, may_be_several=may_be_several)
         bee.start()
 
@@ -205,6 +205,15 @@ def test_what_fails_at_the_beginning_is_done_again(bee: Harness, failures: list[
     assert server.lease["spec"]["leaseTransitions"] == asked.count("watch Deployment")
     times = [time for word, time in server.asked if word == "get"]
     assert all(later - earlier >= 1.0 for earlier, later in pairwise(times))
+
+
+def test_a_list_of_before_does_not_end_the_present_one(bee: Harness) -> None:
+    """The API server has answered no more; the changes ended, and all was listed again meanwhile."""
+    server = FailingServer(bee, 0, 0, None)
+    bee.run_for(5)
+    server.subscriptions.end_all()
+    bee.run_for(60)
+    assert server.verbs == ["get", "create", "watch Deployment", "get", "update", "watch Deployment"]
 
 
 def test_a_pod_without_an_owner_is_not_adopted_by_a_deleted_one(cloud: Cloud, bee: Harness) -> None:

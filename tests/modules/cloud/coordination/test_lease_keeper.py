@@ -10,9 +10,10 @@ from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.coordination.leases import call
-from tests.modules.cloud.coordination.clouds import Cloud, Clouds
+from tests.modules.cloud.coordination.clouds import FORBIDDEN, Cloud, Clouds
 
 CONFIGURED = LeaseSettings(name="cloud")
+CONFLICT = ApiResult(refusal={"code": 409, "message": "it has changed"})
 KEYS = [f"node/n{number}" for number in range(60)]
 
 
@@ -234,6 +235,7 @@ def test_a_process_that_ends_while_it_takes_over_a_lease_deletes_it(clouds: Clou
 def test_without_the_api_server_a_process_ends_as_well(one: Cloud, clouds: Clouds) -> None:
     one.is_away = True
     assert release(one) == ["released"]
+    assert not one.keeper.owns("node/n1")
 
 
 def test_a_right_that_is_missing_is_reported_once_each_time(clouds: Clouds, caplog: pytest.LogCaptureFixture) -> None:
@@ -261,6 +263,31 @@ def test_leases_of_the_dead_are_deleted_by_one_after_an_hour(clouds: Clouds) -> 
     clouds.run_for(150.0)
     assert [lease["metadata"]["name"] for lease in clouds.leases()] == ["a", "b"]
     assert first.requests.count("delete") + second.requests.count("delete") == 4
+
+
+def test_a_lease_that_is_renewed_after_all_is_not_deleted(clouds: Clouds, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its cloudcore was away from the API server for an hour."""
+    first, second = (clouds.start(name) for name in "ab")
+    clouds.kill(second)
+    send = first._send
+
+    def sent(call: ApiCall, answered: Callable[[ApiResult], None]) -> None:
+        if call.verb == "delete":
+            second.keeper._write()
+        send(call, answered)
+
+    monkeypatch.setattr(first, "_send", sent)
+    clouds.run_for(3700.0)
+    assert "delete" in first.requests
+    assert [lease["metadata"]["name"] for lease in clouds.leases()] == ["a", "b"]
+
+
+def test_a_lease_that_may_be_written_and_not_read_is_tried_now_and_then(
+    one: Cloud, clouds: Clouds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(one, "_send", lambda call, answered: answered(CONFLICT if call.body else FORBIDDEN))
+    clouds.run_for(60.0)
+    assert 5 <= one.requests.count("get") <= 30
 
 
 def test_the_timers_do_not_become_more_with_time(clouds: Clouds) -> None:

@@ -30,6 +30,7 @@ def test_a_new_lease_has_all_that_others_need() -> None:
 def test_a_renewal_keeps_what_others_have_written() -> None:
     live = lease_of(SETTINGS, "a", 1.0, None)
     live["metadata"] |= {"resourceVersion": "7", "annotations": {"of": "others"}}
+    live["metadata"]["labels"]["of"] = "others"
     renewed = lease_of(SETTINGS, "a", 2.0, live)
     assert renewed["metadata"] == live["metadata"]
     assert renewed["spec"]["acquireTime"] == live["spec"]["acquireTime"]
@@ -61,6 +62,7 @@ def test_a_name_is_the_configured_one_or_a_dns_subdomain() -> None:
     assert lease_name(LeaseSettings(name="cloud-a"), "whatever") == "cloud-a"
     assert lease_name(SETTINGS, "-Ünder_score.Example-1") == "nder-score-example-1"
     assert len(lease_name(SETTINGS, "x" * 300)) == 253
+    assert lease_name(SETTINGS, "a-" + "x" * 252) == "x" * 252
 
 
 def test_renewals_differ() -> None:

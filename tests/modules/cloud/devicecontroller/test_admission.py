@@ -88,6 +88,13 @@ def test_a_model_whose_limits_limit_nothing_is_refused(cluster: Cluster, propert
     assert why in str(refused.value)
 
 
+def test_a_faulty_model_that_is_there_may_be_changed_elsewhere() -> None:
+    faulty = _model({"name": "t", "type": "INT", "minimum": "low"})
+    labelled = {**faulty, "metadata": {"name": "boiler", "labels": {"a": "b"}}}
+    assert model_causes(labelled, None, lambda _: None)
+    assert model_causes(labelled, faulty, lambda _: None) == []
+
+
 def test_a_faulty_property_without_a_name_has_its_place(cluster: Cluster) -> None:
     with pytest.raises(ApiError, match=r"spec\.properties\[1\]"):
         cluster.apply(_model(TARGET, {"type": "INT", "minimum": "low"}))

@@ -572,6 +572,9 @@ def test_a_changed_model_changes_the_condition(server: ApiServer) -> None:
     server.calls.clear()
     server.change("ADDED", MODEL, seconds=2 * INTERVAL)
     assert server.calls == [], "the device has another model by now"
+    again = device(deviceModelRef={"name": "another"})
+    server.change("MODIFIED", {**again, "metadata": {**again["metadata"], "labels": {"a": "b"}}}, seconds=2 * INTERVAL)
+    assert server.calls == [], "nor has a label to do with it"
 
 
 def test_in_a_cluster_no_status_is_deleted(bee: Harness) -> None:

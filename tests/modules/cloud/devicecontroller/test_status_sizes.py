@@ -8,11 +8,12 @@ from modules.cloud.devicecontroller.status_sizes import BYTES, StatusSizes, size
 from modules.cloud.storage.watch_history import ObjectChanged
 
 
-def put_device(known: DevicesByKey, name: str, node: str) -> ObjectKey:
-    """A Device without properties, which is on this node from now on."""
+def put_device(known: DevicesByKey, name: str, node: str, properties: int = 0) -> ObjectKey:
+    """A Device with so many properties, which is on this node from now on."""
     key = device_key("default", name)
     metadata = {"name": name, "namespace": "default", "uid": name}
-    known.put_device(key, ObjectChanged("MODIFIED", {"metadata": metadata, "spec": {"nodeName": node}}))
+    spec = {"nodeName": node, "properties": [{"name": f"p{each}"} for each in range(properties)]}
+    known.put_device(key, ObjectChanged("MODIFIED", {"metadata": metadata, "spec": spec}))
     return key
 
 
@@ -36,6 +37,15 @@ def test_a_device_that_has_moved_takes_no_room_of_its_new_node_with_it() -> None
     put_device(known, "moved", "n2")
     assert "n2" in sizes.refusal(moved, status(0.7))
     assert sizes.refusal(moved, status(0.5)) == ""
+
+
+def test_each_property_has_room() -> None:
+    """People have made them."""
+    known = DevicesByKey()
+    put_device(known, "other", "n1", 500)
+    key = put_device(known, "d", "n1", 500)
+    assert StatusSizes(known).refusal(key, status(1.0 + 1000 * 2048 / BYTES - 0.01)) == ""
+    assert StatusSizes(known).refusal(key, status(1.0 + 1000 * 2048 / BYTES + 0.01))
 
 
 def test_a_status_that_becomes_smaller_is_written_although_its_node_has_too_much() -> None:

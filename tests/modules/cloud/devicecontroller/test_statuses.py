@@ -99,6 +99,7 @@ def test_a_status_with_the_same_values_is_the_same() -> None:
     live = status(None, reported(t=ReportedValue("1", 1, "int")))
     live["metadata"]["resourceVersion"] = "3"
     live["status"]["extensions"] = {"x": 1}
+    live["metadata"]["ownerReferences"].append({"kind": "Line", "uid": "l1"})
     again = with_report(live, KEY, record(), Report(), [FINE], now=NOW + 9, at="2030-01-01T00:00:00Z")
     assert again == live
 

@@ -274,6 +274,13 @@ def test_kubeedges_metaserver_passes_paths_of_discovery_through(bee: Harness, pa
     assert asked == [ApiCall(verb=DOCUMENT, api_version="", plural="", name=path, node="n1")]
 
 
+def test_an_option_that_is_no_object_is_none_and_a_reason_is_short(bee: Harness) -> None:
+    asked = answering(bee, ApiResult(FOUND))
+    ask(bee, app(Option=base64.b64encode(b"[1]").decode()))
+    assert [call.options for call in asked] == [{}]
+    assert len(content_of(ask(bee, app(Key="x" * 5000)))["Reason"]) < 300
+
+
 def test_an_application_without_an_error_is_read(bee: Harness) -> None:
     answering(bee, ApiResult(FOUND))
     assert content_of(ask(bee, app(Error=None, Option=None)))["Status"] == "Approved"

@@ -13,6 +13,7 @@ from modules.cloud.apiserver.completeness import Completeness
 from modules.cloud.apiserver.embedded_kube_api import EmbeddedKubeApi
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory
 from modules.cloud.apiserver.module import ApiServer
+from modules.cloud.apiserver.reconcilers import ControlPlane
 from modules.cloud.client.calls import APPLY, ApiCall, ApiResult
 from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.devicecontroller.definitions import definitions as device_definitions
@@ -54,8 +55,8 @@ def add_api_server(
     database = database or in_memory()
     completeness = Completeness(database, directory, cluster.storage)
     api = EmbeddedKubeApi(bee.hive, bee.clock)
-    kinds = [*device_definitions(), *rule_definitions()]
-    bee.add(ApiServer, cluster, database, directory, kinds, Refusals(bee.clock), api.subscriptions)
+    plane = ControlPlane(definitions=[*device_definitions(), *rule_definitions()])
+    bee.add(ApiServer, cluster, database, directory, Refusals(bee.clock), api.subscriptions, control_plane=plane)
     return RemoteCluster(
         api.connect,
         knows_all=lambda: completeness.knows_all,

@@ -7,7 +7,7 @@ import pytest
 
 from beehive.testing import Harness
 from modules.cloud import api_messages
-from modules.cloud.authorization.rules import RULES
+from modules.cloud.authorization.node_rules import RULES
 from modules.cloud.client.calls import DOCUMENT, ApiCall, ApiResult
 from modules.cloud.edgecontroller.cluster import as_the_node
 from modules.cloud.edgecontroller.module import EdgeController

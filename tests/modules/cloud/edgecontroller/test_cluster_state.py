@@ -1,19 +1,23 @@
 """What nodes have acknowledged, in the cluster and nowhere else."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from beehive.message import Message
 from beehive.runtime import Future
+from beehive.simulation import Simulation
 from beehive.testing import Harness
 from modules.apimachinery.kinds import JsonObject, ObjectKey, uid_of, version_of
-from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.client.calls import Answered, ApiCall, ApiResult
 from modules.cloud.coordination.lease_settings import NAMESPACE
-from modules.cloud.edgecontroller.cluster.state import _hash
+from modules.cloud.edgecontroller.cluster import state
+from modules.cloud.edgecontroller.cluster.state import ClusterState, _hash
 from modules.cloud.edgecontroller.module import EdgeController
 from modules.cloud.edgecontroller.state import node_states
 from modules.cloud.edgecontroller.state.node_states import API_VERSION, PLURAL, StoredState, object_of, packed, read
@@ -27,6 +31,7 @@ from tests.support.presence import present
 
 N1 = {"kind": "Node", "apiVersion": "v1", **node()}
 INSERT = "insert node/n1/default/pod/web"
+SETTINGS = ObjectKey("ConfigMap", "default", "settings")
 
 
 class NodeStates:
@@ -90,6 +95,8 @@ class Site:
         self._stack = stack
         self.states = NodeStates()
         self.objects: list[JsonObject] = []
+        self.refused = ""
+        """The plural of what its API server does not let the next cloudcores list."""
         self._made = 0
 
     def core(self, *nodes: str, seconds: float = 0.0) -> ClusterController:
@@ -99,6 +106,8 @@ class Site:
         server = ClusterServer(bee.clock)
         server.restore(self.objects)
         server.answers[PLURAL] = self.states.serve
+        if self.refused:
+            server.answers[self.refused] = lambda exchange: exchange.answer(403, {"kind": "Status", "message": "no"})
         database = Database(IN_MEMORY, f"cloudcore-{self._made}", stores_objects=False)
         self._stack.callback(database.close)
         core = ClusterController(bee, server, database, nodes, keeps_state=True, namespace=self.states.namespace)
@@ -147,6 +156,59 @@ def test_a_deletion_is_owed_that_was_made_meanwhile(site: Site) -> None:
     site.objects = [each for each in site.objects if each["kind"] != "Pod"]
     core = site.core("n1")
     assert "delete node/n1/default/pod/web" in core.down()
+
+
+@pytest.mark.parametrize("is_acknowledged", [False, True])
+def test_a_deletion_that_was_not_acknowledged_before_a_kill_is_sent_again(site: Site, *, is_acknowledged: bool) -> None:
+    """By the next cloudcore, whose cluster has only what this one has written: an object may be old or new."""
+    core = site.core("n1")
+    core.applied(pod("reader", **USES), configmap(), seconds=6.0)
+    for key in (WEB, SETTINGS) if is_acknowledged else ():
+        live = core.server.cluster.storage.get(key)
+        core.acknowledged(uid_of(live), int(version_of(live)))
+    core.bee.run_for(6.0)
+    core.down()
+    for word, name in (("pod", "web"), ("cm", "settings")):
+        core.removed(word, name)
+    sent = {"delete node/n1/default/pod/web", "delete node/n1/default/configmap/settings"}
+    assert sent <= {*core.down()}
+    core.applied(pod("later"))  # so that the versions of the cluster do not go back
+    site.objects = core.server.objects()  # it is killed
+    other = site.core("n1", seconds=1.0)
+    assert sent <= {*other.down()}
+    assert sent <= {*other.down(after=20.0)}, "until they are acknowledged"
+
+
+def test_an_object_whose_record_a_kill_has_lost_is_deleted_with_its_name(site: Site) -> None:
+    """It was sent within the five seconds before, and deleted after the kill: a pod would go on with it."""
+    core = site.core("n1")
+    core.applied(pod("reader", **USES), configmap(), seconds=1.0)
+    assert "insert node/n1/default/configmap/settings" in core.down()
+    site.objects = [each for each in core.server.objects() if each["kind"] != "ConfigMap"]  # it is killed
+    other = site.core("n1")
+    sent = other.down()
+    assert "delete node/n1/default/configmap/settings" in sent
+    assert "delete node/n1/default/secret/key" in sent, "the node may have that, too, for all that is known"
+    other.applied(configmap(), seconds=1.0)
+    assert "insert node/n1/default/configmap/settings" in other.down()
+    other.of_link("disconnected", 1, seconds=6.0)
+    other.connected(seconds=1.0)
+    assert "delete node/n1/default/configmap/settings" not in other.down()
+
+
+@pytest.mark.parametrize("seconds", [0.0, 6.0], ids=["not recorded", "recorded"])
+def test_nothing_is_deleted_of_a_kind_that_the_api_server_refuses(site: Site, seconds: float) -> None:
+    """cloudcore lost the right to ConfigMaps; a node that needs them would end with it."""
+    core = site.core("n1")
+    core.applied(pod("reader", **USES), configmap(), seconds=1.0 + seconds)
+    assert "insert node/n1/default/configmap/settings" in core.down()
+    site.objects, site.refused = core.server.objects(), "configmaps"
+    other = site.core("n1", seconds=60.0)
+    assert [each for each in other.down() if "/configmap/" in each] == []
+    other.server.answers.pop("configmaps")
+    other.pass_time(60.0)
+    other.removed("cm", "settings", seconds=1.0)
+    assert "delete node/n1/default/configmap/settings" in other.down()
 
 
 def test_it_belongs_to_the_node_and_is_collected_with_it(site: Site) -> None:
@@ -345,7 +407,7 @@ def test_the_deletion_of_what_was_deleted_while_its_node_was_away_is_not_forgott
     """Its version is unknown. A cloudcore whose watch is behind would send the object, or answer with it."""
     core = site.core("n1")
     core.applied(N1, configmap(), pod("reader", **USES), seconds=1.0)
-    live = core.server.cluster.storage.get(ObjectKey("ConfigMap", "default", "settings"))
+    live = core.server.cluster.storage.get(SETTINGS)
     core.acknowledged(uid_of(live), int(version_of(live)))
     core.of_link("disconnected", 1, seconds=6.0)
     core.removed("cm", "settings")
@@ -567,6 +629,38 @@ def test_an_unreadable_state_does_not_count(spec: Any) -> None:
     assert read({"metadata": {"name": "n1"}, "spec": spec}) is None
 
 
+def lone_state(send: Callable[[ApiCall, Answered], None]) -> ClusterState:
+    """The states of one cloudcore, which knows of no node."""
+    cluster = SimpleNamespace(state_namespace="edge", node_states=SimpleNamespace(left_out={}, writes=0, failures=0))
+    known = Mock(cloudcore="here", of=lambda _: (NodeState(), {}))
+    module = SimpleNamespace(clock=Simulation().clock)
+    parts: Any = (cluster, SimpleNamespace(send=send), module, Mock(), Mock(), known, Mock())
+    return ClusterState(*parts)
+
+
+def test_a_list_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, told = list[str](), list[Mapping[str, str]]()
+
+    def send(call: ApiCall, then: Answered) -> None:
+        asked.append(call.verb)
+        then(ApiResult({"metadata": {"continue": "more"}}))
+
+    monkeypatch.setattr(state, "_MAX_PAGES", 3)
+    lone_state(send).holders("", told.append)
+    assert (asked, told) == (["list"] * 4, [{}])
+
+
+def test_who_had_a_node_whose_state_cannot_be_read_any_more_does_not_count() -> None:
+    """Otherwise its connection would be ended, as if it had gone there since."""
+    states, told = lone_state(lambda call, then: then(ApiResult(call.body))), list[str]()
+    there = object_of("n1", "edge", NodeState("u"), "", Holder("there", states._module.clock.now()))
+    states._adopt("n1", there)
+    states.claim("n1", 1.0, lambda: told.append("claimed"), lambda: told.append("superseded"))
+    states._adopt("n1", {**there, "spec": 7})
+    states.claim("n1", 1.0, lambda: told.append("claimed"), lambda: told.append("superseded"))
+    assert told == ["superseded", "claimed"]
+
+
 def test_a_change_while_a_state_is_being_written_is_written_after_it(site: Site) -> None:
     """The API server answers slowly, and a node acknowledges something meanwhile."""
     core, waiting = site.core("n1"), list[FakeExchange]()
@@ -582,3 +676,34 @@ def test_a_change_while_a_state_is_being_written_is_written_after_it(site: Site)
     core.bee.run_for(6.0)
     uids = {uid_of(core.server.cluster.storage.get(ObjectKey("Pod", "default", name))) for name in ("first", "second")}
     assert uids <= site.states.of().syncs.keys()
+
+
+def _books(core: ClusterController) -> set[str]:
+    """The nodes of which something is kept in memory."""
+    module = present(core.bee.hive.slot(EdgeController.name).running).ref._actor_weakref()
+    assert isinstance(module, EdgeController)
+    state = present(module._client._state)
+    books = (state._written_specs, state._versions, state._holders, state._connected_at, state._owned, state._changed)
+    return {node for book in books for node in book}
+
+
+def test_nothing_is_kept_of_nodes_that_were_deleted_or_never_registered(site: Site) -> None:
+    """Many names that come and go do not grow cloudcore."""
+    core = site.core("n1")
+    core.bee.run_for(11.0)
+    assert _books(core) == {"n1"}
+    for number in range(20):
+        name = f"stranger-{number}"
+        core.connected(name, seconds=1.0)
+        assert name in _books(core)
+        core.of_link("disconnected", core.links, name, seconds=6.0)
+    assert _books(core) == {"n1"}
+    core.of_link("disconnected", 1, seconds=6.0)
+    assert _books(core) == {"n1"}, "it comes back"
+    core.removed("node", "n1")
+    site.states.objects.clear()
+    core.bee.run_for(1300.0)
+    assert _books(core) == set()
+    core.applied(N1)
+    core.connected(seconds=6.0)
+    assert site.states.of().holder.cloudcore == "cloudcore-2"

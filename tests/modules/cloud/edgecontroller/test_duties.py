@@ -119,12 +119,14 @@ def test_the_state_of_a_node_that_is_gone_is_forgotten_by_one(two: Two, monkeypa
     for ghost in ghosts:
         database.put_node_state(ghost, NodeState("gone"))
     database.commit(database_version(two["a"]))
-    forgotten: dict[str, set[str]] = {name: set() for name in two}
+    forgotten, released = ({name: set[str]() for name in two} for _ in range(2))
     for name, each in two.items():
         monkeypatch.setattr(each.database, "forget_node", forgotten[name].add)
+        monkeypatch.setattr(each.database, "release", released[name].add)
     go(two, 45.0)
     assert forgotten == {name: {ghost for ghost in ghosts if owner_of(f"node/{ghost}", two) == name} for name in two}
     assert all(forgotten.values())
+    assert released == forgotten, "nobody has claimed what does not exist"
 
 
 def test_a_single_cloudcore_has_all_duties_immediately() -> None:

@@ -7,7 +7,7 @@ from unittest.mock import Mock
 import pytest
 
 from modules.apimachinery.api_errors import RefusedError
-from modules.apimachinery.kinds import JsonObject, ObjectKey
+from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named
 from modules.cloud.client.calls import MERGE, Answered, ApiCall, ApiResult
 from modules.cloud.edgecontroller.cluster.remote_cluster import RemoteCluster
 from modules.cloud.edgecontroller.upstream import node_calls
@@ -194,3 +194,21 @@ def test_a_write_that_others_always_overtake_ends(bench: Bench) -> None:
         answered(ApiResult(LIVE) if made.verb == "get" else ApiResult(refusal={"code": HTTPStatus.CONFLICT}))
     assert [end.refusal for end in ends] == [{"code": HTTPStatus.CONFLICT}]
     assert bench.sent == ["get", "Running"] * 5
+
+
+def test_requests_for_certificates_are_counted_in_so_many_pages(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An API server that names a next page for ever holds no node's call."""
+    monkeypatch.setattr(node_calls, "_MOST_PAGES", 3)
+    monkeypatch.setattr(bench._calls._api, "send", lambda call, answered: bench._open.append((call, answered)))
+    call = ApiCall(verb="create", api_version="certificates.k8s.io/v1", plural="certificatesigningrequests")
+    ends: list[ApiResult] = []
+    bench._calls._ask_for_certificate(kind_named("CertificateSigningRequest"), call, "n1", ends.append)
+    asked = 0
+    while bench._open and asked < 9:
+        _, answered = bench._open.pop(0)
+        asked += 1
+        answered(ApiResult({"items": [], "metadata": {"continue": "more"}}))
+    assert asked == 3
+    (end,) = ends
+    assert end.refusal is not None
+    assert "more than 3 pages" in end.refusal["message"]

@@ -92,6 +92,20 @@ def test_acknowledged_objects_are_not_sent_again(site: Site) -> None:
         assert pods_in(core.down(after=60.0)) == []
 
 
+def test_a_deletion_that_was_not_acknowledged_before_a_kill_is_sent_again(site: Site) -> None:
+    """What cloudcore has sent is in its database before it goes out."""
+    sent = {"delete node/n1/default/pod/web", "delete node/n1/default/configmap/settings"}
+    with site.core("n1") as core:
+        core.applied(pod("reader", **USES), configmap())
+        core.removed("pod", "web")
+        core.removed("cm", "settings")
+        assert sent <= {*core.down()}
+        core.applied(pod("later"))  # so that the versions of the cluster do not go back
+    with site.core("n1") as other:
+        assert sent <= {*other.down(after=1.0)}
+        assert sent <= {*other.down(after=20.0)}, "until they are acknowledged"
+
+
 def test_a_node_that_was_made_again_while_cloudcore_was_away_gets_every_pod(site: Site) -> None:
     """Its machine may be another. The rows of the former Node are gone."""
     with site.core() as core:

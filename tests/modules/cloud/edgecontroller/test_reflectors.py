@@ -101,6 +101,16 @@ def test_a_list_of_devices_that_is_made_again_tells_of_no_deletion_before_its_en
     assert (told.deletions(), told.reflectors.mirrors(DEVICE.key_name)) == ([DEVICE.key_name], True)
 
 
+def test_nobody_is_served_by_a_mirror_from_before_a_restore(told: Told) -> None:
+    """Before its kind is listed again."""
+    told.tell(DEVICE_MODEL, Synced("9"))
+    assert told.reflectors.mirrors(DEVICE_MODEL.key_name)
+    told.reflectors.was_restored()
+    assert not told.reflectors.mirrors(DEVICE_MODEL.key_name)
+    told.tell(DEVICE_MODEL, Synced("5"))
+    assert told.reflectors.mirrors(DEVICE_MODEL.key_name)
+
+
 def test_a_kind_is_refused_until_it_is_listed(told: Told) -> None:
     told.tell(DEVICE_MODEL, Refused(403, "no"))
     assert told.reflectors.refusal_of(DEVICE_MODEL.key_name) == 403

@@ -85,6 +85,18 @@ def test_nothing_is_kept_of_what_has_gone_and_of_few_that_are_refused(
     assert len(known.refused()) == 2
 
 
+def test_a_machine_that_was_refused_is_shown_until_its_node_connects_again(known: KnownIdentities) -> None:
+    """The connection of the node itself, which is looked at with each revocation, stays open meanwhile."""
+    known.complete([])
+    known.put(OWN, 3)
+    other = CertifiedPeer("2F", 0.0, "n1", "system:node:n1", "b")
+    assert known.refusal_of_node("n1", other)
+    assert known.refusal_of_node("n1", PEER, is_open=True) == ""
+    assert [each.node for each in known.refused()] == ["n1"]
+    assert known.refusal_of_node("n1", PEER) == ""
+    assert known.refused() == []
+
+
 def test_late_news_undoes_no_revocation(known: KnownIdentities) -> None:
     """The watch may tell of an earlier version after this cloudcore has written a later one."""
     known.complete([])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -13,6 +14,8 @@ from beehive import Message, ModuleName
 from beehive.testing import Harness
 from modules.cloud.client.calls import ApiCall, ApiResult, JsonObject
 from modules.cloud.client.kube_api import CallResponse
+from modules.cloud.client.kube_client import News
+from modules.cloud.client.reflector.effects import Refused, Synced
 from modules.cloud.client.reflector.observations import ListPage, Observation, ObservedEvent, ObservedObject
 from modules.cloud.client.reflector.selection import ListRequest, WatchRequest
 from modules.cloud.identities import module
@@ -55,6 +58,8 @@ class ApiServer:
         self.before_write: Callable[[], object] = lambda: None
         """Called once, before the next write."""
         self.calls: list[str] = []
+        self.node_code = 404
+        """The code of the answer about a Node."""
         self.is_contended = False
         """Whether others are faster with each write."""
         for record in records:
@@ -111,6 +116,8 @@ class ApiServer:
         if call.verb != "get":
             before, self.before_write = self.before_write, lambda: None
             before()
+        if call.plural == "nodes":
+            return ApiResult(refusal={"code": self.node_code, "message": "not now"})
         name = call.name or call.body["metadata"]["name"]
         live = self.objects.get(name)
         if call.verb == "create":
@@ -269,6 +276,39 @@ def test_a_use_of_a_key_is_noted_at_once_and_that_of_a_refused_one_never(bee: Ha
     assert key_after(CertifiedPeer("3", now, "n1", key="c")) == "b"
 
 
+def test_a_use_that_cannot_be_noted_is_tried_again_after_a_minute(bee: Harness) -> None:
+    server = ApiServer(bee, NodeIdentity(name="n1", key="a"))
+    started(bee, server)
+    server.is_contended = True
+    for writes in (8, 16):
+        for _ in range(3):
+            bee.send(NAME, bee.message(NAME, USED, CertifiedPeer("2", bee.clock.now() + 5.0, "n1", key="b")))
+        assert server.calls.count("update") == writes
+        bee.run_for(61.0)
+
+
+@pytest.mark.parametrize("code", [403, 503])
+def test_nobody_joins_while_it_is_not_known_whose_the_name_is(bee: Harness, code: int) -> None:
+    server = ApiServer(bee, JoinToken(name="t", created_at=0.0, expires_at=1e12))
+    started(bee, server)
+    server.node_code = code
+    assert "cannot be read: not now" in str(ask(bee, ENROL, KeyEnrolment(node="n1", key="a", token="t")))  # noqa: S106
+    assert object_name(("node", "n1")) not in server.objects
+
+
+def test_that_nobody_can_connect_is_logged_once_each_time(
+    bee: Harness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    handlers = list[Callable[[News], None]]()
+    client = SimpleNamespace(watch=lambda _, handle: handlers.append(handle), close=lambda: None)
+    monkeypatch.setattr(module, "KubeClient", lambda *_: client)
+    bee.start(IdentitiesModule, known_identities(bee.hive), lambda _: None)
+    refused = Refused(403, "configmaps is forbidden")
+    for news in (refused, refused, Synced("7"), refused):
+        handlers[0](news)
+    assert caplog.text.count("no node can connect") == 2
+
+
 def test_a_revoked_node_gets_no_further_certificate(bee: Harness) -> None:
     started(bee, ApiServer(bee, NodeIdentity(name="n1", key="a", revoked_at=1.0)))
     peer = CertifiedPeer("1", 0.0, "n1", key="a")
@@ -307,13 +347,14 @@ def test_who_locks_out_whom_and_why_is_told_to_the_journal(bee: Harness) -> None
     assert ask(bee, REVOKE, asked) == ""
     assert ask(bee, ALLOW, msgspec.structs.replace(asked, reason="found")) == ""
     assert ask(bee, ALLOW, asked) != ""
-    assert ask(bee, REVOKE, Revocation(kind="certificate", name="0x1f")) == ""
+    assert ask(bee, REVOKE, Revocation(kind="certificate", name="0x1f", reason="\x1b[2J")) == ""
+    assert "\\u001b" not in str(server.objects)
     server.is_contended = True
     assert ask(bee, REVOKE, Revocation(kind="node", name="n1")) != ""
     assert noted(bee) == [
         ("jan", "revoked", "Node/n1", "reason: lost\\x1b[2J"),
         ("jan", "allowed", "Node/n1", "reason: found"),
-        ("administrator", "revoked", "Certificate/1F"),
+        ("administrator", "revoked", "Certificate/1F", "reason: \\x1b[2J"),
     ]
 
 
@@ -323,8 +364,10 @@ def test_who_makes_a_token_is_told_and_who_takes_a_name_by_it(bee: Harness) -> N
     """
     server = ApiServer(bee, NodeIdentity(name="n1", key="a"))
     started(bee, server)
-    settings = TokenSettings(node="n1", replace=True, reason="new disk", by="jan")
-    name = ask(bee, MAKE_TOKEN, settings).name
+    settings = TokenSettings(node="n1", replace=True, reason="new disk\x1b", by="jan")
+    made = ask(bee, MAKE_TOKEN, settings)
+    name = made.name
+    assert made.reason == "new disk\\x1b"
     bee.run_for(1.0)
     for _ in range(2):
         assert ask(bee, ENROL, KeyEnrolment(node="n1", key="b", token=name)) == ""
@@ -332,8 +375,8 @@ def test_who_makes_a_token_is_told_and_who_takes_a_name_by_it(bee: Harness) -> N
     assert ask(bee, WITHDRAW_TOKEN, Withdrawal(name=name, reason="used", by="eva")) == ""
     assert ask(bee, WITHDRAW_TOKEN, Withdrawal(name=name)) != ""
     assert noted(bee) == [
-        ("jan", "token made", f"Token/{name}", "reason: new disk", "for: n1, another machine"),
-        ("jan", "replaced", "Node/n1", "reason: new disk", f"token: {name}"),
+        ("jan", "token made", f"Token/{name}", "reason: new disk\\x1b", "for: n1, another machine"),
+        ("jan", "replaced", "Node/n1", "reason: new disk\\x1b", f"token: {name}"),
         ("eva", "token withdrawn", f"Token/{name}", "reason: used"),
     ]
 

@@ -149,6 +149,10 @@ def test_a_full_disk_is_left_to_what_nodes_need(cloud: Cloud) -> None:
     cloud.is_short = False
     cloud.bee.run_for(60.0)
     assert [each.connection for each in cloud.links()] == ["c1"]
+    (before,) = cloud.links()
+    cloud.is_short = True
+    cloud.bee.run_for(60.0)
+    assert cloud.links() == [before], "nor is a sign of life written"
 
 
 def test_of_too_many_connections_that_wait_the_newest_are_kept(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,6 +196,15 @@ def test_of_too_many_writes_that_wait_the_user_with_most_loses_its_own(
     found = [each.write.version for each in cloud.writes().writes]
     assert (found[0], found[-2:]) == (39, [2, 1])
     assert 6 <= len(found) <= 10
+
+
+def test_of_too_many_users_with_one_write_each_some_lose_it(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("modules.cloud.journal.module._MOST_WAITING", 10)
+    cloud.is_short = True
+    for version in range(1, 13):
+        cloud.written(version, user=f"user-{version}")
+    cloud.is_short = False
+    assert len(cloud.writes().writes) == 10
 
 
 def test_in_front_of_a_cluster_there_is_no_journal_of_writes(tmp_path: Path) -> None:

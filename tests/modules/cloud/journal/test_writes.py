@@ -77,6 +77,7 @@ def test_writes_are_found_by_user_object_and_time(store: WriteStore) -> None:
     for query, found in (
         ({"kind": "deployment"}, [2]),
         ({"kind": "device"}, [5, 4]),
+        ({"kind": "dev"}, []),
         ({"namespace": "iot", "name": "cam_1"}, [4]),
         ({"words": ("CAM_",)}, [4]),
         ({"words": ("web:2", "jan")}, [2]),

@@ -29,7 +29,7 @@ class Reviews:
         if call.plural == "tokenreviews":
             user = {"username": "carol", "groups": ["a"], "extra": {"scope": ["x"]}}
             is_known = spec == {"token": "good"}
-            return ApiResult({"status": {"authenticated": is_known, **({"user": user} if is_known else {})}})
+            return ApiResult({"status": {"authenticated": is_known or "no", "user": user}})
         wanted = spec["resourceAttributes"]
         is_right = (wanted["group"], wanted["resource"], wanted["subresource"]) == (
             "rules.kubeedge.io",
@@ -38,7 +38,7 @@ class Reviews:
         )
         is_carol = (spec["user"], spec["groups"], spec.get("extra")) == ("carol", ["a"], {"scope": ["x"]})
         allowed = is_right and is_carol and wanted["namespace"] == "cap"
-        return ApiResult({"status": {"allowed": allowed and wanted["verb"] in self._verbs}})
+        return ApiResult({"status": {"allowed": (allowed and wanted["verb"] in self._verbs) or "no"}})
 
 
 def request(credentials: str, method: str = "GET", namespace: str = "cap") -> Request:
@@ -71,7 +71,9 @@ def code(callers: ReviewedCallers, asked: Request, reviews: Reviews) -> int:
 )
 def test_a_caller_needs_a_token_and_the_right(asked: Request, status: int) -> None:
     """The verb follows from the method, and the namespace is the rule's."""
-    assert code(ReviewedCallers(Simulation().clock), asked, Reviews("get")) == status
+    reviews = Reviews("get")
+    assert code(ReviewedCallers(Simulation().clock), asked, reviews) == status
+    assert all(len(spec.get("token", "")) < 20_000 for _, spec in reviews.asked)
 
 
 def test_a_decision_counts_for_its_verb_and_namespace_only() -> None:

@@ -218,6 +218,16 @@ def test_a_caller_gets_an_applications_response(bee: Harness) -> None:
     assert (cloud.status("r3")["successMessages"], cloud.status("r3")["failMessages"]) == (1, 0)
 
 
+@pytest.mark.parametrize(("status", "failures"), [(200, 0), (404, 1)])
+def test_a_refusal_of_edgecore_itself_is_a_failure(bee: Harness, status: int, failures: int) -> None:
+    cloud = Cloud(bee, to_service())
+    cloud.begin("/n1/cap/svc")
+    header = {"Server": ["kubeedge-edgecore"]}
+    cloud.up("", {"header": header, "status_code": status, "body": "bm8="}, parent=cloud.down()[0].id)
+    bee.run_for(2 * INTERVAL)
+    assert cloud.status("r3")["failMessages"] == failures
+
+
 def test_another_node_cannot_answer(bee: Harness) -> None:
     """Nor can the same one twice; both are counted."""
     cloud = Cloud(bee, to_service(), connected=("n1", "n2"))
@@ -382,16 +392,29 @@ def test_an_application_gets_a_servers_answer(bee: Harness, servers: list[Any]) 
     """With its own method and payload; a repeatable one is repeated when the connection breaks."""
     cloud = Cloud(bee, from_url(URL))
     bee.forget()
-    servers += [lost(sent=True), ok(b"found"), lost(sent=True), ok(status=404)]
+    servers += [lost(sent=True), ok(b"found\xff"), lost(sent=True), ok(status=404)]
     got = cloud.up("http://cap.example/call", {"method": "GET", "targetURL": "…", "payload": None})
     posted = cloud.up("http://cap.example/call", {"targetURL": "…", "payload": {"a": 1}})
     refused = cloud.up("http://cap.example/call", {"method": "PUT", "payload": "text"})
     bee.run_for(2 * INTERVAL)
     answers = {each.parent_id: (each.route.operation, each.content) for each in cloud.down()}
-    assert answers[got.id] == ("response", "found")
+    assert answers[got.id] == ("response", "found\ufffd")
     assert answers[posted.id][0] == "error"
     assert answers[refused.id] == ("error", "PUT http://server.example/x answered 404")
     assert all(each.route.group == "user" and each.route.source == "servicebus" for each in cloud.down())
+
+
+def test_an_application_gets_an_answer_also_if_many_wait(
+    bee: Harness, servers: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deliveries, "MOST_WAITING", 1)
+    cloud = Cloud(bee, from_url(URL))
+    bee.forget()
+    servers += [lost(sent=False), ok(b"found")]
+    got, refused = (cloud.up("http://cap.example/call", {"method": "GET"}) for _ in range(2))
+    bee.run_for(INTERVAL)
+    answers = {each.parent_id: each.route.operation for each in cloud.down()}
+    assert answers == {got.id: "response", refused.id: "error"}
 
 
 def test_an_application_gets_one_answer_also_of_two_rules(bee: Harness, servers: list[Any]) -> None:
@@ -477,7 +500,7 @@ def test_statuses_are_written_seldom(bee: Harness) -> None:
 
 
 def test_a_status_that_is_refused_is_written_later(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another cloudcore was faster: no count is lost. After ten refusals the next message brings as many attempts."""
+    """No count is lost. After ten refusals that last the next message brings as many attempts."""
     cloud = Cloud(bee, to_topic())
     bee.run_for(INTERVAL)
     serve, conflicts = Cloud._serve, [True] * 11
@@ -485,7 +508,7 @@ def test_a_status_that_is_refused_is_written_later(bee: Harness, monkeypatch: py
     def refuse(self: Cloud, call: ApiCall) -> ApiResult:
         if call.verb == "update" and conflicts:
             conflicts.pop()
-            return ApiResult(refusal={"code": 409, "message": "changed"})
+            return ApiResult(refusal={"code": 422, "message": "no such field"})
         return serve(self, call)
 
     monkeypatch.setattr(Cloud, "_serve", refuse)
@@ -494,3 +517,20 @@ def test_a_status_that_is_refused_is_written_later(bee: Harness, monkeypatch: py
         bee.run_for(20 * INTERVAL)
         assert len(conflicts) == left
     assert cloud.status("r1")["successMessages"] == 2
+
+
+@pytest.mark.parametrize("code", [409, 503])
+def test_a_status_is_written_after_an_outage_although_nothing_more_happens(
+    bee: Harness, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, code: int
+) -> None:
+    """Another cloudcore was faster, or the API server was away."""
+    cloud = Cloud(bee, to_topic())
+    bee.run_for(INTERVAL)
+    serve = Cloud._serve
+    monkeypatch.setattr(Cloud, "_serve", lambda *_: ApiResult(refusal={"code": code, "message": "not now"}))
+    cloud.call("/n1/cap/a")
+    bee.run_for(30 * INTERVAL)
+    monkeypatch.setattr(Cloud, "_serve", serve)
+    bee.run_for(2 * INTERVAL)
+    assert cloud.status("r1")["successMessages"] == 1
+    assert caplog.text.count("is not stored: not now") == 1

@@ -1,6 +1,8 @@
 """Calls of nodes that another cloudcore has: passed on once, within the caller's time."""
 
+import socket
 import ssl
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ from beehive import Message, ModuleName
 from beehive.bounded_calls import BoundedCalls
 from beehive.http.call import CallFailedError, HttpCall, HttpReply, Secured
 from beehive.runtime import Future
+from beehive.sockets import dialling
 from beehive.testing import Harness
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.messages import Cloudcores
@@ -125,6 +128,26 @@ def test_the_end_of_a_call_has_its_outcome(bee: Harness, asked: Asked) -> None:
     assert [status for status, _ in told] == [503, 504, 502]
     assert "it broke" in told[0][1]
     assert "not known" in told[2][1]
+
+
+def test_without_its_own_certificate_a_cloudcore_sends_nothing(bee: Harness) -> None:
+    def fail() -> ssl.SSLContext:
+        raise OSError("no such file")
+
+    found = OtherCloudcores(KnownCloudcores("here"), fail, "c").ask(HttpCall("GET", "10.0.0.2", 1, "/"), bee.clock, 1.0)
+    assert isinstance(found, CallFailedError)
+    assert not found.sent
+
+
+def test_a_connection_to_a_machine_that_is_gone_ends(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command in a container may be silent for days."""
+    context: Any = SimpleNamespace(wrap_socket=lambda plain, **_: plain)
+    with socket.socket() as plain:
+        monkeypatch.setattr(dialling, "connect", lambda *_: plain)
+        others(context=context).connect("there", bee.clock, 1.0)
+        assert plain.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        probing = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+        assert [plain.getsockopt(socket.IPPROTO_TCP, each) for each in probing] == [30, 10, 3]
 
 
 def test_many_calls_wait_for_nobody(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:

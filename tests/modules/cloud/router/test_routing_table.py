@@ -103,6 +103,12 @@ def test_messages_match_on_their_node_only() -> None:
     assert found("n1", "") == []
 
 
+def test_the_path_of_a_service_has_no_query() -> None:
+    table = table_of(*endpoints(), rule("r", "rest", {"path": "/a"}, "sb", {"path": "/b?c#d%20"}))
+    route = present(table.for_caller(present(read_path("/n/cap/a"))))
+    assert present(route.service).path == "/b%3Fc%23d%20"
+
+
 @pytest.mark.parametrize("topic", ["up/x", "/up/x", "up/x/", "//up//x//"])
 def test_a_topic_has_no_empty_levels(topic: str) -> None:
     """Nodes are told the same topic as by KubeEdge, whose `path.Join` leaves empty levels out."""
@@ -123,6 +129,8 @@ def test_a_topic_has_no_empty_levels(topic: str) -> None:
         (from_topic("ftp://x/y"), "InvalidResource", "targetResource.resource"),
         (from_topic("http://user:word@x/y"), "InvalidResource", "targetResource.resource"),
         (from_topic("http://x:99999/y"), "InvalidResource", "targetResource.resource"),
+        (from_topic(f"http://x/{'y' * 1024}"), "InvalidResource", "targetResource.resource"),
+        (rule("r", "rest", {"path": "/a"}, "sb", {"path": "/a\x1b"}), "InvalidResource", "targetResource.path"),
         (from_topic(URL, "a#"), "InvalidResource", "sourceResource.topic"),
         (from_topic(URL, node="a/b"), "InvalidResource", "sourceResource.node_name"),
         (from_url(URL, "no url"), "InvalidResource", "sourceResource.target_url"),
@@ -150,3 +158,5 @@ def test_a_status_counts_on_and_keeps_the_last_errors() -> None:
     ]
     third = status_of(second, (0, 0, ()), fault, "t3")
     assert third == second
+    wrong = status_of({"successMessages": "3", "failMessages": True}, (2, 1, ()), None, "t1")
+    assert (wrong["successMessages"], wrong["failMessages"]) == (2, 1)

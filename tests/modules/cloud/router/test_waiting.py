@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from beehive.http.call import CallFailedError, HttpCall, HttpReply
+from beehive.http.call import CallFailedError, HttpCall, HttpReply, ServerRefusedError
 from beehive.module import Module
 from beehive.testing import FakeContext
 from modules.apimachinery.kinds import ObjectKey
@@ -78,7 +78,14 @@ REFUSED, RESET, SLOW = (
 
 @pytest.mark.parametrize(
     ("method", "error", "repeats"),
-    [("POST", REFUSED, True), ("POST", RESET, False), ("PUT", RESET, True), ("PUT", SLOW, False), ("GET", SLOW, False)],
+    [
+        ("POST", REFUSED, True),
+        ("POST", ServerRefusedError("x", "link-local", sent=False), False),
+        ("POST", RESET, False),
+        ("PUT", RESET, True),
+        ("PUT", SLOW, False),
+        ("GET", SLOW, False),
+    ],
 )
 def test_what_may_have_been_carried_out_is_not_repeated(method: str, error: CallFailedError, repeats: bool) -> None:
     assert may_repeat(HttpCall(method, "host", 80, "/", (), b""), error) is repeats
@@ -282,6 +289,9 @@ def test_a_status_is_written_seldom_and_only_if_it_has_changed() -> None:
     statuses.writer.refresh(statuses.keys[0])
     statuses.run_for(2 * status_writer.INTERVAL)
     assert len(statuses.written) == 2
+    statuses.writer.failed(statuses.keys[0], "x" * 5000)
+    statuses.run_for(2 * status_writer.INTERVAL)
+    assert len(statuses.live["status"]["errors"][0]) < 400
 
 
 def test_a_rule_that_is_gone_or_another_one_by_then_gets_no_status() -> None:

@@ -17,6 +17,7 @@ import pytest
 from sqlalchemy import delete, inspect, select, update
 from sqlalchemy.exc import ProgrammingError
 
+from beehive.actor import Actor
 from beehive.clock import RealClock
 from beehive.simulation import Simulation
 from beehive.testing import FakeContext
@@ -30,7 +31,7 @@ from modules.cloud.storage.database.engine import make_engine, proves_name, show
 from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.database.listener import Looks, poll_for_changes
 from modules.cloud.storage.database.meter import TransactionMeter
-from modules.cloud.storage.database.tables import SCHEMA_VERSION, signing_keys, tables
+from modules.cloud.storage.database.tables import SCHEMA_VERSION, objects, signing_keys, tables
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 from modules.cloud.storage.object_sync import Epoch, Holder, NodeState, ObjectSync
 from modules.cloud.storage.signing_key import StoredSigningKey
@@ -210,7 +211,9 @@ def test_each_change_of_another_is_told_from_an_own_one(url: str, monkeypatch: p
         monkeypatch.setattr(other.transactions._handler, "object_changed", changed)
         one.apply(pod("first"), pod("second"))
         other.apply(pod("own"))
-        assert told == [("first", True), ("second", True), ("own", False)]
+        one.apply(pod("third"))
+        other.apply(pod("last"))
+        assert told == [("first", True), ("second", True), ("own", False), ("third", True), ("last", False)]
 
 
 def test_a_watch_begins_with_changes_from_before_a_restart(url: str) -> None:
@@ -403,14 +406,19 @@ def test_a_damaged_change_is_no_history(url: str) -> None:
 
 
 def test_a_deletion_whose_change_was_not_kept_is_one(url: str) -> None:
-    """Another cloudcore is of an earlier version, or its disk is full."""
+    """Another cloudcore is of an earlier version, or its disk is full. The deletion has its own version, and its place
+    among other changes.
+    """
     with Cloud(url) as one, Cloud(url, "other") as other:
         one.apply(pod("web"))
         assert other.transact() == [f"ADDED {WEB}"]
         one.delete(WEB)
+        version = one.cluster.storage.version
+        one.apply(configmap())
         with other.database.engine.begin() as connection:
             connection.execute(delete(tables.tables["cluster_changes"]))
-        assert other.transact() == [f"DELETED {WEB}"]
+        assert other.transact() == [f"DELETED {WEB}", f"ADDED {SETTINGS}"]
+        assert other.seen[0].new["metadata"]["resourceVersion"] == str(version)
         assert other.cluster.storage.find(WEB) is None
 
 
@@ -436,9 +444,10 @@ def test_an_object_that_was_replaced_meanwhile_is_another(url: str) -> None:
         assert other.transact() == ["DELETED configmap/default/settings", "ADDED configmap/default/settings"]
 
 
+@pytest.mark.parametrize("pods", [2, 5], ids=["up to the first that it has not seen", "long after it"])
 @pytest.mark.parametrize("keeps_changes", [False, True])
 def test_who_was_away_while_deletions_were_forgotten_reads_everything_again(
-    url: str, monkeypatch: pytest.MonkeyPatch, keeps_changes: bool
+    url: str, monkeypatch: pytest.MonkeyPatch, *, keeps_changes: bool, pods: int
 ) -> None:
     module = "modules.cloud.storage.database.database"
     monkeypatch.setattr(f"{module}._FORGET_AFTER", 2)
@@ -447,15 +456,35 @@ def test_who_was_away_while_deletions_were_forgotten_reads_everything_again(
         one.apply(configmap())
         other.transact()
         one.delete(SETTINGS)
-        for number in range(5):
+        for number in range(pods):
             one.apply(pod(f"p{number}"))
         if not keeps_changes:
             with one.turn():
                 one.database.forget_changes(SETTINGS.kind, one.cluster.storage.version)
         assert other.transact()[0] == "DELETED configmap/default/settings"
         assert [obj["metadata"]["name"] for obj in other.cluster.storage.list(kind_named("Pod"))] == [
-            f"p{n}" for n in range(5)
+            f"p{n}" for n in range(pods)
         ]
+
+
+@pytest.mark.parametrize(("every", "are_kept"), [(3, False), (1000, True)])
+def test_deletions_are_forgotten_however_many_versions_a_transaction_has(
+    url: str, monkeypatch: pytest.MonkeyPatch, *, every: int, are_kept: bool
+) -> None:
+    """But not with each transaction."""
+    module = "modules.cloud.storage.database.database"
+    monkeypatch.setattr(f"{module}._FORGET_AFTER", 2)
+    monkeypatch.setattr(f"{module}._FORGET_EVERY", every)
+    with Cloud(url) as cloud:
+        cloud.apply(configmap())
+        cloud.delete(SETTINGS)
+        while cloud.cluster.storage.version % 3 != 1:
+            cloud.apply(pod("web"))
+            cloud.delete(WEB)
+        for number in range(3):
+            cloud.apply(pod(f"a{number}"), pod(f"b{number}"), pod(f"c{number}"))
+        with closing(cloud.database.engine.connect()) as connection:
+            assert bool(connection.execute(select(objects).where(objects.c.body.is_(None))).all()) is are_kept
 
 
 def test_the_versions_of_a_node_are_there_for_the_next_cloudcore(url: str) -> None:
@@ -714,6 +743,7 @@ def test_a_file_is_copied_before_its_schema_gets_another_version(tmp_path: Path)
                 connection.exec_driver_sql("UPDATE cluster_state SET schema_version = 1")
         Database(url, "b").close()
         assert copy.stat().st_mode & 0o777 == 0o600
+        assert copy.read_bytes()[18:20] == b"\1\1", "it is whole without a log beside it"
         with closing(sqlite3.connect(copy)) as kept:  # of the latest change, and of no other
             (found,) = kept.execute("SELECT schema_version FROM cluster_state").fetchone()
             (body,) = kept.execute("SELECT body FROM cluster_objects WHERE kind = 'ConfigMap'").fetchone()
@@ -784,7 +814,12 @@ def test_a_signing_key_is_there_for_the_next_cloudcore(url: str) -> None:
             second.database.put_signing_key("k1", retired)
         with second.turn():
             assert second.database.signing_keys() == [retired]
+            second.database.put_signing_key("k2", key)
+            second.database.set_savepoint()
+            second.database.put_signing_key("k2", None)
             second.database.put_signing_key("k1", None)
+            assert second.database.signing_keys() == []
+        with second.turn():
             assert second.database.signing_keys() == []
 
 
@@ -840,12 +875,15 @@ class _Counting(RealClock):
         return float(next(self._readings))
 
 
-def test_transactions_are_measured_and_failures_counted(url: str) -> None:
+def test_transactions_are_measured_and_failures_counted(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = _Counting()
     with Cloud(url) as cloud:
-        cloud.database.meter = meter = TransactionMeter(_Counting())
+        cloud.database.meter = meter = TransactionMeter(clock)
+        acquire = cloud.database._turn.acquire
+        monkeypatch.setattr(cloud.database._turn, "acquire", lambda timeout: clock.monotonic() > 0 and acquire(timeout))
         cloud.transact()
         cloud.apply(configmap())
-        assert (meter.waits.total, meter.transactions.total, meter.failures) == (2.0, 2.0, 0)
+        assert (meter.waits.total, meter.transactions.total, meter.failures) == (4.0, 2.0, 0)
         break_within_a_turn(cloud)
         with pytest.raises(DatabaseError):
             cloud.transactions.commit()
@@ -1075,6 +1113,26 @@ def test_a_cloudcore_alone_looks_less_often(tmp_path: Path) -> None:
             began = found[-1]
         context.simulation.run_for(60.0)
         assert len(found) == 4, "nothing has changed since"
+
+
+def test_a_lost_notification_costs_five_seconds(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("modules.cloud.storage.database.listener.can_listen", lambda _: True)
+    monkeypatch.setattr("modules.cloud.storage.database.listener.DatabaseListener", _Deaf)
+    context, found = FakeContext(), list[float]()
+    with Cloud(url) as cloud:
+        poll_for_changes(context, cloud.database, lambda: found.append(context.clock.monotonic()), lambda: True)
+        context.simulation.run_for(11.0)
+    assert [later - earlier for earlier, later in itertools.pairwise(found)] == [pytest.approx(5.0)]
+
+
+class _Deaf(Actor):
+    """A listener whose notifications are all lost."""
+
+    def __init__(self, *_: object) -> None:
+        super().__init__()
+
+    def on_receive(self, message: object) -> None:
+        """Do nothing."""
 
 
 def test_notifications_that_come_together_are_one_look() -> None:

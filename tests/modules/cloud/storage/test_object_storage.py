@@ -27,6 +27,15 @@ def storage() -> Storage:
     return Storage(Simulation(0).clock)
 
 
+def test_the_time_since_a_change_is_not_the_wall_clocks() -> None:
+    simulation = Simulation(0)
+    storage = Storage(simulation.clock)
+    key = key_of(storage.create(on("n1")))
+    simulation.run_for(3.0)
+    simulation.clock.jump_wall(-100.0)
+    assert storage.unchanged_for(key) == 3.0
+
+
 def test_undone_changes_are_not_undone_again(storage: Storage) -> None:
     storage.set_savepoint()
     made = storage.create(on("n1"))
@@ -88,9 +97,10 @@ def test_it_is_known_which_objects_are_large(storage: Storage) -> None:
 
 
 def test_a_pod_that_is_deleted_waits_for_no_room_any_more(storage: Storage) -> None:
-    """Nor does one that has got its node, or whose nomination is undone."""
+    """Nor does one that has got its node, whose nomination is undone, or that has none."""
     nominated = {**on(""), "status": {"nominatedNodeName": "n1"}}
     key = key_of(storage.create(nominated))
+    storage.create(pod("another", nodeName=""))
     assert [key_of(each) for each in storage.nominated_pods()] == [key]
     storage.set_savepoint()
     storage.replace(on("n1"))
@@ -261,6 +271,16 @@ def test_past_states_that_are_gone_leave_their_room_to_others() -> None:
             past.changed_since(key.kind, version - 3, version)
         for _ in range(4):
             past.compact(version)
+
+
+def test_a_past_state_is_known_for_four_compactions() -> None:
+    past, key = PastStates(0), key_of(pod())
+    past.record(1, key, None, 1)
+    for _ in range(4):
+        assert past.changed_since(key.kind, 0, 1) == {key: None}
+        past.compact(1)
+    with pytest.raises(ForgottenError):
+        past.changed_since(key.kind, 0, 1)
 
 
 @pytest.mark.parametrize("namespace", [None, "a", "b"])

@@ -24,6 +24,12 @@ class DriverError(Exception):
         self.sqlite_errorcode, self.sqlstate = sqlite, sqlstate
 
 
+def test_a_shortage_ends_once(tmp_path: Path) -> None:
+    room = Room(tmp_path / "cloud.db")
+    seen = [room.fill(), room.give(), room.is_short, room.fill(), room.fill(), room.is_short]
+    assert seen == [False, True, True, True, False, False]
+
+
 @pytest.mark.parametrize(
     ("error", "free", "is_full"),
     [

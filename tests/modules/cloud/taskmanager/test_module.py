@@ -12,11 +12,12 @@ from beehive.testing import Harness
 from modules.apimachinery.node_job_kinds import JobKind
 from modules.apimachinery.node_jobs import API_VERSION
 from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.messages import NODES, ConnectEvent
 from modules.cloud.refusals import Refusals
 from modules.cloud.taskmanager import module
 from modules.cloud.taskmanager.events import MOST
-from modules.cloud.taskmanager.module import CloudTaskManager, _Job
+from modules.cloud.taskmanager.module import RECONCILE, CloudTaskManager, _Job
 from modules.cloud.taskmanager.progress import EDGE, TIMED_OUT
 from modules.cloud.taskmanager.waves import PAUSE, WAVES
 from tests.modules.cloud.router.rule_server import Exchange, RuleServer
@@ -28,7 +29,14 @@ JOB = "p"
 class Cloud:
     """Answers in edgecontroller's and cloudhub's place, with one ImagePrePullJob."""
 
-    def __init__(self, bee: Harness, *nodes: str, annotations: Json | None = None, **spec: Any) -> None:
+    def __init__(
+        self,
+        bee: Harness,
+        *nodes: str,
+        annotations: Json | None = None,
+        known: KnownCloudcores | None = None,
+        **spec: Any,
+    ) -> None:
         self.bee = bee
         self.nodes = nodes
         template = {"images": ["x"], "nodeNames": list(nodes), **spec}
@@ -49,7 +57,7 @@ class Cloud:
         bee.answer(ModuleName.EDGECONTROLLER, self._answer)
         bee.answer(ModuleName.CLOUDHUB, self._hub)
         self.server = RuleServer(self.job)
-        bee.add(CloudTaskManager, self.refusals, self.server.connect)
+        bee.add(CloudTaskManager, self.refusals, self.server.connect, known)
         bee.start()
 
     def connect(self, *nodes: str, operation: str = Operation.CONNECTED) -> None:
@@ -62,13 +70,14 @@ class Cloud:
         self.bee.run_for(3)
 
     def report(
-        self, node: str, action: str, *, by: str = "", reason: str = "", job: str = JOB, seconds: float = 0
-    ) -> None:
+        self, node: str, action: str, *, by: str = "", reason: str = "", job: str = JOB, seconds: float = 0,
+        operation: str = Operation.NODE_ACTION_STATUS,
+    ) -> None:  # fmt: skip
         """A node reports an action, perhaps in the name of another one, and time passes."""
         resource = f"node/{by or node}/{API_VERSION}/imageprepulljob/{job}/node/{node}"
         content = {"action": action, "succ": not reason, "finishTime": "", "reason": reason, "extend": ""}
         fields = {"source": f"system:node:{by or node}", "group": "hub"}
-        message = self.bee.message(resource, Operation.NODE_ACTION_STATUS, content, **fields)
+        message = self.bee.message(resource, operation, content, **fields)
         self.bee.send(ModuleName.TASKMANAGER, message)
         self.bee.run_for(3 + seconds)
 
@@ -172,8 +181,9 @@ def test_a_report_of_another_node_changes_nothing(bee: Harness) -> None:
     cloud.report("a", "Check", by="b")
     cloud.report("c", "Check")
     cloud.report("a", "Check", job="q")
+    cloud.report("a", "Check", operation="upgrade")
     assert cloud.writes == before
-    assert cloud.refusals.counts["not a report about a job of this node", "jobs"] == 3
+    assert cloud.refusals.counts["not a report about a job of this node", "jobs"] == 4
 
 
 def test_a_node_that_is_away_has_its_turn_when_it_comes(bee: Harness) -> None:
@@ -222,6 +232,21 @@ def test_a_node_gets_the_job_again_only_if_it_has_said_nothing(bee: Harness) -> 
     cloud.report("a", "Check")
     cloud.connect("a")
     assert cloud.sent() == ["a", "a"]
+
+
+@pytest.mark.parametrize(("action", "is_sent"), [("Check", False), ("WaitingConfirmation", True)])
+def test_a_node_gets_a_job_after_the_one_that_it_carries_out(bee: Harness, action: str, *, is_sent: bool) -> None:
+    """One that was deleted meanwhile has not begun. A job that waits for the node's owner gives way to others."""
+    cloud = Cloud(bee, "a", "b")
+    tasks = [{"nodeName": "a", "phase": "InProgress", "actionFlow": [{"action": action, "status": "True"}]}]
+    metadata, status = {"name": "u", "uid": "v"}, {"phase": "InProgress", "nodeStatus": tasks}
+    other = {"apiVersion": API_VERSION, "kind": "NodeUpgradeJob", "metadata": metadata, "spec": {}, "status": status}
+    cloud.server.change("ADDED", other)
+    cloud.connect("a", "b")
+    assert cloud.sent() == (["a"] if is_sent else ["b"])
+    cloud.server.change("DELETED", other)
+    cloud.pull(cloud.sent()[0], seconds=RECONCILE)
+    assert cloud.sent() == (["a", "b"] if is_sent else ["b", "a"])
 
 
 def test_a_restarted_cloudcore_goes_on(bee: Harness) -> None:
@@ -313,6 +338,38 @@ def test_a_job_that_was_deleted_while_the_nodes_were_listed_is_not_written(bee: 
     assert cloud.writes == writes
 
 
+def test_a_job_that_was_deleted_while_a_wave_waited_begins_no_further_one(bee: Harness) -> None:
+    cloud = connected(bee, "a", "b", annotations={WAVES: "1,all"})
+    cloud.report("a", "Check")
+    cloud.report("a", "Pull", seconds=-3)
+    bee.run_for(0.6)
+    cloud.held = []
+    bee.run_for(5)
+    assert [call.content_as(ApiCall).plural for call in cloud.held][-1] == "nodes"
+    cloud.server.change("DELETED", cloud.job)
+    writes = cloud.writes
+    cloud.release()
+    assert (cloud.writes, cloud.sent()) == (writes, ["a"])
+
+
+def test_of_several_cloudcores_one_judges(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others take the reports of their nodes, and send to them."""
+    known, own = KnownCloudcores(), [False]
+    monkeypatch.setattr(known, "owns", lambda _: own[-1])
+    cloud = Cloud(bee, "a", "away", known=known, timeoutSeconds=60, failureTolerate="1")
+    cloud.connect("a")
+    assert cloud.phases(after=120) == {"job": ""}
+    own.append(True)
+    cloud.job["status"] = {}
+    assert cloud.phases(after=20) == {"job": "InProgress", "a": "InProgress", "away": "Pending"}
+    own.append(False)
+    assert cloud.phases(after=600) == {"job": "InProgress", "a": "InProgress", "away": "Pending"}
+    cloud.pull("a", seconds=600)
+    assert cloud.phases() == {"job": "InProgress", "a": "Successful", "away": "Pending"}
+    own.append(True)
+    assert cloud.phases(after=600) == {"job": "Completed", "a": "Successful", "away": "Unknown"}
+
+
 def test_a_job_made_again_gets_no_report_about_the_one_before(bee: Harness) -> None:
     """It has the name of a deleted one; the watch has missed the deletion."""
     cloud = connected(bee, "a")
@@ -359,6 +416,40 @@ def test_a_job_that_cannot_be_read_fails_with_the_reason(bee: Harness) -> None:
     cloud = connected(bee, "a", failureTolerate="many")
     assert cloud.phases() == {"job": "Failure"}
     assert "many" in cloud.job["status"]["reason"]
+
+
+def test_a_job_with_wrong_waves_fails_with_the_reason(bee: Harness) -> None:
+    cloud = connected(bee, "a", annotations={WAVES: "1,many"})
+    assert cloud.phases() == {"job": "Failure"}
+    assert cloud.told() == [("JobFailed", "successful on 0 of 0 nodes: " + cloud.job["status"]["reason"])]
+
+
+def test_a_status_that_can_never_be_stored_is_logged_once(bee: Harness, caplog: pytest.LogCaptureFixture) -> None:
+    """It is tried again all the same: people may mend the definition of the kind."""
+    cloud = connected(bee, "a")
+    for count in (1, 2):
+        cloud.faults = {cloud.calls + each: 422 for each in range(1, 100)}
+        cloud.report("a", "Check" if count == 1 else "Pull", seconds=300)
+        assert caplog.text.count("cannot be stored: not now") == count
+        cloud.faults = {}
+        bee.run_for(20)
+    assert cloud.phases() == {"job": "Completed", "a": "Successful"}
+
+
+def test_an_api_server_that_is_away_is_asked_ever_more_rarely(bee: Harness) -> None:
+    cloud = connected(bee, "a")
+    before = cloud.calls
+    cloud.faults = dict.fromkeys(range(before, before + 5000), 503)
+    cloud.report("a", "Check", seconds=600)
+    assert 20 < cloud.calls - before < 40
+
+
+def test_events_of_long_names_and_reasons_are_within_kubernetes_bounds(bee: Harness) -> None:
+    cloud = connected(bee, "a" * 253)
+    cloud.report("a" * 253, "Check", reason="x" * 5000)
+    assert cloud.phases()["job"] == "Failure"
+    assert max(len(each["message"]) for each in cloud.events) == 1000
+    assert max(len(each["metadata"]["name"]) for each in cloud.events) <= 253
 
 
 def test_a_job_in_waves_begins_with_one_node_and_goes_on_after_the_pause(bee: Harness) -> None:

@@ -10,6 +10,7 @@ from modules.apimachinery.node_jobs import (
     FLOWS,
     LONGEST_REASON,
     MOST_IMAGES,
+    MOST_NODES,
     Action,
     ActionReport,
     ConfigSpec,
@@ -18,6 +19,7 @@ from modules.apimachinery.node_jobs import (
     read_images,
 )
 from modules.cloud.taskmanager.deadlines import Deadlines
+from modules.cloud.taskmanager.events import notes_of
 from modules.cloud.taskmanager.progress import (
     AWAY,
     BOTH,
@@ -93,6 +95,27 @@ def test_a_kubeedge_that_answers_no_such_job_fails_at_once(version: str, *, is_k
         assert is_known or "1.21 is the first" in task.reason
 
 
+def test_a_job_is_bounded() -> None:
+    """In its nodes, of which a label may select many, and in those that have it at a time."""
+    spec = ConfigSpec(label_selector={"matchLabels": {"site": "x"}}, concurrency=10**6)
+    assert JobLimits.of(spec).concurrency == 1000
+    nodes = [node(f"n{each}", site="x") for each in range(MOST_NODES + 1)]
+    assert [begin(spec, some).phase for some in (nodes, nodes[1:])] == ["Failure", "Init"]
+
+
+def test_texts_of_a_node_are_bounded_and_plain() -> None:
+    status = in_phases(a="InProgress")
+    report = ActionReport("BackUp", succ=True, finish_time="\x1b[2J", extend=f"{'1' * 100},2")
+    assert accept(UPGRADE, status, "a", report) == ""
+    (task,) = status.node_status
+    assert (task.action_flow[0].time, task.current_version) == ("", "1" * 64)
+
+
+def test_a_node_that_is_given_up_and_succeeds_after_all_is_told() -> None:
+    notes = notes_of(PULL, "j", in_phases(a="Unknown"), in_phases(a="Successful"), None)
+    assert [(each.node, each.reason) for each in notes] == [("a", "NodeJobSucceeded")]
+
+
 def test_as_many_nodes_as_the_concurrency_have_their_turn() -> None:
     status = JobStatus("Init", "", [NodeTask(name, "Pending") for name in "abcd"])
     assert go_on(status, "b", "c", "d") == ["b", "c"]
@@ -141,6 +164,9 @@ def test_the_share_of_failed_nodes_is_rounded_as_in_kubeedge(
 
 
 def test_nodes_that_stay_away_are_given_up_when_nothing_happens() -> None:
+    status = in_phases(a="InProgress", b="Pending")
+    go_on(status, stalled=True)
+    assert phases_of(status) == ["InProgress", "Pending"], "its turn may come"
     status = in_phases(a="Successful", b="Pending")
     assert go_on(status) == []
     assert status.phase == "InProgress"

@@ -6,8 +6,8 @@ import pytest
 
 from modules.apimachinery.node_job_kinds import JobKind
 from modules.apimachinery.node_jobs import ActionReport
-from modules.cloud.taskmanager.progress import JobLimits, accept, advance
-from modules.cloud.taskmanager.statuses import JobStatus, NodeTask
+from modules.cloud.taskmanager.progress import TIMED_OUT, JobLimits, accept, advance
+from modules.cloud.taskmanager.statuses import ActionStatus, JobStatus, NodeTask
 from modules.cloud.taskmanager.waves import PAUSE, WAVES, Waves, stop_of
 
 LIMITS = JobLimits(50, 0.1, 3600.0)
@@ -35,11 +35,15 @@ def test_a_job_without_the_annotation_has_no_waves() -> None:
     for text, pause in (("x", "0"), ("1,,2", "0"), ("1;2", "0"), ("1", "10m"), (",".join(["1"] * 101), "0")):
         with pytest.raises(ValueError, match="no waves"):
             Waves.of({WAVES: text, PAUSE: pause})
+    with pytest.raises(ValueError, match="no waves") as refused:
+        Waves.of({WAVES: "x" * 5000, PAUSE: "y" * 5000})
+    assert len(str(refused.value)) < 300
 
 
 def test_a_wave_begins_after_the_one_before_and_the_pause() -> None:
     here = [f"n{each}" for each in range(30)]
     assert [waves().number(wave, 30) for wave in range(4)] == [1, 3, 30, 30]
+    assert waves("50").number(0, 3) == 3
     assert waves().open(tasks(30), here, 9999.0) == 1
     assert waves().open(tasks(30, n0="InProgress"), here, 9999.0) == 1
     assert waves().open(tasks(30, n0="Successful"), here, 599.0) == 1
@@ -55,6 +59,15 @@ def test_nodes_that_are_away_hold_up_no_wave() -> None:
     here = ["n0", "n2", "n3"]
     assert waves().open(tasks(30, n0="Successful", n2="Successful"), here, 600.0) == 30
     assert waves().open(tasks(30, n0="Successful", n2="Successful"), [*here, "n1"], 600.0) == 3
+
+
+def test_a_node_that_has_said_nothing_stops_no_wave() -> None:
+    """Its link, and not the new version, may have failed."""
+    silent = tasks(2, n0="Unknown", n1="Failure")
+    silent[0].reason = TIMED_OUT
+    assert stop_of(silent, 0.1) == ""
+    silent[1].action_flow.append(ActionStatus("Check", "False"))
+    assert stop_of(silent, 0.1).startswith("the waves have stopped: 1 of the 2 nodes")
 
 
 @pytest.mark.parametrize("bad", [0.03, 0.5])

@@ -127,3 +127,39 @@ def test_a_client_that_is_refused_has_a_moment_to_read_why() -> None:
     assert b"403" in node.peer.recv(4096)
     assert node.connection.is_overdue(OPENING_SECONDS / 2, WRITE_TIMEOUT)
     node.close()
+
+
+@pytest.mark.parametrize("is_refused", [True, False])
+def test_a_long_reason_is_cut_and_follows_what_waits(node: Node, *, is_refused: bool) -> None:
+    """A close frame has 123 bytes for it; what waits for a node that is refused is not sent."""
+    node.peer.recv(4096)
+    reason = "x" + "é" * 300
+    node.link.send(b"waits")
+    if is_refused:
+        node.connection.refuse(1008, reason, 5.0)
+    else:
+        node.link.end(1008, reason)
+        node.connection.end(5.0)
+    sent = node.peer.recv(4096)
+    assert (b"waits" in sent) is not is_refused
+    assert sent.endswith(reason[:60].encode() + "…".encode())
+    node.connection.close()
+    with pytest.raises(ConnectionError, match="is closed"):
+        node.link.send(b"too late")
+
+
+def test_of_what_waits_for_a_slow_node_a_portion_is_encoded(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_PORTION", 150)
+    node.connection.socket = cast("socket.socket", Full(node.connection.socket))
+    for _ in range(5):
+        node.link.send(b"x" * 100)
+    node.connection.write(1.0)
+    assert len(node.link.waiting) == 3
+
+
+def test_a_node_that_ends_tls_ends_its_connection(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its last message counts."""
+    monkeypatch.setattr(PlainWire, "is_ended", True)
+    with pytest.raises(ConnectionError):
+        node.says(text(b"last"))
+    assert node.kept == [b"last"]

@@ -255,7 +255,7 @@ def served() -> Iterator[Served]:
 
 
 def frame(number: int, operation: str = "insert", size: int = 0) -> bytes:
-    resource = f"default/event/{'x' * size}"
+    resource = f"default/pod/{'x' * size}"
     return encode(Message.new(CLOCK, source="edged", resource=resource, operation=operation, content=number))
 
 

@@ -3,7 +3,7 @@
 import selectors
 import socket
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,6 +11,7 @@ import pytest
 
 from beehive.clock import RealClock
 from beehive.simulation import Simulation
+from beehive.sockets.ports import ListenError
 from modules.cloud.identities.known import KnownIdentities
 from modules.cloud.identities.peer import CertifiedPeer
 from modules.cloud.identities.records import NodeIdentity
@@ -55,6 +56,17 @@ def refuse(server: WebsocketServer, failing: Failing) -> None:
     """Let the kernel refuse to watch a socket."""
     inner: Any = server._selector
     server._selector = failing.calls_of(inner, _WATCHED)
+
+
+@pytest.mark.parametrize("refused", ["socketpair", "DefaultSelector"])
+def test_a_server_that_cannot_be_made_has_no_port(monkeypatch: pytest.MonkeyPatch, refused: str) -> None:
+    owner = socket if refused == "socketpair" else selectors
+    monkeypatch.setattr(owner, refused, Failing(0).call(print))
+    settings = WebsocketSettings(address="127.0.0.1", port=0, node_limit=2, max_frame_bytes=1000, write_timeout=1.0)
+    before = census()
+    with pytest.raises(ListenError):
+        WebsocketServer(settings, print, Simulation().clock)
+    assert not census().more_than(before)
 
 
 @pytest.mark.parametrize("at", [0, 1])
@@ -124,12 +136,48 @@ def test_the_key_of_a_node_that_connects_is_noted(
     with closing(socket.create_connection(server.address)):
         server._accept()
         (connection,) = server._connections.values()
-        assert server._refusal_of_identity(connection, "n1") is not None, "nothing is known yet"
+        refused = server._refusal_of_identity(connection, "n1")
+        assert refused is not None
+        assert refused.status == 503, "nothing is known yet"
         known.complete([])
         assert (server._refusal_of_identity(connection, "n1"), used) == (None, [peer])
         known.put(NodeIdentity(name="n1", key="b", since=5.0))
-        assert server._refusal_of_identity(connection, "n1") is not None
+        refused = server._refusal_of_identity(connection, "n1")
+        assert refused is not None
+        assert refused.status == 403
     assert used == [peer]
+
+
+def test_a_connection_whose_message_cannot_be_read_ends(
+    server: WebsocketServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node sends it again; it would count as handled for ever."""
+    monkeypatch.setattr(websocket, "decode", Failing(0, MemoryError()).call(print))
+    with closing(socket.create_connection(server.address)):
+        server._accept()
+        (connection,) = server._connections.values()
+        server._deliver_frame(connection, b"{}")
+        assert connection.link.is_closed
+
+
+def test_a_message_that_keeps_others_waiting_for_memory_ends_its_connection(
+    server: WebsocketServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(socket.create_connection(server.address)):
+        server._accept()
+        (connection,) = server._connections.values()
+        monkeypatch.setattr(server._incoming, "overdue", lambda _: [connection])
+        server._drop_overdue(0.0)
+        assert connection.is_refused
+
+
+def test_connections_without_a_websocket_are_few(server: WebsocketServer) -> None:
+    server._opening.most = 2
+    with ExitStack() as clients:
+        for _ in range(4):
+            clients.enter_context(closing(socket.create_connection(server.address)))
+        server._accept()
+        assert len(server._connections) == 2
 
 
 def test_the_time_that_a_node_has_taken_is_forgotten(server: WebsocketServer) -> None:
@@ -142,8 +190,60 @@ def test_the_time_that_a_node_has_taken_is_forgotten(server: WebsocketServer) ->
         assert connection.seconds == 4.0
 
 
+def test_a_server_waits_for_sockets_alone_when_nothing_can_become_overdue(
+    server: WebsocketServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An idle cloudcore would wake twice a second for nothing."""
+    server._selector.register(server._listening, selectors.EVENT_READ)
+    waits: list[float | None] = []
+
+    def select(seconds: float | None) -> list[Any]:
+        waits.append(seconds)
+        return []
+
+    monkeypatch.setattr(server._selector, "select", select)
+
+    def wait() -> float | None:
+        server._poll()
+        server._drop_overdue(0.0)
+        server._poll()
+        return waits[-1]
+
+    assert wait() is None
+    assert waits == [0.5, None]
+    server._poll()
+    assert waits[-1] == 0.5, "what has come is looked at once"
+    with closing(socket.create_connection(server.address)):
+        server._accept()
+        (connection,) = server._connections.values()
+        assert wait() == 0.5, "it may never open"
+        connection._drop_at = None
+        assert wait() is None
+        connection.outgoing.extend(b"a")
+        assert wait() == 0.5, "its peer may never read"
+        connection.outgoing.clear()
+        connection.seconds = 0.01
+        assert wait() == 0.5
+        connection.seconds = 0.0
+        server._selector.unregister(server._listening)
+        assert wait() == 0.5, "a port that could not be served"
+        assert wait() is None
+
+
 def test_a_server_that_has_ended_hears_of_no_revocation(server: WebsocketServer, known: KnownIdentities) -> None:
     server.start()
     assert known._changed == [server.recheck]
     server.stop()
     assert known._changed == []
+
+
+def test_a_server_that_listens_no_longer_looks_again(server: WebsocketServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until the kernel has memory for it."""
+    failing = Failing(0, OSError("no space"))
+    monkeypatch.setattr(server._selector, "register", failing.call(server._selector.register))
+    server._drop_overdue(0.0)
+    assert server._has_deadlines
+    assert server._listening not in server._selector.get_map()
+    failing.forget()
+    server._drop_overdue(0.0)
+    assert server._listening in server._selector.get_map()

@@ -7,8 +7,9 @@ import pytest
 
 from beehive import Message, RealClock
 from beehive.codec import encode
+from modules.cloud.websocket import incoming_frames
 from modules.cloud.websocket.connection import _PASSED_FRAMES, UpgradeCallbacks, WebsocketConnection, WebsocketLink
-from modules.cloud.websocket.incoming_frames import IncomingFrames
+from modules.cloud.websocket.incoming_frames import _FRAME_COST, _UNCHECKED, IncomingFrames
 from modules.cloud.websocket.message_budget import FREE_BYTES
 from modules.cloud.websocket.wire import PlainWire
 
@@ -122,3 +123,44 @@ def test_only_a_connection_that_waits_is_woken(connection: WebsocketConnection) 
     connection.pass_on()
     connection.link.handled(1)
     assert woken == [connection.link]
+
+
+def test_what_has_waited_has_left_when_the_last_message_is_taken() -> None:
+    link, drained = WebsocketLink(lambda _: None), list[int]()
+    link.drained = lambda: drained.append(len(link.waiting))
+    for _ in range(3):
+        link.send(b"{}")
+    assert [link.pop() for _ in range(3)] == [b"{}"] * 3
+    assert drained == [0]
+
+
+def test_a_portion_is_delivered_and_the_inboxes_are_looked_at_meanwhile(
+    connection: WebsocketConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delivered: list[bytes] = []
+
+    def deliver(of: WebsocketConnection, frame: bytes) -> None:
+        delivered.append(frame)
+        of.link.handled(len(frame))
+
+    frames = IncomingFrames(deliver, lambda: len(delivered) == _UNCHECKED, 1 << 20)
+    for _ in range(2 * _UNCHECKED + 3):
+        frames.keep(connection, b"", 0.0)
+    frames.update(connection, 0.0)
+    for number in (_UNCHECKED, _UNCHECKED):
+        frames.dispatch()
+        assert len(delivered) == number, "they are full"
+    delivered.clear()
+    monkeypatch.setattr(incoming_frames, "_PORTION", 3 * _FRAME_COST)
+    frames.dispatch()
+    assert len(delivered) == 3
+
+
+def test_a_connection_with_a_large_message_is_read_no_further_than_others(connection: WebsocketConnection) -> None:
+    frames = IncomingFrames(lambda *_: None, lambda: True, 1 << 20)
+    connection.unfinished_bytes = FREE_BYTES + 1
+    assert frames.update(connection, 0.0)
+    for _ in range(64):
+        frames.keep(connection, b"{}", 0.0)
+    connection.unfinished_bytes = FREE_BYTES + 1
+    assert not frames.update(connection, 0.0)

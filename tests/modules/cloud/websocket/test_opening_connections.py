@@ -1,13 +1,14 @@
 """Which of the connections without a websocket makes room."""
 
 import logging
+import resource
 from typing import cast
 
 import pytest
 
 from beehive.simulation import Simulation
 from modules.cloud.websocket.connection import WebsocketConnection
-from modules.cloud.websocket.opening_connections import OpeningConnections
+from modules.cloud.websocket.opening_connections import _LEAST, _MOST, _SHARE, OpeningConnections, most_opening
 
 
 class Accepted:
@@ -70,3 +71,14 @@ def test_an_open_websocket_does_not_count(opening: OpeningConnections) -> None:
         opening.remove(connection)
     assert len(opening) == 0
     assert opening.spare() is None
+
+
+@pytest.mark.parametrize(
+    ("descriptors", "most"),
+    [(64, _LEAST), (1024 * _SHARE, 1024), (10**9, _MOST), (resource.RLIM_INFINITY, _MOST)],
+)
+def test_their_number_follows_the_descriptors_of_the_process(
+    monkeypatch: pytest.MonkeyPatch, descriptors: int, most: int
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (descriptors, descriptors))
+    assert most_opening() == most

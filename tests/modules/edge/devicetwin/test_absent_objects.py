@@ -78,6 +78,16 @@ def test_a_model_without_listed_devices_is_asked_about(node: Node) -> None:
     ]  # fmt: skip
 
 
+def test_nothing_is_asked_about_an_object_without_a_uid(node: Node) -> None:
+    """Its answer could be about another one of its name."""
+    for kind in ("device", "devicemodel"):
+        _send(node, f"ns/{kind}/nameless", {"metadata": {"name": "nameless", "namespace": "ns"}, "spec": {}})
+    node.link(up=True)
+    _listed(node, "listed", "lacking")
+    _answer(node, _asked(node)[-1])
+    assert [one.route.resource for one in _asked(node)] == ["ns/devicemodel/unused"]
+
+
 def test_a_list_that_lacks_a_device_removes_none(node: Node) -> None:
     node.link(up=True)
     _listed(node)

@@ -1,5 +1,7 @@
 """Bounds of what is taken of a device, and what is done before the cloud is there."""
 
+import json
+from contextlib import nullcontext
 from typing import Any, cast
 from unittest.mock import Mock
 
@@ -12,11 +14,20 @@ from modules.edge.devicetwin.answers import MessageStamp
 from modules.edge.devicetwin.changes import Rules
 from modules.edge.devicetwin.errors import TOO_LARGE, TwinRefused
 from modules.edge.devicetwin.membership import Members
-from modules.edge.devicetwin.requests import TwinRequest, TwinsRequest, read_attributes
+from modules.edge.devicetwin.owner import read_desired
+from modules.edge.devicetwin.requests import (
+    DeviceRequest,
+    TwinRequest,
+    TwinsRequest,
+    read_attributes,
+    read_object,
+    read_twins,
+)
 from modules.edge.devicetwin.slots import Slots
 from modules.edge.devicetwin.state import Attribute, Device, Side, Twin
 from modules.edge.devicetwin.store import Stored
 from modules.edge.devicetwin.uplink import Uplink
+from modules.edge.devicetwin.values import MAX_PROPERTIES
 
 _STAMP = MessageStamp(1000, lambda: "id")
 
@@ -30,6 +41,54 @@ def test_a_device_has_so_many_attributes(monkeypatch: pytest.MonkeyPatch) -> Non
     refused = changes.set_attributes(full, {"b": Attribute("3"), "c": Attribute("3")}, "e", _STAMP)
     assert (refused.device, refused.publications) == (full, ())
     assert "more than 2 attributes" in refused.notes[0]
+    again = DeviceRequest("ns/d", attributes={"c": Attribute("3")})
+    assert changes.join(full, again, {}, "e", _STAMP).notes == refused.notes
+
+
+def test_a_device_has_so_many_properties(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Deleted ones included: their versions count."""
+    monkeypatch.setattr(changes, "MAX_PROPERTIES", 2)
+    device = Device("ns/d", twins={"gone": Twin(type="deleted")})
+    for name, fault in (("a", ""), ("a", ""), ("b", "2 properties")):
+        with pytest.raises(TwinRefused, match=fault) if fault else nullcontext():
+            request = TwinsRequest("e", {name: TwinRequest(actual="1")})
+            device = changes.update_twins(device, request, {}, _STAMP, Rules(heartbeat=0)).device
+    assert list(device.twins) == ["gone", "a"]
+
+
+def test_the_answer_names_what_was_deleted() -> None:
+    """And no property that was not there."""
+    device = Device("ns/d", twins={"t": Twin(actual=Side("1")), "kept": Twin(actual=Side("1"), optional=False)})
+    request = TwinsRequest("e", {"t": None, "kept": None, "strange": None})
+    result = changes.update_twins(device, request, {}, _STAMP, Rules()).publications[0]
+    assert json.loads(result.payload)["twin"] == {"t": None}
+
+
+@pytest.mark.parametrize(
+    ("request_", "fault"),
+    [
+        ({"event_id": "e" * 1024}, ""),
+        ({"event_id": "e" * 1025}, "1024 characters"),
+        ({"twin": {"t": {"expected_version": {"cloud": 2**63 - 1, "edge": 0}}}}, ""),
+        ({"twin": {"t": {"expected_version": {"cloud": 2**63, "edge": 0}}}}, "whole numbers"),
+        ({"twin": {"t": {"expected_version": {"cloud": 0, "edge": -1}}}}, "whole numbers"),
+    ],
+)
+def test_bounds_of_a_request(request_: dict[str, Any], fault: str) -> None:
+    with pytest.raises(TwinRefused, match=fault) if fault else nullcontext():
+        read_twins({"twin": {}, **read_object(json.dumps(request_))})
+
+
+@pytest.mark.parametrize(("number", "fault"), [(MAX_PROPERTIES, ""), (MAX_PROPERTIES + 1, f"{MAX_PROPERTIES}")])
+def test_a_message_has_so_many_properties_and_attributes(number: int, fault: str) -> None:
+    many = {f"p{each}": {"value": "x"} for each in range(number)}
+    for read in (
+        lambda: read_attributes({"attributes": many}),
+        lambda: read_twins({"twin": dict.fromkeys(many)}),
+        lambda: read_desired(json.dumps(dict.fromkeys(many, "x")).encode()),
+    ):
+        with pytest.raises(TwinRefused, match=fault) if fault else nullcontext():
+            assert read()
 
 
 def test_a_value_has_so_many_characters() -> None:

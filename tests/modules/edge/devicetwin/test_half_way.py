@@ -92,6 +92,28 @@ def test_devices_that_come_and_go_leave_nothing(node: Node, *, is_connected: boo
     assert not left_by_repeating(cycle, *books_of(node))
 
 
+def test_messages_that_are_never_answered_take_no_further_places(node: Node) -> None:
+    """However often they are repeated: they would take all, and no other device could report."""
+    put(node, "thermo")
+    node.link(up=True)
+    report(node, "thermo", 1)
+    sent = len(node.uploads)
+    node.bee.run_for(10 * PATIENCE)
+    assert len(node.uploads) > sent
+    assert books_of(node)[1].waiting == 2, "state and values"
+
+
+def test_a_repetition_that_was_sent_is_forgotten(node: Node) -> None:
+    put(node, "thermo")
+    node.link(up=True)
+    report(node, "thermo", 1)
+    node.answer({"code": 500}, "error")
+    repetitions = books_of(node)[1]._repetitions
+    assert len(repetitions) == 2
+    node.bee.run_for(PATIENCE + 1.0)
+    assert repetitions == {}
+
+
 def test_after_a_new_connection_a_message_is_repeated_as_early_as_the_first(node: Node) -> None:
     """However often the cloud has not answered on the one before."""
     put(node, "thermo")

@@ -55,6 +55,15 @@ def test_the_newest_refused_message_counts_also_beyond_the_bound_of_their_number
     assert not store.devices, "it is stored once"
 
 
+def test_so_many_refused_messages_are_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(membership, "MAX_DEVICES", 1)
+    store = FullStore()
+    members = Members(cast("Any", store), "n1", Rules(), lambda: None)
+    store.is_full = True
+    members.handle(MembershipRequest("e", added=tuple(DeviceRequest(f"ns/{each}", each) for each in "ab")), _STAMP)
+    assert list(members._unstored) == ["ns/a"]
+
+
 def test_a_node_has_so_many_devices_and_a_message_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """And ids are no longer than topics."""
     monkeypatch.setattr(membership, "MAX_DEVICES", 2)

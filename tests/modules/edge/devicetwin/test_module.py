@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from beehive import Message
 from beehive.testing import Harness
+from beehive.turn_clock import TurnClock
 from metamanager.module import MetaManager, MetaSettings
-from modules.edge.devicetwin.module import DeviceTwin, TwinSettings
+from modules.edge.devicetwin.module import MAX_PAYLOAD, DeviceTwin, TwinSettings
 from modules.edge.devicetwin.topics import resource_of
 from modules.edge.devicetwin.uplink import PATIENCE
 from tests.modules.edge.devicetwin.recorded import Node
@@ -91,6 +92,13 @@ def test_a_report_is_stored_before_it_is_answered(node: Node) -> None:
     assert answer.route.operation == "response"
     node.restart()
     assert _value(node) == "21"
+
+
+def test_a_turn_has_one_time(node: Node) -> None:
+    """A replay has the recorded one, and decides by it."""
+    running = node.bee.hive.slot("twin").running
+    twin: Any = None if running is None else running.ref._actor_weakref()
+    assert isinstance(twin.clock, TurnClock)
 
 
 def test_a_report_that_cannot_be_stored_is_refused_and_taken_back(node: Node) -> None:
@@ -319,8 +327,12 @@ def test_confirmations_are_stored_a_little_later_again_and_again(node: Node, tmp
     _send(node, "ns/device/thermo", _device())
     for value in ("1", "2"):
         _report(node, _actual(value))
+        node.commits_left = 9
         node.answer_all()
-        node.bee.run_for(6.0)
+        node.bee.run_for(4.0)
+        assert node.commits_left == 9, "there are a thousand a second"
+        node.bee.run_for(2.0)
+        assert node.commits_left == 8
     after = tmp_path / "after the kill"
     after.mkdir()
     for file in tmp_path.glob("edgecore.db*"):
@@ -513,8 +525,21 @@ def test_values_of_any_json_type(node: Node, value: Any, text: str) -> None:
     assert result["twin"]["temperature"]["actual"]["value"] == text
 
 
+def test_dmi_learns_that_a_state_is_unknown_however_it_is_written(node: Node) -> None:
+    _send(node, "ns/device/thermo", _device())
+    topic = "$hw/events/device/ns/thermo/state/update"
+    for state, answer in (("Unknown", {"state": "Unknown"}), ("online", "OK")):
+        text = json.dumps({"event_id": "s", "timestamp": 1, "state": state})
+        message = node.bee.message(resource_of(topic), "response", text, source="bus", group="user")
+        assert json.loads(bytes(node.bee.ask("twin", message).content_raw())) == answer
+
+
 def test_large_values_are_refused_with_the_limit(node: Node) -> None:
     _send(node, "ns/device/thermo", _device())
+    for length, code in ((MAX_PAYLOAD, None), (MAX_PAYLOAD + 1, 413)):
+        before = len(node.published)
+        node.from_application("$hw/events/device/ns/thermo/twin/get", '{"event_id":"g"}'.ljust(length))
+        assert [said.get("code") for _, said in node.published[before:]] == [code]
     (result,) = _report(node, _actual("x" * 65_537))
     assert result["code"] == 413 and "65536" in result["reason"]
     many = {f"p{number}": {"actual": {"value": "x"}} for number in range(101)}
@@ -670,7 +695,9 @@ def test_messages_before_the_store_is_read_wait(tmp_path: Path) -> None:
     node.bee = _unstarted(node)
     node.bee.hive.start()
     message = node.bee.message(resource_of(UPDATE), "response", json.dumps(_actual("7")), source="bus", group="user")
+    node.link(up=True)
     node.bee.send("twin", message)
+    assert [one.route.resource for one in node.uploads].count("membership/detail") == 1
     assert any(said.get("twin", {}).get("temperature") for topic, said in node.published if topic.endswith("/result"))
     node.stop()
 

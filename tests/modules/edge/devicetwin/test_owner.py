@@ -124,6 +124,7 @@ def test_without_a_model_only_properties_of_the_device_are_set(node: Node) -> No
     assert _set(node, {"threshold": "any"}) == OwnerAnswer()
     refused = _set(node, {"treshold": "any"})
     assert refused.code == 400 and "threshold" in refused.reason
+    assert _set(node, {"threshold": "x" * 70_000}).code == 413
 
 
 def test_a_value_that_cannot_be_stored_is_refused(thermo: Node) -> None:
@@ -143,7 +144,7 @@ def test_a_watch_gets_each_committed_change(tmp_path: Path) -> None:
     ):
         _from_cloud(node, "ns/devicemodel/model", MODEL)
         _from_cloud(node, "ns/device/thermo", _device(1, threshold="30"))
-        assert select.select([listener.descriptor], [], [], 0)[0]
+        assert select.select([listener.wakeup], [], [], 0)[0]
         _set(node, {"threshold": "99"})
         _set(node, {"threshold": "35"})
         node.from_application("$hw/events/device/ns/thermo/state/update", '{"event_id":"1","state":"online"}')
@@ -154,7 +155,7 @@ def test_a_watch_gets_each_committed_change(tmp_path: Path) -> None:
             ("desired", "threshold", "30", "35", "devices set"),
             ("state", "", None, "online", ""),
         ]
-        assert not select.select([listener.descriptor], [], [], 0)[0]
+        assert not select.select([listener.wakeup], [], [], 0)[0]
         assert deaf.drain() == []
 
 
@@ -176,7 +177,7 @@ def test_a_slow_watch_loses_the_oldest_changes_and_learns_how_many() -> None:
         lost, *kept = listener.drain()
         assert lost.lost == 3 and (kept[-1].value or "")[:1] == "l"
     with pytest.raises(OSError, match="Bad file descriptor"):
-        os.fstat(listener.descriptor)
+        os.fstat(listener.wakeup.fileno())
 
 
 def test_a_value_that_is_reported_again_is_a_change_and_a_confirmation_is_not() -> None:

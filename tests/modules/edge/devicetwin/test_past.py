@@ -23,9 +23,17 @@ def test_the_history_is_bounded_by_number() -> None:
 def test_the_history_is_bounded_by_size() -> None:
     """The newest values stay; a value that is larger than the whole history does not displace the others."""
     told = _filled(["x" * 500] * 10)
-    assert len(told) <= MAX_SIZE and len(entries(told, 10)) == 4
+    assert len(entries(told, 10)) == 4
+    assert all(len(_filled(["x" * length] * 5)) <= MAX_SIZE for length in range(500, 520))
     for size in (MAX_SIZE, 60_000):
         assert extended(told, "y" * size, 11) == told
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_value_may_fill_the_history(more: int) -> None:
+    """One that is larger is left out."""
+    value = "x" * (MAX_SIZE - len('1 ""\n') + more)
+    assert [one.value for one in entries(extended(_filled(["a"]), value, 1), 1)] == (["a"] if more else [value])
 
 
 @pytest.mark.parametrize("by", ["", "cloud"])

@@ -217,6 +217,48 @@ def test_each_change_is_answered_once_when_what_is_stored_is_known(steps: list[s
     assert slots.saved("ns/thermo") == slots.get("ns/thermo") == store.device
 
 
+def test_whoever_changes_a_device_when_it_is_committed_is_answered_once() -> None:
+    """Who gets the answer changes it, and so does who is told of the commit: one commit at a time."""
+    store, said, left = SlowStore(), list[str](), [2]
+
+    class Changing(Owner):
+        """Changes the device again at the first commit."""
+
+        def committed(self, before: Device | None, device: Device | None) -> None:
+            """Change it."""
+            if left:
+                slots.change(_device(left.pop() + 1), done=lambda _: said.append("told"))
+
+    def answered(_stored: bool) -> None:
+        said.append("first")
+        slots.change(_device(2), done=lambda _: said.append("answered"))
+
+    slots = Slots(store, Changing())
+    slots.change(_device(1), done=answered)
+    while store.end():
+        assert len(store._under_way) <= 1
+    assert (said, slots.saved("ns/thermo")) == (["first", "answered", "told"], _device(3))
+
+
+def test_whoever_changes_a_device_when_a_change_is_undone_is_answered() -> None:
+    store, said = SlowStore(), list[bool]()
+    slots = _slots(store)
+    slots.change(_device(1), done=lambda _: slots.change(_device(2), done=said.append))
+    store.end(stored=False)
+    while store.end():
+        pass
+    assert (said, slots.saved("ns/thermo")) == ([True], _device(2))
+
+
+def test_changes_that_are_undone_are_refused_in_their_order() -> None:
+    store, said = SlowStore(), list[int]()
+    slots = _slots(store)
+    for number in (1, 2, 3):
+        slots.change(_device(number), done=lambda _stored, number=number: said.append(number))  # type: ignore[misc]
+    store.end(stored=False)
+    assert said == [1, 2, 3]
+
+
 def test_a_commit_is_published_then_answered_and_then_told() -> None:
     """An application has its answer when the cloud and the watchers have the value, and none before the commit."""
     store, order = SlowStore(), list[str]()

@@ -27,6 +27,7 @@ def _asked(source: str, resource: str, operation: str = "update", parent: str = 
         ("$hw/events/device/default/thermo/twin/other", Asked(Action.UNKNOWN, "default/thermo")),
         ("$hw/events/device//twin/update", Asked(Action.UNKNOWN)),
         ("$hw/events/device/a/b/c/twin/update", Asked(Action.UNKNOWN)),
+        *((f"$hw/events/device/a/b{letter}/twin/update", Asked(Action.UNKNOWN)) for letter in "+#\0"),
         ("$hw/events/node/n1/membership/get", Asked(Action.MEMBERSHIP_GET)),
         ("$hw/events/node/n2/membership/get", Asked(Action.UNKNOWN)),
         ("$hw/events/node/n1/membership/updated", Asked(Action.FORBIDDEN)),

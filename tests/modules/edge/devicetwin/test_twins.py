@@ -17,7 +17,18 @@ from modules.edge.devicetwin.changes import Rules
 from modules.edge.devicetwin.errors import TwinRefused
 from modules.edge.devicetwin.past import MAX_AGE, MAX_SIZE, MOST, entries, extended, last_time
 from modules.edge.devicetwin.requests import TwinRequest, TwinsRequest, Version
-from modules.edge.devicetwin.state import OWNER, Device, Side, Twin, confirmed, decode, encode, settled
+from modules.edge.devicetwin.state import (
+    APPLICATION,
+    CLOUD,
+    OWNER,
+    Device,
+    Side,
+    Twin,
+    confirmed,
+    decode,
+    encode,
+    settled,
+)
 from modules.edge.devicetwin.twins import At
 from modules.edge.devicetwin.values import MAX_DEVICE, check_key, check_type
 
@@ -227,6 +238,27 @@ def test_a_property_that_is_not_optional_stays() -> None:
     assert twins.update(stored, TwinRequest(optional=True), None, AT) is stored
 
 
+@pytest.mark.parametrize(
+    ("stored", "asked", "after"),
+    [
+        (None, None, True), (None, True, True), (None, False, False), (True, None, True), (True, False, False),
+        (False, None, False), (False, True, False),
+    ],
+)  # fmt: skip
+def test_a_property_is_optional_until_somebody_says_otherwise(
+    stored: bool | None, asked: bool | None, *, after: bool
+) -> None:
+    """An application or the cloud; and it stays so, as does its type, when the cloud desires a value."""
+    twin = None if stored is None else Twin(Side("1"), Side("1"), type="int", optional=stored)
+    request = TwinRequest("2", optional=asked, type="int", expected_version=Version(9, 9))
+    for changed in (twins.update(twin, request, None, AT), twins.sync(twin, request, AT)):
+        assert changed is not None
+        assert changed.optional is after
+        desired = twins.desire(changed, "3", None, AT)
+        assert desired is not None
+        assert (desired.optional, desired.type) == (after, "int")
+
+
 def test_an_old_version_of_the_cloud_is_refused_and_named() -> None:
     stored = Twin(expected=Side("20", cloud=5, edge=2, told=True))
     after = twins.sync(stored, TwinRequest(expected="30", expected_version=Version(4, 2)), AT)
@@ -381,7 +413,7 @@ def test_a_value_is_newer_than_the_one_before_although_the_clock_was_set_back() 
 def test_a_device_that_is_too_large_may_shrink() -> None:
     """As one whose bound was another one in an earlier version: it could report nothing else."""
     large = "x" * (MAX_DEVICE + 9)
-    device = Device("ns/d", number=1, twins={"t": Twin(actual=Side(large)), "u": Twin(actual=Side("ab"))})
+    device = Device("ns/d", number=1, twins={"t": Twin(expected=Side(large)), "u": Twin(actual=Side("ab"))})
     for value, is_taken in (("a", True), ("ab", True), ("abc", False)):
         request = TwinsRequest("e", {"u": TwinRequest(actual=value)})
         with nullcontext() if is_taken else pytest.raises(TwinRefused, match="characters together"):
@@ -390,6 +422,29 @@ def test_a_device_that_is_too_large_may_shrink() -> None:
 
 def test_a_value_that_is_given_back_to_the_cloud_is_not_told_to_it_as_seen_once_more() -> None:
     """The cloud has it from what is due."""
-    given = twins.give_back(Twin(expected=Side("mine", by=OWNER), desired="clouds"), AT).expected
-    assert given is not None
-    assert (given.value, given.due, given.seen, given.by) == ("clouds", AT.number, True, "")
+    for value in ("mine", "clouds"):  # an owner may set what the cloud desires already
+        twin = twins.give_back(Twin(expected=Side(value, by=OWNER), desired="clouds"), AT)
+        given = twin.expected
+        assert given is not None
+        assert (given.value, given.due, given.seen, given.by) == ("clouds", AT.number, True, "")
+        assert twins.give_back(twin, At(2000, 2)) is twin
+
+
+def test_who_writes_a_value_that_is_withdrawn_is_not_its_writer_any_more() -> None:
+    twin = twins.withdraw(Twin(expected=Side("9", by=OWNER)), lambda _: "no", AT)
+    assert [(one.value, one.by) for one in entries(twin.past_expected, AT.now)] == [("", CLOUD)]
+
+
+@pytest.mark.parametrize(
+    ("twin", "writer"),
+    [
+        (Twin(expected=Side("1", edge=1)), APPLICATION),
+        (Twin(expected=Side("1", cloud=1)), CLOUD),
+        (Twin(expected=Side("1", edge=1), desired="1"), CLOUD),
+        (Twin(expected=Side("1", by=OWNER), desired="1"), OWNER),
+        (Twin(expected=Side("", by=OWNER)), ""),
+        (Twin(), ""),
+    ],
+)
+def test_who_has_written_an_expected_value_of_a_row_of_any_version(twin: Twin, writer: str) -> None:
+    assert twin.expected_by == writer

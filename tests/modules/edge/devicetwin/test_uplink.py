@@ -41,13 +41,21 @@ def test_only_a_conflict_has_later_times(code: int) -> None:
     assert verdict.later == ({"t": {"actual": 9}} if code == 409 else None)
 
 
+@pytest.mark.parametrize(("time", "is_one"), [(1, True), (2**53 - 1, True), (2**53, False), (0, False), (True, False)])
+def test_which_numbers_are_times(time: int, *, is_one: bool) -> None:
+    """Others would move the values of a device for ever."""
+    content = {"code": 409, "twin": {"t": {"actual": {"metadata": {"timestamp": time}}}}}
+    verdict = verdict_of(Message(route=Route("devicecontroller", "twin", "device/d", "response"), content=content))
+    assert bool(verdict.later) is is_one
+
+
 @pytest.mark.parametrize(("later", "timestamp"), [(6, 7), (7, 8), (9, 10)])
 def test_a_value_is_moved_behind_the_clouds(later: int, timestamp: int) -> None:
     """Also of an equal time, at which the cloud keeps its own."""
-    device = Device("ns/d", twins={"t": Twin(actual=Side("1", timestamp=7))})
-    side = moved_after(device, {"t": {"actual": later}, "other": {"actual": later}}).twins["t"].actual
-    assert side is not None
-    assert side.timestamp == timestamp
+    device = Device("ns/d", twins={"t": Twin(Side("1"), Side("1", timestamp=7)), "u": Twin(Side("1"), Side("1"))})
+    moved = moved_after(device, {"t": {"actual": later}, "u": {"expected": later}, "other": {"actual": later}}).twins
+    times = [side and side.timestamp for twin in moved.values() for side in (twin.expected, twin.actual)]
+    assert times == [0, timestamp, later + 1, 0], "and the other side is not"
 
 
 @pytest.mark.parametrize(("number", "due"), [(2, 3), (3, 0)])

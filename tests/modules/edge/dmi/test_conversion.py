@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from modules.edge.dmi.catalogue import Catalogue, device_message, model_message
+from modules.edge.dmi.errors import MapperCallRefused
 from modules.edge.dmi.objects import Desired, read_mapped_device, read_mapped_model, with_desired
+from modules.edge.dmi.reports import device_of
 from protos.dmi.v1beta1 import api_pb2 as dmi
 from tests.modules.edge.dmi.framework import omissions
 
@@ -22,8 +24,7 @@ def _converted(spec: Json, model: Json | None = None, **fields: Any) -> tuple[dm
     device = read_mapped_device(json.dumps({"metadata": metadata, "spec": spec, **fields}).encode())
     shape = model or {"protocol": "demo", "properties": [{"name": "temperature"}]}
     stored = read_mapped_model(json.dumps({"metadata": {"name": "tm", "namespace": "devspec"}, "spec": shape}).encode())
-    converted = device_message(device, stored)
-    return converted.device, converted.notes
+    return device_message(device, stored)
 
 
 def _data(given: dmi.CustomizedValue) -> Json:
@@ -102,13 +103,45 @@ def test_a_desired_value_that_the_model_forbids_is_not_sent(text: str, told: str
 
 def test_numbers_arrive_as_they_are() -> None:
     """KubeEdge makes 16777216 of 16777217, and mappers drop 64-bit fractions."""
-    data = {"small": 7, "large": 16777217, "negative": -3, "half": 0.5, "third": 0.1, "huge": 2**70, "wide": 1e300}
+    data = {
+        "small": 7, "large": 16777217, "negative": -3, "half": 0.5, "third": 0.1, "huge": 2**63, "wide": 1e300,
+    }  # fmt: skip
     device, notes = _converted({"protocol": {"protocolName": "demo", "configData": data}})
     got = _data(device.spec.protocol.configData)
     assert got["small"] == ("FloatValue", 7.0) and got["negative"] == ("FloatValue", -3.0)
     assert got["large"] == ("Int64Value", "16777217") and got["half"] == ("FloatValue", 0.5)
     assert set(got) == {"small", "large", "negative", "half", "third"}
     assert sorted(note.split()[0] for note in notes) == ["huge", "third", "wide"]
+
+
+def test_a_cycle_is_no_negative_number() -> None:
+    """A mapper of the framework would make a ticker of it, and end."""
+    cycles = {"reportCycle": -1, "collectCycle": -2}
+    device, _ = _converted({"properties": [{"name": "temperature", **cycles}], "stateReport": {"reportCycle": -3}})
+    (one,) = device.spec.properties
+    assert (one.reportCycle, one.collectCycle, device.status.reportCycle) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "namespace", "device"),
+    [
+        ("thermo", "ns", "ns/thermo"),
+        ("thermo", "", "default/thermo"),
+        ("x" * 253, "ns", "ns/" + "x" * 253),
+        ("x" * 254, "ns", None),
+        ("thermo", "x" * 254, None),
+        ("", "ns", None),
+        *((f"a{letter}b", "ns", None) for letter in "/+# \n\0\u2028"),
+    ],
+)
+def test_a_report_names_its_device(name: str, namespace: str, device: str | None) -> None:
+    """Its topic is made of the names."""
+    report = dmi.ReportDeviceStatesRequest(deviceName=name, deviceNamespace=namespace)
+    if device is not None:
+        assert device_of(report) == device
+        return
+    with pytest.raises(MapperCallRefused, match="name no device"):
+        device_of(report)
 
 
 def test_a_nested_value_is_left_out_and_the_device_stays() -> None:

@@ -69,6 +69,20 @@ def test_what_goes_after_a_reading_that_failed_is_not_told_at_the_next() -> None
     assert list(catalogue.keys("demo")) == [Key("model", "ns/tm"), Key("device", "ns/thermo")]
 
 
+def test_a_refusal_of_devicetwin_is_a_reading_that_failed() -> None:
+    """It has no room while it reads its own devices. The next reading begins anew."""
+    catalogue = Catalogue()
+    rows = [row(model("tm"))], [row(device())]
+    there: Any = FakeNode(*rows, *rows)
+    loader = CatalogueLoader(there, there, catalogue)
+    ends: list[BeehiveError | None] = []
+    there.request = lambda _to, asked, _seconds, then: then(asked.error(RealClock(), "not read yet"))
+    loader.when_loaded(ends.append)
+    del there.request
+    loader.when_loaded(ends.append)
+    assert [isinstance(end, BeehiveError) for end in ends] == [True, False]
+
+
 def test_what_changes_during_a_reading_is_there_when_it_ends() -> None:
     """The mapper that has asked is told what there is then, and of later changes only."""
     catalogue = Catalogue()

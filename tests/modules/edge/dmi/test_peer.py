@@ -185,6 +185,28 @@ def test_a_device_waits_for_its_model_that_was_refused() -> None:
     assert isinstance(mapper.peer.next(0.0), float)
 
 
+def test_a_device_that_waits_for_its_model_has_the_refusals_of_its_own() -> None:
+    """Not the model's: it would be registered, or wait for minutes, at its first one."""
+    mapper = FakeMapper()
+    mapper.model("m")
+    mapper.device("d", "m")
+    for refusals in range(4):
+        step = mapper.peer.next(mapper.now)
+        assert isinstance(step, MapperStep)
+        assert step.key.kind == "model"
+        if refusals < 3:
+            mapper.peer.failed(step, mapper.now, SOURCE)
+            wait = mapper.peer.next(mapper.now)
+            assert isinstance(wait, float)
+            mapper.now += wait
+        else:
+            mapper.peer.succeeded(step)
+    mapper.now += 3600.0
+    device = mapper.peer.next(mapper.now)
+    assert isinstance(device, MapperStep)
+    assert (device.method, mapper.peer.failed(device, mapper.now, SOURCE)) == ("UpdateDevice", 1)
+
+
 def test_a_model_goes_with_the_last_device_that_has_it() -> None:
     """Of a device that names its mapper itself, whose model is another protocol's."""
     mapper = FakeMapper()
@@ -259,6 +281,32 @@ def test_a_device_that_a_new_process_lacks_is_not_removed_for_ever() -> None:
     mapper.run()
     assert 1 < mapper.methods.count("RemoveDevice") <= MOST_REMOVALS
     assert mapper.peer.next(mapper.now + 1e6) is None
+
+
+def test_a_device_that_goes_when_its_mapper_may_have_been_restarted_is_removed() -> None:
+    """The mapper has it if it was not."""
+    mapper = FakeMapper()
+    mapper.model("m")
+    mapper.device("a", "m")
+    mapper.run()
+    mapper.peer.forget()
+    mapper.remove("device", "a")
+    mapper.run()
+    assert mapper.devices == {}
+
+
+def test_a_mapper_that_begins_is_asked_to_remove_nothing() -> None:
+    mapper = FakeMapper()
+    mapper.model("m")
+    mapper.device("a", "m")
+    mapper.run()
+    mapper.peer.begin()
+    mapper.models.clear()
+    mapper.devices.clear()
+    mapper.methods.clear()
+    mapper.remove("device", "a")
+    mapper.run()
+    assert mapper.methods == ["CreateDeviceModel"]
 
 
 def test_an_answer_from_before_a_restart_does_not_count() -> None:

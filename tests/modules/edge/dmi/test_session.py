@@ -2,7 +2,9 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -11,9 +13,12 @@ from beehive.testing import FakeContext
 from edged.errors import PluginCallError
 from modules.edge.dmi import session as session_module
 from modules.edge.dmi.catalogue import Catalogue
+from modules.edge.dmi.counters import DmiCounters
 from modules.edge.dmi.mappers import MapperRow
 from modules.edge.dmi.objects import read_mapped_device, read_mapped_model
+from modules.edge.dmi.registered_mappers import RegisteredMappers
 from modules.edge.dmi.session import FIRST_DELAY, REGISTRATION_SECONDS, SETTLE_SECONDS, MapperSession
+from modules.edge.dmi.settings import DmiSettings
 from tests.modules.edge.dmi.node import device, model
 
 ROW = MapperRow("mapper", protocol="demo", address=b"/mapper.sock")
@@ -199,6 +204,16 @@ def test_a_mapper_is_lost_until_it_listens_again(node: Node) -> None:
     assert node.look() == 0.0
 
 
+def test_a_mapper_that_takes_a_call_is_not_lost(node: Node) -> None:
+    """Before the next look at its socket, which would end the state of its devices."""
+    node.mapper.is_up = False
+    assert node.look() > 0.0
+    node.mapper.is_up = True
+    node.session.begin()
+    node.calls()
+    assert node.session.lost_for(node.context.clock.monotonic()) == 0.0
+
+
 def test_a_registration_forgets_that_the_mapper_was_away(node: Node) -> None:
     """It is not lost, nor looked at before it has opened its socket, and is soon called again after a failure."""
     node.mapper.is_up = False
@@ -242,3 +257,12 @@ def test_a_new_socket_of_a_mapper_that_was_away_for_long_is_called_soon(node: No
     node.mapper.stamp, node.mapper.is_up = 2, True
     node.look()
     assert node.calls(2 * SETTLE_SECONDS)
+
+
+def test_the_last_events_of_mappers_are_sent_at_the_end() -> None:
+    """Those of the last second wait for others."""
+    made = RegisteredMappers(Mock(), DmiSettings(Path("/absent"), "n1"), DmiCounters(), Mock())
+    ended = Mock()
+    made._events, made._sessions = ended.events, {"demo": ended.session}
+    made.close()
+    assert (ended.events.close.call_count, ended.session.close.call_count) == (1, 1)

@@ -20,6 +20,7 @@ from beehive.clock import RealClock
 from beehive.testing import FakeContext
 from modules.edge.edgemesh.backends import backends_of_slices
 from modules.edge.edgemesh.counters import MeshCounters
+from modules.edge.edgemesh.dns import host as dns_host
 from modules.edge.edgemesh.dns.host import Clients, HostServers, open_sockets
 from modules.edge.edgemesh.dns.resolving import DnsNames, answer_to
 from modules.edge.edgemesh.dns.server import BURST, MOST_CONNECTIONS, DnsConnection, Limiter, NameServer
@@ -121,6 +122,7 @@ FULL = zone(
     service("loop", "", type="ExternalName", externalName=f"pool.default.svc.{Z}"),
     service("pool", "", type="ExternalName", externalName=f"loop.default.svc.{Z}"),
     db=MEMBERS,
+    four=slice_of(endpoint("10.86.0.7", hostname="web-0"), endpoint("10.86.0.8")),
 )
 FULL.set_pods(frozenset({("default", "10.86.0.2")}))
 OK, NX = Code.NOERROR, Code.NXDOMAIN
@@ -144,6 +146,8 @@ OK, NX = Code.NOERROR, Code.NXDOMAIN
         ("10-86-0-4.db.default.svc", Type.A, OK, ["10.86.0.4"]),
         ("db-9.db.default.svc", Type.A, NX, []),
         ("db-0.web.default.svc", Type.A, NX, []),
+        ("web-0.four.default.svc", Type.A, OK, ["10.86.0.7"]),
+        ("10-86-0-8.four.default.svc", Type.A, NX, []),
         ("empty.default.svc", Type.A, NX, []),
         ("10-86-0-2.default.pod", Type.A, OK, ["10.86.0.2"]),
         ("10-86-0-9.default.pod", Type.A, NX, []),
@@ -180,6 +184,8 @@ def test_srv_records_have_each_endpoint_with_its_port_and_address() -> None:
     one = FULL.answer(f"_http._tcp.web.default.svc.{Z}", Type.SRV)
     assert [each.data[6:] for each in one.answers] == [name_data(f"web.default.svc.{Z}")]
     assert {each.type for each in one.additional} == {Type.A, Type.AAAA}
+    unnamed = FULL.answer(f"four.default.svc.{Z}", Type.SRV)
+    assert [each.data[4:] for each in unnamed.answers] == [b"\0\x50" + name_data(f"four.default.svc.{Z}")]
 
 
 def test_addresses_have_names_if_they_are_services() -> None:
@@ -241,14 +247,24 @@ def test_endpoints_with_one_host_name_share_it() -> None:
     ]
 
 
+def test_no_label_of_an_address_ends_with_a_dash() -> None:
+    members = slice_of(endpoint("fd01:4::"), name="db")
+    answer = zone(HEADLESS, db=members).answer(f"fd01-4--0.db.default.svc.{Z}", Type.AAAA)
+    assert data_of(answer) == ["fd01:4::"]
+
+
 def test_a_name_that_only_ends_like_the_clusters_is_others() -> None:
     assert not zone().is_below(f"my{Z}")
     assert zone().is_below(f"my.{Z}")
 
 
 def test_an_endpoint_of_two_services_keeps_a_name_when_one_of_them_goes() -> None:
+    """Until then it has that of the first one."""
     other = service("other", ip="None", ports=[{"name": "sql", "port": 5432}])
     made = zone(HEADLESS, other, db=MEMBERS, other=MEMBERS)
+    first = made.reverse("2.0.86.10.in-addr.arpa")
+    assert first is not None
+    assert data_of(first) == [f"db-0.db.default.svc.{Z}"]
     made.put(ServiceKey("default", "db"), None, (), ())
     found = made.reverse("2.0.86.10.in-addr.arpa")
     assert found is not None
@@ -348,6 +364,8 @@ def test_authorities_that_do_not_fit_are_left_out() -> None:
     assert 0 < len(found.authority) < 9
     whole = read_message(write(asked, answer, udp=False))
     assert (len(whole.authority), whole.is_cut) == (9, False)
+    cut = read_message(write(asked, DnsAnswer(OK, long, (a_record("c.d"),)), udp=True))
+    assert (cut.is_cut, cut.authority) == (True, ()), "after what is cut nothing follows"
 
 
 HEAD = HEADER.pack(7, 0x0100, 1, 0, 0, 0)
@@ -368,7 +386,10 @@ HEAD = HEADER.pack(7, 0x0100, 1, 0, 0, 0)
         (question("a.b", flags=0x2800), Code.NOTIMP),
         (question("a.b")[:-1] + b"\3", Code.REFUSED),
         (question("a.b", Type.AXFR), Code.REFUSED),
+        (question("a.b", Type.IXFR), Code.REFUSED),
         (question("a.b", Type.ANY), Code.NOERROR),
+        (question(WEB, Type.ANY), Code.NOERROR),
+        (question(f"no.{WEB}", Type.ANY), Code.NXDOMAIN),
     ],
 )
 def test_other_packets_than_queries_of_a_name_are_refused_or_not_answered(data: bytes, expected: Code | None) -> None:
@@ -1518,6 +1539,16 @@ def test_the_node_gets_the_servers_address_unless_it_is_a_loopback_one(
         for each in open_sockets(address, Machine(), 0):
             each.close()
     assert asked_for == added
+
+
+def test_another_number_is_tried_where_a_port_is_free_for_one_protocol_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A port that was asked for has no other."""
+    failing = Failing(0, OSError("the address is in use"))
+    monkeypatch.setattr(dns_host, "_bound", failing.call(lambda *given: given))
+    assert [*open_sockets("127.0.0.1", HostAddresses(), 0)] == ["127.0.0.1", 0]
+    monkeypatch.setattr(dns_host, "_bound", Failing(0, OSError("the address is in use")).call(print))
+    with pytest.raises(OSError, match="in use"):
+        open_sockets("127.0.0.1", HostAddresses(), 53)
 
 
 def test_pods_may_ask_and_neighbours_may_not() -> None:

@@ -307,6 +307,13 @@ def test_a_node_port_is_on_the_addresses_of_its_ip_version() -> None:
     assert found.keys() == {("10.96.0.1", 53), ("192.0.2.1", 30_053)}
 
 
+def test_flows_to_an_address_that_goes_from_one_service_to_another_stay_with_its_endpoints() -> None:
+    """The address is both gone and there: the endpoints of the new Service are no stale ones."""
+    old = port_table(("10.0.0.2", 53), protocol="udp", port=53)
+    new = old._replace(service="other", serving=frozenset({("10.0.0.3", 53)}))
+    assert changed_udp({old.key: old}, {new.key: new}) == {("10.96.0.1", 53): new.serving}
+
+
 def _of(table: PortTable) -> list[Address]:
     own = [("192.0.2.1", table.node_port)] if table.node_port else []
     return [*((each, table.port) for each in (*table.addresses, *table.external)), *own]

@@ -17,12 +17,13 @@ from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED, CONNECTION_RESOUR
 from beehive.testing import Harness
 from modules.apimachinery.application import FOLLOW_RESOURCE, FOLLOWED, Target
 from modules.apimachinery.types import Node, Pod, decode, encode
-from modules.edge.edgemesh import module
+from modules.edge.edgemesh import module, owner
 from modules.edge.edgemesh.counters import MeshCounters, mesh_metrics
 from modules.edge.edgemesh.dns.explaining import Resolution
 from modules.edge.edgemesh.dns.wire import WireError
 from modules.edge.edgemesh.links import ServiceLinks
 from modules.edge.edgemesh.module import AGAIN_SECONDS, FIND_SECONDS, EdgeMesh, MeshSettings, addresses_of_names
+from modules.edge.edgemesh.objects import ServiceKey
 from modules.edge.edgemesh.owner import (
     RESOLVE,
     RESOURCE,
@@ -33,8 +34,12 @@ from modules.edge.edgemesh.owner import (
     ServicesRequest,
 )
 from modules.edge.edgemesh.plane import DataPlane
+from modules.edge.edgemesh.selection import EndpointSelector, Here
+from modules.edge.edgemesh.tables import port_tables
 from tests.modules.edge.edgemesh.doubles import Plane
 from tests.modules.edge.edgemesh.objects import NODE, endpoint, endpoints_of, pod, service, slice_of
+
+KEY = ServiceKey("default", "web")
 
 
 class Pods:
@@ -463,6 +468,26 @@ def test_the_owner_sees_which_endpoints_are_used_and_why_the_others_are_not(bee:
     assert [each.name for each in one.content_as(ServicesAnswer).services] == ["db"]
     none = bee.ask(ModuleName.EDGEMESH, bee.message(RESOURCE, SERVICES, ServicesRequest("other")))
     assert none.content_as(ServicesAnswer).services == ()
+
+
+def test_the_owner_sees_so_many_endpoints_and_how_many_there_are(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owner, "MOST_SHOWN", 2)
+    ends = [endpoint(f"192.0.2.{number}") for number in range(2, 5)]
+    Mesh(bee, {"service": [service()], "endpointslice": [slice_of(*ends)]}).start()
+    asking = bee.message(RESOURCE, SERVICES, ServicesRequest())
+    (web,) = bee.ask(ModuleName.EDGEMESH, asking).content_as(ServicesAnswer).services
+    assert ([each.address for each in web.endpoints], web.number, web.used) == (["192.0.2.2", "192.0.2.3"], 3, 3)
+
+
+def test_the_owner_sees_where_a_port_of_both_ip_versions_is_reached_in_the_first_one() -> None:
+    given = service(clusterIPs=["10.96.0.1", "fd00::1"])
+    selector = EndpointSelector(Here(NODE))
+    both = list(port_tables(given, [], selector))
+    assert [each.is_ipv6 for each in both] == [False, True]
+    found = owner.shown(
+        KEY, given, [], selector, both, "fake", lambda table: (f"127.0.0.{4 + 2 * table.is_ipv6}", 20080)
+    )
+    assert [each.at for each in found.ports] == ["127.0.0.4:20080"]
 
 
 def test_the_owner_sees_why_a_service_has_no_connections(bee: Harness) -> None:

@@ -152,6 +152,16 @@ def test_the_rules_are_those_of_the_tables_and_nothing_unused_stays(seed: int) -
                 )
 
 
+def test_of_services_with_one_external_address_or_node_port_the_first_has_it() -> None:
+    outside: dict[str, Any] = {"external": ("198.51.100.1",), "node_port": 30080}
+    first = port_table(("10.0.0.1", 8080), port=80)._replace(**outside)
+    second = port_table(("10.0.0.2", 8080), port=80)._replace(service="db", addresses=("10.96.0.2",), **outside)
+    for one, other in ((first, second), (second, first)):
+        alone, both = (ruleset(IPV4, given, ()).elements for given in ((one,), (one, other)))
+        for name, at in (("services", "198.51.100.1 . tcp . 80"), ("nodeports", "tcp . 30080")):
+            assert both[name][at] == alone[name][at]
+
+
 def test_without_ipv6_in_the_kernel_ipv4_is_served() -> None:
     kernel = Kernel()
     kernel.has_ipv6 = False

@@ -14,7 +14,7 @@ from modules.edge.edgemesh.nft.program import NftError
 from modules.edge.edgemesh.nft.ruleset import IPV4, is_temporary, ruleset
 from modules.edge.edgemesh.objects import Endpoints, EndpointSlice, Service, ServiceKey, ServiceStatus
 from modules.edge.edgemesh.selection import EndpointSelector, Here, Prefer, Reason
-from modules.edge.edgemesh.state import MeshState
+from modules.edge.edgemesh.state import MeshState, own_addresses
 from modules.edge.edgemesh.tables import Address, MeshTarget, PortTable, port_tables, target_to
 from tests.modules.edge.edgemesh.objects import NODE, endpoint, endpoints_of, pod, port_table, service, slice_of
 
@@ -213,6 +213,9 @@ def test_an_endpoint_that_is_hinted_for_this_node_is_used() -> None:
     close = service(trafficDistribution="PreferClose")
     assert inside(close, slice_of(*ends)) == ["192.0.2.1"]
     assert inside(close, slice_of(ends[1])) == ["192.0.2.2"], "no other is there"
+    hints = {"forNodes": [{"name": "n2"}], "forZones": [{"name": "z1"}]}
+    both = endpoint("192.0.2.2", hints=hints)
+    assert inside(close, slice_of(ends[0], both), zone="z1") == ["192.0.2.1"], "a node's hint is before a zone's"
 
 
 def test_a_service_of_a_cloud_before_kubernetes_1_20_has_its_one_address() -> None:
@@ -260,6 +263,7 @@ def test_a_node_group_uses_only_its_own() -> None:
         "cloudcore says the group of endpoints on nodes unknown here"
     )
     assert inside(given, *both) == []
+    assert inside(given, *both, group="g", groups={"n7": "h"}) == [], "a node's label is newer than the slice's"
     assert inside(service(), *both, group="h") == ["192.0.2.8"], "nearer ones come first"
     state = MeshState(NODE)
     state.put_service(given)
@@ -275,6 +279,8 @@ def test_the_policy_local_drops_only_where_others_have_endpoints() -> None:
     assert table.inside == MeshTarget(drops=True)
     (table,) = tables(local)
     assert table.inside == MeshTarget(drops=False)
+    (table,) = tables(local, slice_of(endpoint("192.0.2.2", ready=False)))
+    assert table.inside == MeshTarget(drops=False), "of what is not ready nobody has one"
     (table,) = tables(local, NEAR, pods=(pod(),))
     assert table.inside == target_to((("10.86.0.2", 8080),))
 
@@ -291,6 +297,16 @@ def test_node_ports_and_external_addresses_have_their_own_policy() -> None:
     assert table.outside == MeshTarget(drops=True)
     (table,) = tables(service(**{**spec, "type": "ClusterIP"}), NEAR)
     assert table.node_port == 0, "the type has none, whatever is left in the ports"
+    (table,) = tables(service(**{**spec, "externalTrafficPolicy": "Cluster", "externalIPs": []}), NEAR)
+    assert (table.external, len(table.outside.endpoints)) == ((), 3), "of a node port alone"
+
+
+def test_ports_and_external_addresses_of_a_service_are_bounded() -> None:
+    given = service(externalIPs=[f"198.51.100.{number}" for number in range(1, 41)])
+    (table,) = tables(given, NEAR)
+    assert table.external == tuple(f"198.51.100.{number}" for number in range(1, 33))
+    many = service(ports=[{"port": number} for number in range(1, 111)])
+    assert [each.port for each in tables(many, NEAR)] == list(range(1, 101))
 
 
 def test_no_service_takes_the_address_of_a_machine() -> None:
@@ -333,6 +349,7 @@ def test_a_service_takes_no_other_service_s_address() -> None:
         service(labels={"service.edgemesh.kubeedge.io/service-proxy-name": ""}),
         service(labels={"service.kubernetes.io/headless": ""}),
         service(ports=[{"port": 80, "protocol": "SCTP"}, {"port": 0}, {"port": 70000}]),
+        service(type="NodePort", ports=[{"port": 80, "nodePort": -1}, {"port": 81, "nodePort": 65536}]),
     ],
 )  # fmt: skip
 def test_services_without_an_address_or_of_others_have_no_tables(given: Service) -> None:
@@ -358,7 +375,7 @@ def test_both_ip_versions_and_affinity() -> None:
 def test_pods_that_a_cloud_of_2019_lists_are_used_at_their_nodes() -> None:
     state = MeshState(NODE)
     state.put_service(service())
-    ports = [{"containerPort": 8080, "hostPort": 18080}]
+    ports = [{"containerPort": 8080, "hostPort": 18080}, {"containerPort": 8080, "hostPort": 9, "protocol": "UDP"}]
     state.put_pod_list(
         KEY,
         (
@@ -370,6 +387,38 @@ def test_pods_that_a_cloud_of_2019_lists_are_used_at_their_nodes() -> None:
     )
     (table,) = port_tables(service(), state.backends(KEY), EndpointSelector(Here(NODE)))
     assert table.inside.endpoints == (("192.0.2.2", 18080), ("192.0.2.4", 8080))
+
+
+def test_of_the_pods_that_a_cloud_of_2019_lists_the_first_ones_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_module, "MOST_BACKENDS", 1)
+    state = MeshState(NODE)
+    state.put_service(service())
+    listed = (pod(node=NODE), pod("b", node="n2", hostNetwork=True, status={"hostIP": "192.0.2.2"}))
+    state.put_pod_list(KEY, listed)
+    assert state.backends(KEY) == [], "the second one is left out"
+    state.put_pod_list(KEY, listed[1:])
+    assert [each.address for each in state.backends(KEY)] == ["192.0.2.2"]
+
+
+def test_the_pods_that_a_cloud_of_2019_lists_go_with_their_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of Services that never come there are no more than of others."""
+    monkeypatch.setattr(state_module, "MOST_SERVICES", 2)
+    state = MeshState(NODE)
+    listed = (pod("b", node="n2", hostNetwork=True, status={"hostIP": "192.0.2.2"}),)
+    for number in range(3):
+        state.put_pod_list(ServiceKey("default", f"s{number}"), listed)
+    state.put_service(service("s2"))
+    assert state.backends(ServiceKey("default", "s2")) == []
+    state.put_service(service("s0"))
+    assert state.backends(ServiceKey("default", "s0")) != []
+    state.put_service_list([])
+    state.put_service(service("s0"))
+    assert state.backends(ServiceKey("default", "s0")) == []
+
+
+def test_pods_on_the_nodes_network_have_no_addresses_of_their_own() -> None:
+    host = pod("b", "192.0.2.1", hostNetwork=True)
+    assert own_addresses((pod(), host, pod("c", "x"))) == {"10.86.0.2"}
 
 
 def test_of_the_pods_that_a_cloud_of_2019_lists_only_ready_ones_are_used_and_ending_ones_at_last() -> None:

@@ -16,7 +16,7 @@ from beehive.clock import RealClock
 from beehive.errors import BeehiveError
 from beehive.exposition import CollectorRegistry
 from beehive.http.responses import text
-from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED, CONNECTION_RESOURCE
+from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED, CONNECTION_RESOURCE, REGISTRATION_RESOURCE
 from beehive.testing import Harness
 from edgehub.framing import Opcode
 from modules.edge.edgestream import module, session, stream
@@ -34,7 +34,7 @@ from tests.end_to_end.processes import wait_until
 from tests.modules.edge.edgestream.beds import EXEC, LOGS, METRICS, Bed, CloudEnd, connect_frame, registered
 from tests.support.clocks import StandingClock
 from tests.support.descriptors import open_descriptors
-from tests.support.failing import Attempt, Failing, fail_at_each_call
+from tests.support.failing import Attempt, Failing, PlannedError, fail_at_each_call
 
 DATA, REMOVE = FrameType.DATA, FrameType.REMOVE
 
@@ -66,14 +66,14 @@ def test_logs(bed: Bed, cloud: CloudEnd) -> None:
     """A log arrives piece by piece without the chunks of HTTP, and ends with one `remove` without a reason. Nothing of
     the caller's headers reaches the node's server.
     """
-    cloud.send(connect_frame(300, query="follow=true&tailLines=5", header={"Authorization": ["Bearer x"]}))
+    cloud.send(connect_frame(300, query="follow=true&tailLines=5&x=a?b", header={"Authorization": ["Bearer x"]}))
     for line in (b"one\n", b"\xff\xfe\x00 two\n"):
         bed.node.log.put(line)
         assert cloud.next() == Frame(300, DATA, line)
     bed.node.log.put(None)
     assert cloud.next() == Frame(300, REMOVE)
     request = bed.node.requests.get(timeout=TIMEOUT)
-    assert request.target == f"{LOGS}?follow=true&tailLines=5"
+    assert request.target == f"{LOGS}?follow=true&tailLines=5&x=a?b"
     assert request.headers == (("host", "edgecore"), ("connection", "close"))
 
 
@@ -132,9 +132,12 @@ def test_exec(bed: Bed, cloud: CloudEnd) -> None:
         (connect_frame(9, FrameType.EXEC, EXEC, header={}), "begins with an upgrade"),
         (connect_frame(9, method="POST"), "asked for with GET"),
         (connect_frame(9, MessID=10), "its frame for 9"),
+        (connect_frame(9, MessID=0), "its frame for 9"),
+        (connect_frame(9, path="/containerLogs/a/b"), "is not served"),
+        (connect_frame(9, FrameType.EXEC, EXEC, header={"Connection": ["close"]}), "begins with an upgrade"),
         (Frame(9, FrameType.EXEC, b"{"), "cannot be read"),
     ],
-    ids=range(14),
+    ids=range(17),
 )  # fmt: skip
 def test_refused(bed: Bed, cloud: CloudEnd, frame: Frame, why: str) -> None:
     """An unlisted request does not reach the node's server; the caller gets an error and the end immediately."""
@@ -152,7 +155,9 @@ def test_without_the_node_server(bed: Bed, cloud: CloudEnd) -> None:
     bed.node.stop()
     cloud.send(connect_frame(1), connect_frame(2, FrameType.EXEC, EXEC))
     assert "cannot be reached" in cloud.whole(1)[1]
-    assert cloud.whole(2)[0].startswith(b"HTTP/1.1 502 Bad Gateway\r\n")
+    head, _, body = cloud.whole(2)[0].partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 502 Bad Gateway\r\n")
+    assert b"Content-Length: %d\r\n" % len(body) in head
 
 
 def test_an_error_of_the_node_server(bed: Bed, cloud: CloudEnd) -> None:
@@ -353,6 +358,10 @@ def test_many_streams_share_the_memory() -> None:
         assert (one.events(session.BUFFERS), one.events(100_000)) == (select.POLLIN, 0)
         one.hold(bytes(100_000))
         assert (one.is_full(session.BUFFERS), one.is_full(100_000)) == (False, True)
+    tunnel = _tunnel(_Sent(), Mock(), StreamCounters())
+    tunnel._streams = dict.fromkeys(range(10_000), Mock())
+    assert tunnel._share() == SENT_DATA
+    tunnel._intake.release()
 
 
 def test_a_container_that_writes_single_bytes_becomes_so_many_frames() -> None:
@@ -407,6 +416,24 @@ def test_a_container_that_reads_no_more_may_still_answer() -> None:
         assert sent, "the caller is not kept waiting"
         other.sendall(b"the answer")
         assert one.read() == (b"the answer", None)
+        one.sent(FIRST_CREDIT)
+        assert one.events(session.BUFFERS) == 0, "what may not be sent is not read, and wakes nobody"
+
+
+def test_bytes_that_a_container_has_not_taken_are_granted_to_nobody_again() -> None:
+    request = StreamRequest(1, EXEC, (("Upgrade", "SPDY/3.1"),), "POST")
+    local, other = socket.socketpair()
+    with local, other:
+        one = Stream(FrameType.EXEC, request, local, has_credit=True)
+        one.hold(bytes(FIRST_CREDIT - FRAME_COST))
+        assert 0 < one.grant(session.BUFFERS) <= stream.HELD - FIRST_CREDIT + FRAME_COST
+
+
+def test_a_connection_that_fails_ends_its_stream() -> None:
+    """Whatever its error is."""
+    request = StreamRequest(1, EXEC, (("Upgrade", "SPDY/3.1"),), "POST")
+    local = Mock(**{"recv.side_effect": OSError(5, "Input/output error")})
+    assert "Input/output error" in str(Stream(FrameType.EXEC, request, local).read()[1])
 
 
 def test_frames_that_were_handled_take_no_room() -> None:
@@ -441,7 +468,6 @@ def test_a_frame_that_waits_for_room_is_let_go_at_the_end(
         intake.put(Frame(1, DATA, bytes(session.MOST_BYTES)))
     intake.release()
     monkeypatch.setattr("os.eventfd_write", Mock(side_effect=AssertionError))
-    intake._rung = False
     intake.confirm(1)
 
 
@@ -476,6 +502,54 @@ def _serve(dial: Callable[[], socket.socket], *frames: Frame) -> tuple[list[Fram
     tunnel.close()
     tunnel.serve()
     return link.frames, counters
+
+
+def test_a_node_server_whose_socket_is_missing_refuses_one_stream_after_the_other() -> None:
+    sent, counters = _serve(Mock(side_effect=FileNotFoundError(2, "No such file")), connect_frame(1), connect_frame(2))
+    assert [each.connection for each in sent if each.kind == REMOVE] == [1, 2]
+    assert counters.refused == 2
+
+
+def test_a_grant_that_is_no_number_ends_its_stream_only() -> None:
+    pairs = [socket.socketpair() for _ in range(2)]
+    opened = [connect_frame(number, FrameType.EXEC, EXEC) for number in (1, 2)]
+    for local, _ in pairs:
+        local.settimeout(0)
+    locals_ = iter([local for local, _ in pairs])
+    sent, _ = _serve(lambda: next(locals_), *opened, Frame(1, FrameType.CREDIT, b"\xff"), Frame(2, REMOVE))
+    assert [(each.connection, each.kind, bool(each.data)) for each in sent] == [(1, REMOVE, True), (2, REMOVE, False)]
+    for each in (end for pair in pairs for end in pair):
+        each.close()
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_a_tunnel_is_given_up_with_a_short_reason_that_can_be_printed(*, is_whole: bool) -> None:
+    """Also when not even the beginning of a long message is a frame."""
+    link = _Sent()
+    link.close = Mock()  # type: ignore[method-assign]
+    tunnel = _tunnel(link, Mock(), StreamCounters())
+    if is_whole:
+        tunnel.received(Frame(0, FrameType.CLOSE, b"\x1b[2J" + b"x" * 9000).encode())
+    else:
+        tunnel.skipped(b"\xff" * 12, 9_000_000)
+    tunnel._intake.release()
+    assert link.close.called
+    assert tunnel.complaint.isprintable()
+    assert len(tunnel.complaint) < 400
+
+
+def test_a_confirmation_that_comes_while_others_are_taken_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The streams' thread would wait for the next one, and the cloud for bytes."""
+    intake = Intake()
+    clear = intake.wakeup.clear
+
+    def clear_late() -> None:
+        intake.confirm(1)
+        clear()
+
+    monkeypatch.setattr(intake.wakeup, "clear", clear_late)
+    assert intake.drain_confirmed() == 1
+    intake.release()
 
 
 def test_a_tunnel_waits_for_as_long_as_nothing_can_happen() -> None:
@@ -632,12 +706,16 @@ def test_stop_while_dialling() -> None:
 
 
 def test_a_tunnel_is_dialled_while_the_cloud_has_the_node() -> None:
-    """Not before edged says so, nor after edgehub's connection ends until edged says so again; an open tunnel stays."""
+    """Not before edged itself says so, nor after edgehub's connection ends until it says so again; an open tunnel
+    stays.
+    """
     with Harness() as bee:
         cloud, counters = MemoryCloud(bee.simulation), StreamCounters()
         cloud.hanging = True
         bee.start(EdgeStream, cloud.make_link, socket.socket, counters)
         connection(bee, CLOUD_CONNECTED)
+        of_another = bee.message(REGISTRATION_RESOURCE, Operation.CONNECTED, source=Source.EDGEHUB)
+        bee.send(ModuleName.EDGESTREAM, of_another)
         assert cloud.dialled == []
         bee.send(ModuleName.EDGESTREAM, registered(bee.clock))
         connection(bee, CLOUD_DISCONNECTED)
@@ -727,8 +805,12 @@ def test_a_stream_that_cannot_be_made_or_served_leaves_no_connection(monkeypatch
     assert fail_at_each_call(make, ValueError("of this test")) == 4
 
 
-def test_a_tunnel_that_has_worked_is_dialled_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After any number of failures before it; one that has not worked for a while counts as a failure, too."""
+def test_a_tunnel_that_has_worked_is_dialled_again_at_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """After any number of failures before it; one that has not worked for a while counts as a failure, too. The log has
+    the reason of the side that gave it up, rather than the end of the connection.
+    """
     delays: list[float] = []
     with Harness() as bee:
         link = _Sent()
@@ -743,9 +825,51 @@ def test_a_tunnel_that_has_worked_is_dialled_again_at_once(monkeypatch: pytest.M
         def end(up: float) -> None:
             module._opened()
             bee.run_for(up)
-            module._ended(_tunnel(link, socket.socket, StreamCounters()), ended)
+            session = _tunnel(link, socket.socket, StreamCounters())
+            session.complaint = "the cloud sent what is no frame" if up == 30 else ""
+            module._ended(session, ended)
 
         for up in (0.0, 1.0, 1.0, 11.0, 1.0, 30.0):
             end(up)
-    assert delays[:3] == sorted(delays[:3])
+    assert delays[0] < delays[1] < delays[2]
+    assert ["sent what is no frame" in each.getMessage() for each in caplog.records[-2:]] == [False, True]
     assert delays[3] == delays[5] == delays[0]
+
+
+def test_empty_frames_take_room_and_one_that_was_handled_lets_the_next_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many of others still wait."""
+    intake, woken = Intake(), list[int]()
+    monkeypatch.setattr(intake._changed, "wait", Mock(side_effect=PlannedError))
+    with pytest.raises(PlannedError):
+        for _ in range(session.MOST_BYTES):
+            intake.put(Frame(1, DATA))
+    assert len(intake._frames) * session._OVERHEAD == session.MOST_BYTES
+    monkeypatch.setattr(intake._changed, "notify_all", lambda: woken.append(1))
+    intake.drop_head()
+    intake.put(Frame(1, DATA))
+    assert woken == [1]
+    monkeypatch.undo()
+    intake.release()
+
+
+def test_a_module_that_was_restarted_dials(monkeypatch: pytest.MonkeyPatch) -> None:
+    """edged does not say again that the cloud has the Node object."""
+    monkeypatch.setattr(module, "StreamsRunner", _NoStreams)
+    monkeypatch.setattr(EdgeStream, "_opened", Mock(side_effect=[RuntimeError("planned"), None]))
+    with Harness() as bee:
+        bee.expect_failures("planned")
+        cloud = MemoryCloud(bee.simulation)
+        bee.start(EdgeStream, cloud.make_link, socket.socket, StreamCounters())
+        bee.send(ModuleName.EDGESTREAM, registered(bee.clock), wait=60)
+    assert len(cloud.dialled) == 2
+
+
+def test_one_more_stream_than_there_may_be_is_refused() -> None:
+    link, dial, counters = _Sent(), Mock(), StreamCounters()
+    tunnel = TunnelSession(link, dial, RealClock(), counters, 1, lambda: None)
+    tunnel._streams[1] = Mock()
+    tunnel._handle(connect_frame(2))
+    assert (dial.called, counters.refused, link.frames[-1].kind) == (False, 1, REMOVE)
+    tunnel._streams.clear()
+    tunnel.close()
+    tunnel.serve()

@@ -9,14 +9,15 @@ import pytest
 from paho.mqtt.client import MQTTMessage
 from paho.mqtt.enums import CallbackAPIVersion
 
-from beehive import Message, Module
+from beehive import BeehiveError, Message, Module
 from beehive.clock import RealClock
 from beehive.testing import FakeContext, Harness
 from modules.edge.eventbus.client import BufferedClient
 from modules.edge.eventbus.connection import LONGEST_DELAY, BrokerConnection, SessionLink
 from modules.edge.eventbus.counters import EventBusCounters
 from modules.edge.eventbus.module import EventBus, EventBusSettings
-from modules.edge.eventbus.packets import publish
+from modules.edge.eventbus.packets import Received, publish
+from modules.edge.eventbus.publications import WINDOW, Drop
 from modules.edge.eventbus.session import BrokerSettings, MqttSession
 from tests.support.failing import Failing, left_by_repeating
 
@@ -47,8 +48,9 @@ class Broker:
             call_soon=self._context.call_soon,
             start_actor=lambda *_rest, **_named: SimpleNamespace(tell=self.links.append),
         )
+        self.counters = EventBusCounters()
         self.connection = BrokerConnection(
-            cast("Module", module), "external", SETTINGS, list, lambda *_rest: None, EventBusCounters()
+            cast("Module", module), "external", SETTINGS, list, lambda *_rest: None, self.counters
         )
         self.connection.start()
         self.connection.dial()
@@ -87,13 +89,26 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Broker:
 
 
 def test_unacknowledged_messages_are_published_again(broker: Broker) -> None:
-    broker.accept()
+    """Those that came before the first session, too."""
     broker.connection.publish("a", b"")
     broker.run()
+    broker.accept()
     broker.end()
     broker.run(2.0)
     broker.accept()
     assert [topic for _, topic in broker.published] == ["a", "a"]
+    assert broker.counters.connections == 2
+
+
+def test_what_the_window_had_no_room_for_follows_the_acknowledgements(broker: Broker) -> None:
+    link = broker.accept()
+    for _ in range(WINDOW + 5):
+        broker.connection.publish("a", b"")
+    broker.run()
+    assert len(broker.published) == WINDOW
+    link.published([number for number, _ in broker.published])
+    broker.run()
+    assert len(broker.published) == WINDOW + 5
 
 
 def test_a_broker_that_never_answers_is_away_since_the_beginning(broker: Broker) -> None:
@@ -149,6 +164,13 @@ def test_while_nothing_is_stored_the_broker_is_dialled_ever_later(broker: Broker
         broker.run(LONGEST_DELAY + 1)
         return waits()
 
+    def store_some() -> float:
+        """Store the first of two messages: the second is sent again."""
+        messages = [Received("a/user/b", b"", 1, number, retained=False) for number in range(2)]
+        bus = cast("Any", SimpleNamespace(_counters=broker.counters))
+        EventBus._stored(bus, broker.accept(), messages, 1, BeehiveError("store messages"))
+        return waits()
+
     assert [give_up() for _ in range(3)] == [1, 2, 4]
     broker.accept().stored([])
     assert waits() == 1
@@ -156,6 +178,7 @@ def test_while_nothing_is_stored_the_broker_is_dialled_ever_later(broker: Broker
         broker.accept()
         broker.run(LONGEST_DELAY + 1)
         assert waits() == 1
+    assert (waits(), store_some()) == (2, 4)
 
 
 def test_sessions_and_publications_that_are_over_leave_nothing(broker: Broker) -> None:
@@ -212,6 +235,17 @@ def test_a_number_that_was_of_a_message_too_large_may_be_of_another(client: Buff
     assert [each.left_out for each in client._messages] == [5, 0]
 
 
+def test_a_message_of_qos_2_is_acknowledged_whatever_its_topic_is(client: BufferedClient) -> None:
+    """The broker would send it for ever."""
+    client._handle_message(client, None, MQTTMessage(mid=7, topic=b"\xff"))
+    [message] = client._messages
+    assert message.topic == ""
+    acknowledged: list[tuple[int, int]] = []
+    client.ack = lambda *given: acknowledged.append(given)  # type: ignore[assignment,method-assign]
+    client.acknowledge(message._replace(qos=2))
+    assert acknowledged == [(7, 2)]
+
+
 def test_a_subscription_that_ended_before_the_broker_answered_is_not_asked_for() -> None:
     session = MqttSession(SETTINGS, ["a", "b"], RealClock())
     session.unsubscribe("a")
@@ -245,21 +279,24 @@ def test_a_session_tells_the_broker_of_ended_subscriptions_before_the_others() -
     session._prepare(client, cast("Any", None))
     client.on_connect(None, None, None, SimpleNamespace(is_failure=False), None)
     assert told == [["a"], [("b", 1)]]
+    client.on_connect(None, None, None, SimpleNamespace(is_failure=True), None)
+    assert len(told) == 2
+    assert "refuses this node" in session._refused
     session._end(cast("BufferedClient", SimpleNamespace(socket=lambda: None)))
 
 
 class _Subscribing(EventBus):
     """Has two brokers that take publications when the test says."""
 
-    def __init__(self, taken: list[Callable[[str], None]]) -> None:
-        super().__init__(EventBusSettings("n1", None))
+    def __init__(self, taken: list[Any], counters: EventBusCounters | None = None) -> None:
+        super().__init__(EventBusSettings("n1", None), counters)
 
         def publish_later(_topic: str, _payload: bytes, done: Callable[[str], None]) -> None:
             taken.append(done)
 
         queue = SimpleNamespace(size=0, __len__=lambda: 0)
         one: Any = SimpleNamespace(
-            publish=publish_later, publications=queue, subscribe=lambda _: None, unsubscribe=lambda _: None,
+            publish=publish_later, publications=queue, subscribe=lambda _: None, unsubscribe=taken.append,
             down_for=lambda _: 0.0, name="one", is_local=True, close=lambda: None,
         )  # fmt: skip
         self._connections = [one, one]
@@ -276,13 +313,15 @@ def test_subscriptions_of_the_cloud_are_stored_at_each_change(monkeypatch: pytes
     monkeypatch.setattr("modules.edge.eventbus.module.MOST_TOPICS", 2)
     with Harness() as bee:
         bee.answer("metamanager", lambda asked: asked.reply(bee.clock, [], source="metamanager"))
-        bee.start(_Subscribing, [])
+        ended: list[str] = []
+        bee.start(_Subscribing, ended)
         bee.settle()
-        for topic in ("a", "b", "c", "+/user/#"):
+        for topic in ("+/user/#", "a", "b", "c"):
             bee.send("eventbus", bee.message(topic, "subscribe"))
-        for topic in ("a", "+/user/#"):
+        for topic in ("a", "+/user/#", "lost"):
             bee.send("eventbus", bee.message(topic, "unsubscribe"))
         assert _kept(bee) == [["a"], ["a", "b"], ["b"]]
+        assert ended == ["a", "a", "lost", "lost"], "each broker is told, also of what the store has lost"
 
 
 def test_what_the_cloud_subscribes_to_before_the_stored_topics_are_read_joins_them(
@@ -316,18 +355,37 @@ def test_a_module_that_fails_closes_its_connections(monkeypatch: pytest.MonkeyPa
         assert closed == [True]
 
 
-def test_subscriptions_in_the_store_are_no_more_than_topics() -> None:
+@pytest.mark.parametrize(
+    ("row", "topics"), [(json.dumps({"topics": ["a/+", "wrong#"]}), ["a/+"]), ("{", []), ('{"topics": 7}', [])]
+)
+def test_subscriptions_in_the_store_are_no_more_than_topics(row: str, topics: list[str]) -> None:
     """What stands there may be damaged, and a broker ends a session that asks for a wrong one."""
 
     def stored(message: Message) -> Message:
-        return message.reply(bee.clock, [json.dumps({"topics": ["a/+", "wrong#"]})], source="metamanager")
+        return message.reply(bee.clock, [row], source="metamanager")
 
     with Harness() as bee:
         bee.answer("metamanager", stored)
         bee.start(_Subscribing, [])
         bee.settle()
         bee.send("eventbus", bee.message("b", "subscribe"))
-        assert _kept(bee) == [["a/+", "b"]]
+        assert _kept(bee) == [[*topics, "b"]]
+
+
+def test_a_text_that_is_none_is_not_published_and_that_some_are_dropped_is_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    counters = EventBusCounters()
+    counters.dropped[Drop.NO_ROOM] = 1
+    with Harness() as bee:
+        bee.start(_Subscribing, [], counters)
+        for content in ("\ud800", {"a": 1}):
+            answer = bee.hive.request("eventbus", bee.message("out/a", "publish", content), 10.0)
+            bee.settle()
+            assert answer.get().route.operation == "error"
+        for _ in range(3):
+            bee.send("eventbus", bee.message("out/a", "publish", "text"))
+    assert caplog.text.count("are dropped") == 1
 
 
 def test_a_message_that_one_broker_has_not_is_not_published() -> None:

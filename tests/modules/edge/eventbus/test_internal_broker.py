@@ -19,8 +19,9 @@ import pytest
 from msgspec.structs import replace
 
 from beehive import RealClock
+from beehive.wakeup import Wakeup
 from modules.edge.eventbus import module, mosquitto_files, mosquitto_process
-from modules.edge.eventbus.internal_broker import DATA, PASSWORDS, InternalBroker, configuration
+from modules.edge.eventbus.internal_broker import DATA, PASSWORDS, InternalBroker, acl, configuration
 from modules.edge.eventbus.module import EventBusSettings
 from modules.edge.eventbus.self_message import NoAnswerError, send_to_itself
 from modules.edge.eventbus.session import BrokerSettings
@@ -166,8 +167,7 @@ def test_stored_messages_that_keep_it_from_starting_are_set_aside(
     ids=["ends", "silent", "no-broker"],
 )
 def test_what_passes_no_message_on_has_not_answered(tmp_path: Path, answer: bytes | None, why: str) -> None:
-    bell = os.eventfd(0)
-    clock = RealClock()
+    wakeup, clock = Wakeup(), RealClock()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "s"))
         listener.listen()
@@ -183,21 +183,22 @@ def test_what_passes_no_message_on_has_not_answered(tmp_path: Path, answer: byte
         thread = threading.Thread(target=act)
         thread.start()
         with pytest.raises(NoAnswerError, match=why):
-            send_to_itself(tmp_path / "s", clock, 0.3 if answer is None else TIMEOUT, bell)
+            send_to_itself(tmp_path / "s", clock, 0.3 if answer is None else TIMEOUT, wakeup)
         thread.join(TIMEOUT)
     clock.close()
-    os.close(bell)
+    wakeup.close()
 
 
 def test_a_look_at_a_broker_is_broken_off_when_this_node_stops(tmp_path: Path) -> None:
-    bell, clock = os.eventfd(1), RealClock()
+    wakeup, clock = Wakeup(), RealClock()
+    wakeup.wake()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "s"))
         listener.listen()
         with pytest.raises(NoAnswerError, match="stopped"):
-            send_to_itself(tmp_path / "s", clock, TIMEOUT, bell)
+            send_to_itself(tmp_path / "s", clock, TIMEOUT, wakeup)
     clock.close()
-    os.close(bell)
+    wakeup.close()
 
 
 def test_what_waits_for_an_absent_client_outlives_a_restart(node: Node, broker: InternalBroker) -> None:
@@ -325,3 +326,4 @@ def test_the_configuration_bounds_what_clients_can_take(broker: InternalBroker) 
     assert "retain_available true" in configuration(replace(broker, retain=True)).splitlines()
     assert any(line.startswith("memory_limit ") for line in lines)
     assert "allow_anonymous false" in configuration(replace(broker, user="u", password=WORD)).splitlines()
+    assert acl("u").splitlines()[0] == "user u"

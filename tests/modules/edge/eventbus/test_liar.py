@@ -3,7 +3,7 @@
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -255,3 +255,22 @@ def test_a_broker_that_accepts_and_then_lies_is_dialled_ever_later() -> None:
         time[0] += lasted
         connection.session_ended("it announces too much")
     assert delays == [1.0, 2.0, 4.0, 1.0, 2.0]
+
+
+def test_a_broker_that_refuses_the_protocol_is_not_dialled_again_within_the_session() -> None:
+    """paho would, with an older protocol and without a pause."""
+    with socket.create_server(("127.0.0.1", 0)) as listener, closing(RealClock()) as clock:
+        session = MqttSession(BrokerSettings("127.0.0.1", listener.getsockname()[1], "n1"), (), clock)
+
+        def refuse() -> None:
+            with listener.accept()[0] as connection:
+                connection.recv(PIECE)
+                connection.sendall(bytes.fromhex("20 02 00 01"))
+
+        thread = threading.Thread(target=refuse)
+        thread.start()
+        assert session.run(cast("Any", SimpleNamespace())) == "the connection was lost: MQTT_ERR_PROTOCOL"
+        thread.join(TIMEOUT)
+        listener.settimeout(0.0)
+        with pytest.raises(BlockingIOError):
+            listener.accept()

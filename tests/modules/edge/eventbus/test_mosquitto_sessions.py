@@ -226,6 +226,13 @@ def test_stored_sessions_are_written_again_only_if_that_makes_them_fewer(tmp_pat
     mosquitto_files.shorten_messages(broker, owner)
 
 
+def test_a_message_that_is_kept_for_later_subscribers_stays_without_a_session() -> None:
+    head = b"\x00\xb5\x00mosquitto db" + struct.pack("!II", 0, 6)
+    kept = struct.pack("!II", 4, 8) + struct.pack("=Q", 1)
+    left = without(head + queue_of(b"late", 1, 5) + queue_of(b"late", 2, 5) + kept, [b"late"])
+    assert left == head + struct.pack("!II", 2, 13) + struct.pack("=Q", 1) + bytes(5) + kept
+
+
 @needs_mosquitto
 def test_stored_sessions_can_be_read(node: Node, broker: InternalBroker) -> None:
     """Names of any length, who is there, and for whom a message waits."""

@@ -1,10 +1,14 @@
 """The packets of messages, as MQTT 3.1.1 writes them."""
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from paho.mqtt.enums import CallbackAPIVersion
 
 from modules.apimachinery.device_topics import LONGEST_TOPIC
+from modules.edge.eventbus.client import BufferedClient
 from modules.edge.eventbus.packets import (
     MalformedPacketError,
     Received,
@@ -77,16 +81,17 @@ def test_a_message_that_is_too_large_is_shortened_before_its_payload_has_come(
 ) -> None:
     """Topic and number stay, the payload is only counted; until they have come there is nothing to shorten."""
     small = publish(topic, b"", mid, qos=min(qos, 1), retain=False)
-    first = small[0] | (4 if qos == 2 else 0)
+    first = small[0] ^ 6 if qos == 2 else small[0]
     packet = bytearray((first, 0xFF, 0xFF, 0xFF, 0x7F, *small[2:]))
     body = body_of(packet, 0)
     assert body == (5, 5 + 0xFFFFFFF)
     assert is_too_large(first, *body)
     short = shortened(packet[:come], 0, *body)
     assert (short is None) == (come < len(packet))
+    if short is not None:
+        assert short.left_out == 0xFFFFFFF - len(small) + 2
     if short is not None and qos < 2:
         assert _read(short.packet) == Received(topic, b"", qos, mid if qos else 0, retained=False)
-        assert short.left_out == 0xFFFFFFF - len(small) + 2
 
 
 @pytest.mark.parametrize(("topic", "payload"), [(LONGEST_TOPIC, MAX_PAYLOAD), (1, 0)])
@@ -97,3 +102,20 @@ def test_a_message_that_may_be_taken_is_kept(topic: int, payload: int) -> None:
     assert body is not None
     assert not is_too_large(packet[0], *body)
     assert is_too_large(packet[0], body[0], body[1] + 1) == (payload == MAX_PAYLOAD)
+
+
+@pytest.mark.parametrize(("qos", "own", "is_pahos"), [(0, b"", False), (1, puback(7), False), (2, b"", True)])
+def test_which_messages_are_acknowledged_by_which_packet(qos: int, own: bytes, *, is_pahos: bool) -> None:
+    """A broker ends the connection of a client that acknowledges a message of QoS 0; of QoS 2 paho has the steps."""
+    client = BufferedClient(CallbackAPIVersion.VERSION2, manual_ack=True)
+    client.acknowledge(Received("t", b"", qos, 7, retained=False))
+    assert (bytes(client._outgoing), client.want_write()) == (own, is_pahos)
+
+
+@pytest.mark.parametrize(("qos", "number"), [(0, 0), (1, 1), (2, 9)])
+def test_the_steps_of_a_message_of_qos_2_are_pahos(monkeypatch: pytest.MonkeyPatch, qos: int, number: int) -> None:
+    """It keeps what the broker has not released yet."""
+    client = BufferedClient(CallbackAPIVersion.VERSION2, manual_ack=True)
+    monkeypatch.setattr(client, "publish", lambda *_: SimpleNamespace(mid=9))
+    assert client.send("t", b"x", qos=qos, retain=False) == number
+    assert bool(client._outgoing) == (qos < 2)

@@ -1,20 +1,25 @@
 """When mosquitto's memory gets full, and how a session tells the broker of its end."""
 
 import os
+import select
 import signal
 import socket
 import threading
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from beehive import RealClock
+from beehive import Clock, RealClock
+from beehive.wakeup import Wakeup
 from modules.edge.eventbus import mosquitto_files, mosquitto_process
 from modules.edge.eventbus.internal_broker import DATA, InternalBroker
-from modules.edge.eventbus.mosquitto_files import STORED, Owner
+from modules.edge.eventbus.mosquitto_files import END_SECONDS, STORED, Owner
 from modules.edge.eventbus.mosquitto_process import MosquittoProcess
+from modules.edge.eventbus.packets import body_of
+from modules.edge.eventbus.self_message import send_to_itself
 from modules.edge.eventbus.session import BrokerSettings, MqttSession, SessionEvents
 from tests.support.patience import PATIENCE
 
@@ -62,7 +67,62 @@ def test_sessions_are_stored_when_the_broker_has_grown_and_looked_at_once_each_t
         process._relieve(running, memory, is_urgent=is_urgent)
         seen.append((len(changes) - stores, len(ended) - looks))
     assert seen == [(1, 1), (0, 0), (1, 1), (1, 1), (0, 0), (1, 1)]
-    os.close(process._bell)
+    process._wakeup.close()
+
+
+def test_a_broker_that_is_stopped_stores_no_sessions_before_its_end(tmp_path: Path) -> None:
+    """edgecore would wait for it as long as for a store."""
+    seconds = iter(range(99))
+    clock = cast("Clock", SimpleNamespace(monotonic=lambda: next(seconds)))
+    process = MosquittoProcess(_broker(tmp_path), clock)
+    process.stop()
+    process._wait(lambda: False)
+    assert next(seconds) == 2
+    process._wakeup.close()
+
+
+def test_a_line_that_is_always_there_is_not_why_the_broker_has_ended(tmp_path: Path) -> None:
+    process, (read, write) = MosquittoProcess(_broker(tmp_path), RealClock()), os.pipe()
+    with os.fdopen(read, "rb") as stream, os.fdopen(write, "wb") as output:
+        output.write(b"Error: Address already in use\nWarning: Unable to set TCP_NODELAY.\n")
+        output.flush()
+        assert process._read(stream)
+        output.close()
+        assert not process._read(stream)
+    assert list(process._last) == ["Error: Address already in use"]
+    process._wakeup.close()
+
+
+def test_a_broker_that_was_left_is_told_to_end_before_it_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And has its time to store what it holds."""
+    steps = list[object]()
+    poll = SimpleNamespace(register=lambda *_: None, poll=steps.append)
+    monkeypatch.setattr(mosquitto_files, "select", SimpleNamespace(poll=lambda: poll, POLLIN=select.POLLIN))
+    monkeypatch.setattr(signal, "pidfd_send_signal", lambda _process, number: steps.append(number))
+    mosquitto_files._end(-1)
+    assert steps == [signal.SIGTERM, END_SECONDS * 1000, signal.SIGKILL, END_SECONDS * 1000]
+
+
+def test_what_is_passed_on_for_a_check_is_kept_nowhere(tmp_path: Path) -> None:
+    """Of a retained message mosquitto would store each; and each step waits for the answer to the one before."""
+    path, heard, steps = tmp_path / "broker", list[bytes](), list[int]()
+    answers = {0x10: "20020000", 0x82: "9003000101", 0x32: "40020002"}
+    with socket.socket(socket.AF_UNIX) as listening, closing(Wakeup()) as wakeup, closing(RealClock()) as clock:
+        listening.bind(str(path))
+        listening.listen()
+        thread = threading.Thread(target=send_to_itself, args=(path, clock, PATIENCE, wakeup, 8))
+        thread.start()
+        broker, _ = listening.accept()
+        with broker:
+            broker.settimeout(PATIENCE)
+            while part := broker.recv(4096):
+                heard.append(part)
+                steps.append(part[0])
+                if answer := answers.get(part[0]):
+                    broker.sendall(bytes.fromhex(answer) + part * (steps.count(0x32) > 1))
+        thread.join()
+    assert steps == [0x10, 0x32, 0x82, 0x32, 0xE0]
+    assert [body_of(bytearray(each), 0) for each in heard] == [(2, len(each)) for each in heard], "one at a time"
 
 
 @pytest.mark.parametrize(("checks", "fails"), [(["", "late", "", "late", ""], False), (["", "late", "late", ""], True)])
@@ -70,14 +130,14 @@ def test_only_failures_in_a_row_end_the_broker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checks: list[str], fails: bool
 ) -> None:
     """A machine that is busy now and then must not cost all devices their connections."""
-    process, begun = MosquittoProcess(_broker(tmp_path), RealClock()), list[bool]()
+    process, begun, left = MosquittoProcess(_broker(tmp_path), RealClock()), list[bool](), [*checks]
     monkeypatch.setattr(mosquitto_process, "CHECK_SECONDS", 0.0)
     monkeypatch.setattr(mosquitto_process, "_memory", lambda _: 0)
     monkeypatch.setattr(process, "_answers", lambda: True)
 
     def check(_size: int) -> str:
-        why = checks.pop(0)
-        process._stopping = not checks
+        why = left.pop(0)
+        process._stopping = not left
         return why
 
     monkeypatch.setattr(process, "_check", check)
@@ -85,8 +145,8 @@ def test_only_failures_in_a_row_end_the_broker(
     with ours, theirs:
         running: Any = SimpleNamespace(stderr=ours, pid=0)
         process._follow(running, lambda: begun.append(True))
-    assert (begun, bool(process._problem), bool(checks)) == ([True], fails, fails)
-    os.close(process._bell)
+    assert (begun, bool(process._problem), bool(left)) == ([True], fails, fails)
+    process._wakeup.close()
 
 
 def test_a_session_that_is_closed_takes_leave_of_the_broker(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
-"""A session's bell, and which messages the broker may forget, without a broker."""
+"""A session's wakeup, and which messages the broker may forget, without a broker."""
 
-import os
 import select
 import socket
 from collections import deque
@@ -14,14 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from paho.mqtt.enums import MQTTErrorCode
 
-from beehive import Clock, Message
+from beehive import Clock, Message, ModuleName
 from beehive.clock import RealClock
 from beehive.testing import Harness
 from edged.events.reasons import Reason
 from modules.edge.eventbus.client import Arrived, BufferedClient
 from modules.edge.eventbus.connection import SessionLink
-from modules.edge.eventbus.module import DOWN_SECONDS, EventBus, EventBusSettings
+from modules.edge.eventbus.counters import RefusalReason
+from modules.edge.eventbus.module import DOWN_SECONDS, PATIENCE, EventBus, EventBusSettings
 from modules.edge.eventbus.packets import Received
+from modules.edge.eventbus.refusals import QUIET, RefusalLog
 from modules.edge.eventbus.session import (
     CONNECT_SECONDS,
     KEEP_ALIVE,
@@ -47,20 +48,20 @@ class _Window(deque[Callable[[BufferedClient], object]]):
         return found
 
 
-def test_after_the_end_nothing_is_written_to_the_descriptor_of_the_bell(
+def test_after_the_end_nothing_is_written_to_the_descriptor_of_the_wakeup(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """It may be that of another file by then."""
     session = MqttSession(BrokerSettings(str(tmp_path / "absent.sock"), 0, "n1"), (), RealClock())
     assert "No such file" in session.run(cast("SessionEvents", SimpleNamespace()))
-    rung: list[int] = []
-    monkeypatch.setattr("os.eventfd_write", lambda bell, _number: rung.append(bell))
+    written: list[int] = []
+    monkeypatch.setattr("os.eventfd_write", lambda wakeup, _number: written.append(wakeup))
     session.publish([(1, "1", b"")])
     session.close()
-    assert rung == []
+    assert written == []
 
 
-def test_a_publication_that_comes_after_the_last_look_rings_the_bell() -> None:
+def test_a_publication_that_comes_after_the_last_look_rings_the_wakeup() -> None:
     """Otherwise it waits up to ten seconds, for the next look at the keep-alive."""
     session = MqttSession(BrokerSettings("127.0.0.1", 1, "n1"), (), RealClock())
     sent: list[int] = []
@@ -80,8 +81,8 @@ def test_a_publication_that_comes_after_the_last_look_rings_the_bell() -> None:
     window.other = lambda: session.publish([(2, "2", b"")])
     session._turn(client, came=False, behind=False)
     poll = select.poll()
-    poll.register(session._bell, select.POLLIN)
-    assert sent == [1, 2] or poll.poll(0), "the second is sent, or the bell rings"
+    poll.register(session._wakeup, select.POLLIN)
+    assert sent == [1, 2] or poll.poll(0), "the second is sent, or the wakeup is set"
     session._end(cast("BufferedClient", SimpleNamespace(socket=lambda: None)))
 
 
@@ -148,7 +149,8 @@ class _Link:
         self.session = SimpleNamespace(answered=self.stored)
 
     def stored(self, messages: Sequence[Received]) -> None:
-        """Acknowledge messages."""
+        """Acknowledge messages: some, for the connection takes it for a sign that there is room again."""
+        assert messages
         self.forgotten += [one.mid for one in messages]
 
     def give_up(self) -> None:
@@ -178,6 +180,50 @@ def test_the_broker_forgets_nothing_after_a_message_that_is_not_stored(refused: 
         bee.settle()
         assert link.is_given_up
         assert link.forgotten == list(range(refused))
+
+
+@pytest.mark.parametrize("kept", [0, 2, 4])
+def test_the_broker_forgets_what_the_outbox_has_and_what_is_refused(
+    kept: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No more than the outbox says that it has. Only an old report of a device is refused for being an old message,
+    and that without a line.
+    """
+    with Harness() as bee:
+        link = _Link()
+        messages = [Received("a/user/b", b"%d" % number, 1, number, retained=number == 1) for number in range(4)]
+        messages.insert(1, Received("a/user/b", b"\xff", 1, 9, retained=False))
+        messages.append(Received("$hw/events/device/ns/thermo/twin/update", b"1", 1, 8, retained=True))
+        bee.answer(ModuleName.EDGEHUB, lambda asked: asked.reply(bee.clock, kept, source="websocket"))
+        bee.start(_Taking, EventBusSettings("n1", None), link, messages)
+        bee.settle()
+        assert (link.forgotten, link.is_given_up) == ([9, 8, *range(kept)], kept < 4)
+    assert "no UTF-8" in caplog.text
+    assert "old report" not in caplog.text
+
+
+def test_refusals_of_one_kind_have_a_line_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    """With the beginning of a topic."""
+    log = RefusalLog()
+    for now in (0.0, 1.0, QUIET - 0.1, QUIET, QUIET + 1.0):
+        log.record(RefusalReason.BINARY, "x" * 5000, f"at {now}", now)
+    log.record(RefusalReason.TOPIC, "y", "at 2.0", 2.0)
+    assert [each.message.rpartition(" ")[2] for each in caplog.records] == ["0.0", str(QUIET), "2.0"]
+    assert max(len(each.message) for each in caplog.records) < 300
+
+
+@pytest.mark.parametrize("answers", [False, True])
+@pytest.mark.parametrize("topic", ["$hw/events/device/ns/thermo/twin/update", "a/user/b"])
+def test_the_broker_sends_again_what_nobody_has_stored(topic: str, *, answers: bool) -> None:
+    """devicetwin and edgehub refuse it, or are not there."""
+    with Harness() as bee:
+        link = _Link()
+        for module in ("twin", "websocket") if answers else ():
+            bee.answer(module, lambda message: message.error(bee.clock, "no room", source="test"))
+        bee.start(_Taking, EventBusSettings("n1", None), link, [Received(topic, b"1", 1, 1, retained=False)])
+        bee.run_for(PATIENCE + 1.0)
+        assert (link.is_given_up, link.forgotten) == (True, [])
+        assert bee.hive.slot("eventbus").restarts == 0
 
 
 class _Taking(EventBus):
@@ -218,7 +264,7 @@ def test_the_broker_has_its_time_while_this_node_reads_nothing(unanswered: int) 
     def turn() -> MQTTErrorCode:
         nonlocal seconds, turns
         seconds, turns = seconds + CONNECT_SECONDS - 1, turns + 1
-        os.eventfd_write(session._bell, 1)
+        session._wakeup.wake()
         return MQTTErrorCode.MQTT_ERR_SUCCESS if turns < 4 else MQTTErrorCode.MQTT_ERR_CONN_LOST
 
     client = SimpleNamespace(
@@ -226,7 +272,7 @@ def test_the_broker_has_its_time_while_this_node_reads_nothing(unanswered: int) 
         loop_misc=turn,
     )  # fmt: skip
     with here, broker:
-        os.eventfd_write(session._bell, 1)
+        session._wakeup.wake()
         why = session._loop(cast("BufferedClient", client))
         session._end(cast("BufferedClient", client))
     assert ("has not answered" in why) is (unanswered == 0)

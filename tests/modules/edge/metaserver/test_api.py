@@ -3,13 +3,21 @@
 import base64
 import json
 from contextlib import closing
-from typing import Any
+from contextvars import copy_context
+from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
 import pytest
 
+from beehive import BeehiveError, Hive, Readiness, State
 from beehive.http.responses import Response
-from modules.apimachinery.application import Application, PatchInfo, StatusError
+from beehive.simulation import Simulation
+from beehive.trace_context import current_context
+from modules.apimachinery.application import Application, PatchInfo, StatusError, Target, Verb
+from modules.apimachinery.errors import ApiStatusError
+from modules.edge.metaserver.api import Api
+from modules.edge.metaserver.application_agent import ApplicationAgent
 from modules.edge.metaserver.resources import RESOURCES
 from tests.modules.apimachinery.protobuf.test_decoding import CONFIG_MAP
 from tests.modules.edge.metaserver.conftest import Served
@@ -330,7 +338,26 @@ def test_only_a_request_to_unhold_is_answered_by_the_node(
         served.kubectl.ask(path, method=method, body={"kind": "Pod"})
         is_answered = bool(plural) and has_edged
         assert asked == ([(plural, '{"kind": "Pod"}')] if is_answered else [])
+        if is_answered:
+            assert served.kubectl.ask(path, method=method, body=b"a/\xff\n").status == 200
+            assert asked[1] == (plural, "a/\ufffd")
         assert len(served.asked) == (not is_answered)
+
+
+@pytest.mark.parametrize("path", ["/api/v1/taskupgrade/confirm-upgrade", "/api/v1/namespaces/default/pods/restart"])
+def test_commands_of_keadm_that_are_not_served_name_what_is(served: Served, path: str) -> None:
+    """The bodies are no objects: `keadm ctl confirm` has none, and `restart` a list."""
+    found = served.kubectl.ask(path, method="POST", body=b'["web"]')
+    assert found.status == 403
+    assert "is not served here: " in found.body["message"]
+    assert served.asked == []
+
+
+@pytest.mark.parametrize("stream", ["exec", "attach", "portforward", "proxy"])
+def test_no_stream_into_a_container_is_served_or_asked_of_the_cloud(served: Served, stream: str) -> None:
+    served.cloud_answers(status="Approved", resp_body=b"{}")
+    assert served.kubectl.ask(f"/api/v1/namespaces/default/pods/web/{stream}", method="POST").status == 403
+    assert served.asked == []
 
 
 def test_a_body_in_protobuf_travels_as_json(served: Served) -> None:
@@ -449,3 +476,45 @@ def test_an_application_has_gos_names() -> None:
         "Subresource": "", "RespBody": None, "Status": "InApplying", "Reason": "",
         "Error": {"ErrStatus": {"metadata": {}}}, "Timestamp": "0001-01-01T00:00:00Z",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("readiness", "said"),
+    [
+        (None, "it has not read its store yet"),
+        (Readiness(State.NOT_READY), "it has not read its store yet"),
+        (Readiness(State.NOT_READY, "the disk is full"), "the disk is full"),
+        (Readiness(State.READY), "ok"),
+    ],
+)
+def test_why_the_api_is_not_ready(readiness: Readiness | None, said: str) -> None:
+    hive = SimpleNamespace(readiness=lambda: {} if readiness is None else {"metamanager": readiness})
+    answer = Api._health(cast("Api", SimpleNamespace(_hive=hive, _cache=SimpleNamespace(loaded=True))))
+    assert (answer.status == 200, said in answer.body.decode()) == (said == "ok", True)
+
+
+@pytest.mark.parametrize("members", [[], ["metaserver"]])
+def test_a_collection_is_followed_where_the_cloud_is_asked_for_it(members: list[str]) -> None:
+    """As a whole: what a client reads of it may be one object."""
+    sent = list[Target]()
+    hive = SimpleNamespace(
+        clock=Simulation(1).clock,
+        members=lambda _: members,
+        send=lambda _, message: sent.append(message.content_as(Target)),
+    )
+    is_followed = Api._follow(cast("Api", SimpleNamespace(_hive=hive)), Target("", "v1", "services", "shop", "db"))
+    assert (is_followed, sent) == (bool(members), [Target("", "v1", "services", "shop")] * len(members))
+
+
+def test_a_request_to_the_cloud_is_traced_as_metaservers() -> None:
+    """And not as what the thread of the connection did before."""
+    actors = list[str]()
+
+    def request(*_given: object) -> None:
+        actors.append(current_context().actor)
+        raise BeehiveError("of this test")
+
+    hive = cast("Hive", SimpleNamespace(clock=Simulation(1).clock, request=request))
+    with pytest.raises(ApiStatusError, match="of this test"):
+        copy_context().run(ApplicationAgent(hive, "n1").ask, Target("", "v1", "pods"), Verb.LIST, b"{}")
+    assert actors == ["metaserver"]

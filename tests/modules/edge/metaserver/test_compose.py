@@ -24,6 +24,7 @@ def live(uid: str, phase: str, whole: bytes = b"") -> LiveStatus:
         (ROW, (live("other", "Running"),), "Pending"),
         (ROW, (live("1", "Running"), live("other", "Failed")), "Running"),
         (ROW, (live("", "Running"),), "Running"),
+        (ROW, (live("1", "Running"), live("1", "Failed")), "Failed"),
         (MIRRORED, (live("1", "Running"),), "Running"),
     ],
 )
@@ -38,6 +39,7 @@ def test_without_a_row_there_is_only_what_edged_has_itself() -> None:
     assert compose(None, ()) is None
     assert compose(None, (live("1", "Running"),)) is None
     assert compose(None, (live("1", "Running", b"{whole}"), live("2", "Running"))) == b"{whole}"
+    assert compose(None, (live("1", "Running", b"{old}"), live("2", "Running", b"{new}"))) == b"{new}"
 
 
 @pytest.mark.parametrize(

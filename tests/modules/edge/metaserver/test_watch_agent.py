@@ -169,6 +169,14 @@ def test_a_node_watches_so_many_collections(bee: Harness, caplog: pytest.LogCapt
     assert len(asked(bee)) == MOST - MOST_NAMESPACED
 
 
+def test_collections_of_all_namespaces_take_no_place_of_single_ones(bee: Harness) -> None:
+    for number in range(MOST - MOST_NAMESPACED + 1):
+        follow(bee, Target("", "v1", f"kind{number}"))
+    for number in range(MOST):
+        follow(bee, msgspec.structs.replace(SERVICES, namespace=f"n{number}"))
+    assert len(asked(bee)) == MOST
+
+
 @pytest.mark.parametrize("repeats", [False, True])
 def test_a_refusal_is_reported(bee: Harness, caplog: pytest.LogCaptureFixture, *, repeats: bool) -> None:
     """By the answer, or by being among the failed ones; the watch is tried again with the next connection."""
@@ -183,7 +191,8 @@ def test_a_refusal_is_reported(bee: Harness, caplog: pytest.LogCaptureFixture, *
     follow(bee, SERVICES)
     if repeats:
         link_is(bee, CLOUD_CONNECTED)
-    assert "the cloud refuses the watch of /core/v1/services/null/null" in caplog.text
+    why = "it did not say why" if repeats else "no"
+    assert f"the cloud refuses the watch of /core/v1/services/null/null: {why}\n" in caplog.text
 
 
 def repeated(message: Message) -> bool:
@@ -238,6 +247,13 @@ def test_the_attempts_end_with_the_connection(bee: Harness) -> None:
     bee.forget()
     bee.run_for(3600.0)
     assert asked(bee) == []
+
+
+def test_a_silent_cloud_is_asked_each_hour_at_least(bee: Harness) -> None:
+    link_is(bee, CLOUD_CONNECTED)
+    follow(bee, SERVICES)
+    bee.run_for(10 * 86_400.0)
+    assert len(asked(bee)) >= 10 * 24
 
 
 def test_a_new_connection_is_asked_again_as_early_as_the_first(bee: Harness) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from modules.apimachinery.selectors import parse_selector
 from modules.edge.metaserver.compose import LiveStatus
-from modules.edge.metaserver.watch_cache import CacheChange, CacheKey, TooOldError, WatchCache, clear_notification
+from modules.edge.metaserver.watch_cache import CacheChange, CacheKey, TooOldError, WatchCache
 from modules.edge.metaserver.watching import WatchEvent, transform
 from tests.modules.edge.metaserver.objects import FIRST, cache_of, drop, key, obj, put, resource, text
 from tests.support.failing import census
@@ -66,16 +66,16 @@ def test_the_history_is_bounded_with_a_note(limits: dict[str, int]) -> None:
 
 def test_a_listener_is_woken_until_it_has_taken_the_change() -> None:
     cache = cache_of()
-    with cache.listening() as descriptor:
+    with cache.listening() as wakeup:
 
         def readable() -> bool:
-            return bool(select.select([descriptor], [], [], 0)[0])
+            return bool(select.select([wakeup], [], [], 0)[0])
 
         assert not readable()
         put(cache, obj("a"))
         put(cache, obj("b"))
         assert readable()
-        clear_notification(descriptor)
+        wakeup.clear()
         assert not readable()
         put(cache, obj("b"))
         assert not readable(), "nothing has changed"
@@ -140,9 +140,9 @@ def test_a_listener_that_ends_in_an_error_is_not_rung_any_more(error: BaseExcept
     """Its descriptor is closed, and may be another one's soon."""
     cache = cache_of(obj("a"))
     before = census((cache,))
-    with suppress(type(error)), cache.listening() as descriptor:
+    with suppress(type(error)), cache.listening() as wakeup:
         put(cache, obj("b"))
-        clear_notification(descriptor)
+        wakeup.clear()
         raise error
     put(cache, obj("a", spec={"changed": True}))
     found = census((cache,))

@@ -2,6 +2,8 @@
 
 import json
 from pathlib import Path
+from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -115,6 +117,17 @@ def test_changes_that_were_not_committed_never_reach_the_cache(
     store.commit()
     assert [each.name for each, _ in cache.objects("pod")[1]] == ["b"]
     store.close()
+
+
+def test_what_the_store_answers_is_passed_on(tmp_path: Path) -> None:
+    store = opened(tmp_path / "db", WatchCache(FIRST))
+    assert put(store, POD, obj("a"))
+    assert [store.delete(POD), store.delete(POD)] == [True, False]
+    store.rollback()
+    store.close()
+    inner = Mock()
+    assert WatchCacheStore.delete_owned(cast("Any", Mock(_store=inner)), "k", "u") is inner.delete_owned.return_value
+    assert WatchCacheStore.make_room(cast("Any", Mock(_store=inner))) is inner.make_room.return_value
 
 
 def test_a_store_that_does_not_open_is_the_openers_error(tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from beehive.simulation import Simulation
+from modules.apimachinery.object_encoder import ObjectEncoder
 from modules.apimachinery.options import ReadOptions
+from modules.edge.metaserver import watching
 from modules.edge.metaserver.watch_cache import CacheChange, WatchCache
 from modules.edge.metaserver.watching import BOOKMARK_SECONDS, Watcher
 from tests.modules.edge.metaserver.objects import cache_of, obj, put, resource
@@ -34,6 +36,18 @@ def events(cache: WatchCache, client: Client, simulation: Simulation, **options:
     stream = Watcher(cache, simulation.clock).watch(resource(), "default", ReadOptions(watch=True, **options))
     lines = [json.loads(line) for piece in stream.pieces(client) for line in piece.splitlines()]
     return [(each["type"], each["object"]["metadata"].get("name", "")) for each in lines]
+
+
+def test_the_ages_in_tables_are_of_the_wall_clock(simulation: Simulation, monkeypatch: pytest.MonkeyPatch) -> None:
+    began, times = simulation.clock.now(), list[float]()
+
+    def encoder(*given: Any) -> ObjectEncoder:
+        times.append(given[3])
+        return ObjectEncoder(*given)
+
+    monkeypatch.setattr(watching, "ObjectEncoder", encoder)
+    assert events(cache_of(obj("a")), Client(simulation, 0), simulation) == [("ADDED", "a")]
+    assert set(times) == {began}
 
 
 @pytest.fixture

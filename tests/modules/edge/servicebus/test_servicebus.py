@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar, cast
 from unittest.mock import Mock
 
+import msgspec
 import pytest
 
 from beehive import Hive, Message, Module, ModuleName, Operation, RealClock, Threads, handles
@@ -24,7 +25,7 @@ from beehive.testing import Harness
 from metamanager.module import MetaManager, MetaSettings
 from modules.edge.servicebus import application_calls
 from modules.edge.servicebus import module as servicebus
-from modules.edge.servicebus.allowed_urls import MOST_URLS, StoredUrls, merged
+from modules.edge.servicebus.allowed_urls import MOST_URLS, StoredUrls, merged, read_urls
 from modules.edge.servicebus.module import PARALLEL, WAITING, ServiceBus, ServiceBusSettings
 from tests.end_to_end.processes import wait_until
 from tests.metamanager import kubeedge_file
@@ -170,6 +171,7 @@ def test_no_method_of_a_mapper_is_called_with_a_value_that_the_model_forbids(nod
             (f"{methods}/hall/set/threshold/101", b"out of range"),
             (f"{methods}/hall/set/threshold/%31%30%31?x=1", b"out of range"),
             (f"/{methods}/./h%61ll/set/threshold%2Fx", b"not int"),
+            (f"{methods}/hall/set/threshold/100%3Fx=1", b"not int"),
             (f"{methods}/hall/set/other/1", b"no property other"),
             (f"{methods}/odd/set/threshold/1", b"cannot be read"),
         ):
@@ -344,6 +346,11 @@ def test_the_urls_of_kubeedge_s_edgecore_are_taken_over(tmp_path: Path) -> None:
     wait_until(lambda: bool(third.bound), "the local server listens")
     assert [third.post(asking(url))[1]["code"] for url in ("http://third.example", URL)] == [200, 400]
     third.stop()
+
+
+def test_urls_that_nothing_can_call_are_left_out() -> None:
+    row = msgspec.json.encode({"urls": ["http://a", "", "http://b\n"], "kubeedge": ["http://a" * 1000, "http://c"]})
+    assert read_urls(row) == StoredUrls(["http://a"], ["http://c"])
 
 
 def test_the_urls_of_both_are_no_more_than_those_of_one() -> None:

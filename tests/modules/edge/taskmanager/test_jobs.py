@@ -5,6 +5,7 @@ from base64 import b64encode
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from beehive import Group, ModuleName
@@ -14,10 +15,11 @@ from edgehub import install
 from edgehub.settings import EdgeHubSettings
 from modules.apimachinery.node_jobs import API_VERSION
 from modules.edge.taskmanager import module as taskmanager
-from modules.edge.taskmanager.checks import MachineReading
-from modules.edge.taskmanager.module import LONGEST_SPEC, REPORT_GAP, TaskManager, TaskManagerSettings
+from modules.edge.taskmanager.checks import MachineReading, fault_of
+from modules.edge.taskmanager.module import LONGEST_SPEC, MOST_FOLLOWING, REPORT_GAP, TaskManager, TaskManagerSettings
 from modules.edge.taskmanager.owner import OWNER, JobShown, OwnerVerb
 from modules.edge.taskmanager.pulls import DEADLINE, FAILED, FIRST_DELAY, LONGEST_DELAY
+from modules.edge.taskmanager.record import read_record
 from modules.edge.taskmanager.refusals import REASON, refusal_of
 from modules.lab.doubles.memory_cloud import MemoryCloud
 from tests.modules.edge.taskmanager.jobs import ROW, FakeMachine, Node
@@ -44,11 +46,29 @@ def images_of(node: Node) -> list[Json]:
 def test_images_are_pulled_and_each_action_is_reported(bee: Harness) -> None:
     """As in KubeEdge's recording; the row is in the store before each action, and gone at the end."""
     node = Node(bee)
-    node.job("imageprepulljob/pull-ok", pull(IMAGE, OTHER, checkItems=["disk", "mem"]), wait=1)
+    node.job("imageprepulljob/pull-ok", pull(IMAGE, OTHER, checkItems=["disk", "mem"]), wait=10)
     assert node.ends() == [("Check", True, ""), ("Pull", True, "")]
     assert images_of(node) == [{"image": IMAGE, "status": "True"}, {"image": OTHER, "status": "True"}]
     assert [row and row["action"] for row in node.history] == ["Check", "Pull", None]
     assert [image.repo_tags[0] for image in node.runtime.list_images()] == [IMAGE, OTHER]
+
+
+def test_a_job_is_in_the_store_until_its_last_report_is(bee: Harness) -> None:
+    """Both are written by other modules: a kill between them would leave a job without an end in the cloud."""
+    node = Node(bee)
+    node.have(IMAGE)
+    node.job("imageprepulljob/a", pull(IMAGE), wait=REPORT_GAP * 1.5)
+    assert node.ends() == [("Check", True, ""), ("Pull", True, "")]
+    assert node.rows[ROW]["action"] == "Pull"
+    node.job("imageprepulljob/a", pull(IMAGE))
+    node.job("imageprepulljob/b", pull(IMAGE))
+    assert [each["action"] for each in node.reports()[2:]] == ["Check", "Pull"], "the same one again"
+    assert [each["resource"] for each in node.rows[ROW]["following"]] == [f"{API_VERSION}/imageprepulljob/b/node/n1"]
+    bee.run_for(REPORT_GAP)
+    assert node.rows[ROW]["resource"] == f"{API_VERSION}/imageprepulljob/b/node/n1"
+    bee.run_for(10)
+    assert [each["job"] for each in node.reports()[4:]] == ["b", "b"]
+    assert ROW not in node.rows
 
 
 def test_no_two_reports_come_together(bee: Harness) -> None:
@@ -97,6 +117,34 @@ def test_an_image_that_is_here_is_not_pulled_again(bee: Harness) -> None:
     node.cannot_pull(1)
     node.job("imageprepulljob/p", pull(IMAGE), wait=1)
     assert node.ends()[-1] == ("Pull", True, "")
+
+
+def test_an_image_is_pulled_once_and_one_that_has_no_name_ends_no_other(bee: Harness) -> None:
+    node = Node(bee)
+    node.job("imageprepulljob/p", pull("NO NAME", OTHER, OTHER), wait=1)
+    assert [(each["image"], each["status"]) for each in images_of(node)] == [("NO NAME", "False"), (OTHER, "True")]
+    assert node.runtime.calls["pull_image"] == 1
+
+
+def test_the_tries_of_an_image_are_bounded(bee: Harness) -> None:
+    node = Node(bee)
+    node.cannot_pull()
+    node.job("imageprepulljob/p", pull(IMAGE, retryTimes=2**31 - 1, timeoutSeconds=2**31 - 1), wait=102 * LONGEST_DELAY)
+    assert node.runtime.calls["pull_image"] == 101
+
+
+@pytest.mark.parametrize(("first", "pulls"), [(b"x:y", 2), (b"u:p", 1)])
+def test_credentials_are_tried_one_after_the_other_until_one_is_taken(bee: Harness, first: bytes, pulls: int) -> None:
+    """Those of the longest path first."""
+    entries = {"registry.example/app": first, "registry.example": b"u:p"}
+    auths = {"auths": {name: {"auth": b64encode(pair).decode()} for name, pair in entries.items()}}
+    data = {".dockerconfigjson": b64encode(json.dumps(auths).encode()).decode()}
+    node = Node(bee)
+    node.rows["default/secret/cred"] = {"type": "kubernetes.io/dockerconfigjson", "data": data}
+    node.runtime.locked = {OTHER: ("u", "p")}
+    node.job("imageprepulljob/p", pull(OTHER, imageSecrets="default/cred"), wait=1)
+    assert node.ends()[-1] == ("Pull", True, "")
+    assert node.runtime.calls["pull_image"] == pulls
 
 
 @pytest.mark.parametrize("host", ["registry.example", "https://registry.example/v2/"])
@@ -165,14 +213,20 @@ def test_a_machine_that_is_as_full_as_it_may_be_passes_the_check(bee: Harness) -
 
 
 def test_few_jobs_wait_until_the_store_tells_of_the_one_under_way(bee: Harness) -> None:
-    """The others are told to come again later."""
+    """The others are told to come again later, and so are those that are too many when it has."""
     node = Node(bee, is_silent=True)
     for number in range(18):
         node.job(f"imageprepulljob/{number}", pull(IMAGE))
+    node.job("imageprepulljob/18/node/n2", pull(IMAGE))
     bee.run_for(1)
-    assert [(each["job"], each["reason"]) for each in node.reports()] == [
-        (number, "the node cannot take jobs now") for number in ("16", "17")
-    ]
+    refused = [(number, "the node cannot take jobs now") for number in ("16", "17")]
+    assert [(each["job"], each["reason"]) for each in node.reports()] == refused
+    node.is_silent = False
+    bee.run_for(100)
+    found = [(each["job"], each["reason"]) for each in node.reports()[2:]]
+    taken = [(f"{number}", "") for number in range(MOST_FOLLOWING + 1) for _ in range(2)]
+    busy = [(f"{number}", "busy with 0") for number in range(MOST_FOLLOWING + 1, 16)]
+    assert sorted(found, key=lambda each: int(each[0])) == taken + busy
 
 
 def test_an_unknown_check_item_fails_the_check(bee: Harness) -> None:
@@ -181,43 +235,64 @@ def test_an_unknown_check_item_fails_the_check(bee: Harness) -> None:
     assert [each[:2] for each in node.ends()] == [("Check", False)]
 
 
-def test_one_job_runs_at_a_time(bee: Harness) -> None:
-    """Another one is told by which; the same one is told what has been reported."""
+def test_jobs_that_come_together_are_carried_out_one_after_the_other(bee: Harness) -> None:
+    """The same one again is told what has been reported; at KubeEdge's node they run at once."""
     node = Node(bee)
     node.runtime.pull_seconds = 10.0
     node.job("imageprepulljob/a", pull(IMAGE), wait=1)
-    node.job("imageprepulljob/b", pull(OTHER))
-    node.job("imageprepulljob/a", pull(IMAGE), wait=20)
+    for job, image in (("b", OTHER), ("c", IMAGE), ("b", OTHER)):
+        node.job(f"imageprepulljob/{job}", pull(image))
+    node.job("imageprepulljob/b", pull(IMAGE))
+    node.job("imageprepulljob/a", pull(IMAGE), wait=40)
     found = [(each["job"], each["action"], each["succ"], each["reason"]) for each in node.reports()]
     assert found == [
         ("a", "Check", True, ""),
-        ("b", "Check", False, "busy with a"),
+        ("b", "Check", False, "busy with a"),  # made again, with another image
         ("a", "Check", True, ""),
-        ("a", "Pull", True, ""),
+        *((job, action, True, "") for job in "abc" for action in ("Check", "Pull") if (job, action) != ("a", "Check")),
     ]
-    assert [image.repo_tags[0] for image in node.runtime.list_images()] == [IMAGE]
-    node.job("imageprepulljob/b", pull(OTHER), wait=20)
-    assert node.ends()[-1] == ("Pull", True, "")
+    assert [image.repo_tags[0] for image in node.runtime.list_images()] == [IMAGE, OTHER]
+    assert ROW not in node.rows
+
+
+def test_few_jobs_wait_for_another(bee: Harness) -> None:
+    """The others are told by which."""
+    node = Node(bee)
+    node.runtime.pull_seconds = 10.0
+    for number in range(MOST_FOLLOWING + 2):
+        node.job(f"imageprepulljob/{number}", pull(IMAGE))
+    bee.run_for(5)
+    failed = [(each["job"], each["reason"]) for each in node.reports() if not each["succ"]]
+    assert failed == [(str(MOST_FOLLOWING + 1), "busy with 0")]
+
+
+def test_jobs_that_wait_begin_after_a_restart_where_the_owner_allows_them_still(bee: Harness) -> None:
+    following = [
+        {"resource": f"{API_VERSION}/{job}/node/n1", "spec": spec, "action": "Check"}
+        for job, spec in (("configupdatejob/b", CONFIG), ("imageprepulljob/c", pull(OTHER)))
+    ]
+    row = {"resource": f"{API_VERSION}/imageprepulljob/a/node/n1", "spec": pull(IMAGE), "action": "Pull"}
+    node = Node(bee, row={**row, "following": following}, allowed=("ImagePrePullJob",))
+    bee.run_for(10)
+    found = [(each["job"], each["action"], each["succ"]) for each in node.reports()]
+    assert found == [("a", "Pull", True), ("b", "Check", False), ("c", "Check", True), ("c", "Pull", True)]
+    assert ROW not in node.rows
 
 
 @pytest.mark.parametrize("is_silent", [False, True])
 def test_a_job_goes_on_after_a_restart(bee: Harness, *, is_silent: bool) -> None:
-    """With the action that had begun; one that comes before the store tells of it waits, and is told so."""
+    """With the action that had begun; one that comes before the store tells of it waits."""
     row = {
         "resource": f"{API_VERSION}/imageprepulljob/a/node/n1", "spec": pull(IMAGE), "action": "Pull",
         "reports": [{"action": "Check", "succ": True}],
     }  # fmt: skip
     node = Node(bee, row=row, is_silent=is_silent)
     bee.run_for(100 if is_silent else 0)
-    node.job("imageprepulljob/b", pull(OTHER), wait=1)
+    node.job("imageprepulljob/b", pull(OTHER), wait=10)
     node.is_silent = False
     bee.run_for(100 if is_silent else 0)
     found = [(each["job"], each["action"], each["succ"], each["reason"]) for each in node.reports()]
-    pulled = ("a", "Pull", True, "")
-    if is_silent:
-        assert found == [("b", "Check", False, "busy with a"), pulled]
-    else:
-        assert found == [pulled, ("b", "Check", True, ""), ("b", "Pull", True, "")]
+    assert found == [("a", "Pull", True, ""), ("b", "Check", True, ""), ("b", "Pull", True, "")]
     assert ROW not in node.rows
 
 
@@ -261,11 +336,24 @@ def test_a_job_that_was_turned_down_is_reported_once(bee: Harness, monkeypatch: 
     assert node.ends() == [("Check", False, "the node cannot take jobs now")]
 
 
+def test_a_job_that_was_refused_is_reported_once(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if the module fails later."""
+    bee.expect_failures("of this test")
+    node = Node(bee, allowed=())
+    node.job("imageprepulljob/b", pull(IMAGE))
+    shown = Failing(0, ValueError("of this test")).call(JobShown.of)
+    monkeypatch.setattr(taskmanager, "JobShown", SimpleNamespace(of=shown))
+    bee.send(ModuleName.TASKMANAGER, bee.message("", OwnerVerb.SHOW, source=OWNER))
+    bee.run_for(100)
+    assert len(node.ends()) == 1
+
+
 def test_a_job_that_finds_no_room_cannot_begin(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     node = Node(bee)
     monkeypatch.setattr(bee.hive.slot(ModuleName.TASKMANAGER).inbox, "_capacity", 0)
     monkeypatch.setattr(bee.hive.slot(ModuleName.TASKMANAGER).inbox, "_put_timeout", 0)
     node.job("imageprepulljob/b", pull(IMAGE))
+    bee.send(ModuleName.TASKMANAGER, bee.message(f"{API_VERSION}/imageprepulljob/c/node/n1", "Check", {}, source="x"))
     (report,) = bee.sent_to(Group.HUB)
     assert report.route.resource == f"{API_VERSION}/imageprepulljob/b/node/n1"
     assert report.content_as(dict[str, Any])["reason"] == "the node cannot take jobs now"
@@ -279,6 +367,19 @@ def test_a_job_that_the_owner_no_longer_allows_ends_at_the_restart(bee: Harness)
     assert (report["action"], report["succ"]) == ("Pull", False)
     assert "allowedJobs" in report["reason"]
     assert ROW not in node.rows
+
+
+def test_the_use_of_several_processors_is_that_of_all() -> None:
+    """Also of two readings at one time."""
+    idle, busy = (MachineReading(1.0, seconds, 4, 0.1, {}) for seconds in (0.0, 2.0))
+    assert "50%" not in fault_of(["cpu"], idle, msgspec.structs.replace(busy, at=2.0))
+    assert not fault_of(["cpu"], idle, msgspec.structs.replace(busy, at=2.0))
+    assert "of the processors are used" in fault_of(["cpu"], idle, busy)
+
+
+@pytest.mark.parametrize("row", [b"", b"{", b"\xff", b"[]", b'{"resource": 7}'])
+def test_a_damaged_record_is_no_job(row: bytes) -> None:
+    assert read_record(row) is None
 
 
 @pytest.mark.parametrize("row", [{"resource": "x", "action": "Pull", "spec": {}}, {"action": "Dance"}, {}])

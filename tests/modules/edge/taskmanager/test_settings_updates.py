@@ -6,7 +6,7 @@ import pytest
 
 from beehive.testing import Harness
 from modules.apimachinery.node_jobs import API_VERSION
-from modules.edge.taskmanager.programs import ProgramEnd
+from modules.edge.taskmanager.programs import LOST, ProgramEnd
 from modules.edge.taskmanager.settings_updates import INTERRUPTED, NO_FILE, SettingsState
 from tests.modules.edge.taskmanager.jobs import ROW, FakeConfiguration, Node
 
@@ -142,3 +142,17 @@ def test_no_action_begins_before_the_store_has_what_was_done(bee: Harness) -> No
     configuration.ends[True] = ProgramEnd(0, "")
     bee.run_for(30)
     assert node.ends() == [("Check", True, "")]
+
+
+@pytest.mark.parametrize(("seconds", "waits"), [(60, 900), (3600, 3600)])
+def test_a_change_whose_updater_is_lost_is_followed_for_a_bounded_time(bee: Harness, seconds: int, waits: int) -> None:
+    """Else the node would be busy until it starts again, and take no other job."""
+    configuration = FakeConfiguration()
+    configuration.now = SettingsState(is_set=False, is_under_way=True)
+    spec = {**SPEC, "timeoutSeconds": seconds}
+    node = Node(bee, configuration=configuration, keys=KEYS, row={**row("Update"), "spec": spec})
+    bee.run_for(waits - 5)
+    assert node.ends() == []
+    bee.run_for(waits + 10)
+    assert node.ends() == [("Update", False, LOST), ("RollBack", False, LOST)]
+    assert ROW not in node.rows

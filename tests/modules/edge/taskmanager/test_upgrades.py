@@ -6,11 +6,12 @@ import pytest
 
 from beehive import ModuleName
 from beehive.testing import Harness
-from modules.apimachinery.node_jobs import API_VERSION
+from modules.apimachinery.node_jobs import API_VERSION, LONGEST_REASON
+from modules.edge.taskmanager.checks import MachineReading
 from modules.edge.taskmanager.owner import OWNER, RESOURCE, JobShown, OwnerVerb
-from modules.edge.taskmanager.programs import ProgramEnd
+from modules.edge.taskmanager.programs import LOST, ProgramEnd
 from modules.edge.taskmanager.upgrades import INTERRUPTED, NOT_INSTALLED, UpgradeState
-from tests.modules.edge.taskmanager.jobs import ROW, FakeUpgrades, Node
+from tests.modules.edge.taskmanager.jobs import ROW, FakeConfiguration, FakeUpgrades, Node
 
 Json = dict[str, Any]
 JOB = "nodeupgradejob/up-1"
@@ -58,6 +59,36 @@ def test_a_bundle_that_is_refused_ends_the_job_with_the_commands_words(bee: Harn
     assert upgrades.begun == [("1.1.0", True)]
 
 
+@pytest.mark.parametrize(
+    ("end", "why"), [(ProgramEnd(11, "x" * 9000), "x" * LONGEST_REASON), (ProgramEnd(-9, ""), "exit status -9")]
+)
+def test_a_program_that_fails_ends_the_job_whatever_it_says(bee: Harness, end: ProgramEnd, why: str) -> None:
+    upgrades = FakeUpgrades()
+    upgrades.ends[True] = end
+    node = Node(bee, upgrades=upgrades)
+    node.job(JOB, SPEC, wait=60)
+    assert node.ends() == [("Check", False, why)]
+
+
+@pytest.mark.parametrize("job", ["nodeupgradejob/p", "configupdatejob/p"])
+def test_nothing_begins_on_a_machine_without_room(bee: Harness, job: str) -> None:
+    upgrades, configuration = FakeUpgrades(), FakeConfiguration()
+    node = Node(bee, upgrades=upgrades, configuration=configuration, keys=("a.b",))
+    node.machine.used = MachineReading(0, 0, 1, 0.9, {})
+    node.job(job, {**SPEC, "checkItems": ["mem"], "updateFields": {"a.b": "1"}}, wait=60)
+    assert "90% of the memory" in node.failure("Check")
+    assert (upgrades.begun, configuration.begun) == ([], [])
+
+
+@pytest.mark.parametrize("action", ["BackUp", "RollBack"])
+def test_a_node_whose_installation_is_gone_says_so(bee: Harness, action: str) -> None:
+    upgrades = FakeUpgrades()
+    upgrades.now = None
+    node = Node(bee, upgrades=upgrades, row=row(action))
+    bee.run_for(10)
+    assert node.ends()[0] == (action, False, NOT_INSTALLED)
+
+
 def test_a_version_that_goes_back_fails_and_is_reported_as_rolled_back(bee: Harness) -> None:
     upgrades = FakeUpgrades()
     upgrades.ends[False] = ProgramEnd(11, "back to 1.0.0: it ended 3 times")
@@ -77,6 +108,10 @@ def test_a_version_that_goes_back_fails_and_is_reported_as_rolled_back(bee: Harn
         ),
         (
             UpgradeState("1.0.0", False, "0.9.0", "1.0.0", "of the one before"),  # noqa: FBT003
+            [("Upgrade", False, INTERRUPTED), ("RollBack", True, "")],
+        ),
+        (
+            UpgradeState("1.0.0", False, "1.0.0", "1.1.0"),  # noqa: FBT003
             [("Upgrade", False, INTERRUPTED), ("RollBack", True, "")],
         ),
     ],
@@ -106,6 +141,7 @@ def test_an_upgrade_that_another_has_begun_is_not_waited_for(bee: Harness, curre
     node = Node(bee, upgrades=upgrades)
     node.job(JOB, SPEC, wait=60)
     assert node.ends()[3:] == [("Upgrade", False, "1.1.0 is on probation")]
+    assert upgrades.begun == [("1.1.0", True), ("1.1.0", False)]
     upgrades.now = UpgradeState("1.0.0", is_under_way=False)
     bee.run_for(10)
     assert node.ends()[4:] == [("RollBack", True, "")]
@@ -118,6 +154,7 @@ def test_a_node_with_the_version_is_ready(bee: Harness) -> None:
     node = Node(bee, upgrades=upgrades)
     node.job(JOB, SPEC, wait=10)
     assert [succeeded for _, succeeded, _ in node.ends()] == [True] * 4
+    assert node.reports()[3]["extend"] == "1.1.0,1.1.0"
     assert upgrades.begun == []
 
 
@@ -134,6 +171,8 @@ def test_a_job_waits_for_the_owner_where_it_says_so(bee: Harness) -> None:
 
     shown = ask(OwnerVerb.SHOW)
     assert (shown.action, shown.is_waiting) == ("BackUp", True)
+    bee.send(ModuleName.TASKMANAGER, bee.message(RESOURCE, OwnerVerb.CONFIRM, source="websocket"))
+    assert node.rows[ROW]["isWaiting"]
     assert ask(OwnerVerb.CONFIRM).resource.endswith("up-1/node/n1")
     assert not node.rows[ROW]["isWaiting"], "a restart does not ask again"
     assert ask(OwnerVerb.CONFIRM) == JobShown()
@@ -150,6 +189,17 @@ def test_a_job_that_waits_still_waits_after_a_restart_and_gives_way_to_another(b
     assert (node.ends(), upgrades.begun) == ([], [])
     node.job("nodeupgradejob/up-2", SPEC, wait=60)
     assert [each["job"] for each in node.reports()] == ["up-2"] * 4
+
+
+def test_a_job_gives_way_as_soon_as_it_waits_for_the_owner(bee: Harness) -> None:
+    node = Node(bee, upgrades=FakeUpgrades())
+    node.job(JOB, {**SPEC, "requireConfirmation": True})
+    node.job("nodeupgradejob/up-2", SPEC, wait=600)
+    assert [(each["job"], each["action"]) for each in node.reports()] == [
+        *(("up-1", action) for action in FLOW[:2]),
+        *(("up-2", action) for action in FLOW),
+    ]
+    assert ROW not in node.rows
 
 
 def test_a_late_refusal_of_the_store_does_not_end_the_next_job(bee: Harness) -> None:
@@ -229,3 +279,14 @@ def test_without_the_owners_word_nothing_is_started(bee: Harness) -> None:
     node.job(JOB, SPEC, wait=10)
     assert [each[:2] for each in node.ends()] == [("Check", False)]
     assert upgrades.begun == []
+
+
+def test_an_upgrade_whose_updater_is_lost_is_followed_for_a_bounded_time(bee: Harness) -> None:
+    upgrades = FakeUpgrades()
+    upgrades.now = UpgradeState("1.1.0", is_under_way=True, origin="1.0.0", target="1.1.0")
+    node = Node(bee, upgrades=upgrades, row=row("Upgrade"))
+    bee.run_for(895)
+    assert node.ends() == []
+    bee.run_for(920)
+    assert node.ends() == [("Upgrade", False, LOST), ("RollBack", False, LOST)]
+    assert ROW not in node.rows

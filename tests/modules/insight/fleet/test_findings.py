@@ -45,6 +45,9 @@ def test_nodes_that_went_together_are_one_finding() -> None:
 def test_nodes_that_went_at_different_times_are_single_and_counted_beyond_three() -> None:
     rows = [node(f"n{each}", "away", since=NOW - 3600.0 * (each + 1), last_word="no route") for each in range(5)]
     assert said(rows) == ["2 more nodes are away", "n0 is away", "n1 is away", "n2 is away"]
+    assert said([node(f"n{each}", "away") for each in range(3)]) == ["n0 is away", "n1 is away", "n2 is away"], (
+        "unknown"
+    )
 
 
 def test_nodes_that_went_one_after_the_other_did_not_go_together() -> None:
@@ -66,6 +69,16 @@ def test_a_refusal_has_no_advice_but_its_reason() -> None:
     rows = [node("n1", "away", reason="its connection is refused: revoked", since=NOW - 900.0)]
     (found,), _ = findings(Fleet(rows, [], NOW))
     assert found.remedy == ""
+    said = "no answer: disk full"
+    for word, detail in (("disk full", said), ("closed", f"{said} · closed"), ("", said)):
+        (found,), _ = findings(Fleet([node("n1", "behind", reason=said, last_word=word)], [], NOW))
+        assert found.detail == detail
+
+
+def test_the_clocks_of_many_nodes_are_one_finding() -> None:
+    rows = [node(f"n{each}", clock_ahead=120) for each in range(4)]
+    assert said(rows) == ["The clocks of n0, n1, n2 and 1 more are wrong"]
+    assert said(rows[:3]) == [f"The clock of n{each} is 2m ahead" for each in range(3)]
 
 
 def test_what_nodes_that_went_together_share() -> None:
@@ -163,8 +176,9 @@ def test_pods_that_start_or_whose_node_is_away_are_not_failing() -> None:
     unbound = pod("late", "Pending", "0/1", node="")
     fresh = pod("fresh", "Pending", "0/1", node="", created="1970-01-12T13:45:00Z")
     never = pod("never", "CrashLoopBackOff", "0/1", node="n8")
+    unaged = pod("unaged", "Pending", "0/1", node="", created="yesterday")
     rows = [node("n1"), node("n9", "away", since=NOW - 99.0), node("n8", "never")]
-    assert said(rows, [young, there, unbound, fresh, never]) == [
+    assert said(rows, [young, there, unbound, fresh, never, unaged]) == [
         "n9 is away", "pod shop/late does not run (no node yet)", "n8 has never been connected",
     ]  # fmt: skip
 
@@ -222,6 +236,8 @@ def test_gaps_of_a_link() -> None:
     assert gaps_of([], NOW) == ()
     flicker = [(NOW - 1000.0 + 2 * each, NOW - 999.0 + 2 * each) for each in range(400)]
     assert len(gaps_of(flicker, NOW)) == 60
+    ended = [(NOW - 9000.0 + 2 * each, NOW - 8999.0 + 2 * each) for each in range(400)]
+    assert gaps_of(ended, NOW)[-1] == (NOW - 8201.0, 0.0), "the one that lasts"
 
 
 def test_a_row_of_a_pod() -> None:

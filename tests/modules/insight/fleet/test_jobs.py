@@ -82,6 +82,7 @@ def test_a_wave_that_adds_no_node_keeps_its_number() -> None:
 
 def test_nodes_that_wait_are_away_only_for_who_may_know_it() -> None:
     made = job(task("n1"), task("n2"), DONE, FAILED, GOING, waves="2,all")
+    assert job_row(UPGRADE, job(FAILED, task("n4", "Unknown")), None).counts.failed == 2
     row = job_row(UPGRADE, made, {"n1"})
     assert row.counts == JobCounts(nodes=5, done=1, failed=1, under_way=1, waiting=2, away=1)
     assert without_links(row) == job_row(UPGRADE, made, None)
@@ -102,6 +103,18 @@ def test_a_job_that_has_stopped_names_the_command_that_goes_on_until_it_does() -
     assert both.sentence == "2 jobs of nodes: 1 is under way, 1 has ended."
     assert [(row.next, row.resume) for row in both.rows] == [("up-2", ""), ("", "")]
     assert job_row(UPGRADE, job(DONE, phase="Completed"), set()).resume == "", "nothing is left"
+    assert job_row(UPGRADE, job(DONE, task("n2"), phase="Completed"), set()).resume, "one was not reached"
+    assert [next_name(each) for each in ("x", "x-1", "x-2", "x-98", "x-99")] == [
+        "x-2",
+        "x-1-2",
+        "x-3",
+        "x-99",
+        "x-99-2",
+    ]
+    later = msgspec.structs.replace(alone.rows[0], name="y", created=(stopped.created or 0.0) + 1.0)
+    assert [row.name for row in jobs_of([stopped, later, msgspec.structs.replace(later, name="z")]).rows] == [
+        "y", "z", "up",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -133,6 +146,10 @@ def test_a_job_of_ten_thousand_nodes_is_a_short_answer() -> None:
     story = job_story(UPGRADE, job(*tasks, waves=",".join(map(str, range(1, 101)))), set())
     assert (len(story.nodes), story.more, len(story.row.waves)) == (MOST_NODES, 10_000 - MOST_NODES, 101)
     assert len(msgspec.json.encode(story)) < 1_500_000
+    told = job_story(
+        UPGRADE, job(task("n1", "Failure", "x" * 9000, "Check"), phase="Failure", reason="y" * 9000), set()
+    )
+    assert (len(told.nodes[0].reason), len(told.row.reason)) == (500, 500)
     many = jobs_of(job_row(UPGRADE, job(name=f"up{number}"), set()) for number in range(MOST_JOBS + 5))
     assert (len(many.rows), many.more) == (MOST_JOBS, 5)
 

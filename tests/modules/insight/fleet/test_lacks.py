@@ -32,6 +32,10 @@ def test_a_deployment_has_its_reason_in_a_condition() -> None:
         "raise the quota, or ask for less: `cloudcore -n shop describe resourcequota small`"
     )
     assert lack("ReplicaSet", workload({"replicas": 3}, status, ownerReferences=[{"controller": True}])) is None
+    assert lack("ReplicaSet", workload({"replicas": 3}, status, ownerReferences=[{"kind": "ConfigMap"}])) is not None
+    long = lack("Deployment", workload({"replicas": 3}, condition("ReplicaFailure", "True", "no\n room " * 100)))
+    assert long is not None
+    assert long.why == ("no room " * 100)[:500]
 
 
 def test_a_rollout_that_has_stopped_lacks_no_pod() -> None:

@@ -78,5 +78,6 @@ def test_the_answer_is_bounded() -> None:
     assert [(each.status, len(each.pods), each.more) for each in row.failing] == [
         ("Error", 20, 80), ("ImagePullBackOff", 1, 0),
     ]  # fmt: skip
+    assert len(found(*(pod("k1", image=f"web:{number}") for number in range(30))).rows[0].images) == 8
     answer = found(*(pod("k1", owner=f"Job {number}") for number in range(300)))
     assert (len(answer.rows), answer.more) == (200, 100)

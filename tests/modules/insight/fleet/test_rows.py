@@ -21,6 +21,16 @@ def test_a_pod_that_has_completed_is_in_no_trouble(phase: str, *, is_troubled: b
     assert pod_row(ended(phase)).is_troubled == is_troubled
 
 
+@pytest.mark.parametrize(("reason", "status"), [("Evicted", "Evicted"), ("", "Error"), ("x" * 9000, "x" * 500)])
+def test_a_pod_that_has_failed_has_its_own_reason_before_those_of_its_containers(reason: str, status: str) -> None:
+    made = ended("Failed")
+    made["status"]["reason"] = reason
+    made["status"]["containerStatuses"][0]["state"]["terminated"]["reason"] = "Error"
+    made["spec"]["containers"][0]["image"] = "y" * 9000
+    row = pod_row(made)
+    assert (row.status, row.image) == (status, "y" * 500)
+
+
 @pytest.mark.parametrize(
     ("owner", "labels", "found"),
     [

@@ -1,5 +1,6 @@
 """The state of a node's link, as a table."""
 
+import msgspec
 import pytest
 
 from modules.cloud.messages import LinkSession, NodeConnection
@@ -76,6 +77,20 @@ def test_a_row_is_made_of_the_node_the_connection_and_the_journal() -> None:
     assert row(None).state == row({"status": {"conditions": "odd"}}).state == "never"
 
 
+def test_the_texts_of_a_node_are_cut() -> None:
+    """It, and whoever ended its connection, may say megabytes."""
+    long = "x" * 100_000
+    conditions = [{"type": f"{long}{each}Pressure", "status": "True"} for each in range(20)]
+    info = {"kubeletVersion": long, "architecture": long}
+    node: dict[str, object] = {"metadata": {"labels": {"topology.kubernetes.io/zone": None, "a": long}}}
+    node["status"] = {"conditions": [{**READY, "status": "False", "reason": long}, *conditions], "nodeInfo": info}
+    ended = LinkSession("n1", "c", "a", 1.0, NOW - 9.0, long)
+    for link in ({"sessions": [ended]}, {"refused": long}, {"held": NodeConnection("n1", 9.0, 1.0, last_error=long)}):
+        found = row(node, **link)
+        assert (found.zone, len(found.marks), max(map(len, found.marks)) <= 500) == ("", 8, True)
+        assert len(msgspec.json.encode(found)) < 10_000, link.keys()
+
+
 def test_a_row_has_the_labels_that_tell_nodes_apart() -> None:
     """So many that a node which invents labels fills no memory."""
     own = {"site": "kiel", "apps.kubeedge.io/belonging-to": "north"}
@@ -108,5 +123,6 @@ def test_a_connection_that_lasts_has_no_end_in_the_journal() -> None:
     periods = [LinkSession("n1", "c", "a", NOW - 900.0, seen=NOW - 300.0)]
     lasting = row(node, held=NodeConnection("n1", 900.0, 1.0, oldest_seconds=99.0), sessions=periods)
     assert (lasting.state, lasting.gaps, lasting.oldest) == ("connected", (), 0.0)
+    assert row(node, holder="b", sessions=periods).gaps == (), "another cloudcore has it"
     ended = row(node, sessions=periods)
     assert (ended.state, ended.gaps) == ("away", ((NOW - 300.0, 0.0),))

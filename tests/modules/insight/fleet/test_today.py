@@ -35,6 +35,11 @@ def test_nodes_that_went_within_a_minute_of_the_first_are_one_line() -> None:
     assert texts(sessions) == ["n2 went away", "2 nodes went away"]
 
 
+def test_a_line_about_a_whole_fleet_names_some_of_its_nodes() -> None:
+    found, _ = today({}, {f"n{each}": NOW - 60.0 for each in range(500)}, NOW)
+    assert [(each.text, len(each.nodes)) for each in found] == [("500 nodes joined", 100)]
+
+
 def test_lines_about_a_single_node_are_left_out_first() -> None:
     sessions = {f"n{each}": [(0.0, NOW - 900.0 - 100.0 * each)] for each in range(MOST)}
     sessions |= {name: [(0.0, NOW - 80_000.0)] for name in ("a", "b")}

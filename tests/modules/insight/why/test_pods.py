@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from edged.chains.model import ChainStep
-from modules.insight.why.facts import NodeChain, PodFacts
+from modules.insight.why.facts import NodeChain, PodFacts, rfc3339
 from modules.insight.why.pods import MAX_STEPS, Answer, explain
 from modules.insight.why.references import PULL, Missing, Reference, missing_of, references_of
+from modules.insight.why.steps import ReportedStep, kill_of
 
 NOW = 1_800_000_000.0
 """2027-01-15T08:00:00Z."""
@@ -307,7 +308,7 @@ EVENTS = [
         ),
         (
             pod(meta={"deletionTimestamp": BEFORE, "finalizers": ["a/b"]}),
-            {},
+            {"is_node_missing": True},
             "ending",
             "is being deleted, and waits for who removes its finalizers: a/b",
             "",
@@ -578,6 +579,7 @@ UNREADY = kept(4, "Unhealthy", "Readiness probe failed: exit code 1", is_warning
         ([MOUNT], MOUNT),
         ([MOUNT, STARTED], None),
         ([MOUNT, STARTED, ENDED], ENDED),
+        ([UNREADY, ChainStep(NOW - 3, "Started", "Started container other", "other")], UNREADY),
         ([MOUNT, STARTED, UNREADY], UNREADY),
         ([STARTED, ChainStep(NOW - 47, "Failed", "no space", "other", is_warning=True), BACK_OFF], BACK_OFF),
         (
@@ -599,10 +601,27 @@ def test_a_consequence_is_not_the_cause(steps: list[ChainStep], cause: ChainStep
 
 
 def test_the_answer_is_bounded() -> None:
-    found = answer(waiting("ErrImagePull", "x" * 10_000), events=[event("Failed", "y" * 10_000)] * 100)
-    assert (len(found.steps), found.left_out) == (MAX_STEPS, 101 - MAX_STEPS)
+    events = [
+        event("Failed", "y" * 10_000),
+        *(event("Failed", f"{at}", f"2027-01-15T07:59:{at}Z") for at in range(10, 60)),
+    ]
+    chain = NodeChain("u", left_out=7)
+    found = answer(waiting("ErrImagePull", "x" * 10_000), events=[*events[:1] * 50, *events[1:]], chain=chain)
+    assert (len(found.steps), found.left_out) == (MAX_STEPS, 101 - MAX_STEPS + 7)
+    assert found.steps[-1].text == "Failed: 59", "the older ones are left out"
     assert len(found.sentence) < 1000
     assert all(len(step.text) < 1000 for step in found.steps)
+
+
+@pytest.mark.parametrize(("seconds", "is_of_it"), [(45, False), (47, True), (49, True), (51, True), (53, False)])
+def test_a_kill_within_a_second_of_a_life_is_of_it(seconds: int, *, is_of_it: bool) -> None:
+    """The status has whole seconds, and the node notes the kill before and after."""
+    steps = [
+        ReportedStep(rfc3339(NOW - seconds), NOW - seconds, "kubelet", reason, text, "app", is_warning=False, times=1)
+        for reason, text in (("Unhealthy", "Liveness probe failed: x"), ("Killing", "app failed liveness probe"))
+    ]
+    found = kill_of(steps, {"name": "app", "lastState": {"terminated": LIFE}}, "lastState.terminated")
+    assert bool(found) == is_of_it
 
 
 @pytest.mark.parametrize("hostile", [None, 3, "text", [], {}, [None, 3, "text", [], {}]])

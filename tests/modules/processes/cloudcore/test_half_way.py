@@ -62,11 +62,15 @@ def test_a_stream_that_fails_ends_at_the_node(monkeypatch: pytest.MonkeyPatch) -
     ours, theirs = socket.socketpair()
     with ours, pytest.raises(MemoryError):
         _carry_on(Takeover(_fail, lambda: ended.append("command")), theirs)
+    ours, theirs = socket.socketpair()
+    with ours:
+        _carry_on(Takeover(Failing(0).call(print), lambda: ended.append("shell that is gone")), theirs)
+        assert theirs.fileno() < 0
     monkeypatch.setattr(in_process_client, "answered", lambda *_: Stream("", NOTHING, lambda: ended.append("log")))
     client = InProcessClient(NOTHING, NOTHING, NOTHING)
     with pytest.raises(TypeError), client._pieces("GET", "/", b"", ""):
         pass
-    assert ended == ["command", "log"]
+    assert ended == ["command", "shell that is gone", "log"]
 
 
 def test_a_socket_is_closed_when_a_port_cannot_be_listened_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

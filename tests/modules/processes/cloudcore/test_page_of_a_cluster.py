@@ -1,5 +1,6 @@
 """The page on a port of cloudcore in front of a cluster: its users sign in with the cluster's tokens, over real TLS."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,8 @@ def page(kubeconfig: Path, tmp_path: Path) -> Iterator[Secure]:
     directory.mkdir()
     tls = TlsConfig(directory=directory / "tls", https_port=0)
     database = str(directory / "core.db")
-    with Stub(directory, kubeconfig=kubeconfig, database=database, tls=tls, secure_port=0, page=True) as stub:
+    options = {"kubeconfig": kubeconfig, "database": database, "tls": tls, "secure_port": 0, "name": "plant-kiel"}
+    with Stub(directory, page=True, **options) as stub:
         yield Secure(stub, directory)
 
 
@@ -94,7 +96,8 @@ def test_each_user_sees_the_objects_that_the_cluster_lets_them_see(cluster: Secu
     for path in ("changes", "nodes/n1", "pods", "rollouts", "devices", "journal", "explain/default/web"):
         refused = visitor.ask(f"/page/v1/{path}", authorization=bob)
         assert (refused.status, 'User "bob" cannot' in refused.body) == (403, True), path
-    assert '"user":"vera"' in visitor.ask("/page/v1/me", authorization=vera).body
+    about = json.loads(visitor.ask("/page/v1/me", authorization=vera).body)
+    assert (about["user"], about["server"], about["allowed"]) == ("vera", "plant-kiel", [])
     assert '"name":"web"' in visitor.ask("/page/v1/explain/default/web", authorization=vera).body
     of_nora = visitor.ask("/page/v1/nodes/n1", authorization=nora)
     assert of_nora.status == 200

@@ -11,7 +11,7 @@ import pytest
 from beehive.message import Message
 from beehive.runtime import Runtime
 from modules.apimachinery.paths import parse_target
-from modules.cloud.authorization.rules import RULES
+from modules.cloud.authorization.node_rules import RULES
 from modules.cloud.client.http import factory
 from modules.cloud.client.kubeconfig.model import Selected
 from modules.cloud.client.transport import ApiRequest, Exchange, KubeTransport, ResponseListener

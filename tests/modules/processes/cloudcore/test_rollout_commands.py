@@ -3,14 +3,18 @@
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from modules.apimachinery.node_job_kinds import JobKind
-from modules.cloud.taskmanager.waves import WAVES
+from modules.apimachinery.node_jobs import TEMPLATE
+from modules.cloud.taskmanager.waves import PAUSE, WAVES
 from modules.insight.fleet.jobs import next_name
 from modules.processes.cloudcore.cli import main
-from modules.processes.cloudcore.rollout_commands import jobs_table, label_selector, nodes_table
+from modules.processes.cloudcore.control_client import ControlClient
+from modules.processes.cloudcore.errors import ControlError
+from modules.processes.cloudcore.rollout_commands import _job, jobs_table, label_selector, nodes_table
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.tables import lines_of
 from tests.modules.processes.cloudcore.jobs import JobAuthors, next_job, report
@@ -77,10 +81,45 @@ def test_labels_that_are_no_selector_are_refused(text: str) -> None:
         label_selector(text)
 
 
+@pytest.mark.parametrize(
+    ("code", "why"), [(404, "there is no such job of nodes"), (403, "cannot read the job of nodes")]
+)
+def test_a_job_that_cannot_be_read_is_not_missing(code: int, why: str) -> None:
+    client = Mock(request=lambda *_: (code, b'{"message": "not for you"}'))
+    with pytest.raises(ControlError, match=why):
+        _job(client, "up")
+
+
 def test_a_job_goes_on_under_the_next_name() -> None:
     assert [next_name(name) for name in ("up", "up-2", "up-9", "to-1-1", "up-99")] == [
         "up-2", "up-3", "up-10", "to-1-1-2", "up-99-2",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [JobKind.NODE_UPGRADE, JobKind.IMAGE_PRE_PULL])
+def test_a_job_that_goes_on_has_the_nodes_that_are_left_and_the_order_of_the_former(
+    monkeypatch: pytest.MonkeyPatch, kind: JobKind
+) -> None:
+    """Whatever kept the nodes; the labels may select others by now."""
+    order = {"concurrency": 5, "version": "v1.1.0"}
+    given = {**order, "labelSelector": {"matchLabels": {"a": "b"}}}
+    names = {"Successful": "n1", "Failure": "n2", "Pending": "n3", "Unknown": "n4", "InProgress": "n5"}
+    job: Json = {
+        "metadata": {"name": "up", "annotations": {WAVES: "1,all", PAUSE: "600", "other": "x"}},
+        "spec": given if kind is JobKind.NODE_UPGRADE else {TEMPLATE: given},
+        "status": {"phase": "Failure", "nodeStatus": [{"nodeName": n, "phase": p} for p, n in names.items()]},
+    }
+    made = list[Json]()
+
+    def request(_client: object, _method: str, path: str) -> tuple[int, bytes]:
+        return (200, json.dumps(job).encode()) if kind.value.lower() in path else (404, b"")
+
+    monkeypatch.setattr(ControlClient, "request", request)
+    monkeypatch.setattr(ControlClient, "call", lambda _client, _verb, _path, obj: made.append(obj))
+    assert main(["upgrade", "resume", "up"]) == ExitCode.OK
+    wanted = {**order, "nodeNames": ["n2", "n3", "n4", "n5"]}
+    assert made[0]["spec"] == (wanted if kind is JobKind.NODE_UPGRADE else {TEMPLATE: wanted})
+    assert made[0]["metadata"] == {"name": "up-2", "annotations": {WAVES: "1,all", PAUSE: "600"}}
 
 
 @pytest.mark.parametrize(

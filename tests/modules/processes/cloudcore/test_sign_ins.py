@@ -34,6 +34,14 @@ def test_what_comes_too_often_is_counted_and_hides_nobody_else() -> None:
         bee.run_for(SECONDS)
         signs.refused(REQUEST, "token", "system:anonymous")
         assert noted[-1].fields[-1] == f"left out before: {1000 - MOST_AT_ONCE}"
+        bee.run_for(SECONDS)
+        signs.refused(REQUEST, "token", "system:anonymous")
+        assert noted[-1].fields[-1] == "from: 192.0.2.7", "what was left out is told once"
         for number in range(MOST_USERS + 10):
             signs.succeeded(REQUEST, "token", f"user-{number}")
         assert len(signs._entries) == MOST_USERS
+        before = len(noted)
+        for number in range(3 * MOST_USERS):
+            signs.succeeded(REQUEST, "token", "bot")
+            signs.succeeded(REQUEST, "token", f"other-{number}")
+        assert sum(each.user == "bot" for each in noted[before:]) == MOST_AT_ONCE, "the least recent user is forgotten"

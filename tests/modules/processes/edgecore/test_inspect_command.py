@@ -5,7 +5,9 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -15,7 +17,13 @@ from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.cli import main
 from modules.processes.edgecore.runtime_commands import inspect
 from modules.processes.edgecore.runtime_commands.documents import HIDDEN, information_of, without_values
-from modules.processes.edgecore.runtime_commands.inspect import ListedContainer, row
+from modules.processes.edgecore.runtime_commands.inspect import (
+    _IMAGE,
+    ListedContainer,
+    RuntimeObject,
+    _images_named,
+    row,
+)
 from protos.cri.v1 import api_pb2 as cri
 
 SECOND = 1_000_000_000
@@ -334,3 +342,13 @@ def test_the_commands_take_a_node() -> None:
         parser = commands.choices[name]
         assert isinstance(parser, argparse.ArgumentParser)
         assert "--root" in parser.format_help()
+
+
+def test_a_name_that_no_image_can_have_is_no_image() -> None:
+    """The runtime refuses it; one without images is not asked, as it knows every name."""
+    image = RuntimeObject(_IMAGE, "sha256:a", "a")
+    refusing = Mock(image_status=Mock(side_effect=EdgedError("look at an image")))
+    assert _images_named(refusing, "A B", [image]) == []
+    assert _images_named(refusing, "A B", []) == []
+    assert refusing.image_status.call_count == 1
+    assert _images_named(Mock(image_status=lambda _: SimpleNamespace(id="sha256:a")), "a", [image]) == [image]

@@ -7,8 +7,13 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from beehive import RealClock
+from edgehub.certificates import obtain
+from edgehub.certificates.certificate import Certificate
+from edgehub.certificates.settings import CertificateSettings
 from edgehub.errors import UnreachableError
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore import cli
@@ -109,6 +114,18 @@ def test_the_stream_tunnel_is_the_users_choice(
     assert load(root / "edgecore.yaml").config.modules.edge_stream.enable is enabled
 
 
+def test_a_new_node_of_a_named_file_has_the_tunnel_as_well(
+    server: CertificateServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """KubeEdge's default is another."""
+    default = configured_below(tmp_path, PROCESS_ENDPOINT)
+    stream = msgspec.structs.replace(default.modules.edge_stream, enable=False)
+    default = msgspec.structs.replace(default, modules=msgspec.structs.replace(default.modules, edge_stream=stream))
+    monkeypatch.setattr("modules.processes.edgecore.join._configured", lambda *_: default)
+    assert join(server, "--config", str(tmp_path / "new.yaml")) == ExitCode.OK
+    assert load(tmp_path / "new.yaml").config.modules.edge_stream.enable
+
+
 def test_an_existing_file_keeps_its_settings(server: CertificateServer, tmp_path: Path) -> None:
     """Only the cloud, the name and the token change; the old file is kept."""
     file = tmp_path / "edgecore.yaml"
@@ -117,6 +134,7 @@ def test_an_existing_file_keeps_its_settings(server: CertificateServer, tmp_path
         f"tlsPrivateKeyFile: {tmp_path}/c}}\n  edged: {{workers: 9}}\n"
     )
     file.write_text(text)
+    file.chmod(0o640)
     assert join(server, "--config", str(file)) == ExitCode.OK
     config = load(file).config
     assert (config.modules.edge_hub.heartbeat, config.modules.edged.workers) == (7, 9)
@@ -124,7 +142,10 @@ def test_an_existing_file_keeps_its_settings(server: CertificateServer, tmp_path
     assert config.modules.edge_hub.token == ""
     assert config.node_name == NODE
     assert (tmp_path / "c").exists()
-    assert (tmp_path / "edgecore.yaml.before-join").read_text() == text
+    former = tmp_path / "edgecore.yaml.before-join"
+    assert former.read_text() == text
+    modes = [stat.S_IMODE(each.stat().st_mode) for each in (file, former)]
+    assert modes == [0o600, 0o640], "it may hold a password, and had this mode before"
 
 
 def test_a_change_between_the_read_and_the_lock_is_not_undone(
@@ -168,6 +189,22 @@ def test_there_is_a_file_at_every_moment(
     monkeypatch.setattr(Path, "replace", stops)
     assert join(server, "--config", str(file)) == ExitCode.NOT_JOINED
     assert file.read_text() == text
+
+
+@pytest.mark.parametrize("options", [(), ("--replace",)])
+def test_another_machine_takes_the_name_only_where_that_is_asked_for(
+    server: CertificateServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    asked = list[bool]()
+    obtained = obtain.join
+
+    def noted(settings: CertificateSettings, clock: RealClock) -> Certificate:
+        asked.append(settings.replace)
+        return obtained(msgspec.structs.replace(settings, replace=False), clock)
+
+    monkeypatch.setattr(obtain, "join", noted)
+    assert join(server, "--root", str(tmp_path / "edge"), *options) == ExitCode.OK
+    assert asked == [bool(options)]
 
 
 def test_the_token_from_standard_input(
@@ -240,9 +277,13 @@ def test_options_of_keadm(words: list[str], says: str, capsys: pytest.CaptureFix
 
 
 def test_a_file_that_cannot_be_written_is_found_before_anybody_is_asked(
-    server: CertificateServer, capsys: pytest.CaptureFixture[str]
+    server: CertificateServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The token is still good afterwards."""
+    with monkeypatch.context() as patched:
+        patched.setattr("os.access", lambda path, _mode: Path(path) != tmp_path)
+        assert join(server, "--root", str(tmp_path / "edge")) == ExitCode.NOT_JOINED
+    assert f"cannot write {tmp_path}: Permission denied" in capsys.readouterr().err
     assert join(server, "--config", "/dev/null/x") == ExitCode.NOT_JOINED
     assert "cannot write /dev/null" in capsys.readouterr().err
     assert server.requests == []

@@ -1,14 +1,19 @@
 """A runtime's server that cannot be started."""
 
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import Any
+from unittest.mock import ANY, Mock
 
+import grpc
 import pytest
 
 from beehive.simulation import Simulation
-from modules.runtimes.cri_server import runtime_server
+from modules.runtimes.cri_server import runtime_server, server
 from modules.runtimes.cri_server.runtime_server import CriServer
 from modules.runtimes.engine.engine import Engine
+from modules.runtimes.engine.errors import BadRequestError
 from tests.modules.runtimes.engine.test_engine import Machine, MemorySettings
 from tests.support.failing import Failing, PlannedError, census
 
@@ -27,3 +32,11 @@ def test_a_server_that_cannot_be_started_lets_go_of_its_state_directory(
         server.start()
     assert not census().more_than(before)
     Engine(tmp_path / "state", clock, settings).close()
+
+
+@pytest.mark.parametrize("behaviour", [server._answering, server._watching_client, server._streaming])
+def test_a_refusal_has_its_status_whatever_the_form_of_the_call(behaviour: Callable[[Any], Any]) -> None:
+    context, refusing = Mock(), Failing(0, BadRequestError("run a pod", "it has no name"))
+    answer = behaviour(refusing.call(print))(None, context)
+    assert [*(answer or ())] == []
+    context.abort.assert_called_once_with(grpc.StatusCode.INVALID_ARGUMENT, ANY)

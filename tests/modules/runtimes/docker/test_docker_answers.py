@@ -28,6 +28,7 @@ from modules.runtimes.engine.records import ContainerId, ContainerRecord, Exit, 
 from modules.runtimes.oci.images.names import ONE_NAME
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.images.tars import directory, file, symlink, tar
+from tests.support.failing import Failing
 
 _OURS = "/state"
 _SECOND = 1_000_000_000
@@ -123,6 +124,22 @@ def test_an_image_that_stays_is_no_success(docker: MemoryDocker, error: RequestR
     docker.errors[_ALL_NAMES[0]] = error
     with pytest.raises(type(error)):
         _remove(docker, "app:1")
+
+
+def test_an_image_that_another_call_removes_meanwhile_is_a_success(
+    docker: MemoryDocker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever Docker says of the name."""
+    call = docker.call
+
+    def vanishing(method: str, path: str, attempt: str, *more: Any) -> Any:
+        if method == "DELETE":
+            docker.objects.clear()
+            raise ConflictError(attempt, "it is being removed")
+        return call(method, path, attempt, *more)
+
+    monkeypatch.setattr(docker, "call", vanishing)
+    _remove(docker, "app:1")
 
 
 def test_images_of_others_are_not_collected(docker: MemoryDocker) -> None:
@@ -255,6 +272,29 @@ def test_an_end_that_two_threads_notice_is_one(life: Life) -> None:
     first = life.container.exit
     life.processes._end(life.container, Exit(255, 0, "Unknown", "it is not there"))
     assert (life.container.exit, life.events.told) == (first, ["started", "stopped"])
+
+
+def test_docker_is_not_asked_about_a_container_that_has_ended(life: Life) -> None:
+    life.container.finished(Exit(0, 1, "Completed", ""))
+    life.processes.refresh(life.container)
+    assert life.docker.asked == []
+
+
+def test_a_container_whose_log_is_missing_in_docker_ends(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever waits for it would wait for ever."""
+    gone = NoSuchObjectError("read the log", "no such container")
+    monkeypatch.setattr("modules.runtimes.docker.processes.catch_up", Failing(0, gone).call(print))
+    monkeypatch.setattr(life.container, "log_path", "0.log", raising=False)
+    life.container.started(Run(7, 1))
+    life.processes._end(life.container, Exit(0, 2, "Completed", ""))
+    assert (life.container.exit, life.events.told) == (Exit(0, 2, "Completed", ""), ["stopped"])
+
+
+def test_a_log_that_is_followed_is_not_followed_twice(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(life.container, "log_path", "0.log", raising=False)
+    life.container.follower = cast("Any", "one")
+    life.processes._follow(life.container)
+    assert life.container.follower == "one"
 
 
 def test_the_log_of_a_container_that_has_ended_is_not_followed(life: Life) -> None:

@@ -22,7 +22,7 @@ from modules.runtimes.docker.log_stream import LogFollower, catch_up
 from modules.runtimes.docker.model import DockerContainer
 from modules.runtimes.docker.processes import DockerProcesses
 from modules.runtimes.docker.watch import DockerWatch
-from modules.runtimes.engine.errors import RequestRefusedError
+from modules.runtimes.engine.errors import NoSuchObjectError, RequestRefusedError
 from modules.runtimes.engine.records import ContainerId, ContainerRecord
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.docker.test_docker_answers import Connection, _watch
@@ -118,7 +118,12 @@ def test_a_reader_sees_the_end_of_streams_whose_thread_fails(monkeypatch: pytest
     assert opened.stdout is not None
     assert opened.stderr is not None
     assert os.read(opened.stdout, 1) == os.read(opened.stderr, 1) == b""
+    copying, is_closed = opened._thread, list[bool]()
+    join = Mock(side_effect=lambda: is_closed.append(cast("_Exchange", opened._exchange).is_closed))
+    opened._thread = cast("Any", SimpleNamespace(join=join))
     opened.close()
+    copying.join()
+    assert is_closed == [False], "it may still use the connection"
     assert not census().more_than(before)
 
 
@@ -231,7 +236,7 @@ class _Log(_Exchange):
 
 def test_docker_is_tried_ever_later_until_it_has_been_reached() -> None:
     """And then soon again."""
-    reached = [False, False, False, True, False, False]
+    reached: list[bool | Exception] = [False, RuntimeError("of one event"), False, True, False, False]
     watch, pauses = _watch(lambda: cast("Any", None), lambda: None, []), list[float]()
 
     class Stopping:
@@ -244,8 +249,15 @@ def test_docker_is_tried_ever_later_until_it_has_been_reached() -> None:
             pauses.append(seconds)
 
     watch._stopping = cast("Any", Stopping())
-    watch._follow = lambda: reached.pop(0)  # type: ignore[method-assign]
+
+    def follow() -> bool:
+        if isinstance(found := reached.pop(0), Exception):
+            raise found
+        return found
+
+    watch._follow = follow  # type: ignore[method-assign]
     watch._run()
+    assert watch._tried.is_set(), "a start waits for the first attempt only"
     assert pauses == [0.1, 0.2, 0.4, 0.1, 0.2, 0.4]
 
 
@@ -307,3 +319,70 @@ def test_what_is_kept_for_root_is_not_used(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(os, "statvfs", lambda _: disk)
     found = DockerImages(docker, "/state", Simulation(0).clock).file_system(cri.ImageFsInfoRequest())
     assert [(each.used_bytes.value, each.inodes_used.value) for each in found.image_filesystems] == [(160, 4)]
+
+
+@pytest.mark.parametrize(
+    ("fails", "closed"),
+    [
+        ("DockerImages", ["network"]),
+        ("StreamingServer", ["watch", "network"]),
+        ("UsageMeter", ["streams", "watch", "network"]),
+        ("", ["streams", "watch", "network"]),
+    ],
+)
+def test_a_driver_closes_what_it_has_opened(monkeypatch: pytest.MonkeyPatch, fails: str, closed: list[str]) -> None:
+    """In the end, or at once if it cannot be made."""
+    done = list[str]()
+    made = {
+        "DockerWatch": Mock(stop=lambda: done.append("watch")),
+        "StreamingServer": Mock(stop=lambda: done.append("streams")),
+    }
+    parts = ("Client", "Images", "Processes", "Sandboxes", "Streams", "Watch")
+    for name in (*(f"Docker{part}" for part in parts), "ContainerMaker", "StreamingServer", "UsageMeter"):
+        monkeypatch.setattr(driver, name, Mock(return_value=made.get(name, Mock())))
+    for name in ("_info_of", "Machine", "Here"):
+        monkeypatch.setattr(driver, name, Mock())
+    settings: Any = SimpleNamespace(network=SimpleNamespace(close=lambda: done.append("network")), socket="", logs=None)
+    if fails:
+        monkeypatch.setattr(driver, fails, Failing(0).call(print))
+        with pytest.raises(PlannedError):
+            driver.DockerDriver(Mock(), settings)
+    else:
+        driver.DockerDriver(Mock(), settings).close()
+    assert done == closed
+
+
+def test_the_connection_of_a_log_is_closed_before_its_end_is_told() -> None:
+    """Its end may be followed by the next connection, or by an error."""
+    exchange = _Exchange()
+    follower = LogFollower(cast("Any", exchange), 1, cast("Any", None), Failing(0).call(print))
+    with pytest.raises(PlannedError):
+        follower.gone()
+    assert exchange.is_closed
+
+
+def test_an_object_that_docker_no_longer_has_is_empty() -> None:
+    """It is asked for the details of a status, whose object was there a moment ago."""
+    docker = SimpleNamespace(get=Mock(side_effect=NoSuchObjectError("look", "there is no such image")))
+    assert driver.DockerDriver._asked(cast("Any", SimpleNamespace(_docker=docker)), "/images/a/json") == {}
+
+
+def test_a_process_that_has_just_ended_is_in_no_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others of it are found."""
+    ended, lives = os.getppid(), os.getpid()
+
+    def session_of(pid: int) -> int:
+        if pid == ended:
+            raise ProcessLookupError
+        return 7 if pid == lives else 1
+
+    monkeypatch.setattr(os, "getsid", session_of)
+    assert commands._session(7) == [lives]
+    assert commands._session(8) == []
+
+
+def test_a_line_of_progress_that_is_none_is_left_out() -> None:
+    """Such as one of a later version of Docker."""
+    pieces = iter([b'no JSON\n{"id":"a"}\n{"id":', b'5}\n\xff\n{"id":"b"}\n', b""])
+    found = images._progress(cast("Any", SimpleNamespace(piece=lambda: next(pieces))))
+    assert [each.id for each in found] == ["a", "b"]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from modules.runtimes.docker import log_stream
 from modules.runtimes.docker.frames import FrameError, FrameReader
 from modules.runtimes.docker.log_stream import ContainerLog
 from tests.modules.runtimes.shim.test_log_file import FullDisk
@@ -69,6 +70,12 @@ def test_a_log_goes_on_where_it_ended(tmp_path: Path) -> None:
     assert [line[-1] for line in path.read_text().splitlines()] == list("abcde")
 
 
+def test_a_log_that_ended_at_a_whole_second_goes_on_from_there(tmp_path: Path) -> None:
+    """Not from its beginning."""
+    (tmp_path / "0.log").write_text("2026-11-20T01:00:00.000000000Z stdout F a\n")
+    assert log_at(tmp_path / "0.log").resume()[1] == "1795136400.000000000"
+
+
 def test_a_lost_stream_goes_on_where_it_ended(tmp_path: Path) -> None:
     """As often as the connection breaks off, with as many entries of one moment as there are by then."""
     path = tmp_path / "0.log"
@@ -85,6 +92,7 @@ def test_after_a_rotation_and_a_full_disk(tmp_path: Path) -> None:
     path = tmp_path / "0.log"
     rotated = tmp_path / "0.log.20261120-054216"
     rotated.write_text(f"{TIMES[1]} stdout F a\n")
+    (tmp_path / "0.log.20261119-054216").write_text(f"{TIMES[0]} stdout F older\n")
     log = log_at(path)
     stream, since = log.resume()
     assert since.endswith(".000000001")
@@ -215,3 +223,24 @@ def test_an_entry_that_cannot_be_cut_off_is_not_continued(tmp_path: Path, monkey
     log.write(stream, frame(f"{TIMES[3]} b\n"))
     log.close()
     assert path.read_text().splitlines() == [f"{TIMES[1]} stdout F a", f"{TIMES[3]} stdout F b"]
+
+
+def test_entries_of_another_moment_are_not_repeated(tmp_path: Path) -> None:
+    """Docker repeats those of the last moment alone; more would be left out of what comes then."""
+    path = tmp_path / "0.log"
+    log = log_at(path)
+    for times, texts in (((1, 1, 2), "abc"), ((2, 2), "cd")):
+        stream, _ = log.resume()
+        log.write(stream, b"".join(frame(f"{TIMES[at]} {text}\n") for at, text in zip(times, texts, strict=True)))
+    log.close()
+    assert [line[-1] for line in path.read_text().splitlines()] == list("abcd")
+
+
+def test_a_line_of_which_the_beginning_is_not_looked_at_is_no_entry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container may write what looks like one."""
+    forged = f"{TIMES[9]} stdout F b\n".encode()
+    monkeypatch.setattr(log_stream, "_TAIL", len(forged))
+    (tmp_path / "0.log").write_bytes(f"{TIMES[1]} stdout F ".encode() + forged)
+    assert log_at(tmp_path / "0.log").resume()[1] == ""

@@ -185,6 +185,10 @@ def test_rights(tmp_path: Path) -> None:
     security.seccomp.profile_type = cri.SecurityProfile.RuntimeDefault
     assert body_of(linux(security))["HostConfig"]["SecurityOpt"] == ["no-new-privileges"]
     security.seccomp.profile_type = cri.SecurityProfile.Localhost
+    for text in (b"{", b"[]", b"\xff"):
+        profile.write_bytes(text)
+        with pytest.raises(BadRequestError, match="is no JSON"):
+            body_of(linux(security))
     profile.unlink()
     with pytest.raises(WrongStateError, match="cannot be read"):
         body_of(linux(security))
@@ -209,7 +213,9 @@ def test_all_rights_where_some_are_missing() -> None:
     security = cri.LinuxContainerSecurityContext(privileged=True, masked_paths=["/proc/keys"])
     host = body_of(linux(security))["HostConfig"]
     assert (host["Privileged"], "MaskedPaths" in host, host["SecurityOpt"]) == (True, False, ["seccomp=unconfined"])
+    security.seccomp.profile_type = cri.SecurityProfile.RuntimeDefault
     host = body_of(linux(security), lacking)["HostConfig"]
+    assert host["SecurityOpt"] == ["seccomp=unconfined"], "as the kubelet has it"
     assert (host["Privileged"], host["MaskedPaths"], host["CapAdd"]) == (False, [], ["CHOWN", "NET_ADMIN"])
 
 
@@ -225,6 +231,23 @@ def test_limits() -> None:
         "CpuQuota": 20_000,
         "CpuPeriod": 50_000,
     }
+
+
+def test_a_file_of_the_pods_own_is_mounted_once_however_its_path_ends() -> None:
+    mount = cri.Mount(container_path="/etc/hosts/", host_path="/own", readonly=True)
+    for here, keys in ((HERE, []), (NEWER, ["ReadOnlyNonRecursive"])):
+        mounts = body_of(cri.ContainerConfig(mounts=[mount]), here)["HostConfig"]["Mounts"]
+        assert [each["Target"] for each in mounts] == ["/etc/hostname", "/etc/resolv.conf", "/etc/hosts/"]
+        assert sorted(mounts[-1]["BindOptions"].keys() - {"Propagation"}) == keys
+    writable = cri.ContainerConfig(mounts=[cri.Mount(container_path="/a", host_path="/own")])
+    assert list(body_of(writable, NEWER)["HostConfig"]["Mounts"][-1]["BindOptions"]) == ["Propagation"]
+
+
+def test_a_group_without_a_user_names_no_user() -> None:
+    """Docker would take an empty name for root."""
+    config = cri.ContainerConfig()
+    config.linux.security_context.run_as_group.value = 1000
+    assert body_of(config)["User"] == ""
 
 
 def test_mounts() -> None:
@@ -284,6 +307,8 @@ def test_what_docker_cannot_do_is_refused(change: Callable[[cri.ContainerConfig]
     change(config)
     with pytest.raises(NotProvidedError, match=said):
         check(request(config), SHELL, HERE)
+    if change is _recursive:
+        check(request(config), SHELL, NEWER)
 
 
 @pytest.mark.parametrize("by_annotation", [False, True])
@@ -323,3 +348,7 @@ def test_records_in_dockers_own_directory_are_refused(tmp_path: Path, root: str)
     with pytest.raises(StateDirectoryError, match="set rootDirectory to another directory"):
         check_apart(tmp_path / root, tmp_path / "docker")
     check_apart(tmp_path / "edged" / "docker", tmp_path / "docker")
+    (tmp_path / "docker").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "docker")
+    with pytest.raises(StateDirectoryError):
+        check_apart(tmp_path / "link", tmp_path / "docker")

@@ -717,8 +717,15 @@ def test_a_grace_period_may_be_longer_than_any_timer(tmp_path: Path, monkeypatch
     life.engine.close()
 
 
-def test_a_container_gets_its_stop_signal_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second request, with a shorter grace period or of the next edgecore, only waits, and kills it."""
+@pytest.mark.parametrize("has_links", [True, False])
+def test_a_container_gets_its_stop_signal_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_links: bool
+) -> None:
+    """A second request, with a shorter grace period or of the next edgecore, only waits, and kills it. So it is on a
+    file system without hard links.
+    """
+    if not has_links:
+        monkeypatch.setattr(Path, "hardlink_to", Mock(side_effect=PermissionError))
     life = Life(1, tmp_path / "state")
     first, second = created(life, monkeypatch), created(life, monkeypatch, "second")
     sent: list[tuple[str, int]] = []

@@ -4,15 +4,18 @@ import os
 from contextlib import ExitStack
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from beehive.clock import RealClock
 from beehive.simulation import Simulation
-from modules.runtimes.engine import command_output
+from modules.runtimes.engine import command_output, events
 from modules.runtimes.engine.command_output import OWN_BYTES, CommandOutput
 from modules.runtimes.engine.engine import Engine, purge
-from modules.runtimes.engine.events import STREAM_LIMIT, EventHub
+from modules.runtimes.engine.events import STREAM_LIMIT, Announcer, EventHub
+from modules.runtimes.engine.model import Sandbox
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.engine.test_engine import Machine, MemoryDriver, MemorySettings
 from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call
@@ -38,10 +41,23 @@ def test_a_reader_that_leaves_between_two_events_leaves_its_place() -> None:
     for _ in range(STREAM_LIMIT + 1):
         stream = hub.subscribe()
         hub.publish(cri.ContainerEventResponse(container_id="c1"))
-        events = iter(stream)
-        assert next(events).container_id == "c1"
-        events.close()  # type: ignore[attr-defined]
+        told = iter(stream)
+        assert next(told).container_id == "c1"
+        told.close()  # type: ignore[attr-defined]
     assert not hub.has_readers
+
+
+def test_events_have_the_statuses_of_containers_where_a_reader_takes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """edged does not: it reads the pods that events name."""
+    monkeypatch.setattr(events, "container_status", lambda each: cri.ContainerStatus(id=each))
+    registry: Any = SimpleNamespace(find_sandbox=lambda _: None, containers=lambda _: ["c1"])
+    hub, sandbox = EventHub(), cast("Sandbox", SimpleNamespace(id="s1"))
+    announcer = Announcer(registry, hub, Simulation(0).clock)
+    told = iter(hub.subscribe(takes_containers=False))
+    for wanted in ([], ["c1"]):
+        announcer.sandbox(cri.CONTAINER_CREATED_EVENT, sandbox)
+        assert [each.id for each in next(told).containers_statuses] == wanted
+        hub.subscribe()
 
 
 def test_a_command_leaves_no_descriptor_and_no_room() -> None:

@@ -56,6 +56,9 @@ def test_files_are_written_again_after_another_boot_only(tmp_path: Path) -> None
     (tmp_path / "containers/a/request.pb").write_bytes(b"")
     assert _restored(tmp_path, "first") == {"a/request.pb": b""}
     assert _restored(tmp_path, "second") == {"a/request.pb": b"new"}
+    number = (tmp_path / "containers/a/request.pb").stat().st_ino
+    assert _restored(tmp_path, "third") == {"a/request.pb": b"new"}
+    assert (tmp_path / "containers/a/request.pb").stat().st_ino == number, "it was as it should be"
     (tmp_path / "containers/a/request.pb").write_bytes(b"new" + bytes(1))
     assert _restored(tmp_path, "third") == {"a/request.pb": b"new"}
     shutil.rmtree(tmp_path / "containers/a")
@@ -313,11 +316,15 @@ def test_a_journal_that_cannot_be_written_anew_grows_before_the_next_attempt(
     journal.close()
 
 
-def test_a_directory_of_an_earlier_version_is_taken_over(tmp_path: Path) -> None:
-    """Its record may be replaced from now on; a damaged one is left to others."""
+def test_a_directory_of_an_earlier_version_is_taken_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its record may be replaced from now on, as it is durable; a damaged one is left to others."""
     (_directory(tmp_path) / "record.json").write_bytes(b"{}")
     _directory(tmp_path, "damaged")
-    _restored(tmp_path, "first")
+    flushed = list[int]()
+    with monkeypatch.context() as noted:
+        noted.setattr(os, "fdatasync", flushed.append)
+        _restored(tmp_path, "first")
+    assert len(flushed) == 1
     (tmp_path / "containers/a/record.json").write_bytes(b"")
     assert _restored(tmp_path, "second") == {"a/record.json": b"{}"}
 

@@ -1,25 +1,30 @@
 """The order of the engine's steps, its bounds, and what it lets go at its end."""
 
 import errno
+import json
 import os
+from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from modules.runtimes.engine import events, model
+from beehive.wakeup import Wakeup
+from modules.runtimes.engine import command_output, events, model
 from modules.runtimes.engine import journal as journal_module
 from modules.runtimes.engine import state as state_module
-from modules.runtimes.engine.command_output import OUTPUT_LIMIT, CommandRoom, OutputRoom, _Wakeup
+from modules.runtimes.engine.command_output import OUTPUT_LIMIT, CommandRoom, OutputRoom
 from modules.runtimes.engine.containers import changed_resources
 from modules.runtimes.engine.errors import TooManyError
+from modules.runtimes.engine.inspection import container_info
 from modules.runtimes.engine.journal import Journal
 from modules.runtimes.engine.model import Sandbox
-from modules.runtimes.engine.records import BootId, SandboxId, SandboxRecord
+from modules.runtimes.engine.records import BootId, Exit, SandboxId, SandboxRecord
 from modules.runtimes.engine.state import StateDirectory
+from modules.runtimes.engine.views import container_status
 from protos.cri.v1 import api_pb2 as cri
-from tests.modules.runtimes.engine.test_engine import Life, created, sandbox_request
+from tests.modules.runtimes.engine.test_engine import Life, MemoryDriver, created, sandbox_request
 from tests.modules.runtimes.engine.test_state_crashes import make
 from tests.support.failing import Failing, PlannedError, census
 
@@ -51,6 +56,66 @@ def test_the_time_until_a_container_notices_its_signal_is_of_its_grace_period(
     container.ended = ended
     containers._ask_to_end(container, 10.0)
     assert waits == [3.0]
+    life.engine.close()
+
+
+@pytest.mark.parametrize(("seconds", "signals"), [(0.0, [9]), (0.5, [15, 9]), (1.0, [15, 9])])
+def test_a_container_is_asked_to_end_if_it_has_any_time_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, signals: list[int]
+) -> None:
+    life, sent = Life(1, tmp_path / "state"), list[int]()
+    made = created(life, monkeypatch)
+    life.engine.containers.start(made)
+    container = life.engine.registry.container(made)
+    ended: Any = SimpleNamespace(wait=lambda _: container.exit, set=list)
+    container.ended = ended
+
+    def signal(_driver: object, _container: object, number: int) -> None:
+        sent.append(number)
+        if number == 9:
+            container.exit = Exit(137, 0, "Error", "")
+            ended.wait = lambda _: True
+
+    monkeypatch.setattr(MemoryDriver, "signal", signal)
+    life.engine.containers.stop(made, seconds)
+    assert sent == signals
+    life.machine.end(made, 137)
+    life.engine.close()
+
+
+def test_output_is_waited_for_until_the_commands_time_has_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And no longer, however long the machine has been up."""
+    waits = list[float]()
+
+    def poll(left: float) -> list[tuple[int, int]]:
+        waits.append(left)
+        return []
+
+    monkeypatch.setattr(
+        command_output, "select", SimpleNamespace(poll=lambda: SimpleNamespace(register=max, poll=poll), POLLIN=1)
+    )
+    clock: Any = SimpleNamespace(monotonic=iter([5000.0, 5000.5, 7000.0, 7009.0]).__next__)
+    with ExitStack() as closing:
+        output = command_output.CommandOutput(closing, closing, clock)
+        output.gather(2.0)
+        output.gather(2.0)
+    assert waits == [1500.0, 0.0]
+
+
+def test_a_container_that_has_not_ended_has_no_exit_code_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor a time or a reason: 0 is what it has by CRI."""
+    life = Life(1, tmp_path / "state")
+    status = container_status(life.engine.registry.container(created(life, monkeypatch)))
+    assert (status.exit_code, status.finished_at, status.reason, status.message) == (0, 0, "", "")
+    life.engine.close()
+
+
+def test_information_for_people_has_the_names_of_cri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """crictl's users look for them."""
+    life = Life(1, tmp_path / "state")
+    container = life.engine.registry.container(created(life, monkeypatch))
+    container.config.log_path = "0.log"
+    assert json.loads(container_info(container, {})["info"])["config"]["log_path"] == "0.log"
     life.engine.close()
 
 
@@ -128,6 +193,17 @@ def test_a_journal_that_is_not_known_to_be_durable_is_written_anew(
     journal.close()
 
 
+def test_what_could_not_be_written_is_not_in_the_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A power cut would bring limits into force that were refused."""
+    journal, directory = Journal(tmp_path, "first"), tmp_path / "containers/a"
+    directory.mkdir(parents=True)
+    monkeypatch.setattr(journal_module, "replace_soon", Failing(0).call(print))
+    with pytest.raises(PlannedError):
+        journal.write(directory / "one", b"1")
+    assert not journal._live
+    journal.close()
+
+
 def test_a_command_has_no_more_output_than_a_message_takes() -> None:
     """In how many pieces it ever comes, and however much room there is for others."""
     room = CommandRoom(OutputRoom())
@@ -136,10 +212,10 @@ def test_a_command_has_no_more_output_than_a_message_takes() -> None:
 
 def test_who_wakes_a_command_that_is_over_writes_to_nothing() -> None:
     """Its descriptor may be another one's by then."""
-    wakeup = _Wakeup()
+    wakeup = Wakeup()
     wakeup.close()
     other = os.eventfd(0, os.EFD_NONBLOCK)
-    wakeup.ring()
+    wakeup.wake()
     with pytest.raises(BlockingIOError):
         os.eventfd_read(other)
     os.close(other)

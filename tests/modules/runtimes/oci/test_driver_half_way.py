@@ -77,3 +77,19 @@ def test_the_images_of_a_container_that_cannot_be_made_are_kept_no_longer(tmp_pa
         return Attempt(lambda: OciDriver.create(cast("Any", maker), request, cast("Any", None)), (held,))
 
     assert fail_at_each_call(make) == 2
+
+
+@pytest.mark.parametrize(
+    ("state", "calls"),
+    [
+        (cri.CONTAINER_CREATED, ["check_limits"]),
+        (cri.CONTAINER_RUNNING, ["with_limits", "update", "keep_limits"]),
+        (cri.CONTAINER_EXITED, ["check_limits"]),
+    ],
+)
+def test_only_the_limits_of_a_container_that_runs_are_changed(state: int, calls: list[str]) -> None:
+    """Another has no group, and what has never run no file with limits."""
+    others = MagicMock()
+    maker = SimpleNamespace(_bundles=others, _runtime=others)
+    OciDriver.update(cast("Any", maker), cast("Any", SimpleNamespace(state=state, id="c1")), MagicMock(), "update")
+    assert [name for name, *_ in others.method_calls] == calls

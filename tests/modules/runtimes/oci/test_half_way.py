@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,17 +14,22 @@ from unittest.mock import Mock
 
 import pytest
 
+from beehive.simulation import Simulation
 from modules.runtimes.engine.errors import RunFailedError, WrongStateError
-from modules.runtimes.oci import orphans, processes, streams
+from modules.runtimes.engine.model import Sandbox
+from modules.runtimes.engine.records import BootId, SandboxId, SandboxRecord
+from modules.runtimes.oci import execution, orphans, processes, streams
 from modules.runtimes.oci.bundles import Bundles
 from modules.runtimes.oci.crun import conmon
 from modules.runtimes.oci.crun.conmon import BUNDLE
 from modules.runtimes.oci.crun.launching import Launcher
 from modules.runtimes.oci.crun.read_only_program import ReadOnlyProgram
+from modules.runtimes.oci.execution import Executor
 from modules.runtimes.oci.orphans import Orphan, await_orphans
 from modules.runtimes.oci.processes import ContainerProcesses
 from modules.runtimes.oci.sandbox_resources import SandboxResources
 from modules.runtimes.shim import kernel
+from protos.cri.v1 import api_pb2 as cri
 from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call
 
 
@@ -87,6 +92,19 @@ def test_a_sandbox_keeps_its_namespaces_until_it_is_detached() -> None:
         resources.release(sandbox)
     resources.release(sandbox)
     assert done == ["detach", "unpin"]
+
+
+def test_a_sandbox_without_its_namespaces_is_ready_no_more(tmp_path: Path) -> None:
+    """Where edgecore's own namespaces ended with it, in one boot: no container of the pod could start any more."""
+    record = SandboxRecord(0, "10.0.0.1", BootId("b"))
+    kept, lost = (Sandbox(SandboxId(each), tmp_path, cri.RunPodSandboxRequest(), record) for each in ("kept", "lost"))
+    pinned = {"kept": SimpleNamespace(network=None)}
+    namespaces: Any = Mock(pinned=pinned.get, sandboxes=lambda: {"kept"}, unconfined=set)
+    network: Any = Mock()
+    SandboxResources(namespaces, network).collect([kept, lost])
+    assert [each.state for each in (kept, lost)] == [cri.SANDBOX_READY, cri.SANDBOX_NOTREADY]
+    assert network.detach.call_args.args == ("lost", tmp_path, None)
+    assert network.watch.call_args.args[0].keys() == {"kept"}
 
 
 @pytest.mark.parametrize(("opens", "calls"), [(_pipes, 4), (_terminal, 8), (_passed_terminal, 3)])
@@ -195,4 +213,15 @@ def test_a_namespace_that_cannot_be_entered_is_closed() -> None:
     before = census()
     with pytest.raises(OSError, match="Invalid argument"):
         kernel.join_namespace(os.devnull, 0)
+    assert not census().more_than(before)
+
+
+def test_a_command_leaves_no_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A probe may run one each second."""
+    command = Mock(start=lambda _: os.open(os.devnull, os.O_RDONLY), poll=lambda: 0, was_started=True)
+    monkeypatch.setattr(execution, "Command", lambda *_: nullcontext(command))
+    executor = Executor(cast("Any", None), cast("Any", None), Simulation(0).clock)
+    container, before = SimpleNamespace(id="c", directory=None), census()
+    answer = executor._once(cast("Any", container), {}, None, lambda _: True)
+    assert answer == cri.ExecSyncResponse()
     assert not census().more_than(before)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
-from unittest.mock import MagicMock
+from unittest.mock import MagicMock, Mock
 
 import pytest
 
@@ -185,3 +185,60 @@ def test_a_removed_container_keeps_none_of_its_images() -> None:
     held = list(holds_of(container))
     Bundles.forget(cast("Any", SimpleNamespace(_images=SimpleNamespace(release=released.append))), container)
     assert (released, len(held)) == (held, 3)
+
+
+def test_a_container_that_an_earlier_edgecore_has_started_is_known_after_a_boot(tmp_path: Path, process: int) -> None:
+    """It has ended, when nobody knows."""
+    there = Machine(process, tmp_path, Failing(None))
+    there.processes.start(there.container)
+    there.end()
+    later = OciContainer(ContainerId("c1"), tmp_path, cri.CreateContainerRequest(), ContainerRecord(1))
+    there.processes.adopt(later, rebooted=True)
+    assert later.run == there.container.run is not None
+    assert later.exit is not None
+    assert "the machine was restarted" in later.exit.message
+
+
+@pytest.mark.parametrize("lives", [False, True])
+def test_a_container_starts_whether_its_first_process_is_seen_or_not(
+    tmp_path: Path, process: int, monkeypatch: pytest.MonkeyPatch, *, lives: bool
+) -> None:
+    first = MagicMock() if lives else None
+    monkeypatch.setattr(FirstProcess, "of", lambda *_: first)
+    there = Machine(process, tmp_path, Failing(None))
+    there.processes.start(there.container)
+    there.end()
+    assert first is None or first.waits_for_start.call_count == 1
+
+
+@pytest.mark.parametrize("wrong", [{}, {"sandbox_id": "s2"}, {"run": None}, {"exit": Exit(0, 1, "", "")}, None])
+def test_a_container_joins_the_processes_of_a_target_that_runs_in_its_pod(wrong: dict[str, Any] | None) -> None:
+    config = cri.ContainerConfig()
+    options = config.linux.security_context.namespace_options
+    options.pid, options.target_id = cri.TARGET, "c2"
+    target = SimpleNamespace(**({"sandbox_id": "s1", "run": SimpleNamespace(pid=7), "exit": None} | (wrong or {})))
+    registry = SimpleNamespace(
+        sandbox=lambda id_: SimpleNamespace(id=id_), find_container=lambda _: None if wrong is None else target
+    )
+    bundles, container = SimpleNamespace(_registry=registry), SimpleNamespace(config=config, sandbox_id="s1")
+    found = Bundles._shared_processes(cast("Any", bundles), cast("Any", container))
+    assert found == (Path("/proc/7/ns/pid") if wrong == {} else None)
+
+
+def test_a_first_process_that_has_ended_takes_no_signal(process: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor one that is held no longer."""
+    first, sent = FirstProcess.of(process, "c1", os.getpid()), Mock(side_effect=ProcessLookupError)
+    assert first is not None
+    monkeypatch.setattr(signal, "pidfd_send_signal", sent)
+    first.send(signal.SIGTERM)
+    first.close()
+    first.send(signal.SIGTERM)
+    assert sent.call_count == 1
+
+
+def test_a_container_has_ended_also_on_a_full_disk(tmp_path: Path, process: int) -> None:
+    """The next edgecore comes to the same conclusion."""
+    there = Machine(process, tmp_path, Failing(None))
+    cast("MagicMock", there.processes._journal).write.side_effect = OSError("no space")
+    there.end()
+    assert there.container.exit == Exit(0, 1, "Completed", "")

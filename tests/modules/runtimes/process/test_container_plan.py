@@ -9,7 +9,13 @@ import pytest
 
 from modules.runtimes.engine.errors import BadRequestError, NotProvidedError, WrongStateError
 from modules.runtimes.engine.records import ContainerId, ContainerRecord
-from modules.runtimes.process.container_plan import check_request, needs_mounts, plan_container, require_mounts
+from modules.runtimes.process.container_plan import (
+    check_request,
+    missing_mount_point,
+    needs_mounts,
+    plan_container,
+    require_mounts,
+)
 from modules.runtimes.process.model import ProcessContainer, stop_signal
 from modules.runtimes.process.shim_spawner import MountAbility
 from modules.runtimes.process.users import resolve_user
@@ -128,6 +134,25 @@ def test_a_volume_in_the_place_of_an_optional_file_is_none(place: str) -> None:
     mount = cri.Mount(container_path=place, host_path="/pods/1/volumes/mine")
     host = FakeHost(dict.fromkeys((place, "/pods/1/volumes/mine")))
     assert needs_mounts(cri.ContainerConfig(mounts=[mount]), host)
+
+
+@pytest.mark.parametrize(
+    ("message", "is_mounted", "is_made"),
+    [
+        ("/dev/termination-log", True, True),
+        ("/dev/termination-log", False, False),
+        ("/dev/there", True, False),
+        ("/dev/sub/log", True, False),
+        ("/app/log", True, False),
+    ],
+)
+def test_only_a_missing_file_in_dev_is_made_as_a_mount_point(message: str, is_mounted: bool, is_made: bool) -> None:
+    """Nothing may appear in other directories of the machine."""
+    annotations = {"io.kubernetes.container.terminationMessagePath": message}
+    mounts = [cri.Mount(container_path=message, host_path="/pods/1/log")] if is_mounted else []
+    config = cri.ContainerConfig(annotations=annotations, mounts=mounts)
+    made = missing_mount_point(config, FakeHost({"/dev": None, "/dev/there": b"", "/dev/sub": None, "/app": None}))
+    assert made == (PurePosixPath(message) if is_made else None)
 
 
 def _planned(config: cri.ContainerConfig) -> ContainerSpec:

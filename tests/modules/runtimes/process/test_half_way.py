@@ -16,15 +16,25 @@ from typing import Any, cast
 
 import pytest
 
-from modules.runtimes.engine.errors import RunFailedError, ShimGoneError
+from beehive.clock import RealClock
+from beehive.decoding import decode_json
+from modules.runtimes.engine.errors import RunFailedError, ShimGoneError, WrongStateError
 from modules.runtimes.engine.process_watcher import ProcessWatcher
+from modules.runtimes.engine.records import ContainerId, ContainerRecord, Run
+from modules.runtimes.process import driver as driver_module
 from modules.runtimes.process import shim_manager, shim_spawner, streams
+from modules.runtimes.process.driver import ProcessDriver
+from modules.runtimes.process.model import ProcessContainer
 from modules.runtimes.process.shim_client import ShimClient
 from modules.runtimes.process.shim_manager import ShimManager, _kill_if_marked
 from modules.runtimes.process.shim_spawner import ShimSpawner
 from modules.runtimes.shim import roots, spawner
-from modules.runtimes.shim.protocol import FORK_SHIM, receive, send, to_memory_file
+from modules.runtimes.shim.protocol import EXIT_RECORD, FORK_SHIM, RUN_RECORD, receive, send, to_memory_file
+from protos.cri.v1 import api_pb2 as cri
 from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call, fail_at_each_kernel_call
+
+_RUN = b'{"pid": 1, "started_at": 1}'
+_EXIT = b'{"exit_code": 3, "finished_at": 2, "reason": "Error", "message": ""}'
 
 
 def test_the_descriptor_of_a_process_that_may_be_a_containers_is_closed() -> None:
@@ -67,6 +77,42 @@ def test_a_container_that_cannot_be_handed_over_leaves_no_descriptor(tmp_path: P
         assert fail_at_each_call(make) >= 7
 
 
+@pytest.mark.parametrize(
+    ("records", "is_there", "state", "reason", "announced"),
+    [
+        ({RUN_RECORD: _RUN, EXIT_RECORD: _EXIT}, False, cri.CONTAINER_EXITED, "Error", 1),
+        ({RUN_RECORD: _RUN, EXIT_RECORD: _EXIT}, True, cri.CONTAINER_EXITED, "Error", 1),
+        ({RUN_RECORD: _RUN}, True, cri.CONTAINER_RUNNING, "", 0),
+        ({RUN_RECORD: _RUN}, False, cri.CONTAINER_EXITED, "Unknown", 1),
+        ({}, False, cri.CONTAINER_CREATED, "", 0),
+    ],
+)
+def test_a_closed_link_says_what_the_records_say(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    records: dict[str, bytes],
+    is_there: bool,
+    state: int,
+    reason: str,
+    announced: int,
+) -> None:
+    """The shim may have ended between its record and its event, or have closed on an edgecore that did not read."""
+    request, told = cri.CreateContainerRequest(), list[object]()
+    container = ProcessContainer(ContainerId("c1"), tmp_path, request, ContainerRecord(created_at=0))
+    container.run = decode_json(_RUN, Run) if RUN_RECORD in records and EXIT_RECORD not in records else None
+    for name, content in records.items():
+        (tmp_path / name).write_bytes(content)
+    announcer = cast("Any", SimpleNamespace(stopped=told.append))
+    manager = ShimManager(cast("Any", None), cast("Any", None), RealClock(), announcer)
+    monkeypatch.setattr(manager, "_connect", lambda _: is_there)
+    monkeypatch.setattr(shim_manager, "kill_leftovers", lambda _: None)
+    for _ in range(2):
+        manager._link_gone(container)
+    assert container.state == state
+    assert (container.exit.reason if container.exit else "") == reason
+    assert len(told) == announced
+
+
 @pytest.mark.parametrize("operation", [FORK_SHIM, "probe"])
 def test_a_spawner_without_room_for_a_process_says_so_and_goes_on(
     monkeypatch: pytest.MonkeyPatch, operation: str
@@ -100,6 +146,43 @@ def test_a_spawner_without_room_for_a_process_says_so_and_goes_on(
         assert ("event" in answer[0]) is (operation == FORK_SHIM)
         assert receive(answers) is None, "the second has got a process, which has the socket"
         assert not census().more_than(before)
+
+
+def test_a_shim_does_not_hold_the_socket_of_its_spawner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or edgecore would not notice that a spawner has died, as long as a container runs."""
+    monkeypatch.setattr(os, "fork", lambda: 0)
+    for owner, name in ((os, "umask"), (signal, "signal"), (gc, "collect"), (gc, "freeze")):
+        monkeypatch.setattr(owner, name, lambda *_: None)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ended, descriptor = list[bytes](), theirs.detach()
+
+    def serve(_operation: str, _scratch: str, _descriptors: list[int]) -> None:
+        ours.settimeout(0)
+        ended.append(ours.recv(1))
+        raise PlannedError
+
+    monkeypatch.setattr(spawner, "_serve_one", serve)
+    with ours:
+        send(ours, {"op": "probe"})
+        with pytest.raises(PlannedError):
+            spawner.serve(descriptor)
+    assert ended == [b""]
+
+
+def test_a_machine_without_mounts_says_why_for_each_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spawner, "_candidates", lambda: ("mount", "user"))
+    monkeypatch.setattr(spawner, "_try_out", lambda namespacing, _: f"no {namespacing}")
+    told = list[dict[str, str]]()
+
+    def answer(asked: socket.socket, message: dict[str, str]) -> None:
+        told.append(message)
+        asked.close()
+
+    monkeypatch.setattr(spawner, "send", answer)
+    ours, theirs = socket.socketpair()
+    with ours:
+        spawner._probe("/nowhere", theirs.detach())
+    assert told == [{"namespacing": "", "reason": "no mount; no user"}]
 
 
 def test_a_spawner_that_cannot_be_started_leaves_no_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,6 +290,43 @@ def test_a_command_whose_shim_does_not_answer_is_ended(monkeypatch: pytest.Monke
     with pytest.raises(RunFailedError, match="does not answer"):
         streams._ask(cast("Any", SimpleNamespace(begin=begin)), "run a command", "exec", [])
     assert begun == ["exec", "kill-exec"]
+
+
+def test_a_container_that_could_not_start_has_ended_also_on_a_full_disk(tmp_path: Path) -> None:
+    """Nobody could remove it else; the next edgecore comes to the same conclusion."""
+    container = ProcessContainer(
+        ContainerId("c1"), tmp_path / "gone", cri.CreateContainerRequest(), ContainerRecord(created_at=0)
+    )
+    told = list[object]()
+    driver = SimpleNamespace(_clock=RealClock(), _announcer=SimpleNamespace(stopped=told.append))
+    ProcessDriver._could_not_start(cast("Any", driver), container, "of this test")
+    assert container.exit is not None
+    assert (container.exit.reason, container.exit.message, told) == ("StartError", "of this test", [container])
+
+
+def test_the_search_for_a_shim_that_has_ended_leaves_no_descriptor(tmp_path: Path) -> None:
+    """Of the container's directory: a node has many containers that have ended."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as link:
+        before = census()
+        assert not shim_manager._reach(link, tmp_path)
+        assert not census().more_than(before)
+
+
+def test_pods_have_the_address_by_which_the_machine_reaches_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A number in its place would be a port."""
+    monkeypatch.setattr(driver_module, "_SOMEWHERE", ("127.0.0.1", 9))
+    assert ProcessDriver.node_address(cast("Any", None)) == "127.0.0.1"
+
+
+def test_a_refused_attachment_leaves_no_socket() -> None:
+    """Of the container's input and output; whoever holds the error keeps nothing open."""
+    begin = Failing(0, ShimGoneError("ask the shim", "of this test"))
+    container = SimpleNamespace(id="c1", link=SimpleNamespace(begin=begin.call(print)), state=cri.CONTAINER_RUNNING)
+    runner, before = streams.ProcessStreams(cast("Any", SimpleNamespace(container=lambda _: container))), census()
+    with pytest.raises(WrongStateError, match="has just ended") as caught:
+        runner.attach("c1", tty=False, stdin=False)
+    assert not census().more_than(before)
+    assert caught.value is not None, "what the error holds is not collected before"
 
 
 def test_no_request_outlives_its_connection() -> None:

@@ -1,6 +1,8 @@
 """Names of images on the process runtime."""
 
+import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -43,3 +45,12 @@ def test_names_that_clients_have_asked_for_are_bounded(tmp_path: Path, monkeypat
     ids = [images.status(cri.ImageStatusRequest(image=each)).image.id for each in asked]
     by_id = [images.status(cri.ImageStatusRequest(image=cri.ImageSpec(image=each))) for each in ids]
     assert [each.HasField("image") for each in by_id] == [False, False, True, True]
+
+
+def test_the_usage_of_the_file_system_is_in_bytes_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The node's garbage collection and eviction go by it."""
+    found = SimpleNamespace(f_blocks=100, f_bfree=30, f_frsize=4096, f_files=50, f_ffree=20)
+    monkeypatch.setattr(os, "statvfs", lambda _: found)
+    answer = ProcessImages(tmp_path, RealClock()).file_system(cri.ImageFsInfoRequest())
+    assert [(one.used_bytes.value, one.inodes_used.value) for one in answer.image_filesystems] == [(70 * 4096, 30)]
+    assert answer.container_filesystems == answer.image_filesystems

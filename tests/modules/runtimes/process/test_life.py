@@ -1,6 +1,7 @@
 """Containers from start to end: environment, output, signals, exit codes, and nothing left of them."""
 
 import signal
+import stat
 import subprocess
 from functools import partial
 from pathlib import Path
@@ -9,6 +10,7 @@ import grpc
 import pytest
 
 from beehive.files.durable import beside
+from modules.runtimes.process.driver import _make_mount_point
 from modules.runtimes.process.shim_spawner import ShimSpawner
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.process.node import LocalNode, alive, eventually, processes_of, wait_for_death
@@ -40,6 +42,25 @@ def test_shims_have_nothing_of_edgecores_environment(tmp_path: Path, monkeypatch
         assert spawner._process is not None
         environment = Path(f"/proc/{spawner._process.pid}/environ")  # empty until the kernel has begun the program
         assert eventually(environment.read_bytes) == b"LC_ALL=C.UTF-8\0"
+
+
+def test_the_spawner_is_there_before_the_first_pod(node: LocalNode) -> None:
+    """Else each first pod after a start would wait for Python, and for the attempts to mount."""
+    assert any(b"shim/__main__.py" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in _children())
+
+
+def _children() -> list[int]:
+    tasks = Path("/proc/self/task").glob("*/children")
+    return [int(pid) for task in tasks for pid in task.read_text().split()]
+
+
+def test_a_mount_point_is_empty_and_made_once(tmp_path: Path) -> None:
+    """No link that somebody has put there is followed."""
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    for name in ("point", "point", "link"):
+        _make_mount_point(tmp_path / name)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["link", "point"]
+    assert stat.filemode((tmp_path / "point").stat().st_mode) == "-r--r--r--"
 
 
 def test_bytes_in_the_environment(node: LocalNode) -> None:

@@ -49,6 +49,7 @@ def test_a_path_of_thousands_of_directories_is_refused() -> None:
 def test_a_path_with_an_impossible_name_counts_as_missing(tmp_path: PosixPath) -> None:
     """Such as a name that is too long for the file system, or a circle of links."""
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    assert HostFiles().read_link(Path(tmp_path, "loop")) == str(tmp_path / "loop")
     assert HostFiles().kind(Path("/" + "x" * 300)) is PathKind.MISSING
     assert HostFiles().kind(Path(tmp_path, "loop", "x")) is PathKind.MISSING
 
@@ -198,6 +199,17 @@ def test_refusals(volumes: list[BindMount], reason: str) -> None:
     """A volume that cannot be placed is refused with the obstacle."""
     with pytest.raises(MountPlanError, match=reason):
         _plan(*volumes)
+
+
+@pytest.mark.parametrize("links", [40, 41])
+def test_as_many_links_are_followed_as_in_linux(links: int) -> None:
+    chain = {f"/l{number}": f"l{number + 1}" for number in range(links)}
+    host = FakeHost({**chain, f"/l{links}": None, "/v": None})
+    if links > 40:
+        with pytest.raises(MountPlanError, match="too many symbolic links"):
+            plan_mounts([_volume("/l0")], [], host, _ROOT)
+    else:
+        assert ["bind", "/v", f"/R/l{links}"] in plan_mounts([_volume("/l0")], [], host, _ROOT)
 
 
 _NAMES = st.sampled_from(["a", "b", "c"])

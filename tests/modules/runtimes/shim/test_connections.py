@@ -11,9 +11,10 @@ from typing import Any, cast
 import pytest
 
 from modules.runtimes.shim import shim
-from modules.runtimes.shim.connections import Connection, Connections, Poller
+from modules.runtimes.shim.connections import Connection, Connections, Poller, close_all
 from modules.runtimes.shim.protocol import Pid, receive, send, to_memory_file
 from modules.runtimes.shim.shim import Commands
+from tests.support.failing import Failing, PlannedError, census
 
 
 @pytest.fixture
@@ -144,3 +145,35 @@ def test_a_later_edgecore_hears_first_that_the_container_runs_and_leaves_nothing
             poller.wait(60)
             assert list(poller._callbacks) == [listener.fileno()]
     assert heard == [{"event": "running"}] * 2
+
+
+def test_what_was_forgotten_meanwhile_is_not_called(ends: tuple[socket.socket, socket.socket]) -> None:
+    """By what was called for another event of the same look."""
+    poller, called = Poller(), list[int]()
+    descriptors = [each.fileno() for each in ends]
+
+    def forget_the_other(descriptor: int) -> None:
+        called.append(descriptor)
+        poller.remove(sum(descriptors) - descriptor)
+
+    for descriptor, each in zip(descriptors, ends, strict=True):
+        poller.add(descriptor, lambda descriptor=descriptor: forget_the_other(descriptor))  # type: ignore[misc]
+        each.send(b"x")
+    poller.wait(60)
+    assert len(called) == 1
+
+
+def test_no_command_inherits_what_came_with_a_message(ends: tuple[socket.socket, socket.socket]) -> None:
+    with Path(os.devnull).open("rb") as file:
+        send(ends[0], {}, [file.fileno()] * 2)
+    message, descriptors = receive(ends[1], 2) or ({"": ""}, [])
+    assert (message, [os.get_inheritable(each) for each in descriptors]) == ({}, [False, False])
+    close_all(descriptors)
+
+
+def test_arguments_that_find_no_room_leave_no_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = census()
+    monkeypatch.setattr(os, "fdopen", Failing(0).call(print))
+    with pytest.raises(PlannedError):
+        to_memory_file("arguments", ["true"])
+    assert not census().more_than(before)

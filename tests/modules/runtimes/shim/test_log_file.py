@@ -59,13 +59,13 @@ class FullDisk:
         return self._write(descriptor, data[:written])
 
 
-@pytest.mark.parametrize("room", range(13))
+@pytest.mark.parametrize("room", range(18))
 def test_a_full_disk_loses_lines_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
     """The container goes on, and no line is continued by the next one that there is room for."""
     log = LogFile(str(tmp_path / "log"))
     disk = FullDisk(room, monkeypatch)
-    log.write(b"first\nlost\n")
+    log.write(b"first\nmore\nlost\n")
     disk.room = 100
     log.write(b"later\n")
-    kept = [b"first\n", b"lost\n"][: (room >= 6) + (room >= 11)]
+    kept = [b"first\n", b"more\n", b"lost\n"][: (room >= 6) + (room >= 11) + (room >= 16)]
     assert (tmp_path / "log").read_bytes() == b"".join([*kept, b"later\n"])

@@ -1,5 +1,6 @@
 """Which file says that the kernel has killed a process of a container for its limit of memory."""
 
+import io
 from pathlib import Path
 
 import pytest
@@ -38,3 +39,18 @@ def test_the_table_of_mounts_is_read_once_at_most() -> None:
     for of_process in (_V1, _V2, _V2, ""):
         assert not out_of_memory.ran_out_of_memory(of_process)
     assert out_of_memory._mounted_group.cache_info().misses == 1
+
+
+def test_the_group_that_is_mounted_is_found_among_other_mounts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a node without root it is not the topmost: the file is at the container's place below it."""
+    lines = [
+        "29 23 0:25 / /sys/fs/other rw - cgroup2 cgroup2 rw",
+        "30 23 0:26 /pods/ /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw",
+        "31 23 0:27 /v1 /sys/fs/cgroup rw - tmpfs tmpfs rw",
+        "32 23 0:28 / /proc rw - proc proc rw",
+    ]
+    files = {"/proc/self/mountinfo": "\n".join(lines), "/sys/fs/cgroup/a/b/memory.events": "oom_kill 1\n"}
+    monkeypatch.setattr(out_of_memory, "open", lambda path: io.StringIO(files[path]), raising=False)
+    out_of_memory._mounted_group.cache_clear()
+    assert out_of_memory.ran_out_of_memory(_V2)
+    out_of_memory._mounted_group.cache_clear()

@@ -4,11 +4,12 @@ import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from modules.runtimes.shim import attached, streams
-from modules.runtimes.shim.attached import AttachedClients
+from modules.runtimes.shim.attached import STALL_SECONDS, AttachedClients
 from modules.runtimes.shim.log_file import LogFile
 from modules.runtimes.shim.streams import STDERR, STDOUT, Input, Output
 from modules.runtimes.streaming import command_session
@@ -120,10 +121,11 @@ def test_a_client_that_cannot_be_watched_is_closed_and_forgotten(container: Atta
 def test_a_client_that_is_behind_holds_up_the_output_and_loses_nothing(container: Attached) -> None:
     """Until it has taken some of it."""
     sent = container.fill()
-    container.clients.serve()
     assert container.clients.is_behind
+    assert not container.clients.events.poll(0)
     for _ in range(sent):
         assert len(container.client.recv(10_000)) == 8193
+    assert container.clients.events.poll(0), "it can be sent more"
     container.clients.serve()
     assert not container.clients.is_behind
 
@@ -149,6 +151,30 @@ def test_the_last_packets_come_whole_and_wait_for_nobody_for_ever(
     other.close()
 
 
+def test_slow_clients_hold_up_the_end_for_a_few_seconds_in_all(
+    container: Attached, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not for some more with each packet that they take."""
+    now, events, waits = [100.0], container.clients.events, list[float]()
+
+    def poll(seconds: float) -> list[tuple[int, int]]:
+        if seconds:
+            waits.append(min(seconds, STALL_SECONDS - 1))
+            now[0] += waits[-1]
+            container.client.recv(1 << 16)
+        return events.poll(0)
+
+    monkeypatch.setattr(attached, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    container.fill()
+    monkeypatch.setattr(
+        container.clients, "events",
+        SimpleNamespace(poll=poll, **{name: getattr(events, name) for name in ("register", "unregister", "modify")}),
+    )  # fmt: skip
+    container.clients.finish([STDOUT + b"x" * 8192] * 9)
+    monkeypatch.setattr(container.clients, "events", events)
+    assert sum(waits) == STALL_SECONDS
+
+
 def test_input_waits_for_the_container(container: Attached) -> None:
     """No client is read meanwhile, so that nothing piles up; nothing is lost."""
     written = 0
@@ -158,11 +184,17 @@ def test_input_waits_for_the_container(container: Attached) -> None:
             written += container.client.send(b"i" * 8192)
             container.clients.serve()
     container.client.settimeout(PATIENCE)
+    assert container.clients.input is not None
+    kept = len(container.clients.input.pending)
+    with container.attach() as later:
+        later.send(b"i")
+        container.clients.serve()
+    assert len(container.clients.input.pending) == kept > 0, "nor is one read that comes now"
     taken = 0
-    while taken < written:
+    while taken < written + 1:
         taken += len(os.read(container.read, 1 << 16))
         container.clients.serve()
-    assert taken == written
+    assert taken == written + 1
 
 
 @pytest.mark.parametrize("ends_input", [False, True])

@@ -6,11 +6,12 @@ from contextlib import contextmanager
 from typing import Any
 
 from websockets.client import ClientProtocol
-from websockets.frames import Frame
+from websockets.frames import Frame, Opcode
 from websockets.protocol import OPEN
 from websockets.uri import parse_uri
 
 from beehive.http.spdy import SpdyConnection, SpdyEvent, StreamData
+from modules.runtimes.streaming.channels import PINGS
 from protos.cri.v1 import api_pb2 as cri
 from tests.support.patience import PATIENCE
 
@@ -112,6 +113,13 @@ class SocketClient:
         while data := self.connection.recv(65_536):
             self.protocol.receive_data(data)
             yield from (event for event in self.protocol.events_received() if isinstance(event, Frame))
+
+    def answer_pings(self) -> None:
+        """Answer as many as a server of version 5 sends before anything else."""
+        frames = self.frames()
+        for _ in range(PINGS):
+            assert next(frames).opcode is Opcode.PING
+            self.flush()
 
     def messages(self) -> Iterator[bytes]:
         """Its messages; its pings are answered."""

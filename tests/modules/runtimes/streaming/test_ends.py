@@ -105,8 +105,7 @@ def _begun(connection: socket.socket, url: str, protocol: str) -> SocketClient:
     """A client of a WebSocket, whose command runs."""
     client = SocketClient(connection, url, protocol)
     if "v5" in protocol:
-        next(client.frames())  # the ping
-        client.flush()
+        client.answer_pings()
     return client
 
 

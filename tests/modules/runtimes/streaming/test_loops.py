@@ -13,9 +13,17 @@ import pytest
 
 from beehive import Clock
 from beehive.http.connections import Phase
-from beehive.http.spdy import SpdyConnection, SpdyError, StreamData, StreamEnd, StreamOpened
+from beehive.http.spdy import SpdyConnection, StreamEnd
 from modules.runtimes.streaming import StreamingServer, command_session, ending, port_session
-from modules.runtimes.streaming.channels import ChannelData, ChannelEnd, SpdyChannels, StreamChannel, WebSocketChannels
+from modules.runtimes.streaming.attached import AttachedContainer
+from modules.runtimes.streaming.channels import (
+    ChannelData,
+    ChannelEnd,
+    SpdyChannels,
+    StreamChannel,
+    WebSocketChannels,
+    wanted_channels,
+)
 from modules.runtimes.streaming.command_session import (
     _LONGEST_SIZE,
     _MOST_INPUT,
@@ -25,11 +33,14 @@ from modules.runtimes.streaming.command_session import (
     _ProcessStreams,
 )
 from modules.runtimes.streaming.ending import IDLE_SECONDS
+from modules.runtimes.streaming.link import SocketLink
 from modules.runtimes.streaming.port_session import MOST_HELD, PortForwardSession, _Forwarded
-from modules.runtimes.streaming.port_streams import MOST_CONNECTIONS, PortData, PortOpened, SpdyPorts
+from modules.runtimes.streaming.port_streams import MOST_CONNECTIONS, PortData, PortEnd, PortOpened, SpdyPorts
 from modules.runtimes.streaming.requests import StreamRequest
+from protos.cri.v1 import api_pb2 as cri
 from tests.support.clocks import StandingClock
 from tests.support.failing import Failing, PlannedError
+from tests.support.presence import present
 
 _STEP = 0.001
 """Seconds that pass with each look at the clock."""
@@ -122,6 +133,44 @@ def test_the_rest_of_a_terminals_size_is_bounded(clock: Clock) -> None:
         assert len(session._sizes) == _LONGEST_SIZE
 
 
+def test_what_a_client_may_not_send_or_nobody_knows_is_dropped(clock: Clock) -> None:
+    """Input for a command without any would fill its room, and the client's end be seen no more."""
+    ours, client = socket.socketpair()
+    with ours, client:
+        client.send(b"\x09of a kind that nobody knows")
+        process, streams = _Process(client.fileno(), ours.fileno()), _streams(ours, list)
+        process.packets = True
+        request: Any = SimpleNamespace(kind="attach", stdin=False)
+        session = _ProcessStreams(process, streams, request, clock)
+        session._handle([ChannelData(StreamChannel.STDIN, b"x"), ChannelData(StreamChannel.STDOUT, b"x")])
+        assert not session._input
+        assert session._read_output(ours.fileno()) > 0
+        assert session._outputs == {ours.fileno(): StreamChannel.STDOUT}
+
+
+def test_a_client_reads_why_its_command_is_refused_as_slowly_as_it_likes(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lingers, statuses = list[dict[str, Any]](), list[dict[str, Any]]()
+    monkeypatch.setattr(command_session, "linger", lambda *_, **given: lingers.append(given))
+    ours, client = socket.socketpair()
+    with ours, client:
+        streams = _streams(ours, list)
+        streams.finish = statuses.append
+        backend: Any = SimpleNamespace(exec=Failing(0, OSError("no such program")).call(print))
+        request: Any = SimpleNamespace(kind="exec", target="c", command=("x",), tty=False, stdin=False)
+        CommandSession(streams, request, backend, clock).run()
+    assert lingers == [{"whole": True}]
+    assert "no such program" in statuses[0]["message"]
+
+
+@pytest.mark.parametrize(("tty", "version", "wanted"), [(True, 2, "EO"), (True, 4, "EOR"), (False, 4, "EO2")])
+def test_a_terminal_has_no_errors_apart_and_a_size_since_version_3(*, tty: bool, version: int, wanted: str) -> None:
+    request = StreamRequest("exec", "c", tty=tty, stdout=True, stderr=True)
+    names = dict(zip("EO2R", (StreamChannel.ERROR, *list(StreamChannel)[1:3], StreamChannel.RESIZE), strict=True))
+    assert wanted_channels(request, version) == {names[each] for each in wanted}
+
+
 def test_a_client_of_an_attached_container_that_has_caught_up_is_not_left(clock: Clock) -> None:
     """However long before it was behind, and whether it will be again."""
     ours, client = socket.socketpair()
@@ -132,6 +181,86 @@ def test_a_client_of_an_attached_container_that_has_caught_up_is_not_left(clock:
         for unsent, is_stalled in ((MOST_BEHIND, True), (MOST_BEHIND // 2, True), (0, False), (MOST_BEHIND - 1, False)):
             streams.link.unsent = unsent
             assert (session._seconds_left() <= STALL_SECONDS) == is_stalled, unsent
+        streams.link.unsent, session._is_attached = MOST_BEHIND, False
+        assert session._seconds_left() > STALL_SECONDS, "a command waits for its client"
+
+
+def test_bytes_that_came_with_the_request_are_taken_without_waiting_for_others() -> None:
+    """A client that says all at once waits for the answer then."""
+    ours, client = socket.socketpair()
+    with ours, client:
+        link = SocketLink(ours, b"first")
+        assert link.has_received
+        assert (link.receive(), link.has_received) == (b"first", False)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("said", [ValueError(), None, b""])
+def test_a_client_that_is_given_up_and_still_there_is_reset(said: ValueError | bytes | None, *, whole: bool) -> None:
+    """It would take a polite end for its command's success. Of one that has ended, or is not understood, nothing can be
+    lost.
+    """
+    ours, client = socket.socketpair()
+    with ours, client:
+        link = Mock(unsent=0, fileno=ours.fileno, receive=Mock(side_effect=[said]))
+        ending.linger(link, cast("Clock", SimpleNamespace(monotonic=float)), whole=whole)
+    is_reset = said == b"" and not whole
+    assert (link.reset.call_count, link.finish.call_count) == ((1, 0) if is_reset else (0, 1))
+
+
+@pytest.mark.parametrize("has_ended", [False, True])
+def test_a_client_that_takes_nothing_of_the_end_holds_nothing_up(
+    monkeypatch: pytest.MonkeyPatch, *, has_ended: bool
+) -> None:
+    """Its own end, which can be read for ever, wakes nobody; answers to its pings have a bound."""
+    clock, looks, interests = StandingClock(), list[float](), [0]
+
+    def poll(milliseconds: float) -> list[int]:
+        looks.append(milliseconds)
+        assert len(looks) < 9, "it goes on"
+        if interests[-1] & select.POLLIN:
+            return [1]
+        clock.go(milliseconds / 1000)
+        return []
+
+    def receive() -> bytes | None:
+        link.unsent += 0 if has_ended else ending.MOST_ANSWERS
+        return None if has_ended else b""
+
+    watched = SimpleNamespace(
+        poll=poll, **dict.fromkeys(("register", "modify"), lambda _, events: interests.append(events))
+    )
+    monkeypatch.setattr(ending, "select", SimpleNamespace(poll=lambda: watched, POLLIN=1, POLLOUT=4))
+    link: Any = Mock(unsent=1, receive=receive)
+    ending.linger(link, cast("Clock", clock), whole=True)
+    link.reset.assert_called_once_with()
+    assert len(looks) == 2
+
+
+@pytest.mark.parametrize(
+    ("protocol", "message"),
+    [("v4.base64.channel.k8s.io", (b"1aGVsbG8=", True)), ("v4.channel.k8s.io", (b"\1hello", False))],
+)
+def test_base64_comes_as_text(protocol: str, message: tuple[bytes, bool]) -> None:
+    """Its clients are browsers of old, which take nothing else."""
+    said = list[tuple[bytes, bool]]()
+    link = Mock(subprotocol=protocol, queue=lambda data, is_text=False: said.append((data, is_text)))
+    WebSocketChannels(link, StreamRequest("exec", "c", stdout=True)).write(StreamChannel.STDOUT, b"hello")
+    assert said[-1] == message
+
+
+@pytest.mark.parametrize(
+    ("tty", "stdin_once", "ends"), [(False, False, True), (True, False, False), (False, True, False)]
+)
+def test_an_attachment_ends_with_its_input_unless_the_container_goes_on_with_it(
+    *, tty: bool, stdin_once: bool, ends: bool
+) -> None:
+    """As packets it comes, of a stream each."""
+    ours, client = socket.socketpair()
+    with ours, client:
+        config = cri.ContainerConfig(tty=tty, stdin=True, stdin_once=stdin_once)
+        attached = AttachedContainer(ours, config, Mock(), stdin=True)
+        assert (attached.ends_with_stdin, attached.packets) == (ends, True)
 
 
 def test_bytes_that_a_command_takes_no_more_do_not_hold_up_its_client(clock: Clock) -> None:
@@ -212,13 +341,38 @@ def _session(**link: Any) -> tuple[PortForwardSession, list[int]]:
     return PortForwardSession(streams, "s", SimpleNamespace(), cast("Clock", StandingClock()), Semaphore(9)), closed
 
 
-def test_a_pod_that_takes_no_more_and_says_no_more_is_closed_without_its_client() -> None:
+@pytest.mark.parametrize("client_ended", [False, True])
+def test_a_pod_that_says_no_more_is_closed_when_it_takes_no_more_or_its_client_has_ended(*, client_ended: bool) -> None:
     session, closed = _session()
-    each = _Forwarded(1, cast("Any", SimpleNamespace(send=Failing(0, OSError("reset")).call(len), close=list)))
+    send = len if client_ended else Failing(0, OSError("reset")).call(len)
+    each = _Forwarded(1, cast("Any", SimpleNamespace(send=send, shutdown=abs, close=list)))
     each.held += b"for nobody"
-    each.pod_ended, session._open[1] = True, each
+    each.pod_ended, each.client_ended, session._open[1] = True, client_ended, each
     session._write(each)
     assert (closed, session._open) == ([1], {})
+
+
+def test_a_connection_that_ends_with_its_last_bytes_is_not_read_again() -> None:
+    ours, pod = socket.socketpair()
+    session, closed = _session()
+    each = _Forwarded(1, ours)
+    each.client_ended, session._open[1] = True, each
+    session._streams.can_end = False
+    with ours, pod:
+        session._write = session._close  # type: ignore[method-assign]
+        session._serve({ours.fileno(): select.POLLOUT | select.POLLIN})
+    assert closed == [1]
+
+
+@pytest.mark.parametrize(("held", "is_read"), [(MOST_HELD - 1, True), (MOST_HELD, False)])
+def test_a_client_is_not_read_while_its_pods_take_too_little(*, held: int, is_read: bool) -> None:
+    (ours, client), (connection, pod) = socket.socketpair(), socket.socketpair()
+    with ours, client, connection, pod:
+        session, _ = _session(fileno=ours.fileno)
+        session._open[1] = _Forwarded(1, connection)
+        session._open[1].held += bytes(held)
+        client.send(b"more")
+        assert (ours.fileno() in dict(session._poll().poll(0))) is is_read
 
 
 @pytest.mark.parametrize("is_behind", [True, False])
@@ -250,40 +404,63 @@ def test_the_time_without_data_begins_with_the_last_data(monkeypatch: pytest.Mon
     assert [round(each) for each in waits[:3]] == [IDLE_SECONDS] * 3
 
 
-def _ports() -> tuple[SpdyPorts, Mock]:
-    """Streams of ports on a connection that takes all."""
-    made = SpdyPorts(cast("Any", SimpleNamespace()))
-    made._spdy = spdy = Mock()
-    return made, spdy
+def _ports() -> tuple[SpdyConnection, SpdyPorts, bytearray]:
+    """A client, its forwarded connections, and the bytes that they answer it with."""
+    client, answers = SpdyConnection(), bytearray()
+    return client, SpdyPorts(cast("Any", _Wire(client, answers))), answers
 
 
-def _stream(number: int, kind: str, port: int = 80) -> StreamOpened:
-    return StreamOpened(number, {"streamtype": kind, "port": str(port), "requestid": "1"}, ended=False)
+class _Wire:
+    """A link to a client: what it has sent, once."""
+
+    def __init__(self, client: SpdyConnection, answers: bytearray) -> None:
+        self._client, self.queue = client, answers.extend
+
+    def receive(self) -> bytes:
+        sent = bytes(self._client.unsent)
+        self._client.unsent.clear()
+        return sent
+
+
+def _open(client: SpdyConnection, kind: str, port: int = 80) -> int:
+    return client.open_stream({"streamtype": kind, "port": str(port), "requestid": "1"})
 
 
 def test_a_stream_of_data_ends_once() -> None:
-    ports, spdy = _ports()
-    for number, kind in ((1, "data"), (3, "error")):
-        ports._understood(_stream(number, kind))
-    ports.end(1)
-    ports.end(1)
-    ports.close(1)
-    assert sorted(call.args[0] for call in spdy.send.call_args_list) == [1, 3]
+    client, ports, answers = _ports()
+    data, error = (_open(client, kind) for kind in ("data", "error"))
+    ports.receive()
+    ports.end(data)
+    ports.end(data)
+    ports.close(data)
+    ends = [each.stream for each in client.receive(bytes(answers)) if isinstance(each, StreamEnd)]
+    assert sorted(ends) == [data, error]
 
 
 def test_two_streams_of_one_connection_are_of_one_port() -> None:
-    ports, _ = _ports()
-    ports._understood(_stream(1, "data"))
-    with pytest.raises(SpdyError):
-        ports._understood(_stream(3, "error", 81))
+    client, ports, _ = _ports()
+    _open(client, "data")
+    _open(client, "error", 81)
+    with pytest.raises(ValueError, match="for one connection"):
+        ports.receive()
 
 
 def test_frames_before_the_stream_of_errors_are_bounded() -> None:
-    ports, _ = _ports()
-    ports._understood(_stream(1, "data"))
-    with pytest.raises(SpdyError):
-        for _ in range(100):
-            ports._understood(StreamData(1, b"x"))
+    client, ports, _ = _ports()
+    data = _open(client, "data")
+    for _ in range(100):
+        client.send(data, b"x")
+    with pytest.raises(ValueError, match="no stream of errors"):
+        ports.receive()
+    client, ports, _ = _ports()
+    data = _open(client, "data")
+    client.send(data, b"a")
+    client.send(data, b"b", last=True)
+    assert ports.receive() == []
+    _open(client, "error")
+    events = present(ports.receive())
+    assert events[0] == PortOpened(data, 80)
+    assert [type(each) for each in events[1:]] == [PortData, PortData, PortEnd]
 
 
 @pytest.mark.parametrize("size", [1, 64 * 1024, 64 * 1024 + 1])
@@ -293,15 +470,43 @@ def test_output_of_any_size_reaches_a_web_socket_whole(size: int) -> None:
     messages.queue.reset_mock()
     channels.write(StreamChannel.STDOUT, bytes(size))
     assert sum(len(call.args[0]) - 1 for call in messages.queue.call_args_list) == size
-    assert channels._event(b"\xff\0") is None, "before version 5 nothing closes a channel"
+
+
+@pytest.mark.parametrize(
+    ("protocol", "message", "events"),
+    [
+        ("v4", b"\xff\0", []),
+        ("v5", b"\xff\0", [ChannelEnd(StreamChannel.STDIN)]),
+        ("v5", b"\xff\1", []),
+        ("v5", b"\xff", []),
+        ("base64", b"0eA==", [ChannelData(StreamChannel.STDIN, b"x")]),
+    ],
+)
+def test_messages_of_a_web_socket_are_understood_by_its_version(
+    protocol: str, message: bytes, events: list[Any]
+) -> None:
+    """Before version 5 nothing closes a channel."""
+    assert _input_of(protocol, message).receive() == events
+
+
+def test_a_message_that_is_not_base64_is_refused() -> None:
+    with pytest.raises(ValueError, match="not base64"):
+        _input_of("base64", b"0eA==!!!!").receive()
+
+
+def _input_of(protocol: str, message: bytes) -> WebSocketChannels:
+    """The channels of a client that has sent a message."""
+    messages = Mock(subprotocol=f"{protocol}.channel.k8s.io", pongs=0)
+    messages.receive.return_value = [message]
+    return WebSocketChannels(messages, StreamRequest("exec", "c", stdin=True))
 
 
 def test_input_that_is_opened_and_ended_at_once_has_an_end() -> None:
-    link: Any = SimpleNamespace(queue=len)
+    client = SpdyConnection()
+    link: Any = _Wire(client, bytearray())
     channels = SpdyChannels(link, "v4.channel.k8s.io", StreamRequest("exec", "c", stdin=True, stdout=True))
-    channels._spdy = Mock()
-    opened = StreamOpened(1, {"streamtype": "stdin"}, ended=True)
-    assert channels._understood(opened) == [ChannelEnd(StreamChannel.STDIN)]
+    client.open_stream({"streamtype": "stdin"}, ended=True)
+    assert channels.receive() == [ChannelEnd(StreamChannel.STDIN)]
 
 
 def test_a_stream_is_no_connection_that_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,5 +521,92 @@ def test_a_stream_is_no_connection_that_makes_room(monkeypatch: pytest.MonkeyPat
     StreamingServer._serve(cast("Any", server), cast("Any", connection))
     assert (connection.is_upgraded, server._open.enter.called) == (False, False)
     began[0]()
+    for error in (OSError("reset"), ValueError("not understood")):
+        serve = Failing(0, error).call(print)
+        monkeypatch.setattr(
+            "modules.runtimes.streaming.connection.StreamingConnection",
+            lambda *_, serve=serve: SimpleNamespace(serve=serve),
+        )
+        StreamingServer._serve(cast("Any", server), cast("Any", connection))
     assert connection.is_upgraded
     server._open.enter.assert_called_once_with(connection, Phase.STREAM)
+
+
+@pytest.mark.parametrize(
+    ("held", "unsent", "is_read"),
+    [(0, 0, True), (_MOST_INPUT - 1, 0, True), (_MOST_INPUT, 0, False), (0, ending.MOST_ANSWERS, False)],
+)
+def test_no_client_is_read_whose_command_or_self_takes_nothing(
+    clock: Clock, held: int, unsent: int, *, is_read: bool
+) -> None:
+    ours, client = socket.socketpair()
+    with ours, client:
+        streams, request = _streams(ours, list), cast("Any", SimpleNamespace(kind="exec", stdin=True))
+        session = _ProcessStreams(_Process(), streams, request, clock)
+        session._input += bytes(held)
+        streams.link.unsent = unsent
+        client.send(b"more")
+        assert bool(dict(session._poll().poll(0)).get(ours.fileno(), 0) & select.POLLIN) is is_read
+
+
+def test_an_endless_writer_holds_up_no_end_of_a_command(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its children may write for ever. A terminal that nobody has open any more has ended."""
+    reads = list[int]()
+    with socket.socket() as ours:
+        request: Any = SimpleNamespace(kind="exec", stdin=False)
+        session = _ProcessStreams(_Process(stdout=7), _streams(ours, list), request, clock)
+
+        def read(descriptor: int, most: int) -> bytes:
+            reads.append(descriptor)
+            assert len(reads) < 99
+            return bytes(most)
+
+        session._channels.write = lambda *_: None  # type: ignore[method-assign]
+        monkeypatch.setattr("os.read", read)
+        session._read_the_rest()
+        assert (len(reads), session._is_over) == (32, True)
+        monkeypatch.setattr("os.read", Failing(0).call(read))
+        assert (session._read_output(7), session._outputs) == (0, {})
+
+
+def test_a_connection_that_its_client_gives_up_is_closed_with_what_is_held() -> None:
+    session, closed = _session()
+    each = _Forwarded(1, cast("Any", SimpleNamespace(send=len, close=list, shutdown=abs)))
+    each.held += b"for nobody"
+    session._open[1] = each
+    session._handle(PortEnd(1, reset=True))
+    assert (closed, session._open, bytes(each.held)) == ([1], {}, b"")
+
+
+def test_a_container_that_is_just_ending_takes_neither_the_end_of_input_nor_a_size() -> None:
+    """No client hears of it: it gets the exit code."""
+    connection = Mock(shutdown=Mock(side_effect=OSError))
+    config, resize = cri.ContainerConfig(tty=True, stdin=True), Mock(side_effect=OSError)
+    attached = AttachedContainer(connection, config, resize, stdin=True)
+    attached.close_stdin()
+    attached.resize(80, 25)
+    connection.shutdown.assert_called_once_with(socket.SHUT_WR)
+    resize.assert_called_once_with(80, 25)
+
+
+def test_a_command_that_has_ended_takes_no_size() -> None:
+    """Nor does one that runs, without a size of two numbers."""
+    streams, resize = cast("Any", _ProcessStreams.__new__(_ProcessStreams)), Mock(side_effect=OSError)
+    streams._sizes, streams._process = bytearray(), SimpleNamespace(resize=resize)
+    streams._resize(b'{"Width":80,"Height":25}{"Width":0,"Height":25}{"Width":1,"Hei')
+    resize.assert_called_once_with(80, 25)
+
+
+@pytest.mark.parametrize("can_end", [False, True])
+def test_where_no_direction_ends_alone_a_pods_end_is_that_of_its_connection(*, can_end: bool) -> None:
+    """As with the channels of a WebSocket; why it broke off is told."""
+    session, closed = _session()
+    session._streams.can_end, session._streams.end = can_end, Mock()  # type: ignore[method-assign]
+    each = _Forwarded(1, cast("Any", SimpleNamespace(recv=lambda _: b"", close=list)))
+    session._open[1] = each
+    session._read(each)
+    assert closed == ([] if can_end else [1])
+    broken = _Forwarded(2, cast("Any", SimpleNamespace(recv=Failing(0).call(print), close=list)))
+    session._open[2], session._streams.close = broken, Mock()  # type: ignore[method-assign]
+    session._read(broken)
+    session._streams.close.assert_called_once_with(2, str(PlannedError()))

@@ -7,6 +7,7 @@ import pytest
 from websockets.frames import Opcode
 
 from modules.runtimes.streaming import StreamingServer
+from modules.runtimes.streaming.channels import PINGS
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.streaming.backend import LocalBackend
 from tests.modules.runtimes.streaming.clients import (
@@ -36,6 +37,15 @@ def asked(url: str, *headers: str, method: str = "POST") -> bytes:
         ((*SPDY, "X-Stream-Protocol-Version: v9.channel.k8s.io"), b"403"),
         (("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Key: x"), b"400"),
         (("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Protocol: y"), b"403"),
+        (
+            (
+                "Connection: Upgrade",
+                "Upgrade: websocket",
+                "Sec-WebSocket-Version: 13",
+                "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==",
+            ),
+            b"400",  # by POST
+        ),
         (("X: " + "x" * 20_000,), b"431"),
         (("no header",), b"400"),
     ],
@@ -143,6 +153,9 @@ def test_nothing_is_sent_before_kubectl_has_made_its_channels(server: StreamingS
         client.flush()
         frames = client.frames()
         assert {next(frames).opcode, next(frames).opcode} == {Opcode.PING, Opcode.PONG}
+        for _ in range(PINGS - 1):
+            client.flush()
+            assert next(frames).opcode is Opcode.PING
         client.flush()
         result = next(frames)
     assert (result.opcode, result.data[0], b"/no/such/program" in result.data) == (Opcode.BINARY, 3, True)

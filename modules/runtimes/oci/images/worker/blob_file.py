@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+from beehive.on_failure import on_failure
 from modules.runtimes.oci.images.worker.digests import hash_of
 
 _CHUNK = 1024 * 1024
@@ -24,15 +25,12 @@ class BlobFile:
         self._hash = hash_of(digest)
         self.descriptor = os.open(path, flags, 0o600)
         self._position = 0
-        try:
+        with on_failure(self.close):
             if os.fstat(self.descriptor).st_size > size:
                 self.restart()
             while chunk := os.read(self.descriptor, _CHUNK):
                 self._hash.update(chunk)
                 self._position += len(chunk)
-        except BaseException:
-            self.close()
-            raise
 
     def position(self) -> int:
         """Return the bytes that are there."""

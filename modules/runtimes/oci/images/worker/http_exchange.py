@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 
+from beehive.on_failure import on_failure
 from modules.runtimes.oci.images.worker.errors import UNAVAILABLE, ImageWorkError, invalid
 from modules.runtimes.oci.images.worker.hosts import RegistryHost, ServerAddress, address_of, is_loopback
 from modules.runtimes.oci.images.worker.proxies import HttpProxy, proxy_for
@@ -126,11 +127,8 @@ class HttpExchange:
             for each in socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM):
                 self._check_outside(target, str(each[4][0]))
         connection.connect()
-        try:
+        with on_failure(connection.close):
             self._check_outside(target, str(connection.sock.getpeername()[0]))
-        except BaseException:
-            connection.close()
-            raise
         return connection
 
     def _check_outside(self, target: ServerAddress, address: str) -> None:

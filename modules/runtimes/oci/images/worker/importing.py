@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from beehive.files.descriptors import OwnedFd
 from beehive.nesting import read_json
 from modules.runtimes.oci.images.worker.archive import Archive, blob_name
 from modules.runtimes.oci.images.worker.blob_file import BlobFile
@@ -245,12 +246,9 @@ def _check_disk(descriptor: int, reserve: int) -> None:
 def import_archive(path: Path, layout: StoreLayout, request: Mapping[str, Any], conversation: Conversation) -> None:
     """Add the images of the archive at `path` to the store, and report them. Raises ImageWorkError and OSError."""
     limits = UnpackLimits(**request["limits"])
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # nobody may write into a FIFO
-    try:
-        with plain_archive(descriptor, layout.ingest, limits) as plain:
-            _import(Archive(plain), layout, limits, conversation, keeps=request["keep_blobs"])
-    finally:
-        os.close(descriptor)
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC  # nobody may write into a FIFO
+    with OwnedFd(os.open(path, flags)) as descriptor, plain_archive(descriptor, layout.ingest, limits) as plain:
+        _import(Archive(plain), layout, limits, conversation, keeps=request["keep_blobs"])
 
 
 def _import(

@@ -8,6 +8,7 @@ import stat
 from collections import deque
 from collections.abc import Callable, Iterable
 
+from beehive.on_failure import on_failure
 from modules.runtimes.oci.images.worker.errors import beyond_limit, invalid
 
 OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -51,14 +52,11 @@ def open_inside(root: int, parts: Iterable[bytes], budget: StepBudget, missing: 
             many links, or the budget is spent.
     """
     walk = _Walk(root, parts, budget, replaces=missing is not None)
-    try:
+    with on_failure(walk.close):
         while walk.pending:
             if not walk.step(missing):
                 walk.close()
                 return None
-    except BaseException:
-        walk.close()
-        raise
     return walk.at
 
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import BinaryIO, Final
 
+from beehive.files.descriptors import OwnedFd
 from modules.runtimes.oci.images.worker import tar_entries as tar
 from modules.runtimes.oci.images.worker.attributes import (
     WITHOUT_ROOT,
@@ -242,13 +243,10 @@ class LayerTree:
         return True, is_whiteout(status)
 
     def _make_file(self, name: bytes, entry: Entry, stream: TarStream) -> None:
-        file = os.open(name, _NEW_FILE, 0o600)
-        try:
+        with OwnedFd(os.open(name, _NEW_FILE, 0o600)) as file:
             self.size += -(-_write_body(file, entry, stream) // _BLOCK) * _BLOCK
             set_attributes(file, entry.mode, owner_for_pods(entry.uid, entry.gid), entry.xattrs)
             set_time(file, entry.mtime_ns)
-        finally:
-            os.close(file)
 
     def _link_source(self, entry: Entry) -> "_LinkSource":
         """Find the target of a hard link in this layer, else copy it from a lower layer."""

@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from beehive.files.descriptors import OwnedFd
 from beehive.goarch import OF_32_BITS, goarch
 from beehive.whole_numbers import whole_number
 from modules.runtimes.oci.images.worker.documents import Descriptor
@@ -141,15 +142,12 @@ _CODES: Final = {
 def runs(architecture: str) -> bool:
     """Return whether programs of an architecture run here: `386` or `arm`."""
     try:
-        descriptor = _executable_memory()
-        try:
+        with OwnedFd(_executable_memory()) as descriptor:
             os.write(descriptor, program(architecture))
             path = f"/proc/self/fd/{descriptor}"
             done = subprocess.run(
                 [path], pass_fds=[descriptor], stdin=subprocess.DEVNULL, timeout=_SECONDS, check=False, env={}
             )
-        finally:
-            os.close(descriptor)
     except (OSError, subprocess.SubprocessError):
         return False
     return done.returncode == _EXIT_CODE

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self
 
+from beehive.files.descriptors import OwnedFd
 from beehive.files.durable import sync_directory
 from beehive.files.removal import remove_tree
 from modules.runtimes.oci.images.worker.errors import invalid
@@ -44,11 +45,8 @@ class Disk:
 
     def sync_everything(self, directory: Path) -> None:
         """Put all of the directory's file system on the disk."""
-        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
+        with OwnedFd(os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as descriptor:
             sync_file_system(descriptor)
-        finally:
-            os.close(descriptor)
 
     def publish(self, source: Path, target: Path) -> None:
         """Rename a file or a directory."""

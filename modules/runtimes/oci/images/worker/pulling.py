@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from beehive.on_failure import on_failure
 from modules.runtimes.oci.images.worker.authorization import credentials_for
 from modules.runtimes.oci.images.worker.blob_file import BlobFile
 from modules.runtimes.oci.images.worker.conversation import Conversation, FinishedImage
@@ -116,13 +117,10 @@ def _add_layers(work: _Work, found: _Found, chain: tuple[str, ...], parallel: in
     try:
         for number in missing:
             blob = downloads.wait(layers[number].digest)
-            try:
+            with on_failure(blob.remove):
                 source = LayerSource(blob.descriptor, 0, layers[number].size)
                 unpacked = partial(progress.set_unpacked, layers[number].digest)
                 unpacker.add_layer(source, found.config.diff_ids[number], chain[: number + 1], unpacked)
-            except BaseException:
-                blob.remove()
-                raise
         return unpacker.publish()
     finally:
         unpacker.close()

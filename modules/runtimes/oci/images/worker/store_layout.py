@@ -6,6 +6,7 @@ ROOT/layers/HEX/fs            the tree of a layer, by its chain id, in the form 
 ROOT/layers/HEX/record.json   its size
 ROOT/layers/.tmp-HEX.PID/     a layer that is being unpacked
 ROOT/trash/                   layers and blobs that are being removed
+ROOT/mount-points/            the lowest layer of containers, see `RootFilesystems`
 ROOT/index.json               the images
 """
 
@@ -15,6 +16,8 @@ import hashlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
+
+from beehive.files.descriptors import OwnedFd
 
 TEMPORARY = ".tmp-"
 
@@ -64,9 +67,6 @@ class StoreLayout:
     @contextlib.contextmanager
     def locked(self, name: str) -> Iterator[None]:
         """Keep other workers from the same piece of work; the kernel lets go when a worker dies."""
-        descriptor = os.open(self.ingest / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
+        with OwnedFd(os.open(self.ingest / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)) as descriptor:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
-        finally:
-            os.close(descriptor)

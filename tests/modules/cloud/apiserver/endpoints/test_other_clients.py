@@ -168,13 +168,14 @@ def test_a_text_is_the_same_in_yaml() -> None:
 @pytest.mark.parametrize(
     ("path", "what"),
     [("/apis/autoscaling/v2/horizontalpodautoscalers", "scale"), ("/api/v1/componentstatuses", "readyz"),
-     ("/apis/networking.k8s.io/v1/networkpolicies", "not enforced here; `cloudcore run --kubeconfig FILE`"),
+     ("/apis/networking.k8s.io/v1/networkpolicies", "no effect here; `cloudcore run --kubeconfig FILE`"),
+     ("/apis/networking.k8s.io/v1beta1/servicecidrs", "ServiceCIDRs would have no effect here"),
      ("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies", "`cloudcore run --kubeconfig FILE`"),
      (f"{PODS}/a/scale", "no replicas"),
      ("/apis/apiregistration.k8s.io/v1/apiservices", "`cloudcore run --kubeconfig FILE`"),
      (f"{PODS}/a/resize", "resized"),
      ("/apis/nobody.example.org/v1/x", "resource")],
-    ids=["autoscaler", "components", "policies", "webhooks", "scale", "aggregation", "resize", "other"],
+    ids=["autoscaler", "components", "policies", "networks", "webhooks", "scale", "aggregation", "resize", "other"],
 )  # fmt: skip
 def test_resources_that_are_not_served_have_a_remedy(api: Serving, path: str, what: str) -> None:
     """Still as 404 with kube-apiserver's words at the beginning, which clients know."""
@@ -226,11 +227,23 @@ def entries(resource: dict[str, Any]) -> Iterator[tuple[str, tuple[str, list[str
 
 
 @pytest.mark.parametrize(
-    ("words", "told"), [(None, "devices.example.io/v1 Device is deprecated"), ("take v2", "take v2")]
-)
-def test_a_deprecated_version_of_a_custom_resource_says_so(api: Serving, words: str | None, told: str) -> None:
+    ("words", "others", "told"),
+    [
+        (None, {}, "devices.example.io/v1 Device is deprecated"),
+        (None, {"v1beta1": {}, "v2": {"served": False}, "v3": {"deprecated": True}},
+         "devices.example.io/v1 Device is deprecated"),
+        (None, {"v2": {}, "v3alpha1": {}},
+         "devices.example.io/v1 Device is deprecated; use devices.example.io/v2 Device"),
+        ("take v2", {"v3": {}}, "take v2"),
+    ],
+)  # fmt: skip
+def test_a_deprecated_version_of_a_custom_resource_says_so(
+    api: Serving, words: str | None, others: dict[str, Any], told: str
+) -> None:
     """Each answer, as kubectl shows it; a watch in its head."""
     wanted = definition()
+    first = wanted["spec"]["versions"][0]
+    wanted["spec"]["versions"] += [{**first, "storage": False, "name": name, **more} for name, more in others.items()]
     wanted["spec"]["versions"][0] |= {"deprecated": True} | ({"deprecationWarning": words} if words else {})
     api.ask("POST", DEFINITIONS, wanted)
     answers = [api.ask("POST", DEVICES, device()), api.ask("GET", f"{DEVICES}/pump"), api.ask("GET", DEVICES)]

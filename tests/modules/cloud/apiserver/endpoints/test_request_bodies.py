@@ -284,6 +284,17 @@ def test_fields_of_a_patched_scale(api: Serving) -> None:
     assert (status, said.endswith('strict decoding error: unknown field "spec.x"')) == (422, True)
 
 
+def test_directives_are_fields_of_patches_alone(api: Serving) -> None:
+    """An overlay of kustomize that is created by itself is refused, and stores no directive."""
+    overlay = {"metadata": {"name": "x"}, "$patch": "delete"}
+    status, said = told(api, "POST", MAPS, overlay, fieldValidation="Strict")
+    assert (status, said.endswith('strict decoding error: unknown field "$patch"')) == (400, True)
+    api.ask("POST", MAPS, {"metadata": {"name": "x"}, "data": {"a": "b"}})
+    patch, media = {"data": {"$patch": "replace", "c": "d"}}, "application/strategic-merge-patch+json"
+    reply = api.ask("PATCH", f"{MAPS}/x", patch, media, fieldValidation="Strict")
+    assert (reply.status, reply.headers, json.loads(reply.body)["data"]) == (200, (), {"c": "d"})
+
+
 @pytest.mark.parametrize("validation", ["Strict", "Warn"])
 def test_a_patch_of_nothing_is_not_judged(api: Serving, validation: str) -> None:
     """There is no such object: nothing else is said."""

@@ -102,9 +102,10 @@ def test_a_node_is_not_believed(site: Site) -> None:
     ids=["text", "empty", "negative", "deep", "large", "kind"],
 )  # fmt: skip
 def test_what_cannot_be_read_is_left_out(site: Site, said: bytes) -> None:
-    """And the other nodes are served."""
+    """And the other nodes are served, and the node is left alone for a while."""
     site.nodes.answers["n1"] = said
-    assert site.names(f"{ROOT}/nodes") == ["n2"]
+    assert [site.names(f"{ROOT}/nodes") for _ in range(2)] == [["n2"], ["n2"]]
+    assert sum("n1" in names for _, names in site.nodes.asked) == 2
     refused = site.get(f"{PODS}/web")
     assert (refused["code"], refused["message"]) == (404, 'podmetrics.metrics.k8s.io "default/web" not found')
 

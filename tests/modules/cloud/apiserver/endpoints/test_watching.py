@@ -2,14 +2,16 @@
 
 import json
 from collections.abc import Iterator
+from urllib.parse import parse_qsl
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beehive.http.request import Request
 from beehive.simulation import Simulation
 from modules.apimachinery.kinds import kind_named
-from modules.apimachinery.options import ReadOptions
+from modules.apimachinery.options import WATCH_SECONDS, ReadOptions, read_options
 from modules.apimachinery.selectors import parse_selector
 from modules.apimachinery.served_resources import resource_of
 from modules.cloud.apiserver.endpoints.subscriptions import Subscription
@@ -114,3 +116,14 @@ def test_a_client_that_believes_bookmarks_never_goes_back_and_misses_nothing(
                 seen += [] if is_mark else [event["object"]["metadata"]["namespace"]]
     assert seen == [namespace for namespaces, _ in waves for namespace in namespaces if namespace == "ns"]
     assert marks >= sum(is_minute for _, is_minute in waves)
+
+
+@pytest.mark.parametrize(
+    ("query", "limit", "seconds"),
+    [("", 0, WATCH_SECONDS), ("timeoutSeconds=0", 0, WATCH_SECONDS), ("timeoutSeconds=-7&limit=-5", 0, WATCH_SECONDS),
+     ("timeoutSeconds=7&limit=5", 5, 7)],
+)  # fmt: skip
+def test_a_number_below_one_is_as_good_as_none(query: str, limit: int, seconds: int) -> None:
+    request = Request(method="GET", target="/", parts=(), query=tuple(parse_qsl(query)))
+    options = read_options(request, resource_of(kind_named("ConfigMap")), is_collection=True)
+    assert (options.limit, options.seconds) == (limit, seconds)

@@ -13,7 +13,7 @@ from modules.cloud.apiserver.field_manager.managed_fields import ANCIENT, APPLY,
 from modules.cloud.apiserver.field_manager.paths import FieldSet, from_fields_v1, keyed, path_text, to_fields_v1
 from modules.cloud.apiserver.field_manager.shapes import SchemaShape, shape_of
 from modules.cloud.apiserver.field_manager.tracking import ApplyConflictError, Tracking
-from modules.cloud.apiserver.field_manager.values import compared, fields_of, merged
+from modules.cloud.apiserver.field_manager.values import _merged_order, compared, fields_of, merged
 from tests.support.presence import present
 
 _TEXT: JsonObject = {"type": "string"}
@@ -413,3 +413,8 @@ def test_laws_of_managers(seed: int) -> None:
         if second:
             assert there <= frozenset().union(*(one.fields for one in entries.values())), "each field has somebody"
         live = after
+
+
+def test_an_element_that_a_live_list_has_twice_is_applied_once() -> None:
+    """Objects of earlier versions may have such lists."""
+    assert _merged_order(["a", "b", "a"], ["a"]) == [("a", -1), ("b", 1)]

@@ -132,6 +132,15 @@ def test_another_value_of_another_manager_is_a_conflict(api: Api) -> None:
     }
 
 
+def test_of_many_conflicts_some_are_named(api: Api) -> None:
+    """An answer has a bound, too: two managers may disagree on a megabyte of fields."""
+    names = [f"key-{number}" for number in range(300)]
+    api.apply("first", {"data": dict.fromkeys(names, "1")})
+    refused = api.apply("second", {"data": dict.fromkeys(names, "2")})
+    assert refused["message"].startswith("Apply failed with 300 conflicts: ")
+    assert (len(refused["details"]["causes"]), refused["message"].count("\n- .data.")) == (100, 100)
+
+
 def test_a_conflict_with_an_update_names_its_version(api: Api) -> None:
     api("create", {"metadata": {"name": "c"}, "data": {"key": "1"}}, "kubectl-client-side-apply", name="")
     refused = api.data("argo", key="2")

@@ -29,7 +29,7 @@ POD = kind_named("Pod")
         ({"spce": {}, "metadata": {"nane": "x", "labels": {"any": "label"}}}, ["spce", "metadata.nane"]),
         ({"spec": {"containers": [{"env": [{"valueFrom": {"fieldRef": {"field": 1}}}]}]}},
          ["spec.containers[0].env[0].valueFrom.fieldRef.field"]),
-        ({"spec": {"$patch": "replace", "volumes": [{"$patch": "delete", "name": "v"}]}}, []),
+        ({"spec": {"$patch": "replace", "volumes": [{"$patch": "delete"}]}}, ["spec.$patch", "spec.volumes[0].$patch"]),
         ({"spec": {"nodeSelector": {"any": "key"}, "overhead": {"cpu": 1}, "containers": "nonsense"}}, []),
     ],
 )  # fmt: skip

@@ -63,11 +63,13 @@ class Life(World):
             for event in self.cluster.storage.roll_back():
                 acting.roll_back(event)
             self.objects = before
-            return
-        for other in others:
-            for event in events:
-                other.handle_event(event)
-        self.cluster.storage.set_savepoint()
+        else:
+            for other in others:
+                for event in events:
+                    other.handle_event(event)
+            self.cluster.storage.set_savepoint()
+        ending = {key.name for key, obj in self.objects.items() if key.kind == "Namespace" and is_being_deleted(obj)}
+        assert [one._terminating for one in self.collectors] == [ending for _ in self.collectors]
 
     def rest(self) -> None:
         """Collect what is left, and check what is there then."""

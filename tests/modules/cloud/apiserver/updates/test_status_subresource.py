@@ -43,6 +43,8 @@ _STATUSES: dict[str, Json] = {
     "CronJob": {"lastScheduleTime": "2026-01-01T00:00:00Z"},
     "PodDisruptionBudget": {
         "disruptionsAllowed": 1, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1,
+        "conditions": [{"type": "DisruptionAllowed", "status": "True", "reason": "SufficientPods", "message": "",
+                        "lastTransitionTime": "2026-01-01T00:00:00Z"}],
     },
     "ReplicationController": {"replicas": 1},
     "Ingress": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}},
@@ -87,7 +89,8 @@ del _COUNTED["CustomResourceDefinition"]  # see below
 
 
 def make(cluster: Cluster, kind: str) -> Json:
-    return cluster.create(sample(kind, next(_names)))
+    more = {"spec": {"type": "LoadBalancer", "ports": [{"port": 80}]}} if kind == "Service" else {}
+    return cluster.create(sample(kind, next(_names), **more))
 
 
 def put(cluster: Cluster, obj: Json, subresource: str = "", verb: str = "update") -> ApiResult:
@@ -193,6 +196,10 @@ def test_the_generation_moves_with_the_spec_only(cluster: Cluster, kind: str) ->
     assert changed["metadata"]["generation"] == 2
 
 
+_HELD = {
+    "type": "DisruptionAllowed", "status": "True", "reason": "SufficientPods", "message": "",
+    "lastTransitionTime": "2026-11-20T01:00:00Z",
+}  # fmt: skip
 _ROWS = [
     ("Deployment", {"replicas": -1}, "status.replicas", "must be greater than or equal to 0"),
     ("Deployment", {"replicas": 1, "readyReplicas": 2}, "status.readyReplicas",
@@ -203,7 +210,27 @@ _ROWS = [
     ("DaemonSet", {"numberReady": -1}, "status.numberReady", "must be greater than or equal to 0"),
     ("ReplicationController", {"replicas": 0, "readyReplicas": 1}, "status.readyReplicas", "cannot be greater than"),
     ("PodDisruptionBudget", {"disruptionsAllowed": -1}, "status.disruptionsAllowed", "must be greater than"),
+    *(("PodDisruptionBudget", {"conditions": [_HELD, {**_HELD, "type": "Other", **change}]},
+       f"status.conditions[1].{field}", words)
+      for field, words, change in (
+          ("type", "Duplicate value", {"type": "DisruptionAllowed"}),
+          ("type", "name part must", {"type": ""}),
+          ("status", 'supported values: "True", "False", "Unknown"', {"status": "Yes"}),
+          ("observedGeneration", "must be greater than or equal to 0", {"observedGeneration": -1}),
+          ("lastTransitionTime", "must be set", {"lastTransitionTime": None}),
+          ("reason", "must be set", {"reason": ""}),
+          ("reason", "must start with alphabetic character", {"reason": "no reason"}),
+          ("reason", "Too long", {"reason": "x" * 1025}),
+          ("message", "Too long", {"message": "x" * 32769}),
+      )),
     ("Job", {"failed": -1}, "status.failed", "must be greater than or equal to 0"),
+    *(("Service", {"loadBalancer": {"ingress": [given]}}, f"status.loadBalancer.ingress[0].{field}", words)
+      for field, words, given in (
+          ("ip", "must be a valid IP address", {"ip": "x"}),
+          ("hostname", "must be a DNS name, not an IP address", {"hostname": "192.0.2.1"}),
+          ("ipMode", 'supported values: "Proxy", "VIP"', {"ip": "192.0.2.1", "ipMode": "X"}),
+          ("ipMode", "may not be specified when `ip` is not set", {"hostname": "a", "ipMode": "VIP"}),
+      )),
 ]  # fmt: skip
 
 
@@ -213,6 +240,16 @@ def test_a_status_has_rules(cluster: Cluster, kind: str, status: Json, field: st
     refusal = present(put(cluster, {**stored, "status": status}, "status").refusal)
     assert refusal["code"] == 422
     assert any(words in each["message"] for each in refusal["details"]["causes"] if each["field"] == field)
+
+
+def test_a_service_of_another_type_has_no_address_of_a_load_balancer(cluster: Cluster) -> None:
+    balanced = merge_json(make(cluster, "Service"), {"status": _STATUSES["Service"]})
+    stored = present(put(cluster, balanced, "status").object)
+    assert stored["status"] == _STATUSES["Service"]
+    changed = present(put(cluster, merge_json(stored, {"spec": {"type": "ClusterIP"}})).object)
+    assert changed["status"] == {"loadBalancer": {}}
+    refusal = present(put(cluster, merge_json(changed, {"status": _STATUSES["Service"]}), "status").refusal)
+    assert "may only be used when `spec.type` is 'LoadBalancer'" in refusal["message"]
 
 
 def test_counts_of_a_job_stay(cluster: Cluster) -> None:

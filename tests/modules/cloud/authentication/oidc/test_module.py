@@ -31,13 +31,14 @@ class Fetched:
         self.bee = bee
         self.known = KnownKeys()
         self.is_away = False
+        self.why = "nobody listens there"
         self.fetches = 0
         bee.add(IdentityProvider, self.known, self.fetch)
 
     def fetch(self) -> tuple[ProviderKey, ...]:
         self.fetches += 1
         if self.is_away:
-            raise FetchError("https://login.example", "nobody listens there")
+            raise FetchError("https://login.example", self.why)
         return keys_of(rsa_key(), f"k{self.fetches}")
 
     @property
@@ -55,8 +56,17 @@ def provider() -> Iterator[Fetched]:
         yield Fetched(bee)
 
 
-def test_keys_are_fetched_at_the_start_each_hour_and_for_an_unknown_key(provider: Fetched) -> None:
-    """Requests begin a fetch once in ten seconds, however many there are."""
+def test_keys_are_fetched_at_the_start_each_hour_and_for_an_unknown_key(
+    provider: Fetched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Requests begin a fetch once in ten seconds, however many there are; each is answered once."""
+    answered = list[Message]()
+
+    def reply(module: IdentityProvider, asked: Message) -> None:
+        answered.append(asked)
+        module.hive.respond(asked.reply(module.clock, None), NAME)
+
+    monkeypatch.setattr(IdentityProvider, "reply", reply)
     provider.bee.start()
     assert provider.names == ["k1"]
     for _ in range(100):
@@ -68,6 +78,7 @@ def test_keys_are_fetched_at_the_start_each_hour_and_for_an_unknown_key(provider
     assert provider.names == ["k2"]
     provider.bee.run_for(PERIOD)
     assert provider.names == ["k3"]
+    assert len(answered) == 200
 
 
 def test_a_provider_that_is_away_is_asked_again_and_its_keys_are_kept(
@@ -90,6 +101,9 @@ def test_a_provider_that_is_away_is_asked_again_and_its_keys_are_kept(
     provider.bee.run_for(PERIOD + PAUSE)
     assert provider.names == ["k12"]
     assert caplog.text.count("its last keys are kept") == 1
+    provider.why = "it has no certificate"
+    provider.bee.run_for(10 * PAUSE)
+    assert caplog.text.count("its last keys are kept") == 2, "another reason is told"
     provider.bee.run_for(3 * PERIOD)
     before = provider.fetches
     provider.bee.run_for(10 * PAUSE)

@@ -189,6 +189,7 @@ def test_a_set_has_the_keys_that_can_be_used() -> None:
     good = jwk(rsa_key(), "good", use="sig", alg="RS256", x5t="ignored")
     left_out = [
         jwk(rsa_key(), "enc", use="enc"),
+        jwk(rsa_key(), "tls", use="tls"),
         jwk(rsa_key(0, 1024), "weak"),
         {**jwk(rsa_key(), "even"), "e": "Ag"},
         {**jwk(rsa_key(), "big"), "n": to_base64url(b"\xff" * 1025)},

@@ -279,6 +279,9 @@ def test_a_request_is_decided_by_who_may_approve_for_its_signer(
         if may:
             assert world.cluster.update_approval(key_of(stored), _unversioned(approved))["status"]["conditions"]
             return
+        other = {**stored, "status": {"conditions": [{"type": "Approved", "status": "True", "reason": "Other"}]}}
+        with pytest.raises(ForbiddenError, match="not permitted to approve"):
+            admission(CAROL, world.index)(approved, other)
         with pytest.raises(ForbiddenError, match=r'signerName "example\.com/one"'):
             world.cluster.update_approval(key_of(stored), _unversioned(approved))
 
@@ -307,7 +310,8 @@ def test_external_addresses_want_the_right_to_all_services(world: World, namespa
     world.make(bound("services", "services", user("carol"), namespace=namespace))
     ports = [{"port": 80}]
     metadata = {"name": "a", "namespace": "default"}
-    made: dict[str, Any] = {"kind": "Service", "apiVersion": "v1", "metadata": metadata, "spec": {"ports": ports}}
+    spec = {"type": "LoadBalancer", "ports": ports}
+    made: dict[str, Any] = {"kind": "Service", "apiVersion": "v1", "metadata": metadata, "spec": spec}
     world.make(made, by=CAROL)
     stored = _unversioned(world.cluster.storage.list(kind_named("Service"))[0])
     balanced = {**stored, "status": {"loadBalancer": {"ingress": [{"ip": "198.51.100.1"}]}}}

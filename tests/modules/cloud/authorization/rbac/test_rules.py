@@ -55,6 +55,13 @@ def test_granting_covered_rights_grants_nothing_new(seed: int) -> None:
         assert not uncovered(wanted, [*held, *wanted], 1000), "who holds a rule may grant it"
 
 
+def test_a_comparison_takes_no_longer_than_it_may() -> None:
+    """A rule of ten parts is compared with each of twenty that are held."""
+    wanted = PolicyRule(frozenset(map(str, range(10))), frozenset(("",)), frozenset(("pods",)))
+    held = [PolicyRule(frozenset(("x",)), frozenset(("",)), frozenset((str(each),))) for each in range(20)]
+    assert [len(uncovered([wanted], held, most)) for most in (199, 200)] == [1, 10]
+
+
 def _json(random: Random, kind: str, name: str, namespace: str, **fields: Any) -> JsonObject:
     return {"kind": kind, "metadata": {"name": name, **({"namespace": namespace} if namespace else {})}, **fields}
 

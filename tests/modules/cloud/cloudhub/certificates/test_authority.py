@@ -15,13 +15,18 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
-from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+)
 from cryptography.x509.oid import ExtendedKeyUsageOID, ExtensionOID, NameOID
 
 from modules.cloud.cloudhub.certificates.authority import Authority, names_in
-from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, open_authority
+from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, load_authority, open_authority
 from modules.cloud.cloudhub.certificates.errors import AuthorityError, RequestRefusedError
-from tests.modules.cloud.cloudhub.certificates.made import NOW, YEAR, csr, new_key
+from tests.modules.cloud.cloudhub.certificates.made import NOW, YEAR, Key, csr, new_key
 from tests.modules.traces import recordings
 
 AUTHORITY = Authority.create(NOW)
@@ -79,6 +84,8 @@ def test_a_certificate_begins_now_and_ends_with_its_life() -> None:
     certificate = node_certificate()
     assert certificate.not_valid_before_utc == datetime(2026, 11, 20, 1, 54, 27, tzinfo=UTC)
     assert certificate.not_valid_after_utc == certificate.not_valid_before_utc + timedelta(days=365)
+    administrator = x509.load_pem_x509_certificate(AUTHORITY.make_administrator_certificate("a", 1_000_000.5)[0])
+    assert administrator.not_valid_before_utc.timestamp() == 1_000_000, "revocations go by it"
 
 
 def test_the_clouds_own_certificates_begin_an_hour_before_now() -> None:
@@ -211,6 +218,7 @@ def files(tmp_path: Path) -> AuthorityFiles:
 def test_new_names_make_a_new_server_certificate(files: AuthorityFiles) -> None:
     """The authority stays, so nodes that have joined go on."""
     first = open_authority(files, NAMES, NOW)
+    open_authority(files, ["10.0.0.1", "::1", "cloud.example", "former.example"], NOW)
     second = open_authority(files, ["10.0.0.1", "::0001", "cloud.example"], NOW)
     server = x509.load_pem_x509_certificate(files.server.read_bytes())
     assert second.der == first.der
@@ -234,6 +242,14 @@ def test_a_server_certificate_of_another_authority_is_replaced(files: AuthorityF
     files.authority_key.unlink()
     authority = open_authority(files, NAMES, NOW)
     assert authority.has_signed(x509.load_pem_x509_certificate(files.server.read_bytes()))
+
+
+def test_a_server_certificate_without_its_key_is_replaced(files: AuthorityFiles) -> None:
+    """Power was lost between the two."""
+    authority = open_authority(files, NAMES, NOW)
+    files.server_key.write_bytes(authority.make_server_certificate(NAMES, NOW)[1])
+    open_authority(files, NAMES, NOW)
+    ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(files.server, files.server_key)
 
 
 def test_a_first_start_that_was_cut_off_is_made_up_for(files: AuthorityFiles) -> None:
@@ -262,6 +278,48 @@ def test_an_authority_that_cannot_be_used_is_not_replaced(files: AuthorityFiles,
     spoil(files)
     with pytest.raises(AuthorityError, match=reason):
         open_authority(files, NAMES, NOW)
+
+
+@pytest.mark.parametrize(
+    ("key", "password", "reason"),
+    [
+        (rsa.generate_private_key(65537, 2048), b"", "an ECDSA key of 256 bits or more is wanted"),
+        (ec.generate_private_key(ec.SECP224R1()), b"", "an ECDSA key of 256 bits or more is wanted"),
+        (new_key(), b"secret", "Password was not given.*without a password"),
+    ],
+    ids=["rsa", "short", "password"],
+)
+def test_an_authority_with_a_key_that_signs_nothing_here_says_what_key_it_must_have(
+    files: AuthorityFiles, key: Key, password: bytes, reason: str
+) -> None:
+    """KubeEdge's certgen.sh makes RSA keys (KEY_TYPE=rsa) and keys with passwords; its cloudcore takes neither."""
+    encryption = BestAvailableEncryption(password) if password else NoEncryption()
+    files.authority_key.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption))
+    files.authority.write_bytes(self_signed(key).public_bytes(Encoding.PEM))
+    with pytest.raises(AuthorityError, match=f"ca.key.*{reason}"):
+        open_authority(files, NAMES, NOW)
+    with pytest.raises(AuthorityError, match=f"ca.key.*{reason}"):
+        load_authority(files, NOW)
+
+
+def test_an_authority_of_openssl_without_extensions_signs(files: AuthorityFiles) -> None:
+    """Its certificate has no identifier of its key; the nodes' and the server's certificates name the key itself."""
+    key = new_key()
+    files.authority_key.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    files.authority.write_bytes(self_signed(key).public_bytes(Encoding.PEM))
+    open_authority(files, NAMES, NOW)
+    server = x509.load_pem_x509_certificate(files.server.read_bytes())
+    named = server.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value.key_identifier
+    assert named == x509.SubjectKeyIdentifier.from_public_key(key.public_key()).digest
+
+
+def self_signed(key: Key) -> x509.Certificate:
+    """A certificate without any extension."""
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "KubeEdge")])
+    begins = datetime.fromtimestamp(int(NOW), UTC)
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    builder = builder.serial_number(1).not_valid_before(begins).not_valid_after(begins + timedelta(days=1))
+    return builder.sign(key, hashes.SHA256())
 
 
 def test_a_making_that_a_loss_of_power_interrupted_is_begun_again(files: AuthorityFiles) -> None:

@@ -1,6 +1,7 @@
 """Bundles for nodes: pieces over the link's own certificates, at a rate, and nothing else of the disk."""
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from http import HTTPStatus
 from pathlib import Path
@@ -8,7 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from beehive.clock import RealClock
+from beehive.clock import Clock, RealClock
+from beehive.simulation import Simulation
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, open_authority
 from modules.cloud.cloudhub.certificates.bundles import PATH, PIECE, BundleDirectory
 from modules.cloud.cloudhub.certificates.contexts import https_context
@@ -21,6 +23,7 @@ from tests.modules.cloud.cloudhub.certificates.made import YEAR, chain
 from tests.modules.processes.edgecore.upgrade.releases import KEY, make_bundle
 from tests.packaging.bundle import public_key
 from tests.support.clocks import StandingClock
+from tests.support.failing import census
 
 NAME = "edgecore-1.2.3-cp311-x86_64.bundle"
 NODE = CertifiedPeer("01", 0.0, node="n1", user="system:node:n1")
@@ -42,8 +45,10 @@ def ask(
     return served.answer(EnrolmentRequest("GET", f"{PATH}{name}", {"range": wanted} if wanted else {}, peer=peer))
 
 
-def served_from(directory: Path, rate: int = 100 * PIECE, refusal: str = "") -> BundleDirectory:
-    return BundleDirectory(directory, StandingClock(), rate, lambda _peer: refusal)
+def served_from(
+    directory: Path, rate: int = 100 * PIECE, refusal: str = "", clock: Clock | None = None
+) -> BundleDirectory:
+    return BundleDirectory(directory, clock or StandingClock(), rate, lambda _peer: refusal)
 
 
 def test_a_node_gets_the_pieces_that_it_asks_for(directory: Path) -> None:
@@ -56,7 +61,19 @@ def test_a_node_gets_the_pieces_that_it_asks_for(directory: Path) -> None:
     assert headers["Content-Range"] == f"bytes {PIECE}-{PIECE + 2}/{len(CONTENT)}"
     assert headers["ETag"] == dict(first.headers)["ETag"]
     (directory / NAME).write_bytes(CONTENT + b"!")
-    assert dict(ask(served).headers)["ETag"] != headers["ETag"]
+    other = dict(ask(served).headers)["ETag"]
+    assert other != headers["ETag"]
+    os.utime(directory / NAME, (1.0, 1.0))
+    assert dict(ask(served).headers)["ETag"] != other, "it may be another bundle of the same size"
+
+
+def test_a_bundle_is_closed_whatever_is_answered(directory: Path) -> None:
+    """A part of it, that it ends before, or that it is no file."""
+    (directory / NAME.replace("1.2.3", "1.2.4")).mkdir()
+    served, before = served_from(directory), census()
+    answers = [ask(served), ask(served, wanted="bytes=9999999-"), ask(served, NAME.replace("1.2.3", "1.2.4"))]
+    assert [answer.status for answer in answers] == [206, 416, 404]
+    assert not census().more_than(before)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +105,9 @@ def test_nothing_else_of_the_disk_is_served(directory: Path, name: str) -> None:
     assert ask(served_from(directory), name).status is HTTPStatus.NOT_FOUND
 
 
-@pytest.mark.parametrize("wanted", ["", "bytes=x", "bytes=-5", "bytes=9-3", f"bytes={10**9}-", "lines=1-2"])
+@pytest.mark.parametrize(
+    "wanted", ["", "bytes=x", "bytes=-5", "bytes=9-3", f"bytes={10**9}-", f"bytes={len(CONTENT)}-", "lines=1-2"]
+)
 def test_a_range_has_to_be_asked_for(directory: Path, wanted: str) -> None:
     """So no response is larger than a piece."""
     assert ask(served_from(directory), wanted=wanted).status is HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE
@@ -99,6 +118,31 @@ def test_nodes_beyond_the_rate_are_told_when_to_come_again(directory: Path) -> N
     answers = [ask(served) for _ in range(6)]
     assert [each.status for each in answers] == [206] * 4 + [503] * 2
     assert dict(answers[-1].headers)["Retry-After"] == "11"
+
+
+def test_a_node_that_asks_without_end_takes_no_turn_of_others(directory: Path) -> None:
+    """Nor do two; the others come when they are told to. One that never comes again is waited for no longer."""
+    simulation = Simulation(0)
+    served = served_from(directory, PIECE, clock=simulation.clock)
+    had: Counter[str] = Counter()
+
+    def asks(name: str) -> int:
+        answer = ask(served, peer=msgspec.structs.replace(NODE, node=name))
+        had[name] += answer.status is HTTPStatus.PARTIAL_CONTENT
+        return int(dict(answer.headers).get("Retry-After", 0))
+
+    due = dict.fromkeys(("n1", "n2"), 0.0)
+    for tick in range(600):
+        for name in ("greedy", "mean"):
+            asks(name)
+        for name in due:
+            if due[name] <= tick:
+                due[name] = tick + 10 * max(1, asks(name))
+        simulation.run_for(0.1)
+    assert min(had["n1"], had["n2"]) >= 10, had
+    assert max(had["greedy"], had["mean"]) <= 22, had
+    simulation.run_for(10.0)
+    assert [asks("greedy") for _ in range(4)] == [0, 0, 0, 0]
 
 
 @pytest.fixture

@@ -87,11 +87,15 @@ def test_a_cloudcore_of_another_authority_is_ignored(site: Site, tmp_path: Path)
 
 
 def test_the_certificate_is_renewed_after_half_of_its_life(site: Site) -> None:
-    """And nothing of it is on the disk."""
+    """And nothing of it is on the disk. One that cannot be made is made at the next call."""
     before = sorted(path.name for path in site.files.directory.iterdir())
     first = site.credentials.context()
     assert site.credentials.context() is first
     site.clock.seconds = 12 * 3600.0
+    hidden = site.files.authority.rename(site.directory / "hidden")
+    with pytest.raises(OSError):
+        site.credentials.context()
+    hidden.rename(site.files.authority)
     second = site.credentials.context()
     assert second is not first
     assert shake_hands(second, https_context(site.files))

@@ -62,6 +62,8 @@ def part(value: object) -> str:
         ("é.b.c", "base64"),
         (f"{part({'alg': 'none'})}.{part({'exp': NOW + 60})}.", "not HS256"),
         (f"{part([])}.{part({})}.", "not what they should be"),
+        (f"{part('')[:2]}.{part({})}.", "not what they should be"),
+        (jwt() + "!!!!", "base64"),
     ],
 )
 def test_tokens_that_prove_nothing(token: str, reason: str) -> None:

@@ -123,6 +123,7 @@ def test_a_key_without_an_answer_of_identities_gets_no_name(
     hive.start()
     try:
         assert why in found[0].enrol(KeyEnrolment(node="n1", key="k"))
+        assert not found[0].is_node("n1"), "nor is there anybody to ask for Nodes"
     finally:
         hive.stop()
         clock.close()

@@ -3,12 +3,21 @@
 import errno
 import os
 import stat
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from modules.processes.common.backup import archive
 from modules.processes.common.backup.errors import BackupError
-from modules.processes.common.backup.replacement import Replacement, replace_all, replacing_database, suffix_for
+from modules.processes.common.backup.replacement import (
+    Replacement,
+    check_places,
+    replace_all,
+    replacing_database,
+    suffix_for,
+)
 
 
 @pytest.fixture
@@ -120,6 +129,18 @@ def test_after_an_error_of_a_directory_all_is_as_before(
     with pytest.raises(BackupError, match="nothing was changed"):
         replace_all([*wanted, Replacement(None, place / "a-wal")], ".was")
     assert content(place) == before
+
+
+def test_room_is_needed_for_the_files_of_a_disk_together_and_some_more(
+    files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new, place = files
+    wanted = [Replacement(new / name, place / name) for name in ("a", "b", "c")]
+    for missing in (0, 1):
+        free = sum((new / name).stat().st_size for name in ("a", "b", "c")) + archive._SPARE - missing
+        monkeypatch.setattr("shutil.disk_usage", lambda _, free=free: SimpleNamespace(free=free))
+        with pytest.raises(BackupError, match="no room") if missing else nullcontext():
+            check_places(wanted)
 
 
 def test_a_file_that_is_missing_changes_nothing(files: tuple[Path, Path]) -> None:

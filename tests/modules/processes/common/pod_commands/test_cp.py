@@ -1,5 +1,6 @@
 """`edgecore cp`, with commands that run on this machine instead of in a container."""
 
+import errno
 import os
 import socket
 from collections.abc import Iterator
@@ -7,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from modules.processes.common.pod_commands import cp
 from modules.processes.common.pod_commands.client import NodeClient
 from modules.processes.common.pod_commands.cp import ContainerFiles, Place, place_of
 from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.common.pod_commands.remote import ContainerTarget
 from tests.modules.processes.common.pod_commands.spdy_server import CommandServer, SpdySocket, run_commands
+from tests.support.failing import Failing
 
 TARGET = ContainerTarget("ns", "p", "app")
 
@@ -104,6 +107,15 @@ def test_what_cannot_be_copied_to_it(container: ContainerFiles, there: Path, tmp
         container.upload(tmp_path / "nope", "/tmp/x")
     with pytest.raises(NodeError, match="tar in the container has failed"):
         container.upload(there / "f", f"{there}/no/such/directory/f")
+
+
+def test_a_source_that_cannot_be_read_is_the_error(
+    container: ContainerFiles, there: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`tar` in the container has had an archive that ends early, or none."""
+    monkeypatch.setattr(cp, "pack", Failing(0, OSError(errno.EIO, "broken")).call(print))
+    with pytest.raises(OSError, match="broken"):
+        container.upload(there / "f", f"{there}/copy")
 
 
 def _without_tar(connection: socket.socket, target: str) -> None:

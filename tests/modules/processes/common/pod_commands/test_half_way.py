@@ -15,8 +15,10 @@ from typing import Any, cast
 
 import pytest
 
+from beehive.http.spdy import StreamData
 from modules.processes.common import page_shell
 from modules.processes.common.pod_commands import cp, port_forward, remote, spdy_link
+from modules.processes.common.pod_commands.channels import Channel
 from modules.processes.common.pod_commands.client import NodeClient
 from modules.processes.common.pod_commands.cp import ContainerFiles, _Output, _RemoteTar
 from modules.processes.common.pod_commands.errors import NodeError
@@ -96,6 +98,46 @@ def test_a_copy_whose_command_fails_leaves_neither_pipe_nor_thread(
     with pytest.raises(PlannedError):
         ContainerFiles(NODE, TARGET).upload(tmp_path / "file", "/tmp/file")
     assert not census().more_than(before)
+
+
+def test_what_a_node_says_of_an_error_is_bounded() -> None:
+    said = _Output()
+    command = cast("Any", spdy_link.SpdyCommand.__new__(spdy_link.SpdyCommand))
+    tunnel = cast("Any", port_forward._Tunnel.__new__(port_forward._Tunnel))
+    command._error = tunnel._error = 1
+    command._status = tunnel._problem = b""
+    for _ in range(3):
+        said(Channel.STDERR, b"x" * 100_000)
+        command._handle([StreamData(1, b"x" * 100_000)])
+        tunnel._handle([StreamData(1, b"x" * 100_000)])
+    assert (len(said.errors), len(command._status), len(tunnel._problem)) == (4096, 65_536, 4096)
+
+
+def test_nothing_is_kept_for_a_peer_that_has_gone() -> None:
+    """It would be tried again without a rest."""
+    link = cast("Any", SpdyLink.__new__(SpdyLink))
+    link.streams = SimpleNamespace(unsent=bytearray(b"x"))
+    link._socket = SimpleNamespace(send=lambda _: (_ for _ in ()).throw(BrokenPipeError))
+    link.send()
+    assert not link.streams.unsent
+
+
+@pytest.mark.parametrize(("unsent", "untaken"), [(b"", b""), (b"x", b""), (b"", b"x"), (b"x", b"x")])
+def test_a_client_is_read_when_the_node_has_taken_all(
+    monkeypatch: pytest.MonkeyPatch, unsent: bytes, untaken: bytes
+) -> None:
+    """And the node when the client has: neither side can fill the memory."""
+    found, reads, writes = dict[object, int](), 1, 4
+    poll = SimpleNamespace(register=found.__setitem__, poll=lambda _: ())
+    monkeypatch.setattr(port_forward, "select", SimpleNamespace(poll=lambda: poll, POLLIN=reads, POLLOUT=writes))
+    tunnel = cast("Any", port_forward._Tunnel.__new__(port_forward._Tunnel))
+    tunnel._link = link = type("Link", (), {"streams": SimpleNamespace(unsent=unsent), "has_received": False})
+    tunnel._client, tunnel._to_client, tunnel._sends = "client", bytearray(untaken), True
+    tunnel._wait()
+    asked = {
+        link: reads * (not untaken) | writes * bool(unsent), "client": reads * (not unsent) | writes * bool(untaken),
+    }  # fmt: skip
+    assert found == {each: events for each, events in asked.items() if events}
 
 
 def test_the_reader_of_an_archive_learns_its_end_whatever_happens() -> None:

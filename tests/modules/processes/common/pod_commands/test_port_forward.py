@@ -1,14 +1,16 @@
 """`edgecore port-forward`: where it listens, and what it carries."""
 
+import errno
 import socket
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from pathlib import Path
 
 import pytest
 
 from modules.apimachinery.types import Pod, from_value
+from modules.processes.common.pod_commands import port_forward
 from modules.processes.common.pod_commands.client import NodeClient
 from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.common.pod_commands.port_forward import (
@@ -61,6 +63,29 @@ def test_it_prints_its_address(capsys: pytest.CaptureFixture[str]) -> None:
             listen(PortPair(port, 80), ("127.0.0.1", "::1"), stack)
         with pytest.raises(NodeError, match=r"cannot listen on 192\.0\.2\.1"):
             listen(PortPair(0, 80), ("192.0.2.1",), stack)
+
+
+@pytest.mark.parametrize(
+    ("errors", "local", "heard"),
+    [
+        ({"::1": errno.EADDRNOTAVAIL}, 8000, 1),
+        ({"::1": errno.EADDRINUSE}, 8000, 0),
+        ({"::1": errno.EADDRINUSE}, 0, 1),
+        ({"127.0.0.1": errno.EADDRNOTAVAIL, "::1": errno.EADDRNOTAVAIL}, 8000, 0),
+    ],
+)
+def test_one_of_the_addresses_of_localhost_may_be_missing_but_not_in_use(
+    monkeypatch: pytest.MonkeyPatch, errors: dict[str, int], local: int, heard: int
+) -> None:
+    """Another process would get what is meant for the pod."""
+
+    def bind(_listening: socket.socket, address: str, _port: int) -> None:
+        if address in errors:
+            raise OSError(errors[address], "of this test")
+
+    monkeypatch.setattr(port_forward, "_bind", bind)
+    with ExitStack() as stack, nullcontext() if heard else pytest.raises(NodeError, match="cannot listen on"):
+        assert len(listen(PortPair(local, 80), ("127.0.0.1", "::1"), stack)) == heard
 
 
 def carried(ports: SpdyPorts, port: int, given: bytes) -> tuple[bytes, list[BaseException]]:

@@ -8,9 +8,11 @@ import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from beehive.http.spdy import StreamEnd
 from modules.processes.common.pod_commands.channels import Channel, CommandExit
 from modules.processes.common.pod_commands.client import NodeClient
 from modules.processes.common.pod_commands.errors import NodeError
@@ -186,3 +188,12 @@ def test_the_input_of_a_terminal_that_is_gone_ends(tmp_path: Path) -> None:
     for descriptor in (reading, resized, resizing):
         os.close(descriptor)
     assert heard == [("stdin", b"")]
+
+
+@pytest.mark.parametrize("is_reset", [True, False])
+def test_input_that_the_command_takes_no_more_is_read_no_more(*, is_reset: bool) -> None:
+    """A program that writes into the command would fill memory."""
+    link = Mock(**{"streams.open_stream.side_effect": range(1, 9)})
+    command = SpdyCommand(link, Output(), 5)
+    command._handle([StreamEnd(2, reset=is_reset)])
+    assert (command._source is None) is is_reset

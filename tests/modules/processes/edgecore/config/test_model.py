@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from modules.processes.edgecore.config import PROCESS_ENDPOINT, ConfigError, EdgeCoreConfig, loads, verify
 from modules.processes.edgecore.config.names import NODE_NAME, RUNTIME_ENDPOINT, host_name, node_name_from
-from modules.processes.edgecore.config.value_kinds import UnfitError
+from modules.processes.edgecore.config.value_kinds import Text, UnfitError
 
 
 def test_embedded_keeps_everything_below_its_root(tmp_path: Path) -> None:
@@ -108,3 +108,11 @@ def test_settings_cannot_be_changed() -> None:
         config.modules.edge_hub.heartbeat = 3  # type: ignore[misc]
     assert not config.runs_container_runtime
     assert config.runtime_endpoint != PROCESS_ENDPOINT
+
+
+def test_a_text_has_as_many_characters_as_it_may_have() -> None:
+    kind = Text("letters", "[a-z]*", most=3)
+    assert kind.read("abc") == "abc"
+    for unfit in ("abcd", "AB", 7):
+        with pytest.raises(UnfitError):
+            kind.read(unfit)

@@ -1,5 +1,6 @@
 """`edgecore devices list|get|history` on a database with a device."""
 
+import argparse
 import json
 import socket
 from argparse import Namespace
@@ -15,6 +16,7 @@ from modules.edge.devicetwin.requests import TwinRequest
 from modules.edge.devicetwin.state import Device, encode
 from modules.edge.devicetwin.twins import At
 from modules.processes.common.exit_codes import ExitCode
+from modules.processes.edgecore import completion_values
 from modules.processes.edgecore.cli import main
 from modules.processes.edgecore.completion_values import node_values
 from modules.processes.edgecore.config import EdgeCoreConfig
@@ -124,3 +126,9 @@ def test_a_shell_completes_devices_and_properties(database: str) -> None:
     assert list(complete["property"](parsed_args=chosen)) == ["temperature"]
     assert list(complete["assignments"](parsed_args=chosen)) == ["temperature="]
     assert list(complete["device"](parsed_args=Namespace(database=Path("/nothing/there")))) == []
+
+
+def test_where_there_is_no_node_nothing_is_completed() -> None:
+    """The shell shows no error."""
+    assert completion_values._stored_keys(argparse.Namespace()) == []
+    assert completion_values._properties_by_device(argparse.Namespace()) == {}

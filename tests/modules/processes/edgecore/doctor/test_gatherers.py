@@ -281,14 +281,15 @@ def test_what_hangs_keeps_nobody() -> None:
     assert found == {"quick": 1, "also": 2}
 
 
-def test_an_unforeseen_error_of_a_part_is_raised() -> None:
+@pytest.mark.parametrize("error", [ValueError("a bug"), SystemExit("a bug")])
+def test_an_unforeseen_error_of_a_part_is_raised(error: BaseException) -> None:
     """It is a bug, and must not look like a slow machine."""
 
     def part() -> int:
-        raise ValueError("a bug")
+        raise error
 
-    with pytest.raises(ValueError, match="a bug"):
-        at_once({"part": part}, 5.0, clock)
+    with pytest.raises(type(error), match="a bug"):
+        at_once({"part": part}, 60.0, clock)
 
 
 def test_a_docker_that_is_not_there(tmp_path: Path) -> None:

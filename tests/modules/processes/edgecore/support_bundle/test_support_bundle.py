@@ -181,6 +181,15 @@ def parts_of(texts: dict[str, Any]) -> Sequence[SupportPart]:
     return [SupportPart(name, name, lambda value=value: read(value)) for name, value in texts.items()]  # type: ignore[misc]
 
 
+def test_an_error_of_a_part_tells_no_secret(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The address of a database has its password, and an error may quote it."""
+    file = tmp_path / "b.tar.gz"
+    texts = {"a": OSError("cannot open postgresql://edge:Tr0ub4dor@db/edge"), "b": "text"}
+    make_bundle("edgecore", "n", file, parts_of(texts), Redactor(), RealClock())
+    said = Made(file, 0).members()["contents.txt"] + "".join(capsys.readouterr())
+    assert ("a: not there: cannot open postgresql://" in said, "Tr0ub4dor" in said) == (True, False)
+
+
 def test_texts_are_cut_and_large_files_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bundle, "LARGEST_TEXT", 10)
     monkeypatch.setattr(bundle, "LARGEST_FILE", 10)
@@ -211,6 +220,14 @@ def test_a_command_that_fails_or_says_too_much(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("value", [None, 1, "x", [], {"env": "x"}, {"env": [1, {"value": "x", "name": "a"}]}])
 def test_values_of_any_form_are_left_out(value: Any) -> None:
     assert '"x"' not in json.dumps(without_values({"spec": value})) or value == "x"
+
+
+def test_values_of_headers_and_of_odd_entries_are_left_out() -> None:
+    probe = {"httpGet": {"path": "/", "httpHeaders": [{"name": "Authorization", "value": "hidden"}, "hidden"]}}
+    pod = {"livenessProbe": probe, "env": {"name": "A", "value": "hidden"}}
+    found = json.dumps(without_values(pod))
+    assert "hidden" not in found
+    assert "Authorization" in found
 
 
 def test_the_default_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

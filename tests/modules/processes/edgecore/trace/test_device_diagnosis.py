@@ -66,6 +66,7 @@ CASES: dict[str, tuple[dict[str, bytes], dict[str, Any], Place, str]] = {
     "not in the model": (_rows(_twin("30", "30"), name="tt"), {}, Place.NO_PROPERTY, "has: t"),
     "out of range": (_rows(None, "41"), {}, Place.REFUSED, "… to 40"),
     "wrong type": (_rows(None, "warm"), {}, Place.REFUSED, "not int"),
+    "not in the model, and refused": (_rows(None, name="tt"), {}, Place.REFUSED, "no property tt"),
     "stored and not taken": (_rows(None), {}, Place.NOT_TAKEN, "has not taken"),
     "like KubeEdge": (_rows(None), {"like_kubeedge": True}, Place.KEPT_BACK, "likeKubeEdge"),
     "no broker": (_rows(_twin("30", "30")), {"mqtt": "the broker is away"}, Place.UNREACHABLE, "the broker is away"),

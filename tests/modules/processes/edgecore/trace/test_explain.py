@@ -68,6 +68,11 @@ def test_a_story_does_not_depend_on_the_order_of_the_file() -> None:
     assert history(node.records[::-1]).events == there.events
 
 
+def starts_and_runs(node: Node, handled: int) -> None:
+    """All goes well."""
+    reports(node, "web", "u1", status("Running", running=True), starts(node, "web", "u1", handled))
+
+
 def never_asked(node: Node, handled: int) -> None:
     """edged does nothing."""
 
@@ -198,10 +203,24 @@ def test_a_deleted_pod_is_gone_when_its_sandbox_is() -> None:
     assert diagnosed(node).state is State.GONE
 
 
-def test_a_pod_made_again_under_the_same_name_is_not_gone() -> None:
-    """What was done for the first says nothing of the second."""
+@pytest.mark.parametrize(
+    "happens",
+    [
+        starts_and_runs,
+        never_asked,
+        unanswered,
+        refused,
+        refused_by_cloud,
+        no_image,
+        backing_off,
+        made_not_started,
+        dropped,
+    ],
+)
+def test_a_pod_made_again_under_the_same_name_is_not_gone(happens: Callable[[Node, int], None]) -> None:
+    """What was done for the first says nothing of the second, nor does what it waited for."""
     node = Node()
-    running_pod(node, "web", "u1")
+    happens(node, arrives(node, "web", "u1"))
     node.deliver(message("delete", "default/pod/web", pod("web", "u1"), ident="end"), "edged", "metamanager", 0)
     arrives(node, "web", "u2")
     diagnosis = diagnosed(node)

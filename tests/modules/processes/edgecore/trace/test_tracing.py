@@ -11,6 +11,7 @@ import pytest
 
 from beehive import Hive, Message, Module, Threads, handles
 from beehive.errors import StartError, TraceError
+from beehive.trace.format import Note, NoteKind
 from beehive.trace.reader import read
 from beehive.trace.writer import parts_of
 from modules.processes.edgecore import trace_socket
@@ -34,6 +35,12 @@ class Failing(Module):
     def fail(self, message: Message) -> None:
         """Raise."""
         raise ValueError("on purpose")
+
+
+class Idle(Module):
+    """Has nothing to do."""
+
+    name = "idle"
 
 
 class Bed:
@@ -98,6 +105,22 @@ def test_the_last_few_files_are_kept_whatever_the_clock_says(
         bed.tracing.attach(stack)
         paths = [bed.tracing.dump(f"number {number // 2}").path for number in range(FILES + 3)]
     assert parts_of(bed.directory) == paths[-FILES:]
+
+
+def test_what_waits_in_inboxes_is_noted(tmp_path: Path) -> None:
+    """It has no record before it is handled: a reader, and a replay, would take nothing for missing."""
+    bed = Bed(tmp_path)
+    with ExitStack() as stack:
+        stack.callback(bed.close)
+        bed.tracing.attach(stack)
+        for module in (Failing, Idle):
+            bed.hive.add(module)
+        for _ in range(2):  # nothing is handled before the start
+            bed.hive.send("failing", Message.new(bed.runtime.clock, source="t", resource="a/b/c", operation="x"))
+        path = bed.tracing.dump("asked for").path
+    with read(path) as trace:
+        notes = [(note.text, note.data) for note in trace if isinstance(note, Note) and note.kind == NoteKind.WAITING]
+    assert notes == [("2 waited in the inbox of failing", 2)]
 
 
 @pytest.mark.parametrize("is_failing", [False, True])

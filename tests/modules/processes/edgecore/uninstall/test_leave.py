@@ -2,15 +2,18 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast
 
 import msgspec
 import pytest
 
+from modules.cli.errors import StatusError
 from modules.cli.rest import MERGE_PATCH, RestClient
 from modules.processes.cloudcore.config import TlsConfig
+from modules.processes.common.backup.errors import BackupError
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.cli import main
 from modules.processes.edgecore.config import EdgeCoreConfig
@@ -146,11 +149,16 @@ def test_without_a_cloud_it_says_what_it_leaves_there(tmp_path: Path, capsys: py
     assert [path.name for path in root.iterdir()] == ["theirs"]
 
 
-def test_systemd_starts_it_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("end", "said"), [("", "disabled edge.service"), ("echo no such unit >&2; exit 1", "edge.service: no such unit")]
+)
+def test_systemd_starts_it_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], end: str, said: str
+) -> None:
     """The unit that runs the node is disabled before anything is removed, and a node without one is stopped."""
     programs, asked, stopped = tmp_path / "programs", tmp_path / "asked", list[Path]()
     programs.mkdir()
-    (programs / "systemctl").write_text(f'#!/bin/sh\necho "$@" >> {asked}\n')
+    (programs / "systemctl").write_text(f'#!/bin/sh\necho "$@" >> {asked}\n{end}\n')
     (programs / "systemctl").chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     root = make_node(tmp_path / "n")
@@ -160,6 +168,7 @@ def test_systemd_starts_it_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert main(["leave", "--root", str(root), "--yes"]) == ExitCode.OK
     assert asked.read_text() == "--user disable --now edge.service\n"
     assert stopped == [root / "edged"]
+    assert said in capsys.readouterr().err
 
 
 def test_it_asks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -169,3 +178,28 @@ def test_it_asks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["leave", "--root", str(root)]) == ExitCode.NOT_DONE
     assert "--yes confirms it" in capsys.readouterr().err
     assert (root / "edgecore.yaml").exists()
+
+
+@pytest.mark.parametrize(("code", "is_left"), [(404, False), (409, True), (403, True)])
+def test_only_the_node_that_was_drained_is_deleted(*, code: int, is_left: bool) -> None:
+    """Another machine may have taken the name meanwhile: its Node has another uid."""
+    bodies = list[object]()
+
+    def request(_method: str, _path: str, body: object) -> None:
+        bodies.append(body)
+        raise StatusError(code, "NotFound" if code == 404 else "", "no")
+
+    cloud = module._Cloud(cast("Any", SimpleNamespace(request=request)), "n1")
+    with pytest.raises(BackupError, match="cannot delete the Node") if is_left else nullcontext():
+        cloud.delete("u1")
+    assert bodies == [{"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": "u1"}}]
+
+
+def test_the_way_to_the_cloud_is_closed_whatever_happens(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = list[str]()
+    transport = SimpleNamespace(close=lambda: closed.append("transport"))
+    monkeypatch.setattr(module, "transport_of", lambda *_: (None, transport))
+    chosen: Any = SimpleNamespace(kubeconfig=Path("config"), context="")
+    with pytest.raises(MemoryError), module._cloud(chosen, "n1"):
+        raise MemoryError
+    assert closed == ["transport"]

@@ -5,13 +5,15 @@ import io
 import shutil
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from beehive.files.removal import remove_tree
 from edged.errors import EdgedError
 from edged.pods.labels import POD_NAME, POD_NAMESPACE, POD_UID, TERMINATION_GRACE
 from modules.processes.common.exit_codes import ExitCode
@@ -21,7 +23,7 @@ from modules.processes.edgecore.config.writing import render
 from modules.processes.edgecore.location import NodeLocation
 from modules.processes.edgecore.ownership import LOCK_FILE, lock_root_directory
 from modules.processes.edgecore.uninstall import commands, pods
-from modules.processes.edgecore.uninstall.files import leftovers, pod_uids
+from modules.processes.edgecore.uninstall.files import Leftovers, leftovers, pod_uids
 
 UID = "0f3e"
 OTHER_UID = "77aa"
@@ -290,3 +292,38 @@ def test_its_unit_goes_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     assert main(["uninstall", "--root", str(tmp_path / "n"), "--yes"]) == ExitCode.OK
     assert (own.exists(), other.exists()) == (False, True)
     assert "daemon-reload" in capsys.readouterr().err
+
+
+def test_what_cannot_be_removed_keeps_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And is the error; the key of the node, for instance, is among the others."""
+    paths = [tmp_path / name for name in "abc"]
+    for path in paths:
+        path.touch()
+    empty = tmp_path / "empty"
+    empty.mkdir()
+
+    def removed(path: Path) -> None:
+        if path.name in "ab":
+            raise OSError(errno.EBUSY, f"busy {path.name}")
+        remove_tree(path)
+
+    monkeypatch.setattr("modules.processes.edgecore.uninstall.files.remove_tree", removed)
+    with pytest.raises(OSError, match="busy a"):
+        Leftovers(paths, [empty]).remove_all()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+
+
+def test_a_container_that_cannot_be_stopped_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which ends it."""
+    runtime = Mock()
+    runtime.list_pod_sandboxes.return_value = [SimpleNamespace(id="s1", labels={POD_UID: UID})]
+    runtime.list_containers.return_value = [SimpleNamespace(id="c1", pod_sandbox_id="s1", annotations={})]
+    runtime.stop_container.side_effect = EdgedError("stop container")
+    monkeypatch.setattr(pods, "_runtime", lambda _: nullcontext(runtime))
+    pods.end_pods(EdgeCoreConfig(), frozenset({UID}), lambda _: None)
+    assert [name for name, *_ in runtime.method_calls[2:]] == [
+        "stop_container",
+        "remove_container",
+        "stop_pod_sandbox",
+        "remove_pod_sandbox",
+    ]

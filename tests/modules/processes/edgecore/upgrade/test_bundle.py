@@ -16,9 +16,19 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from beehive.decoding import decode_json
+from beehive.files import durable
 from modules.processes.common.backup.archive import PartEntry
 from modules.processes.common.backup.errors import BackupError
-from modules.processes.edgecore.upgrade.bundle import CONTEXT, MANIFEST, SBOM, SIGNATURE, BundleManifest, read_bundle
+from modules.processes.edgecore.upgrade import staging
+from modules.processes.edgecore.upgrade.bundle import (
+    CONTEXT,
+    MANIFEST,
+    SBOM,
+    SIGNATURE,
+    BundleManifest,
+    read_bundle,
+    read_manifest,
+)
 from modules.processes.edgecore.upgrade.errors import UpgradeError
 from modules.processes.edgecore.upgrade.staging import stage
 from modules.processes.edgecore.upgrade.updater import Installation
@@ -38,7 +48,7 @@ def into(tmp_path: Path) -> Path:
 
 def test_a_bundle_is_read(tmp_path: Path, into: Path) -> None:
     other = public_key(Ed25519PrivateKey.generate())
-    manifest, text = read_bundle(make_bundle(tmp_path, "1.2.3"), [other, *KEYS], into)
+    manifest, text = read_bundle(make_bundle(tmp_path, "1.2.3"), ["no key", "bm8=", other, *KEYS], into)
     assert (manifest.version, [path.name for path in into.iterdir()]) == ("1.2.3", ["edgecore-1.2.3-py3-none-any.whl"])
     assert decode_json(text, BundleManifest) == manifest
 
@@ -116,6 +126,7 @@ def fields(**changes: object) -> dict[str, Any]:
         {"parts": [{"name": "sbom.json", "size": 1, "sha256": ""}]},
         {"parts": [{"name": "a.whl", "size": -1, "sha256": ""}]},
         {"parts": [{"name": "a.whl", "size": 1 << 40, "sha256": ""}]},
+        {"parts": [{"name": f"a{n}.whl", "size": 1 << 30, "sha256": ""} for n in range(3)]},
         {"parts": [{"name": "a.whl", "size": 1, "sha256": ""}] * 2},
         {"parts": [{"name": f"a{n}.whl", "size": 1, "sha256": ""} for n in range(600)]},
         {"schema": "3"},
@@ -126,6 +137,8 @@ def test_a_signed_manifest_that_no_release_has(changes: dict[str, Any], tmp_path
     with pytest.raises(UpgradeError):
         read_bundle(bundle, KEYS, into)
     assert not list(into.iterdir())
+    with pytest.raises(UpgradeError):
+        read_manifest(bundle, KEYS)
 
 
 def link_named(name: str, kind: bytes) -> tuple[tarfile.TarInfo, bytes]:
@@ -173,17 +186,21 @@ def test_a_signature_is_good_for_a_bundle_only(tmp_path: Path, into: Path) -> No
 
 def test_a_bundle_larger_than_the_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, into: Path) -> None:
     bundle = make_bundle(tmp_path, "1.2.3")
-    monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=16 << 20))
+    found = read_manifest(bundle, KEYS)
+    wanted = (16 << 20) + found.unpacked + sum(part.size for part in found.parts)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=wanted - 1))
     with pytest.raises(BackupError, match="no room for the files"):
         read_bundle(bundle, KEYS, into)
     assert not list(into.iterdir())
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=wanted))
+    assert read_bundle(bundle, KEYS, into)[0] == found
 
 
-def staged(tmp_path: Path, wheel: Path, unpacked: int = 1 << 20) -> Path:
-    """Make the directory of version 1.0.0 of a wheel."""
+def staged(tmp_path: Path, *wheels: Path, unpacked: int = 1 << 20) -> Path:
+    """Make the directory of version 1.0.0 of wheels."""
     installation = Installation(tmp_path / "i")
     installation.versions.mkdir(parents=True, exist_ok=True)
-    return stage([wheel], b"{}", "1.0.0", installation, unpacked)
+    return stage(wheels, b"{}", "1.0.0", installation, unpacked)
 
 
 def test_a_version_is_an_environment_with_its_programs(tmp_path: Path) -> None:
@@ -256,6 +273,39 @@ def test_a_wheel_larger_than_the_bundle_says(tmp_path: Path) -> None:
     wheel = make_wheel(tmp_path, "1.0.0", **{"zeros.py": "#" * 2_000_000})
     with pytest.raises(UpgradeError, match="larger than the bundle says"):
         staged(tmp_path, wheel)
+
+
+def test_wheels_are_together_no_larger_than_the_bundle_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wheels = [make_wheel(tmp_path, "1.0.0")]
+    for name in ("a", "b"):
+        wheels.append(tmp_path / f"{name}-1-py3-none-any.whl")
+        with zipfile.ZipFile(wheels[-1], "w") as packed:
+            packed.writestr(f"{name}.py", "#" * 600_000)
+    assert staged(tmp_path, *wheels[:2], unpacked=1_000_000)
+    with pytest.raises(UpgradeError, match="larger than the bundle says"):
+        staged(tmp_path, *wheels, unpacked=1_000_000)
+    with zipfile.ZipFile(wheels[0]) as packed:
+        files = len(packed.infolist())
+    for number in (1, 2):  # another wheel has one file
+        monkeypatch.setattr(staging, "MOST_FILES", files + number - 1)
+        assert staged(tmp_path, *wheels[:number])
+    with pytest.raises(UpgradeError, match="more than"):
+        staged(tmp_path, *wheels, unpacked=2_000_000)
+
+
+def test_a_version_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a power cut its name would lead to files without content."""
+    flushed, before = set[Path](), list[set[Path]]()
+    for name in ("sync_file", "sync_directory"):
+        monkeypatch.setattr(staging, name, flushed.add)
+
+    def put_in_place(making: Path, place: Path) -> None:
+        before.append({making, *(path for path in making.rglob("*") if not path.is_symlink())} - flushed)
+        durable.put_in_place(making, place)
+
+    monkeypatch.setattr(staging, "put_in_place", put_in_place)
+    assert staged(tmp_path, make_wheel(tmp_path, "1.0.0"))
+    assert (before, len(flushed) > 5) == ([set()], True)
 
 
 @pytest.mark.parametrize("text", [b"", b"PK", b"no zip"])

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing, nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from metamanager.sqlite_open import open_file
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.cli import main
-from modules.processes.edgecore.upgrade import commands, launcher
+from modules.processes.edgecore.upgrade import commands, launcher, trial
 from modules.processes.edgecore.upgrade.errors import UpgradeError
 from modules.processes.edgecore.upgrade.trial import VersionTrial
 from modules.processes.edgecore.upgrade.updater import (
@@ -25,6 +26,7 @@ from modules.processes.edgecore.upgrade.updater import (
     Phase,
     UpgradeJournal,
     backup_of,
+    schema_of,
 )
 from tests.modules.processes.edgecore.upgrade.releases import KEY, make_bundle
 from tests.modules.processes.edgecore.upgrade.test_updater_process import write_program
@@ -181,11 +183,13 @@ def test_a_node_without_trusted_keys(here: Here, capsys: pytest.CaptureFixture[s
     assert not list(here.installation.versions.iterdir())
 
 
-@pytest.mark.parametrize("name", [".", "versions"])
-def test_a_directory_that_others_may_write_to(name: str, here: Here, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("name", "mode"), [(".", 0o775), ("versions", 0o757)])
+def test_a_directory_that_others_may_write_to(
+    name: str, mode: int, here: Here, capsys: pytest.CaptureFixture[str]
+) -> None:
     """They could put a version there that root then runs."""
     here.installation.versions.mkdir(parents=True)
-    (here.installation.root / name).chmod(0o777)
+    (here.installation.root / name).chmod(mode)
     assert here.do("upgrade", make_bundle(here.directory / "b", "1.0.0")) == ExitCode.NOT_DONE
     assert here.do("versions") == ExitCode.NOT_DONE
     assert capsys.readouterr().err.count("others may write") == 2
@@ -196,6 +200,31 @@ def test_a_way_back_to_nowhere(here: Here) -> None:
     for version in ([], ["1.0.9"], ["../../etc"], ["1.0.1"]):
         assert here.do("rollback", *version) == ExitCode.NOT_DONE
         assert here.installation.current() == "1.0.1"
+
+
+def test_the_version_before_is_known_and_kept(here: Here) -> None:
+    """Only once the current one has proved itself."""
+    installation = here.installation
+    for version in ("1.0.0", "1.0.1", "1.0.9"):
+        (installation.versions / version).mkdir(parents=True)
+    installation.state.mkdir(exist_ok=True)
+    installation.activate("1.0.1")
+    here.journal(Phase.PROBATION)
+    with pytest.raises(UpgradeError, match="no earlier version"):
+        commands._previous(installation)
+    here.journal(Phase.COMMITTED)
+    assert commands._previous(installation) == "1.0.0"
+    commands._remove_others(installation)
+    assert {path.name for path in installation.versions.iterdir()} == {"1.0.0", "1.0.1"}
+
+
+def test_an_updater_that_is_dead_is_not_waited_for(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    here.installation.state.mkdir(parents=True)
+    here.journal(Phase.PROBATION)
+    times = iter((0.0, 60.0, 60.1))
+    monkeypatch.setattr(commands, "time", SimpleNamespace(monotonic=times.__next__, sleep=lambda _: None))
+    with pytest.raises(UpgradeError, match="the updater does not run"):
+        commands._ended(here.installation)
 
 
 def test_a_program_outside_of_any_installation(capsys: pytest.CaptureFixture[str]) -> None:
@@ -209,6 +238,19 @@ def test_the_unit_of_a_version_starts_the_launcher(monkeypatch: pytest.MonkeyPat
     assert here.do("upgrade", make_bundle(here.directory / "b", "1.0.0")) == ExitCode.OK
     monkeypatch.setattr(sys, "prefix", str(here.installation.versions / "1.0.0"))
     assert launcher() == [str(here.installation.launcher)]
+
+
+def test_the_copy_of_a_database_is_whole_and_on_the_disk_before_anything_is_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a power cut a way back needs it."""
+    database, steps = tmp_path / "edge.db", list[str]()
+    open_file(database).close()
+    for name in ("check_database", "sync_file", "sync_directory"):
+        monkeypatch.setattr(trial, name, lambda _path, name=name: steps.append(name))
+    monkeypatch.setattr(VersionTrial, "_run", lambda *_: steps.append("tried"))
+    VersionTrial(tmp_path, "1.0.0").check_database(database, tmp_path, schema_of(database) or 0)
+    assert steps == ["check_database", "sync_file", "sync_directory", "tried"]
 
 
 def test_the_copy_of_a_database_does_not_count_as_complete(here: Here) -> None:

@@ -103,7 +103,7 @@ def test_a_recording_that_memory_does_not_hold(monkeypatch: pytest.MonkeyPatch, 
     assert (found.replayed, set(found.left_out)) == (0, {"a.trace"})
 
 
-def test_which_recordings_a_node_has(tmp_path: Path) -> None:
+def test_which_recordings_a_node_has(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["edged/traces/1.trace", "one.trace", "parts/1.trace", "parts/2.trace", "other.trace"]
     for age, name in enumerate(names):
         path = tmp_path / name
@@ -116,6 +116,9 @@ def test_which_recordings_a_node_has(tmp_path: Path) -> None:
         return [str(path.relative_to(tmp_path)) for path in paths]
 
     assert found() == names[:1]
+    monkeypatch.setattr(replay_gate, "MOST_RECORDINGS", 2)
+    assert found("--record", "parts") == ["parts/2.trace", "parts/1.trace"]
+    monkeypatch.undo()
     assert found("--record", "one.trace") == ["one.trace", "edged/traces/1.trace"]
     assert found(f"--record={tmp_path}/parts") == ["parts/2.trace", "parts/1.trace", "edged/traces/1.trace"]
     assert found("--record", "none.trace", "--record") == names[:1]

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -396,12 +397,18 @@ def test_a_way_back_that_is_killed_between_files_of_the_database_is_gone_again(
     assert value_of(database) == "kept"
 
 
-def test_another_version_that_was_started_beside_the_way_back_is_stopped(steps: Steps, tmp_path: Path) -> None:
-    """Its launcher is one of before 0.4, which locks nothing."""
+@pytest.mark.parametrize(("times", "stopped"), [(2, 2), (99, 3)])
+def test_another_version_that_was_started_beside_the_way_back_is_stopped(
+    steps: Steps, tmp_path: Path, times: int, stopped: int
+) -> None:
+    """Its launcher is one of before 0.4, which locks nothing; one that is started again and again is left."""
     installation, database = make(tmp_path / "n")
 
     class Raced(FakeNode):
-        left = 2
+        left = times
+
+        def wait(self, seconds: float) -> None:
+            super().wait(min(seconds, 1.0))
 
         def start(self) -> None:
             super().start()
@@ -411,9 +418,13 @@ def test_another_version_that_was_started_beside_the_way_back_is_stopped(steps: 
 
     node = Raced(installation, database, steps, "offline")
     carry_on(installation, node, is_starting=False)
-    check_end(node, kept=False)
     journal = journal_of(installation)
-    assert journal.report[-2:] == [f"edgecore {NEW} was started again, and is stopped"] * 2
+    assert times - node.left == min(times, stopped + 1)
+    assert journal.report.count(f"edgecore {NEW} was started again, and is stopped") == stopped
+    if stopped == times:
+        check_end(node, kept=False)
+    else:
+        assert journal.report[-1] == f"edgecore {NEW} runs after 60 s"
 
 
 def test_an_updater_of_a_start_does_what_the_start_has_not_done(steps: Steps, tmp_path: Path) -> None:
@@ -440,6 +451,56 @@ def test_an_earlier_version_that_does_not_answer_is_reported(steps: Steps, tmp_p
     journal = journal_of(installation)
     assert (journal.phase, installation.current()) == (Phase.ROLLED_BACK, OLD)
     assert journal.report[-1] == "no edgecore answers after 60 s"
+
+
+def test_an_earlier_version_that_dies_is_started_again(steps: Steps, tmp_path: Path) -> None:
+    """Without systemd, the look at its exits does that."""
+    installation, database = make(tmp_path / "n")
+
+    class Dying(FakeNode):
+        def start(self) -> None:
+            super().start()
+            self.running = self.running if self.running == NEW else ""
+
+        def exits(self) -> int:
+            self.running = self.running or self.installation.current()
+            return super().exits()
+
+    node = Dying(installation, database, steps, "hangs")
+    carry_on(installation, node, is_starting=False)
+    check_end(node, kept=False)
+
+
+def test_a_node_without_a_database_of_its_own_goes_back(tmp_path: Path) -> None:
+    """Its database is a server's."""
+    installation, _ = make(tmp_path / "n")
+    journal = replace(journal_of(installation), database="", schema=0, inode=0)
+    installation.activate(NEW)
+    installation.roll_back(journal)
+    installation.finish(journal, Phase.ROLLED_BACK)
+    assert installation.current() == OLD
+
+
+def test_the_end_of_a_change_leaves_no_copy_of_a_configuration(tmp_path: Path) -> None:
+    """It may hold a password."""
+    installation, _ = make(tmp_path / "n")
+    for copy in (installation.former, installation.following):
+        copy.write_text("token: x")
+    installation.finish(replace(journal_of(installation), configuration="x", database=""), Phase.COMMITTED)
+    assert not [copy for copy in (installation.former, installation.following) if copy.exists()]
+
+
+@pytest.mark.parametrize(("user", "group"), [(0, 1), (1, 0), (1, 1), (0, 0)])
+def test_a_file_that_is_replaced_keeps_its_owner_and_its_group(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, user: int, group: int
+) -> None:
+    own = os.geteuid(), os.getegid()
+    asked = list[tuple[int, int]]()
+    monkeypatch.setattr(os, "fchown", lambda _, *given: asked.append(given))
+    like: Any = SimpleNamespace(st_mode=0o100640, st_uid=own[0] + user, st_gid=own[1] + group)
+    program.replace_durably(tmp_path / "file", b"x", like=like)
+    assert asked == ([(own[0] + user, own[1] + group)] if user or group else [])
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640
 
 
 def test_who_only_looks_at_the_lock_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

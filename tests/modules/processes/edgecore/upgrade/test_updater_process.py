@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from socketserver import ThreadingUnixStreamServer
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -35,6 +37,7 @@ from modules.processes.edgecore.upgrade.updater import (
 )
 from tests.end_to_end.processes import wait_until
 from tests.modules.processes.edgecore.upgrade.releases import journal_of
+from tests.support.failing import census
 
 STATE: dict[str, Any] = {
     "version": "1.0.0",
@@ -307,3 +310,13 @@ def test_which_unit_runs_a_node(cgroups: str, main: str, unit: tuple[str, bool],
     """A process that a person has started below another unit is none of systemd's."""
     (tmp_path / "said").write_text(main)
     assert unit_of(7, cgroups) == unit
+
+
+def test_a_process_that_has_ended_meanwhile_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before it is held, and while it is."""
+    before, gone = census(), Mock(side_effect=ProcessLookupError)
+    for module, name in ((signal, "pidfd_send_signal"), (os, "pidfd_open")):
+        monkeypatch.setattr(module, name, gone)
+        end_process(os.getpid())
+    assert gone.call_count == 2
+    assert not census().more_than(before)

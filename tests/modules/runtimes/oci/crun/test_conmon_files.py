@@ -16,11 +16,11 @@ def test_without_descriptors_nothing_is_known_of_a_container(
 ) -> None:
     """Neither that it has ended without an exit code, nor that its conmon is gone."""
 
-    def read_bytes(path: Path) -> bytes:
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(path))
+    def refuse(path: str, *_: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
 
     assert read(tmp_path) is None
-    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    monkeypatch.setattr(conmon, "open", refuse, raising=False)
     with pytest.raises(OSError, match="Too many open files"):
         read(tmp_path)
 

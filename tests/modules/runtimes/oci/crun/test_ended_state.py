@@ -45,14 +45,14 @@ def test_a_half_way_removal_is_one_that_crun_ends(
     tmp_path: Path, groups: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`crun delete --force` removes a directory without `status`, but fails for one without `config.json`."""
-    unlink = Path.unlink
+    unlink = os.unlink
 
-    def unlink_status(path: Path) -> None:
-        if path.name != "status":
-            raise OSError(errno.EIO, "stopped here", str(path))
+    def unlink_status(path: str) -> None:
+        if not path.endswith("/status"):
+            raise OSError(errno.EIO, "stopped here", path)
         unlink(path)
 
-    monkeypatch.setattr(Path, "unlink", unlink_status)
+    monkeypatch.setattr(os, "unlink", unlink_status)
     with pytest.raises(CommandFailedError):
         _delete(tmp_path, groups, {}, {})
     assert [each.name for each in (tmp_path / "states/one").iterdir()] == ["config.json"]

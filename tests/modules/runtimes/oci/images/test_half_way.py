@@ -19,7 +19,15 @@ import pytest
 
 from beehive.simulation import Simulation
 from modules.runtimes.engine.errors import RunFailedError
-from modules.runtimes.oci.images import ImageRoot, ImageStore, copied_roots, idmapping, root_filesystems
+from modules.runtimes.oci.images import (
+    ImageRoot,
+    ImageStore,
+    MappedRoot,
+    copied_roots,
+    idmapping,
+    root_filesystems,
+    worker_process,
+)
 from modules.runtimes.oci.images.copied_roots import copy_layers
 from modules.runtimes.oci.images.declared_volumes import make_declared_volumes
 from modules.runtimes.oci.images.errors import NoSuchObjectError
@@ -34,9 +42,11 @@ from modules.runtimes.oci.images.worker import (
     platforms,
     publication,
     pulling,
+    sparse,
     unpack,
     unpacker,
 )
+from modules.runtimes.oci.images.worker.compression import PlainBytes
 from modules.runtimes.oci.images.worker.errors import ImageWorkError
 from modules.runtimes.oci.images.worker.hosts import address_of
 from modules.runtimes.oci.images.worker.http_exchange import HttpExchange
@@ -45,6 +55,7 @@ from modules.runtimes.oci.images.worker.layer_tree import LayerTree, LowerLayers
 from modules.runtimes.oci.images.worker.limits import UnpackLimits
 from modules.runtimes.oci.images.worker.publication import Disk
 from modules.runtimes.oci.images.worker.store_layout import StoreLayout
+from modules.runtimes.oci.images.worker.tar_stream import BLOCK, TarStream
 from modules.runtimes.oci.images.worker.unpack import LayerSource
 from modules.runtimes.oci.images.worker_process import Needs, WorkerProcess
 from modules.runtimes.shim import kernel
@@ -237,6 +248,16 @@ def test_a_worker_whose_answer_cannot_be_read_is_ended(monkeypatch: pytest.Monke
     assert not census().more_than(before)
 
 
+def test_a_worker_is_killed_before_it_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have hours of work, and whoever cancels it waits, too."""
+    process = Mock()
+    monkeypatch.setattr(WorkerProcess, "_start", lambda _: process)
+    monkeypatch.setattr(WorkerProcess, "_converse", Failing(0).call(print))
+    with pytest.raises(PlannedError):
+        WorkerProcess("pull", lambda _: None).run({})
+    assert [name for name, *_ in process.method_calls if "." not in name] == ["kill", "wait"]
+
+
 def test_a_layer_that_is_gone_is_not_remembered(tmp_path: Path) -> None:
     """A node pulls other images for years."""
     layout, clock, numbers = StoreLayout(tmp_path / "store"), Simulation(0).clock, count()
@@ -422,3 +443,58 @@ def test_nothing_is_unpacked_for_a_worker_that_has_ended_before_the_kernel_was_a
         if not is_alive:
             os.close(descriptor)
     assert not done
+
+
+@pytest.mark.parametrize(
+    ("root", "hint"),
+    [
+        (None, "overlayfs needs"),
+        (MappedRoot(None, 5, 5), "overlayfs needs"),
+        (MappedRoot(Path("user"), 5, 5), "user namespaces need"),
+    ],
+)
+def test_a_mount_that_fails_names_what_it_needs(
+    root: MappedRoot | None, hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(root_filesystems, "id_mapped", lambda layers, *_: nullcontext(layers))
+    monkeypatch.setattr(root_filesystems, "mount", Failing(0, OSError(errno.EPERM, "not permitted")).call(print))
+    with pytest.raises(RunFailedError, match=rf"not permitted.*{hint}"):
+        root_filesystems._mount_overlay([tmp_path], tmp_path / "target", None, root)
+
+
+def test_the_process_that_unpacks_starts_once_and_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = Mock()
+    monkeypatch.setattr(subprocess, "Popen", process)
+    one = unpacker.Unpacker(tmp_path, UnpackLimits())
+    assert one._started() is one._started()
+    (command,), options = process.call_args
+    assert options["pass_fds"] == [int(command[4])]
+    one.close()
+    assert [name for name, *_ in process.mock_calls] == ["", "().wait"]
+
+
+def test_a_tar_is_read_over_the_ends_of_its_pieces() -> None:
+    stream = TarStream(PlainBytes(BytesIO(b"abcdef").read), UnpackLimits(), lambda: None)
+    pieces = iter([b"ab", b"c", b"def", b""])
+    stream._source = cast("Any", SimpleNamespace(next=lambda: next(pieces), consumed=6))
+    assert [stream.exactly(size) for size in (1, 3, 0, 2)] == [b"a", b"bcd", b"", b"ef"]
+    with pytest.raises(ImageWorkError, match="the tar ends too early"):
+        stream.exactly(1)
+
+
+@pytest.mark.parametrize("step", ["write", "flush"])
+def test_a_worker_that_has_ended_is_told_nothing(step: str) -> None:
+    """It gives the reason on the other stream."""
+    requests = Mock(**{step: Mock(side_effect=BrokenPipeError)})
+    worker_process._write(requests, {"operation": "sweep"})
+    assert getattr(requests, step).call_count == 1
+
+
+def test_the_map_of_a_sparse_file_may_be_all_that_is_stored() -> None:
+    """Where the file is one hole; not more than that."""
+    block = b"0\n".ljust(BLOCK, b"\0")
+    assert sparse._map_before_content(Mock(exactly=lambda _: block), BLOCK) == ([], BLOCK)
+    with pytest.raises(ImageWorkError, match="the map of a sparse file"):
+        sparse._map_before_content(Mock(exactly=lambda _: block), BLOCK - 1)

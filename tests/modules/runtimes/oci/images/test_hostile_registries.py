@@ -35,6 +35,7 @@ from modules.runtimes.oci.images.worker.hosts import RegistryHost, ServerAddress
 from modules.runtimes.oci.images.worker.http_exchange import HttpExchange, _is_inside, _PacedReader
 from modules.runtimes.oci.images.worker.layer_progress import LayersProgress
 from modules.runtimes.oci.images.worker.limits import GIB, MIB, UnpackLimits
+from modules.runtimes.oci.images.worker.proxies import HttpProxy
 from modules.runtimes.oci.images.worker.pulling import Downloads
 from modules.runtimes.oci.images.worker.repository import Repository
 from modules.runtimes.oci.images.worker.retries import RetryPolicy
@@ -348,7 +349,7 @@ def test_a_token_in_a_body_reaches_no_other_server(code: int, monkeypatch: pytes
 
 
 def test_headers_for_a_registry_reach_no_other_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of its hosts.toml, such as a key, and its authorization; the answer comes from where it leads."""
+    """Those of its hosts.toml, which are before ours, and its authorization; the answer comes from where it leads."""
     sent: list[tuple[str, dict[str, str]]] = []
 
     def connect(_self: HttpExchange, target: ServerAddress, _proxy: object) -> Mock:
@@ -360,11 +361,11 @@ def test_headers_for_a_registry_reach_no_other_server(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(HttpExchange, "_connect", connect)
     host = RegistryHost(ServerAddress("https", "registry.example", 443), "/v2", is_registry=True)
-    exchange = HttpExchange(host._replace(headers=(("X-Key", "own"),)), 60.0)
+    exchange = HttpExchange(host._replace(headers=(("X-Key", "own"), ("Authorization", "of the file"))), 60.0)
     with exchange.get("https://registry.example/v2/", {"Range": "bytes=5-"}, authorization="Basic own"):
         (first, second) = sent
     common = {"User-Agent": "edgecore", "Range": "bytes=5-"}
-    assert first[1] == {**common, "Host": "registry.example", "Authorization": "Basic own", "X-Key": "own"}
+    assert first[1] == {**common, "Host": "registry.example", "Authorization": "of the file", "X-Key": "own"}
     assert second[1] == {**common, "Host": "other.example"}
 
 
@@ -780,3 +781,21 @@ def test_a_download_that_breaks_off_has_new_attempts_for_each_mebibyte(piece: in
     with suppress(ImageWorkError):
         Repository._tried(cast("Repository", waiting), cast("Any", server), 3, fetch, lambda: len(fetched) * piece)
     assert len(fetched) == made
+
+
+def test_a_name_leads_to_no_address_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is looked up before the connection: an error would tell whether something listens. A proxy looks names up."""
+    looked_up: list[str] = []
+
+    def addresses(host: str, *_: object, **__: object) -> list[tuple[object, ...]]:
+        looked_up.append(host)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 443))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", addresses)
+    registry, other = (ServerAddress("https", f"{name}.example", 443) for name in ("registry", "other"))
+    exchange = HttpExchange(RegistryHost(registry, "/v2", is_registry=True), 60.0)
+    assert exchange._connect(other, HttpProxy("proxy.example", 3128)).host == "proxy.example"
+    assert not looked_up
+    with pytest.raises(ImageWorkError, match=r"leads to other\.example, an address of this machine"):
+        exchange._connect(other, None)
+    assert looked_up == ["other.example"]

@@ -12,6 +12,7 @@ import pytest
 
 from modules.runtimes.oci.images import ImageStore
 from modules.runtimes.oci.images.errors import BadRequestError
+from modules.runtimes.oci.images.worker.tar_numbers import number
 from tests.modules.runtimes.oci.images.tars import (
     config_of,
     device,
@@ -331,3 +332,19 @@ def test_layers_of_several_gzip_members_and_padding_are_whole(store: ImageStore,
 def _archive_with(path: Path, plain: bytes, packed: bytes) -> None:
     manifest = b"[" + encoded({"Config": "c.json", "RepoTags": ["example.org/a:1"], "Layers": ["l.tar"]}) + b"]"
     write_archive(path, {"manifest.json": manifest, "c.json": config_of([plain]), "l.tar": packed})
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        (b"0000644\0", 0o644),
+        (b"  644 \0\0", 0o644),
+        (bytes(8), 0),
+        (b"\x80" + bytes(6) + b"\1", 1),
+        (b"\xff" * 8, -1),
+        (b"\xc0" + bytes(7), -(1 << 62)),
+    ],
+)
+def test_numbers_are_octal_or_binary_and_may_be_negative(field: bytes, value: int) -> None:
+    """As GNU tar writes times before 1970, and sizes of 8 GiB and more."""
+    assert number(field) == value

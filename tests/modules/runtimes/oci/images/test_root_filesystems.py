@@ -191,6 +191,29 @@ def test_an_image_volume_is_read_only(store: ImageStore, image: StoredImage, con
     mounted.unmount(container)
 
 
+@pytest.mark.parametrize("is_spoilt", [False, True])
+def test_what_is_mounted_in_every_container_is_in_no_writable_layer(
+    store: ImageStore, image: StoredImage, container: Path, *, is_spoilt: bool
+) -> None:
+    """The mount points are below the image, whose files stay its own. Spoilt ones are made anew."""
+    if is_spoilt:
+        (store.layout.root / "mount-points").write_text("etc")
+    umask = os.umask(0o077)
+    try:
+        roots = [RootFilesystems(store, ("dev/", "etc/hosts", "etc/passwd", "run/motd")) for _ in range(2)]
+    finally:
+        os.umask(umask)
+    root = roots[1].mount(image.id, container)
+    for name, content in (("etc/hosts", b""), ("etc/passwd", b"changed"), ("run/motd", b"")):
+        assert (root / name).read_bytes() == content
+        assert stat.S_IMODE((root / name).parent.stat().st_mode) == 0o755
+        kernel.mount("/etc/hostname", str(root / name), "none", kernel.MS_BIND)
+        kernel.unmount(str(root / name), kernel.MNT_DETACH)
+    assert stat.S_IMODE((root / "dev").stat().st_mode) == 0o755
+    assert list((container / "upper").iterdir()) == []
+    roots[0].remove(container)
+
+
 def test_an_image_without_layers_is_an_empty_root(store: ImageStore, container: Path) -> None:
     """`FROM scratch` and nothing else."""
     mounted = RootFilesystems(store)

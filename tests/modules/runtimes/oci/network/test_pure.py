@@ -1,7 +1,11 @@
 """CNI configurations, results, capabilities, sysctls and resolv.conf as text and values."""
 
+import fcntl
 import json
+import os
+import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock, Mock
 
@@ -10,6 +14,7 @@ import pytest
 from beehive.clock import RealClock
 from modules.runtimes.engine.errors import BadRequestError
 from modules.runtimes.engine.records import PodAddresses
+from modules.runtimes.oci.network import announcements, sysctls
 from modules.runtimes.oci.network.attachment import Attachment, write_attachment
 from modules.runtimes.oci.network.capabilities import (
     EGRESS,
@@ -19,12 +24,14 @@ from modules.runtimes.oci.network.capabilities import (
     runtime_config,
 )
 from modules.runtimes.oci.network.configuration import MOST_BYTES, parse_configuration, read_configuration
-from modules.runtimes.oci.network.errors import NetworkConfigurationError
+from modules.runtimes.oci.network.errors import NetworkConfigurationError, PodNamespaceError
+from modules.runtimes.oci.network.pause import process as pause
 from modules.runtimes.oci.network.pod_network import PodNetwork
 from modules.runtimes.oci.network.results import addresses_of
 from modules.runtimes.oci.network.rule_watch import AttachedSandbox
 from modules.runtimes.oci.network.sysctls import interface_sysctls
 from modules.runtimes.oci.sandbox_files import resolv_conf
+from modules.runtimes.oci.users import give_to_root
 from protos.cri.v1 import api_pb2 as cri
 
 
@@ -251,3 +258,71 @@ def test_a_detach_waits_for_an_attach_that_has_stored_nothing_yet(tmp_path: Path
         turns.concern.return_value = is_attached
         network.detach("a", tmp_path, None)
         assert turns.to_detach.call_count == waits
+
+
+@pytest.mark.parametrize(("text", "bits"), [("1e6", 10**6), ("1.5k", 1500), ("2Mi", 2 << 20), ("5000", 5000)])
+def test_a_bandwidth_is_a_quantity(text: str, bits: int) -> None:
+    """With a suffix of ten or two, or an exponent."""
+    asked = cri.PodSandboxConfig(annotations={INGRESS: text})
+    assert capability_arguments(asked)["bandwidth"]["ingressRate"] == bits
+
+
+@pytest.mark.parametrize("is_mapped", [True, False])
+def test_files_are_given_to_the_root_of_their_sandbox(monkeypatch: pytest.MonkeyPatch, *, is_mapped: bool) -> None:
+    """Else a pod in a user namespace could not write its own terminal."""
+    given = list[tuple[object, ...]]()
+    monkeypatch.setattr(os, "chown", lambda *asked: given.append(asked))
+    config = cri.PodSandboxConfig()
+    if is_mapped:
+        users = config.linux.security_context.namespace_options.userns_options
+        users.mode = cri.POD
+        users.uids.add(host_id=70000, container_id=0, length=65536)
+        users.gids.add(host_id=80000, container_id=0, length=65536)
+    give_to_root(config, "/a", "/b")
+    assert given == ([("/a", 70000, 80000), ("/b", 70000, 80000)] if is_mapped else [])
+
+
+def test_what_a_user_may_not_write_is_an_error_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """tee tells it. Here it runs as this user."""
+    run = subprocess.run
+
+    def as_this_user(command: list[str], **given: Any) -> Any:
+        assert [given.pop(name) for name in ("user", "group", "extra_groups")] == [7, 7, []]
+        return run(command, **given)
+
+    monkeypatch.setattr(subprocess, "run", as_this_user)
+    sysctls._write_as(7, tmp_path / "there", "kernel.there", "1")
+    assert (tmp_path / "there").read_text() == "1"
+    with pytest.raises(PodNamespaceError, match=r'set sysctl "kernel\.none" to "1": No such file'):
+        sysctls._write_as(7, tmp_path / "none" / "x", "kernel.none", "1")
+
+
+def test_the_kernel_is_let_announce_addresses_before_the_mac_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    monkeypatch.setattr(announcements, "write_interface_sysctls", done.extend)
+    monkeypatch.setattr(fcntl, "ioctl", lambda *_: done.append("MAC"))
+    announcements._announce(bytes(6))
+    assert done == ["net.ipv4.conf.eth0.arp_notify", "net.ipv6.conf.eth0.ndisc_notify", "MAC"]
+
+
+def test_the_user_namespace_is_opened_while_its_file_can_be_reached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And entered when the machine's mounts are left: they do not belong to the pod's root."""
+    done: list[str] = []
+    directory = tmp_path / "pod"
+    directory.mkdir()
+    (directory / pause.USER).touch()
+
+    def leave_mounts(_: str) -> int:
+        directory.rename(tmp_path / "left")
+        done.append("mounts")
+        return 7
+
+    monkeypatch.setattr(pause, "_enter_empty_root", leave_mounts)
+    kernel = SimpleNamespace(
+        NEW_USER_NAMESPACE=1, set_namespace=lambda *_: done.append("user"), unshare=lambda _: done.append("pid")
+    )
+    monkeypatch.setattr(pause, "kernel", kernel)
+    assert pause._enter(str(directory), [pause.USER]) == 7
+    assert done == ["mounts", "user", "pid"]

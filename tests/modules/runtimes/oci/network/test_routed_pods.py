@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from beehive.clock import RealClock
+from modules.runtimes.oci.network.firewall import read_rules
 from modules.runtimes.oci.network.kernel import in_network_namespace
 from modules.runtimes.oci.network.namespaces import PodNamespaces
 from tests.modules.runtimes.oci.network.machine import needs_plugins
@@ -20,6 +21,8 @@ PODS_BESIDE = ("10.87.0.1", "fd00:87::1")
 POD = ("10.86.0.2", "fd00:86::2")
 WHOLE = ("10.80.0.0/12", "10.86.0.0/15", "fd00::/16")
 """Ranges that contain the pods of both machines."""
+SEVERAL = (*BOTH, "10.87.0.0/24", "10.88.0.0/16", "fd00:87::/64", "fd00:88::/64")
+"""A range for each machine, and for one that is not there."""
 
 
 @pytest.fixture
@@ -48,28 +51,31 @@ def seen(machine: OwnMachine, sandbox_id: str, address: str) -> str:
     [
         (WHOLE, POD),
         ((), HERE),
+        (SEVERAL, POD),
         (("10.87.0.0/16", "fd00:87::/64"), HERE),
         (("0.0.0.0/0", "::/0"), HERE),
     ],
-    ids=["the-whole", "none", "of-others", "all"],
+    ids=["the-whole", "none", "each-node's", "of-others", "all"],
 )
 def test_pods_have_their_own_addresses_where_these_are_routed(
     machine: OwnMachine, routed: Sequence[str], there: Sequence[str]
 ) -> None:
     """A machine that only its own range is routed to may know no way back; elsewhere pods have the node's address."""
-    network = machine.pods_on(machine.network_of(BOTH, routed))
+    default = machine.network_of(BOTH, routed)
+    network = machine.pods_on(default)
     machine.up("a1", network=network)
+    assert not machine.do(lambda: default.restore(read_rules)), "the rule is found as iptables-save writes it"
     assert [seen(machine, "a1", each) for each in PODS_BESIDE] == list(there)
     assert [seen(machine, "a1", each) for each in BESIDE] == list(HERE)
     network.close()
 
 
-@pytest.mark.parametrize(("routed", "there"), [(WHOLE, POD), ((), HERE)], ids=["more", "fewer"])
+@pytest.mark.parametrize(("routed", "there"), [(SEVERAL, POD), ((), HERE)], ids=["more", "fewer"])
 def test_a_start_with_other_ranges_replaces_the_rule(
     machine: OwnMachine, routed: Sequence[str], there: Sequence[str]
 ) -> None:
     """Beside running pods, whose further connections it is for; the rules of others stay."""
-    former = machine.pods_on(machine.network_of(BOTH, () if routed else WHOLE))
+    former = machine.pods_on(machine.network_of(BOTH, () if routed else SEVERAL))
     machine.sh("iptables -w -t nat -A POSTROUTING -s 10.86.0.0/16 ! -d 10.86.0.0/16 -p sctp -j MASQUERADE")
     machine.up("b1", network=former)
     former.close()

@@ -8,12 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
 from modules.runtimes.engine.errors import StateDirectoryError
+from modules.runtimes.oci.network.errors import PodNetworkError
 from modules.runtimes.oci.rootless import entering, probe
-from modules.runtimes.oci.rootless.node_network import _ALSO_AS_ROUTER, _NEVER, NodeNetwork
+from modules.runtimes.oci.rootless.node_network import _ALSO_AS_ROUTER, _NEVER, NodeNetwork, _last_line
 from modules.runtimes.oci.rootless.pod_network import RootlessPodNetwork
 from modules.runtimes.shim import kernel
 from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call
@@ -28,7 +30,12 @@ def test_a_network_that_fails_half_way_keeps_no_port_and_no_address(at: int, und
     network._reserve_ports = lambda *_: ()
     network._within = failing.call(lambda *_: None)
     network._give_back = lambda _: done.append("ports")
-    network.detach = lambda *_: done.append("sandbox")
+
+    def detach(*_: object) -> None:
+        done.append("sandbox")
+        raise PodNetworkError("detach", "it is busy")  # the removal of the sandbox tries again
+
+    network.detach = detach
     with pytest.raises(PlannedError):
         network.attach("a", None, None, None)
     assert done == undone
@@ -165,3 +172,27 @@ def test_namespaces_that_cannot_be_entered_leave_their_record_unlocked(
         return Attempt(run)
 
     assert fail_at_each_call(make) == 4
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [(None, "it says nothing"), (b"\n \n", "it says nothing"), (b"one\nno \xff\n\n", "no \N{REPLACEMENT CHARACTER}")],
+)
+def test_what_slirp4netns_has_said_last_is_shown(said: bytes | None, shown: str, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    if said is not None:
+        log.write_bytes(said)
+    assert _last_line(log) == shown
+
+
+def test_ports_of_a_pod_are_given_back_also_without_slirp4netns() -> None:
+    """Its successor forwards none of them; a pod without ports asks it nothing."""
+    network, failing = (
+        cast("Any", RootlessPodNetwork.__new__(RootlessPodNetwork)),
+        Failing(0, PodNetworkError("a", "b")),
+    )
+    network._forwards, network._forward = {"s1": (Mock(),)}, failing.call(lambda: None)
+    network._give_back("s2")
+    assert not failing.has_failed
+    network._give_back("s1")
+    assert (network._forwards, failing.has_failed) == ({}, True)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from modules.runtimes.engine.errors import BadRequestError, RequestRefusedError, WrongStateError
 from modules.runtimes.oci.spec import Json, Machine, check_container
+from modules.runtimes.oci.spec.cdi_changes import _yaml
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.spec.oci_runtime import Bench, shell
 from tests.modules.runtimes.oci.spec.samples import IMAGE, UNIFIED, linux, mount_at, request, translated
@@ -153,11 +154,15 @@ def test_a_wrong_file_is_reported_with_the_missing_device(tmp_path: Path, conten
         check_container(request(_config("vendor.com/gpu=9")), IMAGE, machine)
 
 
-@pytest.mark.parametrize("text", ["a: &x [1]\nb: *x\n", "[" * 40 + "]" * 40, "a: [", "\x00", "!!python/object:x {}"])
+@pytest.mark.parametrize("text", ["a: &x [1]\nb: *x\n", "[" * 33 + "]" * 33, "a: [", "\x00", "!!python/object:x {}"])
 def test_yaml_that_is_too_much(tmp_path: Path, text: str) -> None:
     """Too many aliases, too deep nesting, and invalid YAML."""
     with pytest.raises(WrongStateError, match=r"bad\.yaml is wrong"):
         check_container(request(_config("vendor.com/gpu=9")), IMAGE, _machine(tmp_path, etc_bad_yaml=text))
+
+
+def test_yaml_is_read_as_deep_as_it_may_be() -> None:
+    assert str(_yaml("[" * 32 + "]" * 32)) == "[" * 32 + "]" * 32
 
 
 @pytest.mark.parametrize(

@@ -295,10 +295,10 @@ def test_a_container_without_options_follows_its_sandbox(tmp_path: Path) -> None
     assert "hostname" not in spec.config, "it would be the machine's"
 
 
-@pytest.mark.parametrize("pid", [cri.POD, cri.TARGET])
-def test_a_process_namespace_that_is_gone(tmp_path: Path, pid: "cri.NamespaceMode.ValueType") -> None:
+@pytest.mark.parametrize(("pid", "whose"), [(cri.POD, "the pod"), (cri.TARGET, "the target container")])
+def test_a_process_namespace_that_is_gone(tmp_path: Path, pid: "cri.NamespaceMode.ValueType", whose: str) -> None:
     """A new one would hide the processes that were to be seen."""
-    with pytest.raises(WrongStateError, match="process namespace"):
+    with pytest.raises(WrongStateError, match=f"the process namespace of {whose} is gone"):
         _namespaces(tmp_path, cri.NamespaceOption(pid=pid, target_id="x"), NamespacePaths())
 
 

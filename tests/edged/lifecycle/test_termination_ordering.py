@@ -2,8 +2,8 @@
 
 import pytest
 
+from edged.lifecycle.termination_ordering import stop_order
 from edged.pods.model import PodFacts
-from edged.pods.stop_order import stop_order
 from tests.edged.pods.builders import a_container, a_pod, exited, facts, running
 
 A, B = a_container("a"), a_container("b")
