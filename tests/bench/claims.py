@@ -15,6 +15,7 @@ SLACK: Final = 1.25
 """How much worse a figure may be before its claim does not hold: the machine does other work, too."""
 ROOT: Final = Path(__file__).parents[2]
 _PAGE: Final = "docs/performance.md"
+_NOTE: Final = re.compile(r" \([^()]*\)")
 _NUMBER: Final = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
 
@@ -22,7 +23,9 @@ class Claim(NamedTuple):
     """A figure of the documentation."""
 
     row: str
-    """The first cell of its line in a table, or in prose (`column` 0) the words before the figure."""
+    """The first cell of its line in a table without what is in parentheses, such as the commit and the load, or in
+    prose (`column` 0) the words before the figure.
+    """
     column: int
     """Of the cell with the figure; 1 is the first after the line's name."""
     section: str
@@ -73,25 +76,25 @@ def _of_full_nodes() -> Iterable[Claim]:
 
 _MESSAGES: Final = (
     Claim(
-        "start without the cloud: 50 pods with configmaps run (process runtime; from the cloud 1.75 s)",
+        "start without the cloud: 50 pods with configmaps run",
         1,
         "offline",
         "process start to 50 pods Running",
     ),
-    Claim("relist of 110 unchanged pods, processor time (floor 1.2 ms)", 1, "relist", "relist of 110 pods"),
+    Claim("relist of 110 unchanged pods, processor time", 1, "relist", "relist of 110 pods"),
     Claim(
         "configmaps of 1 kB, from the socket to commit and acknowledgement",
         1,
         "ingest",
         "configmaps of 1 kB to acknowledgement, 4,000",
     ),
-    Claim("bus, one way, a new message each (KubeEdge 2.0 M)", 1, "bus", "one way, a new message each, bus"),
-    Claim("bus, request and answer (KubeEdge 293–382 k, 1 in 1,600–4,800 lost)", 1, "bus", "request and answer, bus"),
-    Claim("bus with the flight recorder (floor: without)", 1, "recorder", "bus with the flight recorder on"),
+    Claim("bus, one way, a new message each", 1, "bus", "one way, a new message each, bus"),
+    Claim("bus, request and answer", 1, "bus", "request and answer, bus"),
+    Claim("bus with the flight recorder", 1, "recorder", "bus with the flight recorder on"),
     Claim("a trace page of 100,000 messages opens in Chromium", 1, "view", "opening it in Chromium"),
 )
-_PULL: Final = "pull and unpack 72 MB (259 MB unpacked, 6,400 files)"
-_NODE_PSS: Final = "node with 20 pods, all processes (PSS); of it, each container"
+_PULL: Final = "pull and unpack 72 MB"
+_NODE_PSS: Final = "node with 20 pods, all processes; of it, each container"
 _RUNTIME: Final = (
     Claim("1 pod with CNI", 1, "runtime", "oci: 1 pod with CNI"),
     Claim("1 pod with CNI", 3, "runtime", "containerd: 1 pod with CNI"),
@@ -102,23 +105,23 @@ _RUNTIME: Final = (
     Claim(_NODE_PSS, 1, "runtime", "oci: node with 20 pods"),
     Claim(_NODE_PSS, 1, "runtime", "oci: of that, for each container", number=1),
     Claim(_PULL, 1, "runtime", "oci: pull and unpack"),
-    Claim("… memory of the puller, at most (PSS)", 1, "runtime", "oci: memory of the puller"),
+    Claim("… memory of the puller, at most", 1, "runtime", "oci: memory of the puller"),
 )
 _MESH: Final = (
     Claim(
-        "1,000 Services of 10 endpoints (edgemesh): processor time of tables and names",
+        "1,000 Services of 10 endpoints: processor time of tables and names",
         1,
         "mesh",
         "1,000 Services of 10 endpoints: processor time of tables",
     ),
     Claim("… all rules in the kernel, one transaction", 1, "mesh", "   rules in the kernel"),
     Claim("… one Service changes, until the kernel has it", 1, "mesh", "   one changes, until"),
-    Claim("… memory of tables and names (7f01abb8, load 20 to 30)", 1, "mesh", "   memory"),
+    Claim("… memory of tables and names", 1, "mesh", "   memory"),
     Claim("… a name, asked one after another over one socket, median", 1, "mesh", "   a name, median"),
     Claim("… processor time of a name, its client's included", 1, "mesh", "   processor time of one"),
 )
 _CROWD_MEMORY: Final = "memory of cloudcore before, and with all nodes"
-_STATUS: Final = "processor time for a pod status; with the embedded API server (9b32a1ba, load 16)"
+_STATUS: Final = "processor time for a pod status; 100 a second"
 _OF_CLOUD: Final = (
     *(
         claim
@@ -131,11 +134,11 @@ _OF_CLOUD: Final = (
         )
     ),
     Claim("statuses a second: durable, answered and echoed", 2, "crowd", "statuses reported"),
-    Claim("memory (PSS; KubeEdge RSS), no pods", 1, "cloud", "memory (PSS), no pods"),
+    Claim("memory, no pods", 1, "cloud", "memory (PSS), no pods"),
     Claim("start with 10,000 pods → first answer to a node", 1, "cloud", "start with 10,000 pods"),
     Claim("idle with one node and 50 pods, share of one core", 1, "cloud", "idle, share of one core"),
     Claim(
-        "a pod written → its frame at the edge: median; 95th percentile (floor 4.0; 5.7 ms)", 1, "cloud",
+        "a pod written → its frame at the edge: median; 95th percentile", 1, "cloud",
         "a pod written",
     ),
     Claim("a node comes back: the last of 50 pods that it lacks", 1, "cloud", "a node reconnects"),
@@ -170,7 +173,7 @@ def _in_prose(claim: Claim, text: str) -> str:
 
 def _in_table(claim: Claim, text: str) -> str:
     lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line[:1] == "|"]
-    names = [cells[0] for cells in lines]
+    names = [_NOTE.sub("", cells[0]) for cells in lines]
     try:
         begin = names.index(claim.after) if claim.after else 0
         return lines[names.index(claim.row, begin)][claim.column]

@@ -14,7 +14,7 @@ configmap, run 1.66 s after the start
 
 | | here | there |
 |---|--:|--:|
-| 1 pod | 0.047 s | 0.023 s |
+| 1 pod (9b32a1ba, load 16) | 0.047 s | 0.023 s |
 | … × floor | 1.42 | |
 | 20 pods | 3,252 and 62 MB | |
 | … × floor | 1.65 | |
