@@ -163,7 +163,7 @@ class NodeConnections:
             elif sync is None:
                 self._downstream.edge_mesh.record_acknowledged(one.node, one.uid)
             else:
-                self._object_syncs.acknowledged(one.node, one.uid, one.version)
+                self._downstream.acknowledged(one.node, one.uid, one.version)
                 if sync.key.kind == _POD:
                     newest = max(newest, one.version)
         self.epochs.record(newest)

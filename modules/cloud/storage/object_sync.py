@@ -17,7 +17,9 @@ class ObjectSync(msgspec.Struct, frozen=True, gc=False):
     version: int = 0
     """The newest resourceVersion that the node has acknowledged; 0: none yet."""
     sent: int = 0
-    """Where none is acknowledged, a version that the object was sent in; 0: unknown, or only its deletion was sent."""
+    """Where none is acknowledged, a version that the object or its deletion was sent in; 0: unknown, or only the
+    deletion of an object that nobody had was sent.
+    """
     deleted: int = 0
     """The version of the deletion that the node has acknowledged: the node no longer has the object. Of each kind the
     newest is kept, so that a cloudcore whose watch is behind it sends no deleted object again.
@@ -37,7 +39,7 @@ class ObjectSync(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def existed_at(self) -> int:
-        """A version in which the object existed; 0: unknown."""
+        """A version in which the object existed, or of its deletion; 0: unknown."""
         return self.version or self.sent
 
 

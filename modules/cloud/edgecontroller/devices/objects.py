@@ -105,7 +105,6 @@ class DeviceObjects:
 
     def _delete_there(self, node: str, key: ObjectKey, uid: str) -> None:
         """Delete an object on a node, which may need it again before it has acknowledged that."""
-        self._object_syncs.unacknowledge(node, uid)
         self._send(deletion_of_unknown(node, key, uid))
 
     def _let_go(self, node: str, key: ObjectKey, uid: str) -> None:

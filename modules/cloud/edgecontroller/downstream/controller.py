@@ -228,8 +228,14 @@ class DownstreamController:
         """Forget an object that a node has deleted, unless it was sent again since: a model is deleted with the last of
         its devices, and comes back with the next one.
         """
-        if not self._sent.is_sent_since_deletion(node, uid):
-            self._object_syncs.deleted(node, uid, self._sent.deletion_of(node, uid))
+        sync = self._object_syncs.of(node).get(uid)
+        if sync is not None and not self._sent.is_sent_since_deletion(node, uid):
+            self._object_syncs.deleted(node, uid, self._sent.deletion_of(node, uid) or sync.sent)
+
+    def acknowledged(self, node: str, uid: str, version: int) -> None:
+        """Record the version of an object that a node has stored, unless its deletion was sent since."""
+        if not self._sent.has(node, uid, None):
+            self._object_syncs.acknowledged(node, uid, version)
 
     def is_behind(self, node: str, kind: str) -> bool:
         """Return whether a node has acknowledged a deletion of a kind that this cloudcore's watch has not told yet:
@@ -405,10 +411,11 @@ class DownstreamController:
         Newer ones, or their acknowledgements, are still on the way: cloudhub could not detect that a repeated deletion
         was acknowledged.
         """
-        if node in self._held_back:
-            self._send_held_back(node)
+        held = self._held_back.pop(node, set())
+        if held:
+            self._send_held_back(node, held)
         unacknowledged, before = self._unacknowledged_of(node), self._unacknowledged.pop(node, set())
-        late = {uid: sync for uid, sync in unacknowledged.items() if uid in before}
+        late = {uid: sync for uid, sync in unacknowledged.items() if uid in before and sync.key not in held}
         if late:
             self._send_all(node, late)
             if any(is_sent_to_nodes(sync.key) for sync in late.values()):
@@ -446,7 +453,7 @@ class DownstreamController:
         if is_deletion and self._owes_too_many(down.node, uid):
             return
         sync = self._object_syncs.of(down.node).get(uid)
-        if version and sync is None and self._may_be_deleted(down.node, down.key, version):
+        if version and self._may_be_deleted(down.node, down.key, version, sync):
             self._held_back[down.node].add(down.key)
             return
         if version and down.node in self._unconfirmed:
@@ -454,8 +461,10 @@ class DownstreamController:
         self._object_syncs.sending(down.node, uid, down.key, version)
         if is_deletion:
             has_existed = sync is not None and sync.existed_at > 0  # it is gone in the newest version at the latest
-            newest = number_of(self.newest.of(down.key.kind)) if has_existed else 0
-            self._sent.record_deletion(down.node, uid, down.number or newest)
+            version = down.number or (number_of(self.newest.of(down.key.kind)) if has_existed else 0)
+            if not self._sent.has(down.node, uid, None):
+                self._object_syncs.deleting(down.node, uid, version)
+            self._sent.record_deletion(down.node, uid, version)
         else:
             if down.key.kind in FILTERED and isinstance(down.content, dict):
                 self._knows_services |= self._mirrored.mirrors(_SERVICE.key_name)
@@ -612,14 +621,15 @@ class DownstreamController:
             return False
         return sum(not sync.existed_at for sync in syncs.values()) >= MAX_UNKNOWN_OBJECTS
 
-    def _may_be_deleted(self, node: str, key: ObjectKey, version: int) -> bool:
-        """Return whether a node may have deleted an object, of which there is no record, at the word of another
-        cloudcore: it is older than a deletion that this cloudcore does not know yet.
+    def _may_be_deleted(self, node: str, key: ObjectKey, version: int, sync: ObjectSync | None) -> bool:
+        """Return whether a node may have deleted an object at the word of another cloudcore: it is older than what that
+        one has sent, or, where there is no record of it, than a deletion, and this cloudcore does not know that yet.
         """
+        if sync is not None:
+            return version < sync.sent and self.newest.is_behind(sync)
         return version <= self._object_syncs.deletion_of(node, key.kind) and self.is_behind(node, key.kind)
 
-    def _send_held_back(self, node: str) -> None:
-        held = self._held_back.pop(node)
+    def _send_held_back(self, node: str, held: AbstractSet[ObjectKey]) -> None:
         self._send_objects(node, sorted(key for key in held if not is_sent_to_nodes(key)))
         if any(map(is_sent_to_nodes, held)):
             self._reconcile_devices(node)

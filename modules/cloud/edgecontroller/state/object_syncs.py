@@ -91,11 +91,19 @@ class ObjectSyncs:
         if sync is not None and version not in (0, sync.version):
             self._put(node, uid, ObjectSync(sync.key, version))
 
-    def unacknowledge(self, node: str, uid: str) -> None:
-        """Record that a node is sent the deletion of an object that exists: it needs any version of it from then on."""
-        sync = self._of.get(node, {}).get(uid)
-        if sync is not None and sync.version:
-            self._put(node, uid, ObjectSync(sync.key, sent=sync.version))
+    def deleting(self, node: str, uid: str, version: int) -> None:
+        """Record that a node is sent the deletion of an object: it needs any version of the object from then on, and
+        from a cloudcore that does not know of the deletion yet no older one.
+
+        Args:
+            node: the node.
+            uid: of the object.
+            version: of its deletion; 0 if it is not known.
+        """
+        sync = self.of(node).get(uid)
+        if sync is not None and sync.existed_at:
+            version = version if version < _MOST else 0
+            self._put(node, uid, ObjectSync(sync.key, sent=max(sync.existed_at, version)))
 
     def deleted(self, node: str, uid: str, version: int = 0) -> None:
         """Delete the ObjectSync of an object that a node has deleted.

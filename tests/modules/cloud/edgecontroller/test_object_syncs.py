@@ -36,8 +36,9 @@ def test_an_object_that_is_sent_after_its_deletion_is_stored_with_its_version() 
         syncs.sending("n1", "u", KEY, version)
     assert written == [0, -7]
     syncs.acknowledged("n1", "u", 9)
-    syncs.unacknowledge("n1", "u")
-    assert written == [0, -7, 9, -9]
+    for version in (0, 12, 1 << 62):
+        syncs.deleting("n1", "u", version)
+    assert written == [0, -7, 9, -9, -12, -12]
 
 
 def test_a_row_takes_the_key_of_the_object_that_is_sent() -> None:

@@ -42,6 +42,15 @@ class Owed:
             self.downstream.handle_event(event)
         return made
 
+    def remove(self, key: ObjectKey) -> int:
+        """Delete an object, and return the version of its deletion."""
+        self.storage.remove(key)
+        (event,) = self.storage.drain_events()
+        version = event.new["metadata"]["resourceVersion"]
+        self.downstream.newest.observe(key.kind, version)
+        self.downstream.handle_event(event)
+        return int(version)
+
     def sent(self) -> list[str]:
         """Return what was sent since the last look."""
         found = [f"{each.operation} {each.uid}" for each in self._sent]
@@ -103,3 +112,33 @@ def test_an_older_pod_of_a_name_ends_no_newer_one_that_is_not_confirmed(existed_
     metadata = {"name": "web", "namespace": "default", "uid": "y", "resourceVersion": "5"}
     owed.downstream.send(present_message("n1", WEB, {**pod(), "metadata": metadata}, has_older=False))
     assert owed.sent() == sent
+
+
+@pytest.mark.parametrize("is_deleted", [True, False])
+def test_an_object_whose_deletion_another_cloudcore_has_sent_waits_for_the_watch(*, is_deleted: bool) -> None:
+    """The node may have deleted it, and the acknowledgement be lost with that cloudcore."""
+    first = Owed()
+    live = int(first.make(pod(), "u")["metadata"]["resourceVersion"])
+    first.downstream.acknowledged("n1", "u", live)
+    deletion = first.remove(WEB)
+    assert first.sent() == ["insert u", "delete u"]
+    first.downstream.acknowledged("n1", "u", live)
+    other = Owed(**first.syncs.of("n1"))
+    other.downstream.newest.listed("Pod", str(live))
+    other.make(pod(), "u")
+    other.downstream.node_connected("n1")
+    assert other.look() == [], "its watch has not told of the deletion"
+    if is_deleted:
+        assert (other.remove(WEB), other.sent()) == (deletion, ["delete u"])
+    else:
+        other.downstream.newest.observe("Pod", str(deletion))
+        assert other.look() == ["insert u"]
+
+
+def test_a_deletion_that_is_acknowledged_after_a_restart_is_kept_with_its_version() -> None:
+    first = Owed()
+    first.make(pod(), "u")
+    deletion = first.remove(WEB)
+    restarted = Owed(**first.syncs.of("n1"))
+    restarted.downstream.deletion_acknowledged("n1", "u")
+    assert restarted.syncs.deletion_of("n1", "Pod") == deletion
