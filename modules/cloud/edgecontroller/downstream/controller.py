@@ -456,8 +456,9 @@ class DownstreamController:
         if version and self._may_be_deleted(down.node, down.key, version, sync):
             self._held_back[down.node].add(down.key)
             return
-        if version and down.node in self._unconfirmed:
-            self._delete_predecessors(down.node, down.key, version)
+        if version and down.node in self._unconfirmed and not self._delete_predecessors(down.node, down.key, version):
+            self._held_back[down.node].add(down.key)
+            return
         self._object_syncs.sending(down.node, uid, down.key, version)
         if is_deletion:
             has_existed = sync is not None and sync.existed_at > 0  # it is gone in the newest version at the latest
@@ -608,8 +609,8 @@ class DownstreamController:
         if sync is not None and self.newest.is_behind(sync):
             return True
         del ahead[key]
-        if key.kind == _POD.name:  # its name is another pod's, so it has gone: it is deleted before that one comes
-            self._unconfirmed[node].setdefault(key, set()).add(successor)
+        if sync is not None and key.kind == _POD.name and not self._sent.has(node, successor, None):
+            self._send_deletion(node, successor, sync)  # its name is another pod's: it is deleted before that one comes
         return False
 
     def _owes_too_many(self, node: str, uid: str) -> bool:
@@ -647,30 +648,38 @@ class DownstreamController:
                 self._object_syncs.deleted(node, uid)
         elif sync.key.kind == _POD.name and not self._sent.has(node, uid, None):
             self._unconfirmed[node].setdefault(sync.key, set()).add(uid)
-            self._confirm(sync.key, uid, partial(self._send_confirmed, node, uid))
+            self._confirm(sync.key, uid, partial(self._handle_confirmed, node, sync.key, uid))
         else:
             self.send(deletion_of_unknown(node, sync.key, uid))
 
-    def _delete_predecessors(self, node: str, key: ObjectKey, version: int) -> None:
-        """Send the unconfirmed deletions of the pods of a name ahead of a later version of the next pod."""
-        for uid in sorted(self._unconfirmed[node].pop(key, ())):
+    def _delete_predecessors(self, node: str, key: ObjectKey, version: int) -> bool:
+        """Send the unconfirmed deletions of the pods of a name ahead of a later version of the next pod. Return whether
+        none is left, of a pod that may be newer: then the next one waits until that deletion is confirmed.
+        """
+        uids = self._unconfirmed[node].get(key, set())
+        for uid in sorted(uids):
             sync = self._object_syncs.of(node).get(uid)
-            if sync is not None and sync.existed_at <= version:
-                self._send_confirmed(node, uid)
+            if sync is None or sync.existed_at <= version:
+                self._send_confirmed(node, key, uid)
+        return not uids
 
-    def _send_confirmed(self, node: str, uid: str) -> None:
+    def _handle_confirmed(self, node: str, key: ObjectKey, uid: str) -> None:
+        """Send the deletion of a pod that the API server does not have, and the next pod of the name if that waits."""
+        self._send_confirmed(node, key, uid)
+        if key in self._held_back.get(node, ()):
+            self._held_back[node].discard(key)
+            self._send_objects(node, [key])
+
+    def _send_confirmed(self, node: str, key: ObjectKey, uid: str) -> None:
         """Send the deletion of a pod that the API server does not have, if the node still needs that."""
-        sync = self._object_syncs.of(node).get(uid)
-        if sync is None:
-            return
-        if waiting := self._unconfirmed[node].get(sync.key):
-            waiting.discard(uid)
-        if not waiting:
-            self._unconfirmed[node].pop(sync.key, None)
-        if not self._unconfirmed[node]:
-            del self._unconfirmed[node]
-        if self._live(sync.key, uid) is None:
-            self.delete_unknown(node, sync.key, uid)
+        names = self._unconfirmed.get(node, {})
+        names.get(key, set()).discard(uid)
+        if not names.get(key):
+            names.pop(key, None)
+        if not names:
+            self._unconfirmed.pop(node, None)
+        if uid in self._object_syncs.of(node) and self._live(key, uid) is None:
+            self.delete_unknown(node, key, uid)
 
     def _send_objects(self, node: str, keys: Iterable[ObjectKey]) -> None:
         """Send a connected node the objects whose present version it has not acknowledged."""

@@ -9,7 +9,7 @@ from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.edgecontroller.downstream.controller import DownstreamController, SentVersions
 from modules.cloud.edgecontroller.downstream.node_watches import NodeWatches
-from modules.cloud.edgecontroller.downstream_messages import DownstreamMessage, present_message
+from modules.cloud.edgecontroller.downstream_messages import DownstreamMessage
 from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs
 from modules.cloud.storage.object_sync import ObjectSync
 from tests.modules.cloud.edgecontroller.controller import WEB, AllMirrored
@@ -19,7 +19,7 @@ SETTINGS = ObjectKey("ConfigMap", "default", "settings")
 
 
 class Owed:
-    """Node n1, what it is sent, and what is asked of the API server, which answers nothing."""
+    """Node n1, what it is sent, and what is asked of the API server, which answers nothing before `confirm`."""
 
     def __init__(self, **syncs: ObjectSync) -> None:
         self.syncs = ObjectSyncs(lambda _node, _uid, _sync: None)
@@ -32,8 +32,9 @@ class Owed:
             confirm=self._confirm, check=lambda _key, uid: self.asked.append(uid),
         )  # fmt: skip
 
-    def _confirm(self, _key: ObjectKey, uid: str, _then: Callable[[], None]) -> None:
+    def _confirm(self, _key: ObjectKey, uid: str, then: Callable[[], None]) -> None:
         self.asked.append(uid)
+        self.confirm = then
 
     def make(self, obj: JsonObject, uid: str) -> JsonObject:
         """Store an object."""
@@ -102,16 +103,33 @@ def test_a_replaced_object_is_kept_in_mind_until_the_node_has_its_successor() ->
     assert "a" not in owed.syncs.of("n1")
 
 
-@pytest.mark.parametrize(("existed_at", "sent"), [(1, ["delete x", "insert y"]), (9, ["insert y"])])
-def test_an_older_pod_of_a_name_ends_no_newer_one_that_is_not_confirmed(existed_at: int, sent: list[str]) -> None:
+@pytest.mark.parametrize(("existed_at", "at_once"), [(1, ["delete x", "insert y"]), (9, [])])
+def test_the_next_pod_of_a_name_waits_until_the_end_of_one_that_may_be_newer_is_confirmed(
+    existed_at: int, at_once: list[str]
+) -> None:
+    """A pod that the node's watch has passed over must not be ended by an older one."""
     owed = Owed(x=ObjectSync(WEB, existed_at))
     for _ in range(2):
         owed.look()
-    assert owed.asked == ["x"]
-    owed.sent()
-    metadata = {"name": "web", "namespace": "default", "uid": "y", "resourceVersion": "5"}
-    owed.downstream.send(present_message("n1", WEB, {**pod(), "metadata": metadata}, has_older=False))
-    assert owed.sent() == sent
+    assert (owed.asked, owed.sent()) == (["x"], [])
+    owed.make(pod(), "y")
+    assert owed.sent() == at_once
+    owed.confirm()
+    assert at_once + owed.sent() == ["delete x", "insert y"]
+
+
+def test_a_pod_whose_name_is_told_to_be_another_pods_is_confirmed_to_have_ended() -> None:
+    """Another cloudcore has sent it, perhaps its deletion, too: with the newest version that it knew."""
+    owed = Owed(x=ObjectSync(WEB, sent=9))
+    owed.downstream.newest.listed("Pod", "5")
+    owed.downstream.records_loaded("n1")
+    owed.make(pod(), "y")
+    assert owed.sent() == []
+    owed.downstream.newest.observe("Pod", "9")
+    owed.look()
+    assert (owed.asked, owed.sent()) == (["x"], [])
+    owed.confirm()
+    assert owed.sent() == ["delete x", "insert y"]
 
 
 @pytest.mark.parametrize("is_deleted", [True, False])
