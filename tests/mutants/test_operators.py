@@ -326,6 +326,23 @@ def test_a_function_of_an_imported_module_is_known() -> None:
     assert commute("modules/edge/devicetwin/answers.py", told, kept)
 
 
+@pytest.mark.parametrize(
+    ("second", "commutes"),
+    [
+        ("if not name:\n    found.append(required(path))", True),
+        ("non_negative(size, path, found)", True),
+        ("size = len(found)", False),
+        ("if found:\n    return", False),
+        ("self.send(item)", False),
+    ],
+)
+def test_nobody_minds_which_fault_is_told_first(second: str, commutes: bool) -> None:
+    one, other = ast.parse("keeping('kind')(new, live, found)").body[0], ast.parse(second).body[0]
+    assert commute("modules/apimachinery/validation/rules.py", one, other) is commutes
+    assert commute("modules/apimachinery/validation/rules.py", other, one) is commutes
+    assert not commute("modules/apimachinery/options.py", one, other)
+
+
 def test_a_number_that_may_as_well_be_one_more_stays() -> None:
     """Where a text for people is cut off, of bytes that are read at a time, and of an option; not of bytes that are
     expected.
