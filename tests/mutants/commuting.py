@@ -12,13 +12,15 @@ from tests.mutants.statements import CONTAINER_METHODS, is_silent
 
 _QUESTIONS = frozenset(
     {
-        "HasField", "SerializeToString", "abs", "all", "any", "bisect_left", "bisect_right", "bit_length", "bool",
-        "casefold", "copy", "deepcopy", "dict", "encode", "endswith", "enumerate", "float", "from_bytes", "frozenset",
-        "fullmatch", "get", "getattr", "getsockname", "hasattr", "int", "is_absolute", "isalnum", "isascii",
-        "isdecimal", "isdigit", "isinstance", "isprintable", "items", "join", "keys", "len", "list", "lower", "lstrip",
-        "max", "min", "partition", "range", "relative_to", "removeprefix", "removesuffix", "repr", "reversed", "rfind",
-        "rpartition", "rsplit", "rstrip", "set", "sorted", "split", "splitlines", "startswith", "str", "strip", "sum",
-        "to_bytes", "token_bytes", "token_hex", "tuple", "type", "upper", "values", "with_name", "with_suffix", "zip",
+        "HasField", "SerializeToString", "abs", "all", "any", "auto", "bisect_left", "bisect_right",
+        "bit_length", "bool", "bytearray", "bytes", "casefold", "copy", "deepcopy", "dict", "encode",
+        "endswith", "enumerate", "float", "from_bytes", "fromkeys", "frozenset", "fullmatch", "get", "getattr",
+        "getsockname", "hasattr", "int", "is_absolute", "isalnum", "isascii", "isdecimal", "isdigit",
+        "isinstance", "islice", "isprintable", "items", "join", "keys", "len", "list", "lower", "lstrip",
+        "max", "min", "partition", "range", "relative_to", "removeprefix", "removesuffix", "repr", "reversed",
+        "rfind", "rpartition", "rsplit", "rstrip", "set", "sorted", "split", "splitlines", "startswith", "str",
+        "strip", "sum", "to_bytes", "token_bytes", "token_hex", "tuple", "type", "upper", "values",
+        "with_name", "with_suffix", "zip",
     }
 )  # fmt: skip
 """Functions and methods of Python that change nothing."""
@@ -315,8 +317,11 @@ def _functions(path: str) -> Functions:
 
 @cache
 def _own_functions(path: str) -> Functions:
+    """Return the functions that a module defines; a cache of their results is nobody's business."""
     return {
-        node.name: (path, node) for node in _body(path) if isinstance(node, ast.FunctionDef) and not node.decorator_list
+        node.name: (path, node)
+        for node in _body(path)
+        if isinstance(node, ast.FunctionDef) and all("cache" in ast.unparse(each) for each in node.decorator_list)
     }
 
 

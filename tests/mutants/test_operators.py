@@ -200,6 +200,8 @@ def test_mutants_of_order_are_marked() -> None:
         ("self.send(item)", "b = bound(3, 4)"),
         ("entry.unknown = isinstance(error, KeyError)", "entry.sure = bool(error)"),
         ("if item is None:\n    return", "size = bound(item, 3)"),
+        ("self.send(item)", "a = remembered(3)"),
+        ("LOW = auto()", "HIGH = auto()"),
         ("check(item)", "size = bound(item, 3)"),
         ("check(item)", "for each in item:\n    if not each:\n        raise ValueError"),
         ("self.names[item] = 1", "self.holders.pop(item, None)"),
@@ -282,6 +284,11 @@ def number(item):
 
 def bound(value, most):
     return min(value, most)
+
+
+@cache
+def remembered(item):
+    return len(item)
 
 
 def check(item):
