@@ -89,8 +89,6 @@ class MappedDevices:
         old = self._devices.get(key)
         if old is None and len(self._devices) >= MAX_DEVICES:
             raise DeviceRefused(f"this mapper has {MAX_DEVICES} devices already")
-        if old is not None and old[0] == device and old[1] == model:
-            return
         spec = spec_of(device, model)
         if old is not None and spec_of(old[0], old[1]).wants_only_others(spec):
             self._devices[key] = (device, model, old[2])

@@ -14,7 +14,7 @@ from edgecore_mapper import DeviceDriver, DriverProperty, Value, device_thread
 from edgecore_mapper import devices as mapped_devices
 from edgecore_mapper.device_thread import DeviceThread
 from edgecore_mapper.devices import DeviceRefused, MappedDevices
-from edgecore_mapper.driver import DriverSpec, spec_of
+from edgecore_mapper.driver import DEFAULT_CYCLE, DriverSpec, spec_of
 from edgecore_mapper.method_calls import MethodRefused
 from protos.dmi.v1beta1 import api_pb2 as dmi
 from tests.end_to_end.processes import wait_until
@@ -558,3 +558,10 @@ def test_a_desired_value_that_comes_before_the_thread_looks_for_some_is_among_th
     wait_until(lambda: bench.writes == ["on"], "it is written")
     thread.stop()
     thread.join(PATIENCE)
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "seconds"), [(0, DEFAULT_CYCLE), (1, 0.01), (20, 0.02), (48 * HOUR, 24 * 3600.0)]
+)
+def test_a_cycle_is_at_least_ten_milliseconds_and_at_most_a_day(milliseconds: int, seconds: float) -> None:
+    assert spec_of(described(cycle=milliseconds), MODEL).properties["p"].collect_cycle == seconds

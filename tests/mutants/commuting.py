@@ -12,13 +12,15 @@ from tests.mutants.statements import CONTAINER_METHODS, is_silent
 
 _QUESTIONS = frozenset(
     {
-        "HasField", "SerializeToString", "abs", "all", "any", "bisect_left", "bisect_right", "bit_length", "bool",
-        "casefold", "copy", "deepcopy", "dict", "encode", "endswith", "enumerate", "float", "from_bytes", "frozenset",
-        "fullmatch", "get", "getattr", "getsockname", "hasattr", "int", "is_absolute", "isalnum", "isascii",
-        "isdecimal", "isdigit", "isinstance", "isprintable", "items", "join", "keys", "len", "list", "lower", "lstrip",
-        "max", "min", "partition", "range", "relative_to", "removeprefix", "removesuffix", "repr", "reversed", "rfind",
-        "rpartition", "rsplit", "rstrip", "set", "sorted", "split", "splitlines", "startswith", "str", "strip", "sum",
-        "to_bytes", "token_bytes", "token_hex", "tuple", "type", "upper", "values", "with_name", "with_suffix", "zip",
+        "HasField", "SerializeToString", "abs", "all", "any", "auto", "bisect_left", "bisect_right",
+        "bit_length", "bool", "bytearray", "bytes", "casefold", "copy", "deepcopy", "dict", "encode",
+        "endswith", "enumerate", "float", "from_bytes", "fromkeys", "frozenset", "fullmatch", "get", "getattr",
+        "getsockname", "hasattr", "int", "is_absolute", "isalnum", "isascii", "isdecimal", "isdigit",
+        "isinstance", "islice", "isprintable", "items", "join", "keys", "len", "list", "lower", "lstrip",
+        "max", "min", "partition", "range", "relative_to", "removeprefix", "removesuffix", "repr", "reversed",
+        "rfind", "rpartition", "rsplit", "rstrip", "set", "sorted", "split", "splitlines", "startswith", "str",
+        "strip", "sum", "to_bytes", "token_bytes", "token_hex", "tuple", "type", "upper", "values",
+        "with_name", "with_suffix", "zip",
     }
 )  # fmt: skip
 """Functions and methods of Python that change nothing."""
@@ -26,6 +28,9 @@ _LATER = frozenset({"after", "after_commit", "call_soon", "every"})
 """Methods that let a module call something later, on the same thread."""
 _COUNTERS = frozenset({"_counters", "_meter", "counters", "meter"})
 """Names of what only counts."""
+_RULES = "modules/apimachinery/validation/"
+"""Directory of the rules of objects, which append their faults to `found`."""
+_TOLD = "found.told"
 _ENDS = (ast.Return, ast.Raise, ast.Break, ast.Continue, ast.Yield, ast.YieldFrom, ast.Await)
 _FRESH = (ast.Dict, ast.List, ast.Set, ast.DictComp, ast.ListComp, ast.SetComp)
 Functions = dict[str, tuple[str, ast.FunctionDef]]
@@ -60,7 +65,7 @@ def commute(path: str, first: ast.stmt, second: ast.stmt) -> bool:
 
     Statements commute when at most one calls what may have an effect, and neither changes what the other reads or
     changes. A call may change all that it names. A function of the product has no effect when nothing in it has one.
-    Which of two refusals comes first is not of importance, nor when something is counted.
+    Which of two refusals or faults comes first is not of importance, nor when something is counted.
     """
     uses, later = uses_of(path, first), uses_of(path, second)
     if (_counts(first) and not later.ends) or (_counts(second) and not uses.ends):
@@ -81,7 +86,8 @@ def _disturbs(one: Uses, other: Uses) -> bool:
     if (one.acts or one.ends) and is_effect:
         return True
     changed = one.written | {name.partition(".")[0] for name in one.read if one.acts}
-    return any(_overlap(name, used) for name in changed for used in other.written | other.read)
+    pairs = ((name, used) for name in changed for used in other.written | other.read)
+    return any(_overlap(name, used) for name, used in pairs if not name == used == _TOLD)
 
 
 def uses_of(path: str, statement: ast.stmt) -> Uses:
@@ -93,6 +99,8 @@ def uses_of(path: str, statement: ast.stmt) -> Uses:
         match node:
             case ast.With() | ast.Await() | ast.Global() | ast.Nonlocal():
                 acts = True
+            case ast.Call() if _tells(path, node):
+                written.add(_TOLD)
             case ast.Call(func=ast.Attribute(value=changed, attr=name)) if name in CONTAINER_METHODS:
                 written.add(f"{_name(changed)}.[]")
                 acts = acts or _name(changed) in {"", "self"}
@@ -113,6 +121,16 @@ def uses_of(path: str, statement: ast.stmt) -> Uses:
                     written.add(f"{name}.[]" if isinstance(node, ast.Subscript) else name)
                 read.add(name)
     return Uses(written, read, acts, ends, leaves)
+
+
+def _tells(path: str, node: ast.AST) -> bool:
+    """Return whether it tells a fault, or calls a rule."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="found"), attr="append")):
+            return path.startswith(_RULES)
+        case ast.Call(func=called, args=[_, *_, ast.Name(id="found")]):
+            return path.startswith(_RULES) and ast.unparse(called) not in _QUESTIONS
+    return False
 
 
 def _changed_by(call: ast.Call) -> str | None:
@@ -144,6 +162,10 @@ def _walk(path: str, node: ast.AST) -> Iterator[ast.AST]:
     yield node
     children = list(ast.iter_child_nodes(node))
     match node:
+        case ast.Call(args=[ast.Call(args=of_cause)]) if _tells(path, node):
+            children = list[ast.AST](of_cause)
+        case ast.Call(args=arguments) if _tells(path, node):
+            children = list[ast.AST](arguments[:-1])
         case ast.Call(func=ast.Attribute(value=value)):
             children[0] = value
         case ast.Call(func=ast.Name()):
@@ -191,7 +213,9 @@ def _called(path: str, call: ast.Call) -> _Call:
             return _Call.ACTS
         case ast.Attribute(value=ast.Name(), attr="decode"):
             return _Call.REFUSES
-        case ast.Name(id=name) | ast.Attribute(attr=name) if name in _QUESTIONS:
+        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Subscript(value=ast.Name(id=name)) if (
+            name in _QUESTIONS
+        ):
             return _Call.ASKS
         case ast.Name(id=name):
             return _Call.ASKS if name[:1].isupper() else _function(path, name)
@@ -293,8 +317,11 @@ def _functions(path: str) -> Functions:
 
 @cache
 def _own_functions(path: str) -> Functions:
+    """Return the functions that a module defines; a cache of their results is nobody's business."""
     return {
-        node.name: (path, node) for node in _body(path) if isinstance(node, ast.FunctionDef) and not node.decorator_list
+        node.name: (path, node)
+        for node in _body(path)
+        if isinstance(node, ast.FunctionDef) and all("cache" in ast.unparse(each) for each in node.decorator_list)
     }
 
 

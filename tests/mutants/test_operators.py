@@ -200,6 +200,8 @@ def test_mutants_of_order_are_marked() -> None:
         ("self.send(item)", "b = bound(3, 4)"),
         ("entry.unknown = isinstance(error, KeyError)", "entry.sure = bool(error)"),
         ("if item is None:\n    return", "size = bound(item, 3)"),
+        ("self.send(item)", "a = remembered(3)"),
+        ("LOW = auto()", "HIGH = auto()"),
         ("check(item)", "size = bound(item, 3)"),
         ("check(item)", "for each in item:\n    if not each:\n        raise ValueError"),
         ("self.names[item] = 1", "self.holders.pop(item, None)"),
@@ -284,6 +286,11 @@ def bound(value, most):
     return min(value, most)
 
 
+@cache
+def remembered(item):
+    return len(item)
+
+
 def check(item):
     if item is None:
         raise ValueError("no item")
@@ -324,6 +331,23 @@ class Books:
 def test_a_function_of_an_imported_module_is_known() -> None:
     told, kept = ast.parse("topic = topics.device_topic(device.id, end); self.count = 1").body
     assert commute("modules/edge/devicetwin/answers.py", told, kept)
+
+
+@pytest.mark.parametrize(
+    ("second", "commutes"),
+    [
+        ("if not name:\n    found.append(required(path))", True),
+        ("non_negative(size, path, found)", True),
+        ("size = len(found)", False),
+        ("if found:\n    return", False),
+        ("self.send(item)", False),
+    ],
+)
+def test_nobody_minds_which_fault_is_told_first(second: str, commutes: bool) -> None:
+    one, other = ast.parse("keeping('kind')(new, live, found)").body[0], ast.parse(second).body[0]
+    assert commute("modules/apimachinery/validation/rules.py", one, other) is commutes
+    assert commute("modules/apimachinery/validation/rules.py", other, one) is commutes
+    assert not commute("modules/apimachinery/options.py", one, other)
 
 
 def test_a_number_that_may_as_well_be_one_more_stays() -> None:

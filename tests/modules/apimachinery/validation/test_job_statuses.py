@@ -46,3 +46,9 @@ def test_a_job_that_goes_on_starts_anew() -> None:
     found = Causes()
     job_status({"spec": _DEFAULTS, "status": resumed}, {"spec": _DEFAULTS, "status": suspended}, found)
     assert told(found) == ""
+
+
+def test_a_counter_that_is_removed_has_decreased() -> None:
+    found = Causes()
+    job_status({"spec": _DEFAULTS, "status": {}}, {"spec": _DEFAULTS, "status": {"failed": 1}}, found)
+    assert told(found) == "status.failed: Invalid value: 0: cannot decrease the failed counter"

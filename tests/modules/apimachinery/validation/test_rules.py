@@ -574,6 +574,10 @@ def test_a_node_is_chosen_by_any_value() -> None:
     assert not causes_of(pod({"affinity": {"nodeAffinity": required}}))
 
 
+def test_a_hook_may_sleep_for_a_second() -> None:
+    assert not causes_of(container(lifecycle={"preStop": {"sleep": {"seconds": 1}}}))
+
+
 def test_all_errors_come_together_and_beyond_a_hundred_they_are_counted() -> None:
     """An object may have thousands; the answer stays small."""
     many = [{"name": "main", "image": ""} for _ in range(150)]

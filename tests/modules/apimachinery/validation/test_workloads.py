@@ -193,6 +193,8 @@ def test_no_labels_are_no_map() -> None:
         ("Job", {"parallelism": 1, "completionMode": "Indexed"}, "completions", "when completion mode is Indexed"),
         ("Deployment", {"strategy": {"rollingUpdate": {"maxSurge": "9" * 5000 + "%"}}},
          "strategy.rollingUpdate.maxSurge", "a valid percent string must be"),
+        ("Deployment", {"strategy": {"rollingUpdate": {"maxSurge": "1x%"}}},
+         "strategy.rollingUpdate.maxSurge", "a valid percent string must be"),
         ("CronJob", {"schedule": "every day"}, "schedule", "expected exactly 5 fields"),
         ("CronJob", {"schedule": "TZ=UTC * * * * *"}, "schedule", "use timeZone field instead"),
         ("CronJob", {"timeZone": "Mars/Base"}, "timeZone", "unknown time zone"),
@@ -204,6 +206,10 @@ def test_each_rule_is_reported_at_its_field(kind: str, spec: JsonObject, field: 
     told = causes_of(workload(kind, **spec))
     path = f"spec.{field}" if field else "spec"
     assert [one for one in told if one[0] == path and words in one[1]], told
+
+
+def test_a_percentage_may_have_one_digit() -> None:
+    assert not causes_of(workload("Deployment", strategy={"rollingUpdate": {"maxSurge": "5%"}}))
 
 
 def test_a_long_name_of_a_cron_job() -> None:
