@@ -255,6 +255,20 @@ ROWS: list[tuple[str, Json, str, str]] = [
         "spec.scopeSelector.matchExpressions.values",
         "must be at least one value",
     ),
+    (
+        "a quota of pods without an end, by a name",
+        of(
+            "ResourceQuota",
+            spec={
+                "hard": {"pods": "1"},
+                "scopeSelector": {
+                    "matchExpressions": [{"scopeName": "NotTerminating", "operator": "In", "values": ["a"]}]
+                },
+            },
+        ),
+        "spec.scopeSelector.matchExpressions.operator",
+        "must be 'Exist' when scope is any of",
+    ),
     *(
         (f"a LimitRange with {what}", of("LimitRange", spec={"limits": limits}), f"spec.limits{path}", why)
         for what, limits, path, why in (
