@@ -17,23 +17,25 @@ class Backoff:
     Args:
         base: ceiling of the first delay, in seconds.
         limit: ceiling that is never passed, in seconds.
+        least: seconds that are added to each draw.
     """
 
-    def __init__(self, base: float, limit: float) -> None:
+    def __init__(self, base: float, limit: float, least: float = 0.0) -> None:
         self._base = base
         self._limit = limit
+        self._least = least
         self.failures = 0
         """Failures since the last `reset`."""
 
     def ceiling(self) -> float:
-        """Upper bound of the next delay, in seconds."""
+        """Upper bound of the next draw, in seconds."""
         return doubled(self._base, self.failures, self._limit)
 
     def next(self, source: random.Random) -> float:
         """Count a failure and draw the delay before the next try, in seconds."""
         ceiling = self.ceiling()
         self.failures += 1
-        return source.uniform(0, ceiling)
+        return self._least + source.uniform(0, ceiling)
 
     def reset(self) -> None:
         """Forget the failures."""

@@ -15,6 +15,8 @@ _log = logging.getLogger(__name__)
 FIRST_DELAY: Final = 1.0
 LONGEST_DELAY: Final = 60.0
 """Bounds in seconds of the random delay before a device that failed is opened again."""
+LEAST_DELAY: Final = 0.1
+"""Seconds that are added to the delay."""
 
 REPEAT: Final = 1.0
 """Seconds after which a report that edgecore did not accept is repeated, with the newest values."""
@@ -71,7 +73,7 @@ class DeviceThread:
         self._make = driver
         self._reports = reports
         self._clock = clock
-        self._backoff = Backoff(FIRST_DELAY, LONGEST_DELAY)
+        self._backoff = Backoff(FIRST_DELAY, LONGEST_DELAY, LEAST_DELAY)
         self._previous = previous
         self._stopped = threading.Event()
         self._wake = threading.Event()
@@ -160,7 +162,7 @@ class DeviceThread:
             if not self._stopped.is_set():
                 self._forget_reports()
                 self._report_state("offline")
-                self._stopped.wait(self._backoff.next(self._clock.random) + FIRST_DELAY / 10)
+                self._stopped.wait(self._backoff.next(self._clock.random))
 
     def _wait_for_earlier(self) -> None:
         """Wait for the earlier thread, and for the one that it was still waiting for when it was stopped."""

@@ -30,6 +30,8 @@ EDGECORE: Final = Path("/etc/kubeedge/dmi.sock")
 FIRST_DELAY: Final = 1.0
 LONGEST_DELAY: Final = 30.0
 """Bounds in seconds of the random delay before a registration is retried."""
+LEAST_DELAY: Final = 0.1
+"""Seconds that are added to the delay."""
 
 LOOK_SECONDS: Final = 2.0
 """Seconds between two checks whether edgecore has made a new socket."""
@@ -84,7 +86,7 @@ class Mapper:
         self._devices = MappedDevices(drivers, self, self._clock)
         self._http_port = http_port
         self._rest: HttpServer | None = None
-        self._backoff = Backoff(FIRST_DELAY, LONGEST_DELAY)
+        self._backoff = Backoff(FIRST_DELAY, LONGEST_DELAY, LEAST_DELAY)
         self._stopped = threading.Event()
         self._lost = threading.Event()
         self._registered_at: tuple[int, int] | None = None
@@ -111,7 +113,7 @@ class Mapper:
                 if self._register(stamp):
                     self._watch(stamp)
                 else:
-                    self._stopped.wait(self._backoff.next(self._clock.random) + FIRST_DELAY / 10)
+                    self._stopped.wait(self._backoff.next(self._clock.random))
         finally:
             self._devices.stop()
             self._close_rest()
@@ -185,7 +187,7 @@ class Mapper:
             except (OSError, RuntimeError) as error:
                 if not self._backoff.failures:
                     _log.warning("no socket at %s: %s; tried again", self._socket, error)
-                self._stopped.wait(self._backoff.next(self._clock.random) + FIRST_DELAY / 10)
+                self._stopped.wait(self._backoff.next(self._clock.random))
             else:
                 self._backoff.reset()
                 return server

@@ -41,7 +41,6 @@ class VerbParser(argparse.ArgumentParser):
     """
 
     def __init__(self, *args: Any, intermixed: bool = False, **kwargs: Any) -> None:
-        kwargs.setdefault("allow_abbrev", not intermixed)
         super().__init__(*args, **kwargs)
         self.register("action", "parsers", _Commands)
         self._intermixed = intermixed
@@ -150,7 +149,7 @@ class VerbParser(argparse.ArgumentParser):
         name, equals, value = word.partition("=")
         action = self._known(name)
         if not self._has_value(action):
-            return f"{name}={_boolean(value)}" if equals and _boolean(value) else word
+            return f"{name}={found}" if (found := _boolean(value)) else word
         if equals:
             return word
         if action.nargs == "?":

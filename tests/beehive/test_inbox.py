@@ -47,8 +47,10 @@ def test_a_command_gets_the_room_that_becomes_free(bed: Bed) -> None:
     inbox = Inbox(bed.runtime, capacity=2, put_timeout=60)
     inbox.put("a")
     inbox.put("b")
+    begin = bed.clock.monotonic()
     bed.clock.after(0.05, inbox.get)
     inbox.put("c")
+    assert bed.real or bed.clock.monotonic() - begin < 0.051, "it is woken, and does not look again later"
     assert drained(inbox) == ["b", "c"]
 
 

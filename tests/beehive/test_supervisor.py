@@ -390,12 +390,12 @@ def test_restarts_are_spread_by_full_jitter() -> None:
 
 @given(st.floats(0.001, 100), st.floats(0.001, 1000), st.integers(0, 2**32), st.integers(1, 80))
 def test_backoff_stays_below_its_ceiling(base: float, limit: float, seed: int, failures: int) -> None:
-    """Every delay is between zero and the ceiling, which doubles up to the limit; a good run resets it."""
-    backoff, source = Backoff(base, limit), random.Random(seed)  # noqa: S311
+    """Every draw is between zero and the ceiling, which doubles up to the limit; a good run resets it."""
+    backoff, source = Backoff(base, limit, 3.0), random.Random(seed)  # noqa: S311
     for number in range(failures):
         ceiling = backoff.ceiling()
         assert ceiling == min(limit, base * 2.0 ** min(number, 60))
-        assert 0 <= backoff.next(source) <= ceiling
+        assert 3 <= backoff.next(source) <= 3 + ceiling
     backoff.reset()
     assert backoff.ceiling() == min(limit, base)
 

@@ -10,6 +10,7 @@ import pytest
 from google.protobuf.wrappers_pb2 import StringValue
 
 from beehive import RealClock
+from beehive.simulation import Simulation
 from edgecore_mapper import DeviceDriver, DriverProperty, Value, device_thread
 from edgecore_mapper import devices as mapped_devices
 from edgecore_mapper.device_thread import DeviceThread
@@ -31,6 +32,12 @@ def described(cycle: int = 20, desired: str = "") -> dmi.Device:
     prop = dmi.DeviceProperty(name="p", desired=dmi.TwinProperty(value=desired), reportToCloud=True, collectCycle=cycle)
     spec = dmi.DeviceSpec(deviceModelReference="m", properties=[prop])
     return dmi.Device(name="d", namespace="ns", spec=spec, status=dmi.DeviceStatus(reportToCloud=True))
+
+
+def _unread(desired: str = "") -> dmi.Device:
+    device = described(desired=desired)
+    device.spec.properties[0].reportToCloud = False
+    return device
 
 
 class Bench:
@@ -467,6 +474,63 @@ def test_a_device_without_reads_forgets_earlier_failures_too() -> None:
     assert draws.ceilings == [0.01, 0.01]
 
 
+class Pauses(threading.Event):
+    """Pauses that take virtual time only; the third one ends the device."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        super().__init__()
+        self._simulation = simulation
+        self.seconds: list[float] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        assert timeout is not None
+        self.seconds.append(timeout)
+        self._simulation.run_for(timeout)
+        if len(self.seconds) == 3:
+            self.set()
+        return self.is_set()
+
+
+@pytest.mark.parametrize(
+    ("device", "accepts", "failures", "seconds"),
+    [
+        (described(cycle=30_000), True, 0, 30.0),
+        (described(cycle=HOUR), True, 0, 60.0),
+        (described(cycle=HOUR), False, 0, 1.0),
+        (_unread(), True, 0, 60.0),
+        (described(), True, 3, 0.1),
+    ],
+    ids=["a-cycle", "a-long-cycle", "a-refused-report", "nothing-to-read", "a-failure"],
+)
+def test_a_device_pauses_as_long_as_it_has_nothing_to_do(
+    device: dmi.Device, failures: int, seconds: float, monkeypatch: pytest.MonkeyPatch, *, accepts: bool
+) -> None:
+    simulation, bench = Simulation(), Failing(open=failures)
+    simulation.clock.random = Draws()
+    monkeypatch.setattr(bench, "values", lambda *_: accepts)
+    thread = DeviceThread(spec_of(device, MODEL), bench.driver, bench, simulation.clock, None, {})
+    thread._stopped = thread._wake = pauses = Pauses(simulation)
+    monkeypatch.setattr(pauses, "clear", lambda: None)
+    thread._run()
+    assert pauses.seconds == [pytest.approx(seconds)] * 3
+    simulation.close()
+
+
+def test_a_mapper_waits_a_few_seconds_at_most_for_its_devices(
+    devices: MappedDevices, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits, join = list[float](), DeviceThread.join
+
+    def joined(thread: DeviceThread, seconds: float) -> None:
+        limits.append(seconds)
+        join(thread, PATIENCE)
+
+    monkeypatch.setattr(DeviceThread, "join", joined)
+    bench.goes_on.set()
+    devices.stop()
+    assert [0.0 <= each <= mapped_devices.STOP_SECONDS for each in limits] == [True]
+
+
 @pytest.mark.usefixtures("bench")
 def test_a_desired_value_is_written_again_to_a_device_that_has_failed() -> None:
     """It may have lost it, for example without power."""
@@ -476,12 +540,6 @@ def test_a_desired_value_is_written_again_to_a_device_that_has_failed() -> None:
     bench.failures["read"] = 1
     wait_until(lambda: bench.writes == ["on", "on"], "it is written again")
     devices.stop()
-
-
-def _unread(desired: str = "") -> dmi.Device:
-    device = described(desired=desired)
-    device.spec.properties[0].reportToCloud = False
-    return device
 
 
 def _are_written(bench: Bench, values: Sequence[Value]) -> bool:

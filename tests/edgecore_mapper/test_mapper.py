@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 
 from edgecore_mapper import DeviceDriver, DriverProperty, Mapper, Value
@@ -216,6 +217,26 @@ def test_an_edgecore_that_was_started_again_gets_all_values(
     for stamp in ((1, 1), (1, 1), (2, 1)):
         assert mapper._register(stamp)
     assert told == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("code", "is_done", "is_lost"),
+    [
+        (grpc.StatusCode.UNAVAILABLE, False, True),
+        (grpc.StatusCode.CANCELLED, False, False),
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, False, False),
+        (grpc.StatusCode.INVALID_ARGUMENT, True, False),
+        (grpc.StatusCode.NOT_FOUND, True, False),
+    ],
+)
+def test_a_report_is_repeated_unless_edgecore_will_never_take_it(
+    code: grpc.StatusCode, *, is_done: bool, is_lost: bool
+) -> None:
+    """Where there is no edgecore, the mapper registers again."""
+    mapper = Mapper("bench", "demo", {}, edgecore=Path("dmi.sock"))
+    spec = spec_of(dmi.Device(name="d", namespace="ns"), dmi.DeviceModel())
+    assert mapper._refused(spec, code, "why") is is_done
+    assert mapper._lost.is_set() is is_lost
 
 
 def test_a_mapper_that_waits_for_edgecore(tmp_path: Path, bench: Bench) -> None:

@@ -27,12 +27,12 @@ class Recorded:
     """A real store, recorded."""
 
     def __init__(self, path: Path) -> None:
-        clock, spans = Simulation().clock, iter(range(1, 1000))
+        self.simulation, spans = Simulation(), iter(range(1, 1000))
         self.entries: list[CommitEntry] = []
         self.redactor = Redactor()
         self.inner = SqliteStore(path)
         self.store = RecordingStore(
-            self.inner, EntrySink(clock, self.redactor, lambda: next(spans), self.entries.append)
+            self.inner, EntrySink(self.simulation.clock, self.redactor, lambda: next(spans), self.entries.append)
         )
 
     def commits(self) -> list[StoreCommit]:
@@ -107,6 +107,16 @@ def test_a_deletion_and_a_rollback_are_named_as_such(path: Path) -> None:
         ("rollback", "delete"),
         ("commit", "delete"),
     ]
+
+
+def test_an_entry_has_the_seconds_that_its_commit_took(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded = Recorded(tmp_path / "db")
+    recorded.simulation.run_for(100)
+    monkeypatch.setattr(recorded.inner, "commit", lambda: recorded.simulation.run_for(2))
+    recorded.store.put(row_of("default/pod/p", POD, 0))
+    recorded.store.commit()
+    assert [entry.seconds for entry in recorded.entries] == [pytest.approx(2)]
+    recorded.inner.close()
 
 
 def test_a_commit_that_fails_is_reported_with_its_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

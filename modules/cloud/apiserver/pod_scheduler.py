@@ -59,8 +59,8 @@ _PASSED_AS_LOOK: Final = 8
 class Scheduling(NamedTuple):
     """Rules by which pods without a node get one."""
 
-    default_node: str = ""
-    """The node of all of them; "" means that one is looked for."""
+    default_node: str | None = None
+    """The node of all of them; without it one is looked for."""
     is_enabled: bool = True
     """Whether they are placed here; otherwise all of them are left to another scheduler."""
 

@@ -114,8 +114,7 @@ class NodeAccounts:
             return False
         cost = memory_of(msgspec.json.encode({"status": status}))
         self._measured = status, cost
-        limit = _COST + _COST_OF_POD * self._bound[node]
-        return cost <= known.cost or self._cost[node] - known.cost + cost <= limit
+        return cost <= known.cost or self._cost[node] - known.cost + cost <= self._limit(node)
 
     def refusal(self, node: str, old: JsonObject | None, new: JsonObject | None, own: JsonObject | None) -> str:
         """Return the reason to refuse a node's write, or "". A created pod counts immediately.
@@ -146,7 +145,7 @@ class NodeAccounts:
         before = 0 if old is None else known.cost if known is not None else _charge_of(kind, old).cost
         if old is None and charge.is_mirror and self._mirrors[node] >= (pods := most_mirror_pods(own)):
             return f'exceeded quota: node "{node}" has {self._mirrors[node]} mirror pods, limited: {pods}'
-        limit = _COST + _COST_OF_POD * self._bound[node]
+        limit = self._limit(node)
         if charge.cost > before and self._cost[node] - before + charge.cost > limit:
             return f'exceeded quota: what node "{node}" has written would take more than {limit} bytes of memory'
         if old is None and known is None and key not in self._reserved:
@@ -156,8 +155,10 @@ class NodeAccounts:
 
     def is_over(self, node: str, own: JsonObject | None = None) -> bool:
         """Return whether a node has written more than it may."""
-        limit = _COST + _COST_OF_POD * self._bound[node]
-        return self._cost[node] > limit or self._mirrors[node] > most_mirror_pods(own)
+        return self._cost[node] > self._limit(node) or self._mirrors[node] > most_mirror_pods(own)
+
+    def _limit(self, node: str) -> int:
+        return _COST + _COST_OF_POD * self._bound[node]
 
     def _add(self, charge: _Charge, sign: int) -> None:
         if not charge.node:

@@ -80,7 +80,7 @@ class EmbeddedApiServer:
         ranges = service_ranges(config.service_cluster_ip_range, config.service_node_port_range)
         cluster = Cluster(
             clock,
-            Scheduling(config.default_node or "", is_enabled=config.scheduler == "embedded"),
+            Scheduling(config.default_node, is_enabled=config.scheduler == "embedded"),
             Storage(clock, int(clock.now()) if self.database.is_new else 1),
             admissions={**ADMISSIONS, **APPLICATION_ADMISSIONS},
             service_ranges=ranges,

@@ -88,5 +88,6 @@ def test_answers_without_an_upgrade() -> None:
 def test_streams_are_bounded() -> None:
     """Each begins, and none ends."""
     end = UpgradedEnd("SPDY/3.1")
-    end.receive(b"".join(struct.pack(">II", stream, 1) + b"x" for stream in range(1, 30_001, 2)) + GOAWAY)
+    end.receive(b"".join(struct.pack(">II", stream, 1) + b"x" for stream in range(1, 30_001, 2)))
+    end.receive(GOAWAY)
     assert not end.is_whole

@@ -113,6 +113,8 @@ def test_of_too_many_in_all_each_name_loses_down_to_its_share_and_then_the_oldes
     left = {each.id for each in many} - set(gone(*many, per_pod=-1, total=6, ended=ENDED))
     assert left == {f"{pod}/a/{n}" for pod in "pqr" for n in (2, 3)}
     assert gone(*many, per_pod=1, total=2, ended=ENDED)[-1] == "p/a/3", "the oldest of those that are left"
+    old, new = ([container(pod, "a", n, created=at + n) for n in range(3)] for pod, at in (("p", 0), ("q", 100)))
+    assert gone(*old, *new, per_pod=-1, total=2, ended=ENDED) == ["p/a/0", "p/a/1", "q/a/0", "q/a/1"]
 
 
 def test_when_the_disk_is_short_nothing_is_kept_of_pods_that_have_ended() -> None:

@@ -70,7 +70,7 @@ def test_a_cgroup_without_a_limit_whose_pages_were_just_counted(tmp_path: Path) 
 
 
 def test_the_machine(tmp_path: Path) -> None:
-    """From /proc: processors without idle time, memory, process ids, interfaces without the loopback one."""
+    """From /proc: processors without idle time, memory, process ids, interfaces without the loopback one, the agent."""
     write(
         tmp_path,
         stat="cpu  10 20 30 400 50 1 2 3 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\nbtime 1795139000\n",
@@ -79,6 +79,7 @@ def test_the_machine(tmp_path: Path) -> None:
         loadavg="0.1 0.2 0.3 2/345 6789\n",
     )
     write(tmp_path / "sys/kernel", pid_max="32768\n")
+    write(tmp_path / "self", stat="6 (edge) core) S 1 2 3 4 5 6 7 8 9 10 11 12 13\n", statm="60 5 4 3 0 2 0\n")
     device = "h1\nh2\n    lo: 1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0\n  eth0: 11 5 1 0 0 0 0 0 22 6 2 0 0 0 0 0\n"
     write(tmp_path / "net", dev=device, route="Iface\tDestination\neth0\t00000000\n")
     machine = ProcfsUsage(tmp_path)
@@ -91,6 +92,10 @@ def test_the_machine(tmp_path: Path) -> None:
     assert network.interfaces == (InterfaceStats("eth0", 11, 1, 22, 2),)
     assert (network.name, network.rx_bytes, network.tx_errors) == ("eth0", 11, 2)
     assert machine.boot_time() == "2026-11-20T01:43:20Z"
+    agent, resident = machine.agent(AT), 5 * os.sysconf("SC_PAGE_SIZE")
+    assert agent.cpu == 23 * (1_000_000_000 // os.sysconf("SC_CLK_TCK"))
+    assert (agent.memory, agent.working_set, agent.rss, agent.limit) == (resident, resident, resident, None)
+    assert (agent.faults, agent.major_faults) == (7, 9)
 
 
 def test_a_machine_without_facts_breaks_nothing(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def test_options_and_names_in_any_order(line: str, wanted: dict[str, object]) ->
         ("--namesp x", "unknown flag: --namesp"),
         ("-x", "unknown shorthand flag: -x"),
         ("pods -n", "flag needs an argument: -n"),
-        ("--watch=maybe", "--watch"),
+        ("--watch=maybe", "ignored explicit argument 'maybe'"),
         ("--context=x", "there is no --context here: there is one server"),
         ("--context x", "there is no --context here"),
     ],

@@ -9,9 +9,10 @@ from unittest.mock import MagicMock, Mock, call
 
 import pytest
 
+from modules.apimachinery.kinds import Kind
 from modules.cli import rest
 from modules.cli.errors import KubectlError, StatusError, TimedOutError, UnreachableError
-from modules.cli.rest import RestClient, path_of, status_error
+from modules.cli.rest import RestClient, object_path, path_of, status_error
 from tests.support.failing import Failing
 from tests.support.ports import free_port
 
@@ -79,7 +80,7 @@ def test_a_tcp_address() -> None:
 
 
 def test_nobody_there(tmp_path: Path) -> None:
-    with pytest.raises(UnreachableError, match=r"No such file or directory \(does it run\?\)"):
+    with pytest.raises(UnreachableError, match=r": No such file or directory \(does it run\?\)"):
         RestClient(tmp_path / "s", "does it run?").get("/")
 
 
@@ -154,6 +155,19 @@ def test_no_more_of_an_answer_is_read_than_its_bound(
 
 def test_a_name_is_one_part_of_a_path() -> None:
     assert path_of("api", "v1", "../a b") == "/api/v1/..%2Fa%20b"
+
+
+@pytest.mark.parametrize(
+    ("kind", "names", "path"),
+    [
+        (Kind("Pod", "v1", "pods"), ("a", "web"), "/api/v1/namespaces/a/pods/web"),
+        (Kind("Pod", "v1", "pods"), (), "/api/v1/pods"),
+        (Kind("Job", "batch/v1", "jobs"), ("a",), "/apis/batch/v1/namespaces/a/jobs"),
+        (Kind("Node", "v1", "nodes", namespaced=False), ("default", "n"), "/api/v1/nodes/n"),
+    ],
+)
+def test_only_objects_in_namespaces_have_theirs_in_the_path(kind: Kind, names: tuple[str, ...], path: str) -> None:
+    assert object_path(kind, *names) == path
 
 
 def test_warnings_are_printed_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -240,6 +240,7 @@ _CONTAINERS = [
     (container(ports=[{"containerPort": 1, "name": "x" * 16}]), f"{_C}.ports[0].name", f'Invalid value: "{"x" * 16}": must be no more than 15'),
     (container(ports=[{"containerPort": 1, "name": "a"}, {"containerPort": 2, "name": "a"}]), f"{_C}.ports[1].name", 'Duplicate value: "a"'),
     (container(ports=[{"containerPort": 1, "hostPort": 5}, {"containerPort": 2, "hostPort": 5}]), f"{_C}.ports[1].hostPort", 'Duplicate value: "TCP//5"'),
+    (container(ports=[{"containerPort": 1, "hostPort": 5}] + [{"containerPort": 1, "hostPort": 5, "protocol": "UDP"}] * 2), f"{_C}.ports[2].hostPort", 'Duplicate value: "UDP//5"'),
     (container({"hostNetwork": True}, ports=[{"containerPort": 1, "hostPort": 2}]), f"{_C}.ports[0].hostPort", "Invalid value: 2: must match `containerPort`"),
     (container(env=[{"value": "x"}]), f"{_C}.env[0].name", "Required value"),
     (container(env=[{"name": "a=b"}]), f"{_C}.env[0].name", 'Invalid value: "a=b": a valid environment variable name must consist only of printable'),
@@ -390,7 +391,7 @@ _OTHERS = [
     (with_kind("ConfigMap", data={"a": ""}, binaryData={"a": ""}), "data[a]", 'Invalid value: "a": duplicate of key present in binaryData'),
     (with_kind("ConfigMap", data={"a": "x" * (2**20 + 1)}), "[]", "Too long: may not be more than 1048576 bytes"),
     (with_kind("Secret", stringData={"a b": ""}), "data[a b]", 'Invalid value: "a b": '),
-    (with_kind("Secret", stringData={"a": "x" * (2**20 + 3)}), "data", "Too long: may not be more than 1048576 bytes"),
+    (with_kind("Secret", stringData={"a": "x" * (2**20 + 1)}), "data", "Too long: may not be more than 1048576 bytes"),
     (with_kind("Secret", type="kubernetes.io/tls"), "data[tls.crt]", "Required value"),
     (with_kind("Secret", type="kubernetes.io/ssh-auth"), "data[ssh-privatekey]", "Required value"),
     (with_kind("Secret", type="kubernetes.io/basic-auth"), "data[password]", "Required value"),
@@ -565,6 +566,11 @@ def test_finalizers_of_a_few_kinds_need_no_domain(kind: str) -> None:
     assert ("metadata.finalizers[0]" in fields) is (kind == "ConfigMap")
     fields = {field for field, _ in causes_of(with_kind(kind, metadata={"finalizers": ["a b/"]}))}
     assert "metadata.finalizers" in fields
+
+
+@pytest.mark.parametrize("size", [2**20 - 2, 2**20 - 1, 2**20])
+def test_data_may_have_a_mebibyte_when_it_is_decoded(size: int) -> None:
+    assert not causes_of(with_kind("Secret", stringData={"a": "x" * size}))
 
 
 def test_a_node_is_chosen_by_any_value() -> None:

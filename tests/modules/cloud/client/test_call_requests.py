@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from modules.cloud.client.call_requests import CallError, collection_path, request_of, result_of, size_of
-from modules.cloud.client.calls import STRATEGIC, ApiCall
+from modules.cloud.client.calls import STRATEGIC, ApiCall, is_write
 from modules.cloud.client.transport import ApiResponse, ResponseHead
 from tests.support.presence import present
 
@@ -169,6 +169,22 @@ def test_an_object_is_the_result() -> None:
     assert result(200, b'{"kind":"Pod"}').object == {"kind": "Pod"}
     assert not result(200, b"{}").created
     assert result(201, b"{}").created
+
+
+def test_spec_and_status_of_an_object_that_is_passed_on_stay_text() -> None:
+    body = b'{"kind":"Pod","metadata":{"name":"web"},"spec":{"nodeName":"n1"},"status":{"phase":"Running"}}'
+    found = result_of(ApiResponse(ResponseHead(200), body), is_passed_on=True).object
+    assert found is not None
+    assert found["metadata"] == {"name": "web"}
+    assert [bytes(found[part]) for part in ("spec", "status")] == [b'{"nodeName":"n1"}', b'{"phase":"Running"}']
+
+
+@pytest.mark.parametrize(
+    ("verb", "subresource", "expected"),
+    [("get", "", False), ("create", "", True), ("create", "token", False), ("update", "", True), ("patch", "x", True)],
+)
+def test_a_call_that_changes_an_object_is_a_write(verb: str, subresource: str, *, expected: bool) -> None:
+    assert is_write(ApiCall(verb=verb, subresource=subresource, **POD)) is expected
 
 
 def test_a_status_is_the_refusal() -> None:

@@ -129,7 +129,9 @@ def test_a_review_agrees_with_the_decision(bee: Harness) -> None:
 def test_who_the_node_is_and_who_others_are(bee: Harness) -> None:
     """The embedded API server knows no token; members of system:masters may do everything."""
     core = Controller(bee)
-    found = asked(core, "create", AUTHENTICATION, "selfsubjectreviews", body={}).object or {}
+    answered = asked(core, "create", AUTHENTICATION, "selfsubjectreviews", body={})
+    found = answered.object or {}
+    assert answered.created
     assert found["status"]["userInfo"]["username"] == "system:node:n1"
     found = asked(core, "create", AUTHENTICATION, "tokenreviews", body={"spec": {"token": "secret-text"}}).object or {}
     assert found["status"]["authenticated"] is False

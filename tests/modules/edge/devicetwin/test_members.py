@@ -1,5 +1,6 @@
 """What is repeated of the cloud's messages about devices that the store has refused."""
 
+from contextlib import nullcontext
 from typing import Any, cast
 
 import pytest
@@ -79,3 +80,10 @@ def test_a_node_has_so_many_devices_and_a_message_too(monkeypatch: pytest.Monkey
         requests.read_membership({"added_devices": names})
     assert is_device_id("x" * LONGEST_TOPIC)
     assert not is_device_id("x" * (LONGEST_TOPIC + 1))
+
+
+@pytest.mark.parametrize(("text", "is_taken"), [("x" * 1024, True), ("x" * 1025, False), (7, False)])
+def test_texts_of_devices_are_bounded(text: object, *, is_taken: bool) -> None:
+    request = {"added_devices": [{"id": "ns/a", "description": text}]}
+    with nullcontext() if is_taken else pytest.raises(TwinRefused, match="at most 1024 characters"):
+        requests.read_membership(request)

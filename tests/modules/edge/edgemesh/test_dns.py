@@ -687,7 +687,7 @@ def test_names_that_do_not_exist_are_remembered_for_a_moment() -> None:
 
 
 def test_the_memory_is_bounded() -> None:
-    cache = Cache(most=3, most_bytes=2000)
+    cache = Cache(most=3, most_bytes=1500)
     for number in range(10):
         cache.put((str(number), 1), DnsAnswer(OK, (a_record(str(number)),)), 0.0)
     assert len(cache) == 3
@@ -699,6 +699,9 @@ def test_the_memory_is_bounded() -> None:
     for _ in range(100):
         cache.put(("7", 1), DnsAnswer(OK, (a_record("7"),)), 1.0)
     assert len(cache) == 3
+    for long in ("a" * 250, "b" * 250, "c" * 250, "d" * 250):  # each counts twice, in the question and in the answer
+        cache.put((long, 1), DnsAnswer(OK, (a_record(long),)), 2.0)
+    assert [bool(cache.get((letter * 250, 1), 2.0)) for letter in "abcd"] == [False, False, True, True]
 
 
 def test_a_client_that_asks_for_many_names_displaces_its_own_answers() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -17,7 +18,7 @@ from beehive import Clock, Message, ModuleName
 from beehive.clock import RealClock
 from beehive.testing import Harness
 from edged.events.reasons import Reason
-from modules.edge.eventbus.client import Arrived, BufferedClient
+from modules.edge.eventbus.client import Arrived, BufferedClient, acknowledge_at_once
 from modules.edge.eventbus.connection import SessionLink
 from modules.edge.eventbus.counters import RefusalReason
 from modules.edge.eventbus.module import DOWN_SECONDS, PATIENCE, EventBus, EventBusSettings
@@ -323,3 +324,15 @@ def test_a_broker_of_another_machine_is_known_to_have_vanished(
     assert session.run(cast("SessionEvents", SimpleNamespace())) == "of this test"
     assert asked == [seconds]
     assert seconds <= 60
+
+
+@pytest.mark.parametrize(
+    ("family", "options"), [(socket.AF_INET, [(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)]), (socket.AF_UNIX, [])]
+)
+def test_a_connection_by_tcp_acknowledges_bytes_immediately(
+    family: socket.AddressFamily, options: list[tuple[int, int, int]]
+) -> None:
+    connection = Mock(family=family)
+    acknowledge_at_once(Mock(**{"socket.return_value": connection}))
+    assert [each.args for each in connection.setsockopt.call_args_list] == options
+    acknowledge_at_once(Mock(**{"socket.return_value": None}))

@@ -32,6 +32,15 @@ def test_a_pod_that_has_failed_has_its_own_reason_before_those_of_its_containers
 
 
 @pytest.mark.parametrize(
+    ("message", "why"), [("no\n disk", "no disk"), ("m" * 200, "m" * 200), ("m" * 201, "m" * 199 + "…")]
+)
+def test_why_a_pod_has_failed_is_one_line_of_200_characters_at_most(message: str, why: str) -> None:
+    made = ended("Failed")
+    made["status"]["message"] = message
+    assert pod_row(made).why == why
+
+
+@pytest.mark.parametrize(
     ("owner", "labels", "found"),
     [
         ({"kind": "Job", "name": "once", "controller": True}, {}, "Job once"),

@@ -76,6 +76,12 @@ def test_a_log_that_ended_at_a_whole_second_goes_on_from_there(tmp_path: Path) -
     assert log_at(tmp_path / "0.log").resume()[1] == "1795136400.000000000"
 
 
+def test_a_link_in_place_of_a_rotated_log_says_nothing_of_its_end(tmp_path: Path) -> None:
+    (tmp_path / "other").write_text(f"{TIMES[9]} stdout F a\n")
+    (tmp_path / "0.log.20261120-054216").symlink_to("other")
+    assert log_at(tmp_path / "0.log").resume()[1] == ""
+
+
 def test_a_lost_stream_goes_on_where_it_ended(tmp_path: Path) -> None:
     """As often as the connection breaks off, with as many entries of one moment as there are by then."""
     path = tmp_path / "0.log"

@@ -5,6 +5,7 @@ import re
 import signal
 import threading
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -72,6 +73,15 @@ def test_looks_at_a_process_without_a_handler_are_few(monkeypatch: pytest.Monkey
     assert sum(waits) == pytest.approx(grace)
     assert len(waits) <= most
     assert max(waits) <= min(grace / 6, 1.0)
+
+
+def test_a_process_that_ends_during_a_look_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("modules.runtimes.oci.first_process.notices", Mock(side_effect=ProcessLookupError))
+    first, ended = FirstProcess.of(os.getpid(), "no group", os.getppid()), Mock()
+    assert first is not None
+    first.await_notice(signal.SIGTERM, ended, 1.0)
+    first.close()
+    ended.wait.assert_not_called()
 
 
 def test_a_status_that_is_longer_than_most_is_read_to_its_end(monkeypatch: pytest.MonkeyPatch) -> None:

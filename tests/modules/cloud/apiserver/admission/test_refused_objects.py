@@ -255,6 +255,20 @@ ROWS: list[tuple[str, Json, str, str]] = [
         "spec.scopeSelector.matchExpressions.values",
         "must be at least one value",
     ),
+    (
+        "a quota of pods without an end, by a name",
+        of(
+            "ResourceQuota",
+            spec={
+                "hard": {"pods": "1"},
+                "scopeSelector": {
+                    "matchExpressions": [{"scopeName": "NotTerminating", "operator": "In", "values": ["a"]}]
+                },
+            },
+        ),
+        "spec.scopeSelector.matchExpressions.operator",
+        "must be 'Exist' when scope is any of",
+    ),
     *(
         (f"a LimitRange with {what}", of("LimitRange", spec={"limits": limits}), f"spec.limits{path}", why)
         for what, limits, path, why in (
@@ -333,7 +347,7 @@ ROWS: list[tuple[str, Json, str, str]] = [
     ("a topology twice", topology({"key": "a", "values": ["b", "b"]}), f"{_PLACES}[0].values[1]", "Duplicate value"),
     ("a topology with a bad key", topology({"key": "a b", "values": ["b"]}), f"{_PLACES}[0].key", "name part must"),
     ("a topology with a key twice", topology({"key": "a", "values": ["b"]}, {"key": "a", "values": ["c"]}),
-     f"{_PLACES}[1].key", "Duplicate value"),
+     f"{_PLACES}[1].key", 'Duplicate value: "a"'),
     ("two topologies alike",
      {**topology(), "allowedTopologies": [{"matchLabelExpressions": [{"key": "a", "values": ["b"]}]}] * 2},
      "allowedTopologies[1].matchLabelExpressions", "Duplicate value"),

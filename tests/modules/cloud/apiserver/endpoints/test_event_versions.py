@@ -133,7 +133,12 @@ def test_a_new_event_has_the_rules_of_the_newer_group(api: Serving, fields: Json
 
 @pytest.mark.parametrize(
     ("change", "field"),
-    [({"note": "other"}, "message"), ({"regarding": {"name": "db"}}, "involvedObject"), ({"reason": "B"}, "reason")],
+    [
+        ({"note": "other"}, "message"),
+        ({"regarding": {"name": "db"}}, "involvedObject"),
+        ({"reason": "B"}, "reason"),
+        ({"series": {"count": 1, "lastObservedTime": WHEN}}, "series.count"),
+    ],
 )
 def test_only_the_series_of_an_event_changes_there(api: Serving, change: Json, field: str) -> None:
     api.ask("POST", EVENTS, event())

@@ -364,11 +364,13 @@ def _unversioned(obj: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_an_update_that_changes_no_right_is_free(world: World) -> None:
-    world.make(of("Role", "nodes", "shop", rules=[{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}]))
-    live = world.cluster.storage.list(kind_named("Role"))[0]
-    kept = {**live, "metadata": {**live["metadata"], "finalizers": ["shop.example/mine"]}}
-    with world.cluster.with_admission(admission(CAROL, world.index)):
-        assert world.cluster.update(kept)["metadata"]["finalizers"] == ["shop.example/mine"]
+    role = of("Role", "nodes", "shop", rules=[{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}])
+    binding = bound("nodes", "nodes", user("dave"), namespace="shop", to="Role")
+    world.make(role, binding)
+    for made in (role, binding):
+        kept = {**made, "metadata": {**made["metadata"], "finalizers": ["shop.example/mine"]}}
+        with world.cluster.with_admission(admission(CAROL, world.index)):
+            assert world.cluster.update(kept)["metadata"]["finalizers"] == ["shop.example/mine"]
 
 
 def test_a_label_that_gives_a_role_s_rules_to_others_wants_the_rules(world: World) -> None:

@@ -48,6 +48,7 @@ def test_granting_covered_rights_grants_nothing_new(seed: int) -> None:
     random = Random(seed)  # noqa: S311 - reproducible
     for _ in range(250):
         wanted, held = [_rule(random)], [_rule(random) for _ in range(random.randint(0, 3))]
+        assert wanted[0].number_of_parts() == len(list(wanted[0].parts()))
         is_new = bool(_allowed(wanted) - _allowed(held))
         for most in (1000, 1):
             assert uncovered(wanted, held, most) or not is_new, (wanted, held)

@@ -145,6 +145,18 @@ def test_a_node_that_asks_without_end_takes_no_turn_of_others(directory: Path) -
     assert [asks("greedy") for _ in range(4)] == [0, 0, 0, 0]
 
 
+def test_the_turn_of_a_node_is_kept_as_long_as_it_was_told_to_wait(directory: Path) -> None:
+    simulation = Simulation(0)
+    served = served_from(directory, PIECE // 10, clock=simulation.clock)
+    for _ in range(4):
+        assert ask(served).status is HTTPStatus.PARTIAL_CONTENT
+    late = msgspec.structs.replace(NODE, node="n2")
+    assert dict(ask(served, peer=late).headers)["Retry-After"] == "11"
+    simulation.run_for(11.0)
+    assert ask(served).status is HTTPStatus.SERVICE_UNAVAILABLE, "it is the other node's turn"
+    assert ask(served, peer=late).status is HTTPStatus.PARTIAL_CONTENT
+
+
 @pytest.fixture
 def node(tmp_path: Path) -> Iterator[EdgeCoreConfig]:
     """A node with a certificate, and the HTTPS server of its cloud."""

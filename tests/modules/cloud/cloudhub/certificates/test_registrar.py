@@ -3,6 +3,9 @@
 import http.client
 import ssl
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
@@ -12,9 +15,14 @@ from beehive.handlers import handles
 from beehive.hive import Hive
 from beehive.message import Message
 from beehive.module import Module
+from beehive.names import ModuleName
 from beehive.resource import Side
 from beehive.runtime import Threads
+from modules.cloud.api_messages import Verb
+from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, open_authority
+from modules.cloud.cloudhub.certificates.bundles import PATH as BUNDLES
+from modules.cloud.cloudhub.certificates.enrolment import EnrolmentRequest
 from modules.cloud.cloudhub.certificates.registrar import NAME, TOKEN, Registrar, RegistrarSettings
 from modules.cloud.cloudhub.counters import CloudHubCounters
 from modules.cloud.identities import messages as identities
@@ -102,28 +110,55 @@ class Failing(Module):
         self.respond(message.error(self.clock, "the database cannot be written"))
 
 
-@pytest.mark.parametrize(("modules", "why"), [([Failing], "the database cannot be written"), ([], identities.NAME)])
-def test_a_key_without_an_answer_of_identities_gets_no_name(
-    tmp_path: Path, modules: list[type[Module]], why: str
-) -> None:
-    """Nobody knows whether another key has the name."""
+class Nodes(Module):
+    """Has a Node n1."""
+
+    name = ModuleName.EDGECONTROLLER
+    group = name
+    side = Side.CLOUD
+
+    @handles(None, Verb.CALL)
+    def call(self, message: Message) -> None:
+        is_there = message.content_as(ApiCall).name == "n1"
+        self.reply(message, ApiResult({"kind": "Node"}) if is_there else ApiResult(refusal={"code": 404}))
+
+
+@contextmanager
+def started(directory: Path, *modules: type[Module]) -> Iterator[Registrar]:
+    """A registrar with bundles, beside other modules."""
     clock, found = RealClock(), list[Registrar]()
     hive = Hive(Threads(clock))
-    files = AuthorityFiles(tmp_path)
+    files = AuthorityFiles(directory)
     authority = open_authority(files, ["127.0.0.1"], clock.now())
 
     class Seen(Registrar):
         def on_start(self) -> None:
             found.append(self)
 
-    settings = RegistrarSettings("127.0.0.1", 0, YEAR)
+    settings = RegistrarSettings("127.0.0.1", 0, YEAR, bundles=directory)
     hive.add(Seen, settings, authority, files, [], CloudHubCounters(), KnownIdentities(clock))
     for each in modules:
         hive.add(each)
     hive.start()
     try:
-        assert why in found[0].enrol(KeyEnrolment(node="n1", key="k"))
-        assert not found[0].is_node("n1"), "nor is there anybody to ask for Nodes"
+        yield found[0]
     finally:
         hive.stop()
         clock.close()
+
+
+@pytest.mark.parametrize(("modules", "why"), [([Failing], "the database cannot be written"), ([], identities.NAME)])
+def test_a_key_without_an_answer_of_identities_gets_no_name(
+    tmp_path: Path, modules: list[type[Module]], why: str
+) -> None:
+    """Nobody knows whether another key has the name."""
+    with started(tmp_path, *modules) as registrar:
+        assert why in registrar.enrol(KeyEnrolment(node="n1", key="k"))
+        assert not registrar.is_node("n1"), "nor is there anybody to ask for Nodes"
+
+
+def test_edgecontroller_knows_the_nodes_and_the_bundles_are_served(tmp_path: Path) -> None:
+    with started(tmp_path, Nodes) as registrar:
+        assert [registrar.is_node(name) for name in ("n1", "n2")] == [True, False]
+        unknown = EnrolmentRequest("GET", f"{BUNDLES}x", {}, peer=None)
+        assert registrar._answer(unknown).status is HTTPStatus.UNAUTHORIZED
