@@ -65,10 +65,7 @@ def validate_schema(obj: JsonObject, live: JsonObject | None = None) -> None:
     shape = _TYPES.get(key_kind(obj), _AnyObject)
     if live is not None:
         obj = {name: value for name, value in obj.items() if name == "kind" or value is not live.get(name)}
-    try:
-        decoding.convert(obj, shape)
-    except msgspec.ValidationError:  # perhaps for a null member
-        convert(obj, shape, str(obj.get("kind", "object")))
+    convert(obj, shape, str(obj.get("kind", "object")))
 
 
 def convert(value: Any, shape: type[T], what: str) -> T:
@@ -78,9 +75,12 @@ def convert(value: Any, shape: type[T], what: str) -> T:
         BadRequestError: a field has the wrong type; the message names it.
     """
     try:
-        return decoding.convert(without_null_members(value), shape)
-    except msgspec.ValidationError as error:
-        raise BadRequestError(f"{what}: {error}") from error
+        return decoding.convert(value, shape)
+    except msgspec.ValidationError:  # perhaps for a null member
+        try:
+            return decoding.convert(without_null_members(value), shape)
+        except msgspec.ValidationError as error:
+            raise BadRequestError(f"{what}: {error}") from error
 
 
 def copied(value: Any) -> Any:
