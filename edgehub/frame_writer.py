@@ -37,7 +37,8 @@ class FrameWriter:
         self._pong: bytes | None = None
         self._sent = 0
         self._confirmed = 0
-        self._pinged: int | None = None
+        self.open_ping: int | None = None
+        """The unanswered ping, by the number of messages sent before it; None without one."""
         self._pinged_at = float("-inf")
         self._unconfirmed_bytes = 0
         """Bytes since the last ping."""
@@ -54,21 +55,16 @@ class FrameWriter:
 
     def confirm(self, payload: bytes) -> int:
         """Take a pong; return how many more messages it confirms."""
-        if self._pinged is None or payload != _SEQUENCE.pack(self._pinged):
+        if self.open_ping is None or payload != _SEQUENCE.pack(self.open_ping):
             return 0
-        arrived = self._pinged - self._confirmed
-        self._confirmed, self._pinged = self._pinged, None
+        arrived = self.open_ping - self._confirmed
+        self._confirmed, self.open_ping = self.open_ping, None
         return arrived
-
-    @property
-    def open_ping(self) -> int | None:
-        """The unanswered ping, by the number of messages sent before it; None without one."""
-        return self._pinged
 
     @property
     def ping_due(self) -> float | None:
         """When the next ping for unconfirmed messages leaves; None without them, and while a ping is unanswered."""
-        if self._pinged is not None or self._sent == self._confirmed:
+        if self.open_ping is not None or self._sent == self._confirmed:
             return None
         if self._sent - self._confirmed >= PING_MESSAGES or self._unconfirmed_bytes >= PING_BYTES:
             return float("-inf")
@@ -76,7 +72,7 @@ class FrameWriter:
 
     def ping(self, now: float) -> bytes:
         """Return a ping whose pong confirms all messages sent so far."""
-        self._pinged, self._pinged_at, self._unconfirmed_bytes = self._sent, now, 0
+        self.open_ping, self._pinged_at, self._unconfirmed_bytes = self._sent, now, 0
         return frame(Opcode.PING, _SEQUENCE.pack(self._sent))
 
     def next_bytes(self, now: float) -> bytes:

@@ -135,7 +135,8 @@ def make_directories(path: Path, mode: int = 0o777) -> None:
         missing.append(at)
         at = above
     for each in reversed(missing):
-        with contextlib.suppress(FileExistsError):
+        try:
             os.mkdir(each, mode)  # noqa: PTH102 - as above
-    if missing and not path.is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path))
+        except FileExistsError:
+            if not os.path.isdir(each):  # noqa: PTH112 - as above
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path)) from None

@@ -65,10 +65,7 @@ def validate_schema(obj: JsonObject, live: JsonObject | None = None) -> None:
     shape = _TYPES.get(key_kind(obj), _AnyObject)
     if live is not None:
         obj = {name: value for name, value in obj.items() if name == "kind" or value is not live.get(name)}
-    try:
-        decoding.convert(obj, shape)
-    except msgspec.ValidationError:  # perhaps for a null member
-        convert(obj, shape, str(obj.get("kind", "object")))
+    convert(obj, shape, str(obj.get("kind", "object")))
 
 
 def convert(value: Any, shape: type[T], what: str) -> T:
@@ -78,16 +75,23 @@ def convert(value: Any, shape: type[T], what: str) -> T:
         BadRequestError: a field has the wrong type; the message names it.
     """
     try:
-        return decoding.convert(without_null_members(value), shape)
-    except msgspec.ValidationError as error:
-        raise BadRequestError(f"{what}: {error}") from error
+        return decoding.convert(value, shape)
+    except msgspec.ValidationError:  # perhaps for a null member
+        try:
+            return decoding.convert(without_null_members(value), shape)
+        except msgspec.ValidationError as error:
+            raise BadRequestError(f"{what}: {error}") from error
 
 
 def copied(value: Any) -> Any:
     """Return a copy of a JSON value that shares no dictionary or list with it, in a third of `deepcopy`'s time."""
-    if isinstance(value, dict):
-        return {key: copied(member) for key, member in value.items()}
-    return [copied(element) for element in value] if isinstance(value, list) else value
+    if not isinstance(value, dict | list):
+        return value
+    copy = value.copy()
+    for key, member in copy.items() if isinstance(copy, dict) else enumerate(copy):
+        if isinstance(member, dict | list):
+            copy[key] = copied(member)
+    return copy
 
 
 def number_of_values(value: Any) -> int:

@@ -1,7 +1,7 @@
 """The objects that pods refer to, from the pods' side and from the objects'."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from modules.apimachinery.kinds import ObjectKey
 
@@ -20,10 +20,10 @@ class ReferenceIndex:
         """By object, the number of referring pods of each node."""
         self._keys: dict[ObjectKey, ObjectKey] = {}
 
-    def put(self, pod: ObjectKey, node: str, references: Iterable[ObjectKey]) -> None:
+    def put(self, pod: ObjectKey, node: str, references: Collection[ObjectKey]) -> None:
         """Record the references of a pod, in place of earlier ones. A pod without a node has no references."""
         self.remove(pod)
-        shared = tuple(self._keys.setdefault(key, key) for key in references) if node else ()
+        shared = tuple(map(self._keys.setdefault, references, references)) if node else ()
         if not shared:
             return
         node = sys.intern(node)

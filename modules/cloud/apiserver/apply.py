@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from beehive.nesting import read_json
-from modules.apimachinery.conversion import copied
 from modules.apimachinery.kinds import LAST_APPLIED, JsonObject, is_custom, key_kind, kind_named
 from modules.apimachinery.validation.objects import check_shape, validate_object
 from modules.cloud.apiserver.admission.api_access import with_kept_api_access
@@ -51,14 +50,13 @@ def from_manifest(document: Any) -> JsonObject:
     Raises:
         ApiError: it is not an object, its kind is unknown, or it breaks a rule of its kind.
     """
-    obj: JsonObject = copied(shaped(document))
+    obj = with_server_fields_removed(shaped(document))
     kind = kind_named(obj["kind"])
     obj["apiVersion"] = kind.api_version
     if kind.namespaced:
         obj["metadata"].setdefault("namespace", "default")
     else:
         obj["metadata"].pop("namespace", None)
-    obj = with_server_fields_removed(obj)
     obj.pop("status", None)
     whole = with_defaults(obj)
     validate_object(whole, is_new=False)
@@ -86,12 +84,11 @@ def with_server_fields_removed(obj: JsonObject) -> JsonObject:
 
 def _remembering(manifest: JsonObject) -> JsonObject:
     """Return the manifest with itself in the annotation, except for a secret, which would be in clear there."""
-    obj: JsonObject = copied(manifest)
-    if key_kind(obj) == "Secret":
-        return obj
-    annotations = obj["metadata"].setdefault("annotations", {})
-    annotations[LAST_APPLIED] = json.dumps(manifest, separators=(",", ":"), sort_keys=True) + "\n"
-    return obj
+    if key_kind(manifest) == "Secret":
+        return manifest
+    metadata, last = manifest["metadata"], json.dumps(manifest, separators=(",", ":"), sort_keys=True) + "\n"
+    annotations = {**metadata.get("annotations", {}), LAST_APPLIED: last}
+    return {**manifest, "metadata": {**metadata, "annotations": annotations}}
 
 
 def _last_applied(live: JsonObject) -> JsonObject:

@@ -190,17 +190,17 @@ class Cluster:
         finally:
             self._has_quotas = False
 
-    def _check_admitted(self, new: JsonObject, live: JsonObject | None = None) -> None:
+    def _check_admitted(self, key: ObjectKey, new: JsonObject, live: JsonObject | None = None) -> None:
         """Ask the plug-ins about an object that keeps the rules of its kind, and then the quotas.
 
         Raises:
             ApiError: it is refused.
         """
-        self._chain.validate(new, live)
+        self._chain.validate(key.kind, new, live)
         if self._has_quotas and self._room is not None:
-            check_room(self.storage, self._room, new, live)
+            check_room(self.storage, self._room, key, new, live)
         if self._has_quotas:
-            self.quotas.check(new, live)
+            self.quotas.check(key, new, live)
 
     @contextmanager
     def managed_by(self, manager: Manager) -> Iterator[None]:
@@ -256,38 +256,39 @@ class Cluster:
             ApiError: the manifest is refused; nothing has changed.
         """
         manifest = self._custom.from_manifest(document) or computed(from_manifest, document)
-        live = self.storage.find(key_of(manifest))
+        key = key_of(manifest)
+        live = self.storage.find(key)
         wanted = computed(applied, manifest, live)
         if live is None:
-            self._check_namespace(wanted)
-            wanted = self._chain.admitted(self._custom.prepared(wanted, None))
+            self._check_namespace(key, wanted)
+            wanted = self._chain.admitted(key.kind, self._custom.prepared(wanted, None))
             if self.storage.kinds.custom_of(wanted) is None:
                 computed(validate_object, wanted)
-            self._check_admitted(wanted)
-            return self._bound(self._create(wanted), is_new=True), ApplyOutcome.CREATED
+            self._check_admitted(key, wanted)
+            return self._bound(key, self._create(key, wanted), is_new=True), ApplyOutcome.CREATED
         if is_being_deleted(live):
             why = "object is being deleted; it can be applied again when it is gone"
             raise ConflictError(self.storage.kinds.of_object(live).plural, live["metadata"]["name"], why)
         wanted = _with_kept(self._custom.prepared(wanted, live), live)
-        wanted = self._chain.admitted(wanted, live)
+        wanted = self._chain.admitted(key.kind, wanted, live)
         if self.storage.kinds.custom_of(wanted) is None:
             computed(validate_update, wanted, live)
-        self._check_admitted(wanted, live)
-        wanted = self._addressed(wanted, live)
+        self._check_admitted(key, wanted, live)
+        wanted = self._addressed(key, wanted, live)
         new = self.storage.replace(self.scheduler.placed(wanted))
         self._custom.changed(new)
         self.scheduler.record_placement(wanted, live, new)
-        return self._bound(new), ApplyOutcome.UNCHANGED if new is live else ApplyOutcome.CONFIGURED
+        return self._bound(key, new), ApplyOutcome.UNCHANGED if new is live else ApplyOutcome.CONFIGURED
 
-    def _bound(self, obj: JsonObject, *, is_new: bool = False) -> JsonObject:
+    def _bound(self, key: ObjectKey, obj: JsonObject, *, is_new: bool = False) -> JsonObject:
         """Bind volumes after a change of a claim or volume, and return the object. An Event says why a new claim
         waits.
         """
-        if key_kind(obj) not in volume_binder.KINDS:
+        if key.kind not in volume_binder.KINDS:
             return obj
         self._change_volumes(partial(volume_binder.bind_volumes, find=self.storage.find))
-        found = self.storage.get(key_of(obj))
-        if is_new and key_kind(found) == volume_binder.CLAIM:
+        found = self.storage.get(key)
+        if is_new and key.kind == volume_binder.CLAIM:
             why = volume_binder.why_unbound(found, self.storage.find, format_rfc3339(self.clock.now()))
             if why is not None:
                 self._events.keep(why)
@@ -330,13 +331,14 @@ class Cluster:
         """
         obj = self._shaped(obj, None, is_decoded=is_decoded)
         self._admit(None, obj)
-        self._check_namespace(obj)
+        key = key_of(obj)
+        self._check_namespace(key, obj)
         new = as_created(self._track(None, computed(with_decoded_defaults, obj)))
-        new = self._chain.admitted(new)
+        new = self._chain.admitted(key.kind, new)
         if self.storage.kinds.custom_of(new) is None:
             computed(validate_object, new, creation)
-        self._check_admitted(new)
-        return self._bound(self._create(new, uid), is_new=True)
+        self._check_admitted(key, new)
+        return self._bound(key, self._create(key, new, uid), is_new=True)
 
     def update(self, obj: JsonObject, changes: Update | None = None, *, is_decoded: bool = False) -> JsonObject:
         """Replace an object, and return it. A status that is a subresource stays. A deletion that has begun goes on,
@@ -362,18 +364,18 @@ class Cluster:
         new = _with_deletion_of(live, new, kind)
         new = as_updated(self._track(live, with_kept_fields(new, live)))
         self._admit(live, new)
-        new = self._chain.admitted(new, live)
+        new = self._chain.admitted(key.kind, new, live)
         if self.storage.kinds.custom_of(new) is None:
             computed(validate_update, new, live, changes)
         check_finalizers(live, new)
-        self._check_admitted(new, live)
-        stored = self.storage.replace(_with_kept_times(self._addressed(new, live), live))
+        self._check_admitted(key, new, live)
+        stored = self.storage.replace(_with_kept_times(self._addressed(key, new, live), live))
         self._custom.changed(stored)
-        return self._without_finalizers(self._bound(stored))
+        return self._without_finalizers(self._bound(key, stored))
 
-    def _addressed(self, obj: JsonObject, live: JsonObject | None, uid: str = "") -> JsonObject:
+    def _addressed(self, key: ObjectKey, obj: JsonObject, live: JsonObject | None, uid: str = "") -> JsonObject:
         """Return an object; a Service has its addresses and node ports."""
-        if key_kind(obj) != _SERVICE.name:
+        if key.kind != _SERVICE.name:
             return obj
         return with_addresses(obj, live, self.storage.service_numbers, self._service_ranges, uid or uid_of(obj))
 
@@ -381,7 +383,7 @@ class Cluster:
         """Give addresses to Services that have none: an older cloudcore has stored them."""
         for service in self.storage.list(_SERVICE):
             try:
-                self.storage.replace(self._addressed(service, service))
+                self.storage.replace(self._addressed(key_of(service), service, service))
             except ApiError as error:
                 _log.warning("%s", error)
 
@@ -448,7 +450,7 @@ class Cluster:
             if custom.has_embedded:
                 live, new = (computed(with_read_embedded, custom.kind, custom.schema, each) for each in (live, new))
             changed = with_entries(computed(with_new_status, custom, live, new), managers)
-            self._check_room_of_user(changed, live)
+            self._check_room_of_user(key, changed, live)
             return self.replace(changed)
         validate_schema(merged, live)
         if "metadata" not in merged:
@@ -458,19 +460,19 @@ class Cluster:
         changed = with_changed_status(merged, live)
         computed(validate_status, changed, live)
         if self._room is not None:
-            self._check_room_of_user(changed, live)
+            self._check_room_of_user(key, changed, live)
         if changed["metadata"] is not live["metadata"] and uid_of(changed) != uid_of(live):
             return self.replace(changed)  # a conflict
         stored = self._replace(key, live, changed, is_checked=True)
         self._custom.changed(stored)
         return stored
 
-    def _check_room_of_user(self, new: JsonObject, live: JsonObject) -> None:
+    def _check_room_of_user(self, key: ObjectKey, new: JsonObject, live: JsonObject) -> None:
         """Check that a namespace has room for a user's status. Others' are written: of the control plane, which cannot
         go on without them, and of nodes, which have accounts of their own.
         """
         if self._room is not None and self._has_quotas and self.admission is not None:
-            check_room(self.storage, self._room, new, live)
+            check_room(self.storage, self._room, key, new, live)
 
     def update_approval(self, key: ObjectKey, new: JsonObject) -> JsonObject:
         """Store the conditions of a certificate request, as its subresource `approval` sets them.
@@ -591,23 +593,21 @@ class Cluster:
         if self.admission is not None:
             self.admission(old, new)
 
-    def _check_namespace(self, obj: JsonObject) -> None:
+    def _check_namespace(self, key: ObjectKey, obj: JsonObject) -> None:
         """Check that a new object is not in a namespace that is being deleted."""
-        key = key_of(obj)
         namespace = self.storage.find(key_for(_NAMESPACE, "", key.namespace)) if key.namespace else None
         if namespace is not None and is_being_deleted(namespace):
             raise being_terminated(self.storage.kinds.of_object(obj), key)
 
-    def _create(self, obj: JsonObject, uid: str = "") -> JsonObject:
+    def _create(self, key: ObjectKey, obj: JsonObject, uid: str = "") -> JsonObject:
         uid = uid or computed(self.clock.new_id)
-        kind = key_kind(obj)
-        obj = with_job_selector(obj, uid) if kind == _JOB else self._addressed(obj, None, uid)
+        obj = with_job_selector(obj, uid) if key.kind == _JOB else self._addressed(key, obj, None, uid)
         new = self.storage.create(self.scheduler.placed(obj), uid)
         self.scheduler.record_placement(obj, None, new)
         self._custom.changed(new)
-        if kind == _NODE.name:
+        if key.kind == _NODE.name:
             self.scheduler.place_waiting_pods()
-        elif kind == _EVENT.name:
+        elif key.kind == _EVENT.name:
             self._events.remove_surplus()
         return new
 

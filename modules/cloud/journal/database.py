@@ -57,7 +57,7 @@ class JournalDatabase:
         try:
             with self._engine.begin() as connection:
                 return work(connection)
-        except SQLAlchemyError as error:
+        except (SQLAlchemyError, self._engine.dialect.loaded_dbapi.Error) as error:
             reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
             raise DatabaseError(attempt, self._where, reason) from error
         finally:

@@ -4,6 +4,7 @@ used.
 
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Final
 
 from sqlalchemy import (
@@ -30,7 +31,9 @@ from sqlalchemy import (
 from beehive.printable import printable
 from modules.cloud.journal.database import JournalDatabase, tables
 from modules.cloud.object_writes import CLOUDCORE, KnownWrite, ObjectWrite, WriteList, WriteQuery, node_user
-from modules.cloud.storage.database.tables import object_syncs
+from modules.cloud.storage.database.queries import Query
+from modules.cloud.storage.database.rows import RowsByKey
+from modules.cloud.storage.database.tables import dialect_of, object_syncs
 
 DAYS: Final = 7
 """Days that a write is kept."""
@@ -133,14 +136,24 @@ class WriteStore:
         return self._database.run("read the change journal", lambda connection: _read(connection, query))
 
 
+@cache
+def _rendered(driver: str) -> tuple[RowsByKey, Query]:
+    """Return the rows of writes, and the query for their number of one object, for a driver's databases."""
+    dialect, columns = dialect_of(driver), writes.c
+    of_object = and_(*(columns[name] == bindparam(name) for name in ("kind", "namespace", "name")))
+    return RowsByKey(writes, dialect), Query(select(func.count()).where(of_object), dialect)
+
+
 def _write(connection: Connection, found: Sequence[ObjectWrite]) -> None:
+    """Store writes, and delete others of objects that have too many."""
+    rows, number = _rendered(connection.engine.url.drivername)
+    rows.put.execute(connection.connection.driver_connection, map(_row, found))
     columns = writes.c
-    rows = [_row(each) for each in {each.version: each for each in found}.values()]
-    connection.execute(
-        delete(writes).where(columns.version == bindparam("of")), [{"of": each.version} for each in found]
-    )
-    connection.execute(insert(writes), rows)
-    _trim(connection, {(each.kind, each.namespace, each.name) for each in found})
+    for kind, namespace, name in sorted({(each.kind, each.namespace, each.name) for each in found}):
+        ((count,),) = number.rows(connection, kind=kind, namespace=namespace, name=name)
+        if count > MOST_OF_OBJECT:
+            place = and_(columns.kind == kind, columns.namespace == namespace, columns.name == name)
+            _bound(connection, writes, place, func.count(), MOST_OF_OBJECT)
 
 
 def _write_accesses(connection: Connection, found: Sequence[ObjectWrite]) -> None:
@@ -154,20 +167,6 @@ def _write_accesses(connection: Connection, found: Sequence[ObjectWrite]) -> Non
         for part, each in enumerate(found, last + 1)
     ]
     connection.execute(insert(accesses), rows)
-
-
-def _trim(connection: Connection, objects: set[tuple[str, str, str]]) -> None:
-    """Delete writes of objects that have too many. It is asked once for all objects of a kind and namespace: a thousand
-    nodes register together.
-    """
-    columns, names = writes.c, defaultdict[tuple[str, str], list[str]](list)
-    for kind, namespace, name in sorted(objects):
-        names[kind, namespace].append(name)
-    for (kind, namespace), some in names.items():
-        place = and_(columns.kind == kind, columns.namespace == namespace)
-        written = select(columns.name).where(place, columns.name.in_(some)).group_by(columns.name)
-        for name in connection.execute(written.having(func.count() > MOST_OF_OBJECT)).scalars().all():
-            _bound(connection, writes, and_(place, columns.name == name), func.count(), MOST_OF_OBJECT)
 
 
 def _forget(connection: Connection, now: float) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from modules.apimachinery.api_errors import NotFoundError
-from modules.apimachinery.kinds import JsonObject, key_for, key_kind, kind_named
+from modules.apimachinery.kinds import JsonObject, key_for, kind_named
 from modules.apimachinery.lister import Lister
 from modules.cloud.apiserver.admission.certificate_subject import certificate_subject
 from modules.cloud.apiserver.admission.classes import check_resize, with_ingress_class, with_storage_class
@@ -115,31 +115,33 @@ class AdmissionChain:
         }
         """The plug-ins that look at a kind; `_of_all` look at every other kind."""
 
-    def admitted(self, obj: JsonObject, live: JsonObject | None = None) -> JsonObject:
+    def admitted(self, kind: str, obj: JsonObject, live: JsonObject | None = None) -> JsonObject:
         """Return an object as the plug-ins change it.
 
         Args:
+            kind: its kind, as in keys.
             obj: with its defaults; it is not changed.
             live: its stored state; None: it is created.
 
         Raises:
             ApiError: a plug-in refuses it.
         """
-        for plugin in self._by_kind.get(key_kind(obj), self._of_all):
+        for plugin in self._by_kind.get(kind, self._of_all):
             if plugin.admit is not None:
                 obj = plugin.admit(obj, live, self._objects)
         return obj
 
-    def validate(self, obj: JsonObject, live: JsonObject | None = None) -> None:
+    def validate(self, kind: str, obj: JsonObject, live: JsonObject | None = None) -> None:
         """Ask the plug-ins about an object that keeps the rules of its kind.
 
         Args:
+            kind: its kind, as in keys.
             obj: as `admitted` has returned it.
             live: its stored state; None: it is created.
 
         Raises:
             ApiError: a plug-in refuses it.
         """
-        for plugin in self._by_kind.get(key_kind(obj), self._of_all):
+        for plugin in self._by_kind.get(kind, self._of_all):
             if plugin.validate is not None:
                 plugin.validate(obj, live, self._objects)

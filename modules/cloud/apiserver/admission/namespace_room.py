@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from modules.apimachinery.api_errors import ForbiddenError
-from modules.apimachinery.kinds import JsonObject, key_of
+from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.apimachinery.limits import memory_of
 from modules.cloud.storage.namespace_sizes import counts
 from modules.cloud.storage.object_storage import Storage
@@ -27,19 +27,19 @@ def room_of_namespaces(nodes: int) -> int:
     return max(LEAST, nodes * BYTES_OF_NODE)
 
 
-def check_room(storage: Storage, most: int, new: JsonObject, live: JsonObject | None) -> None:
+def check_room(storage: Storage, most: int, key: ObjectKey, new: JsonObject, live: JsonObject | None) -> None:
     """Check that a namespace has room for an object, or that the object does not grow.
 
     Args:
         storage: has the objects.
         most: bytes of memory that a namespace may take.
+        key: the object's.
         new: the object.
         live: its stored state; None: it is created.
 
     Raises:
         ForbiddenError: there is no room.
     """
-    key = key_of(new)
     taken = storage.sizes.of(key.namespace) if counts(key) else 0
     if taken < most or (live is not None and _size_of(new) <= _size_of(live)):
         return

@@ -106,10 +106,11 @@ class QuotaLedger(Reconciler):
             self._close(event.key)
         self._count(event.key, None if event.type is EventType.DELETED else event.new, event.old)
 
-    def check(self, new: JsonObject, live: JsonObject | None) -> None:
+    def check(self, key: ObjectKey, new: JsonObject, live: JsonObject | None) -> None:
         """Check that an object exceeds no quota of its namespace.
 
         Args:
+            key: the object's.
             new: the object with its defaults.
             live: its stored state; None: it is created.
 
@@ -117,7 +118,6 @@ class QuotaLedger(Reconciler):
             ForbiddenError: it does.
         """
         self._open()
-        key = key_of(new)
         accounts = self._accounts.get(key.namespace)
         if not accounts:
             return

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from beehive.simulation.scheduler import VirtualClock
-from modules.apimachinery.kinds import JsonObject, key_of, kind_named
+from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, kind_named
 from modules.apimachinery.validation.objects import validate_object
 from modules.cloud.apiextensions.admission import Find
 from modules.cloud.apiserver.admission.chain import PLUGINS_WITH_TOKENS
@@ -88,9 +88,9 @@ def test_a_custom_object_that_is_applied_is_checked_with_its_defaults() -> None:
     checked = list[Any]()
     check = cluster._check_admitted
 
-    def checking(new: JsonObject, live: JsonObject | None = None) -> None:
+    def checking(key: ObjectKey, new: JsonObject, live: JsonObject | None = None) -> None:
         checked.append(new.get("spec"))
-        check(new, live)
+        check(key, new, live)
 
     cluster._check_admitted = checking  # type: ignore[method-assign]
     for _ in range(2):

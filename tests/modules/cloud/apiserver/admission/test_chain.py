@@ -6,7 +6,7 @@ import pytest
 
 from beehive.clock import RealClock
 from modules.apimachinery.api_errors import ApiError
-from modules.apimachinery.kinds import key_for, key_of, kind_named
+from modules.apimachinery.kinds import key_for, key_kind, key_of, kind_named
 from modules.apimachinery.validation.invalid_fields import InvalidFieldsError
 from modules.cloud.apiserver.admission.chain import PLUGINS, AdmissionChain
 from modules.cloud.apiserver.admission.classes import with_storage_class
@@ -199,7 +199,7 @@ def test_a_pod_whose_manifest_lacks_what_plugins_have_set_is_replaced(cluster: C
 
 def test_a_custom_kind_of_the_same_name_is_another_kind(cluster: Cluster) -> None:
     whale = {**of("Pod", "moby", "whales.example/v1"), "spec": {"size": 1}}
-    assert AdmissionChain(cluster.storage, PLUGINS).admitted(whale) is whale
+    assert AdmissionChain(cluster.storage, PLUGINS).admitted(key_kind(whale), whale) is whale
 
 
 @pytest.mark.parametrize(
