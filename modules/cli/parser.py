@@ -164,7 +164,7 @@ class VerbParser(argparse.ArgumentParser):
             action = self._known(name)
             if self._has_value(action):
                 value = letters.removeprefix("=") or self._next(name, rest)
-                yield f"{max(action.option_strings, key=len)}={value}"
+                yield f"{name}={value}"
                 return
             yield name
 
@@ -180,7 +180,7 @@ class VerbParser(argparse.ArgumentParser):
             self.error(f"there is no {name} here: {self._absent[name]}")
 
     def _has_value(self, action: argparse.Action) -> bool:
-        return action.nargs in {None, 1, "?"}
+        return action.nargs in {None, "?"}
 
     def _next(self, name: str, rest: Iterator[str]) -> str:
         word = next(rest, None)

@@ -19,6 +19,7 @@ from edgecore_mapper.driver import DEFAULT_CYCLE, DriverSpec, spec_of
 from edgecore_mapper.method_calls import MethodRefused
 from protos.dmi.v1beta1 import api_pb2 as dmi
 from tests.end_to_end.processes import wait_until
+from tests.support.clocks import StandingClock
 from tests.support.patience import PATIENCE
 
 MODEL = dmi.DeviceModel(
@@ -623,3 +624,21 @@ def test_a_desired_value_that_comes_before_the_thread_looks_for_some_is_among_th
 )
 def test_a_cycle_is_at_least_ten_milliseconds_and_at_most_a_day(milliseconds: int, seconds: float) -> None:
     assert spec_of(described(cycle=milliseconds), MODEL).properties["p"].collect_cycle == seconds
+
+
+def test_a_device_is_read_again_after_its_cycle(bench: Bench) -> None:
+    waits = list[float]()
+    bench.goes_on.set()
+
+    class Wake(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            assert timeout is not None
+            waits.append(timeout)
+            thread.stop()
+            return True
+
+    thread = DeviceThread(spec_of(described(cycle=20), MODEL), bench.driver, bench, StandingClock(), None, {})
+    thread._wake = Wake()
+    thread.start()
+    thread.join(PATIENCE)
+    assert waits == [pytest.approx(0.02)]

@@ -87,3 +87,16 @@ def test_a_parser_of_commands_leaves_the_order_as_it_is() -> None:
     inner = commands.add_parser("run")
     inner.add_argument("rest", nargs=argparse.REMAINDER)
     assert outer.parse_args(["run", "a", "-x", "--", "b"]).rest == ["a", "-x", "--", "b"]
+
+
+def test_a_parser_of_commands_says_why_an_option_is_absent(capsys: pytest.CaptureFixture[str]) -> None:
+    outer = VerbParser(prog="program")
+    outer.absent("--context", "there is one server")
+    with pytest.raises(SystemExit):
+        outer.parse_args(["--context=x"])
+    assert "there is no --context here: there is one server" in capsys.readouterr().err
+
+
+def test_without_words_those_of_the_process_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["program", "pods"])
+    assert parser().parse_args().words == ["pods"]

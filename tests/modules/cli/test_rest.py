@@ -181,6 +181,13 @@ def test_warnings_are_printed_once(tmp_path: Path, capsys: pytest.CaptureFixture
     assert capsys.readouterr().err.splitlines() == ['Warning: be "careful"', "Warning: \\x1b[2J"]
 
 
+def test_a_refusal_has_its_warnings_printed_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    refused = http(b"{}", "404 Not Found", 'Warning: 299 - "old"')
+    with answering(tmp_path / "s", refused), pytest.raises(StatusError):
+        RestClient(tmp_path / "s").get("/")
+    assert capsys.readouterr().err == "Warning: old\n"
+
+
 def test_lines_as_they_come(tmp_path: Path) -> None:
     chunks = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (b'{"a":', b"1}\n\n{}", b"\n"))
     answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n"

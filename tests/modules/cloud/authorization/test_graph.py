@@ -50,7 +50,7 @@ def test_a_hostname_is_taken_while_another_node_has_it(site: Site) -> None:
     def note() -> None:
         taken.append([site.graph.is_hostname_in_use(name, "n2") for name in ("host", "n1", "other", "n2")])
 
-    site.apply(made)
+    (creation,) = site.apply(made)
     note()
     (change,) = site.apply({**made, "metadata": {"name": "n1", "labels": {HOSTNAME: "other"}}})
     note()
@@ -58,6 +58,8 @@ def test_a_hostname_is_taken_while_another_node_has_it(site: Site) -> None:
     note()
     assert taken == [[True, True, False, False], [False, True, True, False], [True, True, False, False]]
     assert not site.graph.is_hostname_in_use("host", "n1")
+    site.graph.roll_back(creation)
+    assert not site.graph._hostnames
 
 
 def _volume(name: str, claim: str, **source: JsonObject) -> JsonObject:
@@ -115,6 +117,7 @@ def test_a_secret_of_two_volumes_stays_readable_when_one_of_them_goes(site: Site
         site.cluster.delete(ObjectKey("PersistentVolume", "", gone), 0)
         site.noted()
     assert not site.graph.refers("n1", ObjectKey("Secret", "shop", "key"))
+    assert not site.graph._named
 
 
 @pytest.mark.parametrize("how", ["deleted", "undone", "bound elsewhere"])

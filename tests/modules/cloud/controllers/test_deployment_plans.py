@@ -12,7 +12,17 @@ from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
 from modules.apimachinery.times import format_rfc3339
 from modules.cloud.controllers.conditions import with_condition
 from modules.cloud.controllers.deployment import reconcile
-from modules.cloud.controllers.deployment_sets import DESIRED, HASH, MOST, REVISION, bounds_of, new_set, wanted
+from modules.cloud.controllers.deployment_sets import (
+    DESIRED,
+    HASH,
+    MOST,
+    REVISION,
+    bounds_of,
+    new_set,
+    revision_of,
+    size_annotations,
+    wanted,
+)
 from modules.cloud.controllers.pods import owner_reference
 from modules.cloud.controllers.view import View
 from tests.modules.cloud.controllers.site import site_of, workload, written_status
@@ -364,3 +374,12 @@ def test_a_pause_and_its_end_are_each_said_once(is_paused: bool, before: str, ex
     (found,) = [one for one in after["conditions"] if one["type"] == "Progressing"]
     assert found["reason"] == expected
     assert found["lastUpdateTime"] == format_rfc3339(1100.0 if is_new else 1000.0)
+
+
+def test_a_deployment_that_is_recreated_has_no_pods_beyond_its_size() -> None:
+    recreated = {"metadata": {}, "spec": {"replicas": 4, **RECREATE}}
+    assert set(size_annotations(recreated).values()) == {"4"}
+
+
+def test_a_replica_set_without_a_revision_is_older_than_the_first() -> None:
+    assert revision_of({"metadata": {}}) == 0

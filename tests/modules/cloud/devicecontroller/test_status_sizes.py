@@ -55,3 +55,10 @@ def test_a_status_that_becomes_smaller_is_written_although_its_node_has_too_much
     sizes.put(key, status(2.0))
     assert sizes.refusal(key, status(1.5)) == ""
     assert sizes.refusal(key, status(2.5))
+
+
+def test_a_device_that_changes_stays_on_its_node() -> None:
+    known = DevicesByKey()
+    put_device(known, "d", "n1")
+    key = put_device(known, "d", "n1", 1)
+    assert known.on_node("n1") == [key]

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from modules.insight.fleet.devices import (
@@ -21,6 +22,7 @@ from modules.insight.fleet.devices import (
     WAITS,
     DevicePropertyRow,
     DeviceRow,
+    _differences,
     device_facts,
     device_row,
     device_story,
@@ -171,6 +173,11 @@ def test_a_story_has_all_properties_and_names_waiting_ones() -> None:
     assert ([each.agrees for each in story.twins], story.node_state) == ([WAITS], "away")
     story = device_story(device(), MODEL, status("30", "30", state="online"), NODES, NOW)
     assert story.sentence == "default/hall is as desired."
+
+
+def test_a_device_with_several_late_properties_names_one_and_counts_the_others() -> None:
+    facts = msgspec.structs.replace(device_facts(device(), MODEL, status("28", "28")), late=2)
+    assert _differences(facts).endswith("; 1 more not as desired")
 
 
 def test_the_sentence_counts_and_nodes_with_trouble_come_first() -> None:

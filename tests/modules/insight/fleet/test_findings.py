@@ -1,12 +1,19 @@
 """What needs attention: each rule with a planted fault, and fleets without one."""
 
 import msgspec
+import pytest
 
 from modules.insight.fleet.devices import DeviceFacts, DevicePropertyRow
 from modules.insight.fleet.findings import Fleet, findings
 from modules.insight.fleet.lacks import Lack
 from modules.insight.fleet.rows import FleetPodRow, NodeRow, gaps_of, pod_row
-from modules.insight.fleet.sentences import SentencePart, fleet_sentence, node_sentence, pods_sentence
+from modules.insight.fleet.sentences import (
+    SentencePart,
+    certificate_words,
+    fleet_sentence,
+    node_sentence,
+    pods_sentence,
+)
 
 NOW = 1_000_000.0
 OLD = "1970-01-05T00:00:00Z"
@@ -251,3 +258,11 @@ def test_a_row_of_a_pod() -> None:
     assert row == FleetPodRow(
         "shop", "web-5d9f-x", "n1", "Pending", "0/1", 0, "Deployment web", OLD, "web:1", is_troubled=True
     )
+
+
+@pytest.mark.parametrize(
+    ("left", "words"),
+    [(-1.0, "has ended"), (0.0, "has ended"), (1.0, "ends in 1s"), (86_400.0, "ends in 1 day"), (172_801.0, "")],
+)
+def test_a_certificate_ends_within_days(left: float, words: str) -> None:
+    assert certificate_words(NOW + left, NOW, days=2) == words

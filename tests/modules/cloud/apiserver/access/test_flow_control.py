@@ -97,6 +97,15 @@ def test_one_user_does_not_hold_all_seats() -> None:
             pass
 
 
+def test_a_user_gives_one_seat_back_at_a_time() -> None:
+    seats = FairSeats(seats=3, of_user=2, waiting=0)
+    with seats.seat("a"):
+        with seats.seat("a"):
+            pass
+        with seats.seat("a"), pytest.raises(NoSeatError), seats.seat("a"):
+            pass
+
+
 def test_a_seat_goes_to_a_user_who_may_have_one_more() -> None:
     seats, served, gates = FairSeats(seats=3, of_user=2), list[str](), [threading.Event() for _ in range(2)]
 
