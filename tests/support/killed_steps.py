@@ -15,9 +15,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-_LEFT, _DONE = range(2)
-"""Numbers of 8 bytes in the file: steps until the kill (0: none), and steps so far."""
-_BYTES: Final = 16
+_LEFT, _DONE, _STAGED, _HELD = range(4)
+"""Numbers of 8 bytes in the file: steps until the kill (0: none), steps so far, the step that has first written the
+journal (0: none), and whether the first number waits for that one.
+"""
+_BYTES: Final = 32
+_JOURNAL: Final = "journal.json"
 _REPOSITORY: Final = Path(__file__).parents[2]
 _AFTER: Final[tuple[tuple[Any, str], ...]] = (
     *((os, name) for name in ("fsync", "mkdir", "rename", "replace", "symlink", "unlink")),
@@ -49,9 +52,15 @@ class Steps:
         with file.open("r+b") as opened:
             self._shared = memoryview(mmap.mmap(opened.fileno(), _BYTES)).cast("q")
 
-    def arm(self, after: int) -> None:
-        """Kill whoever takes the step of this number from now on; 0: nobody."""
-        self._shared[_DONE] = 0
+    def arm(self, after: int, *, staged: bool = False) -> None:
+        """Kill whoever takes the step of this number from now on; 0: nobody.
+
+        Args:
+            after: the number.
+            staged: whether the step that writes the journal is the first.
+        """
+        self._shared[_DONE] = self._shared[_STAGED] = 0
+        self._shared[_HELD] = staged
         self._shared[_LEFT] = after
 
     @property
@@ -59,14 +68,21 @@ class Steps:
         """Steps since `arm`."""
         return self._shared[_DONE]
 
+    @property
+    def staged(self) -> int:
+        """Number of the step since `arm` that has first written the journal; 0: none has."""
+        return self._shared[_STAGED]
+
     def reached(self) -> bool:
         """Return whether the process was killed, or is just being killed."""
         return self._shared[_LEFT] < 0
 
-    def step(self) -> None:
+    def step(self, *, writes_journal: bool = False) -> None:
         """Count a step of this process, which may be its last."""
         self._shared[_DONE] += 1
-        if self._shared[_LEFT] > 0:
+        if writes_journal and not self._shared[_STAGED]:
+            self._shared[_STAGED], self._shared[_HELD] = self._shared[_DONE], 0
+        if self._shared[_LEFT] > 0 and not self._shared[_HELD]:
             self._shared[_LEFT] -= 1
             if self._shared[_LEFT] == 0:
                 self._shared[_LEFT] = -1
@@ -88,7 +104,7 @@ class Steps:
         @functools.wraps(call)
         def counted(*arguments: Any, **named: Any) -> Any:
             result = call(*arguments, **named)
-            self.step()
+            self.step(writes_journal=call.__name__ == "replace" and Path(arguments[1]).name == _JOURNAL)
             return result
 
         return counted
