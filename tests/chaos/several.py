@@ -73,9 +73,9 @@ class Result(NamedTuple):
         restarts = "".join(f"{count} restarts of {name}, " for name, count in sorted(self.restarts.items()))
         return (
             f"three cloudcores {self.shared.value}: {self.kills} kills, {restarts}{self.versions} versions of the "
-            f"pods, {self.written} written and {self.deleted} deleted: none lost, doubled or out of order, all statuses "
-            f"there; nodes with the others after {_times(self.moved)}; while something else was down or had just been "
-            f"started after {_times(self.moved_late)}"
+            f"pods, {self.written} written and {self.deleted} deleted: none lost, doubled or out of order, all "
+            f"statuses there; nodes with the others after {_times(self.moved)}; while something else was down or had "
+            f"just been started after {_times(self.moved_late)}"
         )
 
 

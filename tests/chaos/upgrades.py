@@ -3,7 +3,7 @@
 `python -m tests.chaos.upgrades [--count N] [--power N] [--seed N] [--pods N] [--only embedded|oci] [--beds N]`: so many
 upgrades and ways back of connected nodes on each runtime, up to 50 of each node, several nodes side by side. The
 ordering command, the updater or the launcher is killed after a step that is drawn, alone or with edgecore, four times
-in five once the version is staged; one in four is killed once more while it goes on, and one in ten leads to a version
+in five once the switch has begun; one in four is killed once more while it goes on, and one in ten leads to a version
 that does not start. Meanwhile objects change at the cloud, and pods come and go. Then so many with a power cut on each:
 the node and its installation are on a file system whose disk keeps what was flushed, and the pods end, too. A campaign
 that fails is printed, and the others go on; one without enough kills has failed.
@@ -56,8 +56,8 @@ from tests.support.patience import PATIENCE
 
 _GOOD: Final = ("1.0.0", "1.0.1")
 _BAD: Final = "2.0.0"
-_ONCE_STAGED: Final = 0.8
-"""Share of the kills that come once the version is staged: what comes before has changed nothing."""
+_ONCE_SWITCHING: Final = 0.8
+"""Share of the kills that come once the switch has begun: those before find nothing changed."""
 _SLICE: Final = 50
 """The most upgrades of one node."""
 _UPDATER: Final = "/updater.py"
@@ -243,7 +243,7 @@ class _Campaign:
         self._version = 0
         self._kills: Counter[str] = Counter()
         self._before: dict[bool, int] = {}
-        """Steps until a version is staged, by whether it was there already."""
+        """Steps until the switch begins, by whether the version was there already."""
         self._after: dict[bool, int] = {}
         """Steps from then on of upgrades that were not killed, by whether the version is bad."""
         self._containers: dict[str, str] = {}
@@ -261,9 +261,9 @@ class _Campaign:
             origin = self._edge.installation.current()
             target = _BAD if self._draw.random() < 0.1 else next(each for each in _GOOD if each != origin)
             before = self._before.get(self._edge.has(target), 0)
-            is_staged = not before or self._draw.random() < _ONCE_STAGED
-            step = self._draw.randint(1, self._after[target == _BAD] if is_staged else before)
-            self._upgrade(number, target, step, staged=is_staged)
+            is_switching = not before or self._draw.random() < _ONCE_SWITCHING
+            step = self._draw.randint(1, self._after[target == _BAD] if is_switching else before)
+            self._upgrade(number, target, step, switching=is_switching)
         self._check(count)
         assert self._kills.total() >= count // 2, f"{count} upgrades, only {self._kills.total()} kills"
         ends = self._ends[Phase.COMMITTED], self._ends[Phase.ROLLED_BACK], self._ends[None]
@@ -285,10 +285,10 @@ class _Campaign:
             return False
         return True
 
-    def _upgrade(self, number: int, target: str, step: int, *, staged: bool = False) -> None:
+    def _upgrade(self, number: int, target: str, step: int, *, switching: bool = False) -> None:
         edge, origin = self._edge, self._edge.installation.current()
         ended_before, had_version, was_killed = edge.installation.journal(), edge.has(target), False
-        edge.steps.arm(step, staged=staged)
+        edge.steps.arm(step, switching=switching)
         again = self._draw.randint(1, 15) if self._draw.random() < 0.25 else 0
         alone = self._draw.random() < 0.5
         command = edge.begin(target)
@@ -296,11 +296,11 @@ class _Campaign:
         short = pod(f"r{number}", container())
         self.machine.cloud.apply(short)
         wait_until(lambda: edge.steps.reached() or command.poll() is not None, "the upgrade ends, or is killed")
-        if edge.steps.staged:
-            self._before[had_version] = edge.steps.staged - 1
+        if edge.steps.switch:
+            self._before[had_version] = edge.steps.switch - 1
         if not edge.steps.reached():
             assert edge.installation.journal() != ended_before, f"{target} was not begun\n{edge.tail()}"
-            self._after[target == _BAD] = after = edge.steps.done - edge.steps.staged + 1
+            self._after[target == _BAD] = after = edge.steps.done - edge.steps.switch + 1
             self._after.setdefault(True, 2 * after)
         while edge.steps.reached():
             was_killed = True
