@@ -13,6 +13,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.chaos import campaign, kills, memory, mqtt, oci, rootless, several
@@ -24,8 +25,8 @@ from tests.modules.runtimes.oci.node import node_directory, reason_missing
 from tests.support import postgresql
 
 
-def main() -> None:
-    """Run the campaigns that the arguments choose."""
+def main() -> int:
+    """Run the campaigns that the arguments choose; return 1 if nothing was run."""
     parser = argparse.ArgumentParser(description="the link and the processes under load, hurt again and again")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cuts", type=int, default=63, help="bad things, each to all nodes (default 63)")
@@ -47,43 +48,57 @@ def main() -> None:
         chosen.several_kills = 0
     if chosen.only == "several":
         chosen.oci_kills = chosen.conmon_kills = chosen.oci_agent_kills = 0
+    done = 0
+    for result in _results(chosen):
+        _say(result)
+        done += 1
+    if not done:
+        _say("nothing was run")
+    return 0 if done else 1
+
+
+def _results(chosen: argparse.Namespace) -> Iterator[object]:
     if chosen.cuts:
         with tempfile.TemporaryDirectory() as directory:
-            _say(campaign.run(Path(directory), chosen.seed, chosen.cuts, nodes=chosen.nodes, pause=2.2))
+            yield campaign.run(Path(directory), chosen.seed, chosen.cuts, nodes=chosen.nodes, pause=2.2)
     if chosen.kills:
-        _say(kills.run(chosen.seed, chosen.kills))
+        yield kills.run(chosen.seed, chosen.kills)
     if chosen.cloud_kills:
-        _say(kills.run(chosen.seed, chosen.cloud_kills, cloud=True))
+        yield kills.run(chosen.seed, chosen.cloud_kills, cloud=True)
     if chosen.several_kills:
-        _kill_several(chosen.seed, chosen.several_kills)
+        yield from _kill_several(chosen.seed, chosen.several_kills)
     if chosen.oci_kills or chosen.conmon_kills or chosen.oci_agent_kills:
-        _kill_oci(chosen.seed, chosen.oci_kills, chosen.conmon_kills, chosen.oci_agent_kills)
-    if chosen.mqtt_kills and MOSQUITTO is not None:
-        _say(mqtt.run(chosen.seed, chosen.mqtt_kills))
+        yield from _kill_oci(chosen.seed, chosen.oci_kills, chosen.conmon_kills, chosen.oci_agent_kills)
+    if chosen.mqtt_kills and MOSQUITTO is None:
+        _say("MQTT: left out: mosquitto is not installed")
+    elif chosen.mqtt_kills:
+        yield mqtt.run(chosen.seed, chosen.mqtt_kills)
     if chosen.memory:
         result = memory.run(chosen.seed, chosen.memory, chosen.rest)
-        _say(result)
+        yield result
         result.check()
 
 
-def _kill_several(seed: int, kills: int) -> None:
+def _kill_several(seed: int, kills: int) -> Iterator[object]:
     for shared in several.Shared:
         missing = "" if shared is several.Shared.CLUSTER else postgresql.missing()
         if missing:
             _say(f"three cloudcores {shared.value}: left out: {missing}")
             continue
         result = several.run(seed, kills if shared is several.Shared.POSTGRESQL else kills // 2, shared=shared)
-        _say(result)
+        yield result
         result.check()
 
 
-def _kill_oci(seed: int, calls: int, conmons: int, agents: int) -> None:
+def _kill_oci(seed: int, calls: int, conmons: int, agents: int) -> Iterator[object]:
     """As an ordinary user what a node without root consists of. As root with crun and conmon; a tenth of the kills
     with runc. Then whole agents on this runtime.
     """
     if os.geteuid():
-        missing = rootless.reason_missing()
-        _say(f"OCI runtime: left out: {missing}" if missing else rootless.run(seed, calls, conmons))
+        if missing := rootless.reason_missing():
+            _say(f"OCI runtime: left out: {missing}")
+        else:
+            yield rootless.run(seed, calls, conmons)
         return
     if missing := reason_missing():
         _say(f"OCI runtime: left out: {missing}")
@@ -94,9 +109,9 @@ def _kill_oci(seed: int, calls: int, conmons: int, agents: int) -> None:
             with node_directory() as directory:
                 with_own_image(directory)
                 network = (PLUGINS / "bridge").exists()
-                _say(oci.run(directory, seed, calls // part, conmons // part, network=network, kind=kind))
+                yield oci.run(directory, seed, calls // part, conmons // part, network=network, kind=kind)
     if agents:
-        _say(kills.run(seed, agents, oci=True))
+        yield kills.run(seed, agents, oci=True)
 
 
 def _say(result: object) -> None:
@@ -105,4 +120,4 @@ def _say(result: object) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -174,6 +174,7 @@ class Bed:
                 versions = [version for version, _ in seen]
                 assert versions == sorted(set(versions)), f"{node.name}: {key} was applied as {versions}"
                 assert seen[-1][1] == str(self.versions), f"{node.name}: {key} is {seen[-1]}, not {self.versions}"
+            assert self.sent[node.name], f"{node.name} has said nothing"
             first = list(dict.fromkeys(self.arrived[node.name]))
             assert first == self.sent[node.name], f"{node.name}: what it said has not arrived in its order"
             assert not list(node.hive.dead_letters), f"{node.name}: {list(node.hive.dead_letters)}"

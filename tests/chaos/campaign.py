@@ -67,6 +67,7 @@ def run(
                 whole.rest()
             whole.check()
             lost = sum(sum(node.counters.ends.values()) for node in whole.nodes)
+            assert lost >= cuts // 2, f"{cuts} failures, but only {lost} connections lost"
             sent = sum(len(ids) for ids in whole.sent.values())
             return Result(lost, sent, whole.repeated, whole.versions, list(proxy.reconnects))
 

@@ -74,6 +74,8 @@ def _run(runtime: RuntimeUnderTest, seed: int, kills: int, *, cloud: bool) -> Ki
 
 
 def _kill(machine: Machine, *, cloud: bool) -> None:
+    process = machine.cloud if cloud else machine.edge.process
+    assert process.runs, f"it has ended by itself\n{process.tail()}"
     if cloud:
         machine.cloud.kill()
         machine.cloud.start()

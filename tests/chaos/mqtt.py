@@ -149,6 +149,7 @@ class Edge:
     def kill(self) -> None:
         """SIGKILL."""
         if self._process is not None:
+            assert self._process.runs, f"edgecore has ended by itself\n{self.tail()}"
             self._spent = self.processor_seconds()
             self._process.kill()
             self._process = None
@@ -291,6 +292,7 @@ def run(seed: int, kills: int, rate: int = 1000, seconds: float = 60.0) -> Survi
             began = monotonic()
             made.run(rate, seconds, hurt)
             made.rest()
+            assert not victims, f"{len(victims)} of {kills} kills were not made"
             made.up.check()
             made.down.check()
         except BaseException:

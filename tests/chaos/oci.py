@@ -195,8 +195,8 @@ class _Campaign:
             assert error.code() is not grpc.StatusCode.UNAVAILABLE, error.details()
             answered = False
         self._node.disarm()
-        if not self._node.has_killed:
-            kill_helper(SLIRP, self._node.server)
+        if not self._node.has_killed and not kill_helper(SLIRP, self._node.server):
+            eventually(lambda: self._node.has_killed)  # the runtime is just doing it
         self.kills[SLIRP] += 1
         self._node.cri.Status(cri.StatusRequest())
         self._compare(answered=answered)
@@ -211,6 +211,7 @@ class _Campaign:
         assert was_killed or answered, "the call was cut off, but the runtime was not killed"
         if was_killed:
             self._node.wait_for_end()
+            assert not helper or self._node.has_killed, f"{helper} has ended by itself"
             self.kills[helper or self.call.kind] += 1
             self._start_again()
         self._node.release()

@@ -56,6 +56,7 @@ class Result(NamedTuple):
     restarts: Counter[str]
     """How many times each server was restarted."""
     versions: int
+    written: int
     deleted: int
     moved: list[float]
     """Seconds from a kill to the moment when another cloudcore had the node, for each node that was moved while
@@ -71,10 +72,10 @@ class Result(NamedTuple):
     def __str__(self) -> str:
         restarts = "".join(f"{count} restarts of {name}, " for name, count in sorted(self.restarts.items()))
         return (
-            f"three cloudcores {self.shared.value}: {self.kills} kills, {restarts}{self.versions} versions of every "
-            f"pod, {self.deleted} pods deleted: none lost, doubled or out of order, all statuses there; nodes with the "
-            f"others after {_times(self.moved)}; while something else was down or had just been started after "
-            f"{_times(self.moved_late)}"
+            f"three cloudcores {self.shared.value}: {self.kills} kills, {restarts}{self.versions} versions of the "
+            f"pods, {self.written} written and {self.deleted} deleted: none lost, doubled or out of order, all "
+            f"statuses there; nodes with the others after {_times(self.moved)}; while something else was down or had "
+            f"just been started after {_times(self.moved_late)}"
         )
 
 
@@ -103,6 +104,8 @@ class Bed:
         self._clients = clients
         self._draw = draw
         self.versions = 0
+        self.written = 0
+        """Pods that were applied, in all versions."""
         self.deleted = 0
         self.wanted: dict[str, int] = {}
         """By the name of each pod that is to be there, the version that was written last."""
@@ -162,6 +165,7 @@ class Bed:
 
     def check(self) -> None:
         """Assert that nothing came out of order, came back or is there twice."""
+        assert self.written > self.versions, f"{self.written} pods written in {self.versions} versions"
         names = Counter(name for name, _ in self._present())
         for agent in self.agents:
             for uid, seen in agent.knowledge.seen.items():
@@ -185,6 +189,7 @@ class Bed:
             elif name in self.wanted or self._is_gone(name):
                 self._do(Apply([_pod(name, node, number)]))
                 self.wanted[name] = number
+                self.written += 1
         self.versions = number
 
     def _write_always(self) -> None:
@@ -319,7 +324,7 @@ def run(seed: int, kills: int, nodes: int = 6, shared: Shared = Shared.POSTGRESQ
         finally:
             whole.rest()
         whole.check()
-        return Result(shared, kills, restarts, whole.versions, whole.deleted, moved, moved_late)
+        return Result(shared, kills, restarts, whole.versions, whole.written, whole.deleted, moved, moved_late)
 
 
 def kill(whole: Bed, victim: Cloudcore, server: SharedServer | None = None, away: float = 0.0) -> list[float]:
@@ -331,6 +336,7 @@ def kill(whole: Bed, victim: Cloudcore, server: SharedServer | None = None, away
         server: down when it is killed; None: nothing is.
         away: seconds that it stays down after the kill.
     """
+    assert victim.runs, f"it has ended by itself\n{victim.tail()}"
     lost = victim.nodes()
     others = [each for each in whole.cores.all if each is not victim]
     with ExitStack() as outage:

@@ -2,10 +2,11 @@
 
 `python -m tests.chaos.upgrades [--count N] [--power N] [--seed N] [--pods N] [--only embedded|oci] [--beds N]`: so many
 upgrades and ways back of connected nodes on each runtime, up to 50 of each node, several nodes side by side. The
-ordering command, the updater or the launcher is killed after a step that is drawn, alone or with edgecore; one in four
-is killed once more while it goes on, and one in ten leads to a version that does not start. Meanwhile objects change at
-the cloud, and pods come and go. Then so many with a power cut on each: the node and its installation are on a file
-system whose disk keeps what was flushed, and the pods end, too. A campaign that fails is printed, and the others go on.
+ordering command, the updater or the launcher is killed after a step that is drawn, alone or with edgecore, four times
+in five once the switch has begun; one in four is killed once more while it goes on, and one in ten leads to a version
+that does not start. Meanwhile objects change at the cloud, and pods come and go. Then so many with a power cut on each:
+the node and its installation are on a file system whose disk keeps what was flushed, and the pods end, too. A campaign
+that fails is printed, and the others go on; one without enough kills has failed.
 All files are in memory: what a disk has is what was flushed to it, however fast it is.
 """
 
@@ -18,6 +19,7 @@ import signal
 import subprocess
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack, suppress
@@ -54,11 +56,12 @@ from tests.support.patience import PATIENCE
 
 _GOOD: Final = ("1.0.0", "1.0.1")
 _BAD: Final = "2.0.0"
-_FIRST_STEPS: Final = 60
-"""Steps from which kills are drawn until an upgrade of the kind has shown how many there are."""
+_ONCE_SWITCHING: Final = 0.8
+"""Share of the kills that come once the switch has begun: those before find nothing changed."""
 _SLICE: Final = 50
 """The most upgrades of one node."""
 _UPDATER: Final = "/updater.py"
+_UNSTAGED: Final = "before it was staged"
 _EARLIER: Final = "an earlier run of the kernel"
 _DISK_BYTES: Final = 768 << 20
 _MOUNT: Final = "loop,noauto_da_alloc,data=writeback,commit=300"
@@ -172,8 +175,9 @@ class Upgraded(NamedTuple):
     what: str
     seed: int
     upgrades: int
-    kills: int
-    power_cuts: int
+    kills: Counter[str]
+    """By the phase of the upgrade; power cuts, if the power fails."""
+    power: bool
     committed: int
     rolled_back: int
     unchanged: int
@@ -181,11 +185,16 @@ class Upgraded(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"{self.what}, seed {self.seed}: {self.upgrades} upgrades of up to {self.steps} steps, {self.kills} kills "
-            f"and {self.power_cuts} power cuts: {self.committed} committed, {self.rolled_back} rolled back, "
+            f"{self.what}, seed {self.seed}: {self.upgrades} upgrades of up to {self.steps} steps, "
+            f"{_counted(self.kills, power=self.power)}: {self.committed} committed, {self.rolled_back} rolled back, "
             f"{self.unchanged} had changed nothing; one of the two versions ran, no message lost or doubled"
-            + ("" if self.power_cuts else ", no container restarted")
+            + ("" if self.power else ", no container restarted")
         )
+
+
+def _counted(kills: Counter[str], *, power: bool) -> str:
+    phases = ", ".join(f"{kills[phase]} {phase}" for phase in (_UNSTAGED, *Phase) if kills[phase])
+    return f"{kills.total()} {'power cuts' if power else 'kills'} ({phases or '-'})"
 
 
 def run(seed: int, count: int, pods: int, *, oci: bool = False, power: bool = False) -> Upgraded:
@@ -231,9 +240,12 @@ class _Campaign:
             self._mount()
         self._edge = machine.edge = UpgradedNode(machine.directory, runtime)
         self._names = [f"p{number}" for number in range(pods)]
-        self._version = self._kills = self._cuts = 0
-        self._steps: dict[tuple[bool, bool], int] = {}
-        """Of upgrades that were not killed, by whether the version is there already and whether it is bad."""
+        self._version = 0
+        self._kills: Counter[str] = Counter()
+        self._before: dict[bool, int] = {}
+        """Steps until the switch begins, by whether the version was there already."""
+        self._after: dict[bool, int] = {}
+        """Steps from then on of upgrades that were not killed, by whether the version is bad."""
         self._containers: dict[str, str] = {}
         self._ends = dict.fromkeys((Phase.COMMITTED, Phase.ROLLED_BACK, None), 0)
 
@@ -244,12 +256,19 @@ class _Campaign:
         for name in self._names:
             self.machine.cloud.pods.wait(name, is_ready)
         self._containers = dict.fromkeys(self._names, "") if self._power else self._running()
-        for number in range(count):
-            self._upgrade(number)
+        self._upgrade(0, _GOOD[1], 0)
+        for number in range(1, count):
+            origin = self._edge.installation.current()
+            target = _BAD if self._draw.random() < 0.1 else next(each for each in _GOOD if each != origin)
+            before = self._before.get(self._edge.has(target), 0)
+            is_switching = not before or self._draw.random() < _ONCE_SWITCHING
+            step = self._draw.randint(1, self._after[target == _BAD] if is_switching else before)
+            self._upgrade(number, target, step, switching=is_switching)
         self._check(count)
+        assert self._kills.total() >= count // 2, f"{count} upgrades, only {self._kills.total()} kills"
         ends = self._ends[Phase.COMMITTED], self._ends[Phase.ROLLED_BACK], self._ends[None]
-        most = max(self._steps.values(), default=0)
-        return Upgraded(self._what, self._seed, count, self._kills, self._cuts, *ends, most)
+        most = max(self._before.values()) + max(self._after.values())
+        return Upgraded(self._what, self._seed, count, self._kills, self._power, *ends, most)
 
     def close(self) -> None:
         self._edge.kill()
@@ -266,13 +285,10 @@ class _Campaign:
             return False
         return True
 
-    def _upgrade(self, number: int) -> None:
+    def _upgrade(self, number: int, target: str, step: int, *, switching: bool = False) -> None:
         edge, origin = self._edge, self._edge.installation.current()
-        target = _BAD if self._draw.random() < 0.1 else next(each for each in _GOOD if each != origin)
-        ended_before = edge.installation.journal()
-        kind = (edge.has(target), target == _BAD)
-        step = self._draw.randint(1, self._steps.get(kind, _FIRST_STEPS)) if number else 0
-        edge.steps.arm(step)
+        ended_before, had_version, was_killed = edge.installation.journal(), edge.has(target), False
+        edge.steps.arm(step, switching=switching)
         again = self._draw.randint(1, 15) if self._draw.random() < 0.25 else 0
         alone = self._draw.random() < 0.5
         command = edge.begin(target)
@@ -280,11 +296,16 @@ class _Campaign:
         short = pod(f"r{number}", container())
         self.machine.cloud.apply(short)
         wait_until(lambda: edge.steps.reached() or command.poll() is not None, "the upgrade ends, or is killed")
+        if edge.steps.switch:
+            self._before[had_version] = edge.steps.switch - 1
         if not edge.steps.reached():
             assert edge.installation.journal() != ended_before, f"{target} was not begun\n{edge.tail()}"
-            self._steps[kind] = edge.steps.done
+            self._after[target == _BAD] = after = edge.steps.done - edge.steps.switch + 1
+            self._after.setdefault(True, 2 * after)
         while edge.steps.reached():
-            self._kills += 0 if self._power else 1
+            was_killed = True
+            journal = edge.installation.journal()
+            self._kills[_UNSTAGED if journal is None or journal == ended_before else journal.phase] += 1
             self._change()
             if self._power:
                 self._lose_power()
@@ -298,7 +319,7 @@ class _Campaign:
             what = "the upgrade goes on to its end"
             wait_until(lambda: edge.steps.reached() or self._has_ended(), what, 2 * PATIENCE)
         edge.steps.arm(0)
-        self._settle(origin, target, ended_before != edge.installation.journal())
+        self._settle(origin, target, ended_before != edge.installation.journal(), was_killed=was_killed)
         self.machine.cloud.pods.wait(f"r{number}", is_ready)
         self._check_pods({**self._containers, f"r{number}": ""})
         self.machine.cloud.delete("Pod", f"r{number}")
@@ -312,7 +333,7 @@ class _Campaign:
             self._edge.run()
         return not self._edge.is_changing()
 
-    def _settle(self, origin: str, target: str, has_begun: bool) -> None:
+    def _settle(self, origin: str, target: str, has_begun: bool, *, was_killed: bool) -> None:
         """Wait until the node is well, with the version that it has to have."""
         edge = self._edge
         journal = edge.installation.journal()
@@ -322,6 +343,7 @@ class _Campaign:
         assert edge.installation.current() == wanted, (phase, origin, target)
         assert target != _BAD or phase is not Phase.COMMITTED, "a version that does not start was kept"
         assert self._power or target == _BAD or phase is not Phase.ROLLED_BACK, journal
+        assert phase is not None or was_killed, f"{target} was not begun\n{edge.tail()}"
         self._ends[phase] += 1
 
         def is_well() -> bool:
@@ -334,9 +356,7 @@ class _Campaign:
 
     def _lose_power(self) -> None:
         """Kill everything, and lose what was not flushed."""
-        self._cuts += 1
-        edge = self._edge
-        edge.kill()
+        self._edge.kill()
         lose_power(self.machine, self._lose_what_was_not_flushed)
 
     def _lose_what_was_not_flushed(self) -> None:
@@ -470,9 +490,12 @@ def main(words: Sequence[str]) -> int:
                 done.append(result)
             else:
                 failed += 1
-    kills, cuts = sum(each.kills for each in done), sum(each.power_cuts for each in done)
-    _say(f"in all: {sum(each.upgrades for each in done)} upgrades, {kills} kills, {cuts} power cuts; {failed} failed")
-    return failed
+    counted = [
+        _counted(sum((each.kills for each in done if each.power is power), Counter()), power=power)
+        for power in (False, True)
+    ]
+    _say(f"in all: {sum(each.upgrades for each in done)} upgrades, {', '.join(counted)}; {failed} failed")
+    return failed if done else 1
 
 
 def _say(result: object) -> None:

@@ -180,7 +180,7 @@ def _check_enrolment(data: bytes, random: Random) -> None:
 def _strangers() -> Sequence[bytes]:
     made = []
     for token in _tokens()[:4]:
-        for body in _requests()[2:6]:
+        for body in _requests()[:6]:
             head = f"GET\n/edge.crt\nnodename:{_NODE}\nauthorization:Bearer {token.decode()}\nextkeyusages:[2]"
             made.append(head.encode() + b"\n\n" + body)
     return (*made, b"GET\n/ca.crt", b"GET\n/node/edge-1", b"GET\n/node/../edge-1", b"POST\n/edge.crt\n\n")

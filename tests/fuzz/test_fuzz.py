@@ -3,9 +3,16 @@
 `make slow` runs a thousand, and `make fuzz ARGS="--cases 1000000"` more.
 """
 
+import ast
 import gc
+import sys
 import tracemalloc
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
 from random import Random
+from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -25,6 +32,42 @@ def test_nothing_is_found(name: str, cases: int) -> None:
     """Hundreds of cases of each target, or fewer of a slow one: no finding."""
     outcome = run(TARGETS[name], 0, range(round(cases * TARGETS[name].share) or 1))
     assert not outcome.findings, "\n".join(map(str, outcome.findings))
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_a_good_input_comes_to_the_end_of_the_check(name: str) -> None:
+    """A target that refuses all its inputs would find nothing."""
+    target = TARGETS[name]
+    code = target.check.__code__
+    functions = [
+        one for one in ast.walk(ast.parse(Path(code.co_filename).read_text())) if isinstance(one, ast.FunctionDef)
+    ]
+    end = max(next(_lines(one) for one in functions if one.lineno == code.co_firstlineno))
+    reached = False
+
+    def follow(frame: FrameType, event: str, _argument: object) -> Any:
+        nonlocal reached
+        reached = reached or (event == "line" and frame.f_lineno == end)
+        return follow
+
+    before = sys.gettrace()
+    sys.settrace(lambda frame, *_: follow if frame.f_code is code else None)
+    try:
+        for number, data in product(range(20), target.seeds()):
+            if not reached:
+                target.check(data, Random(number))
+    finally:
+        sys.settrace(before)
+    assert reached, f"none comes to line {end} of {code.co_filename}"
+
+
+def _lines(node: ast.AST) -> Iterator[int]:
+    """Yield the first lines of statements below a node, but of failures and what handles them."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt) and not isinstance(child, ast.Raise):
+            yield child.lineno
+        if not isinstance(child, ast.ExceptHandler | ast.FunctionDef):
+            yield from _lines(child)
 
 
 @pytest.mark.parametrize("name", TARGETS)

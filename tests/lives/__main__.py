@@ -1,5 +1,6 @@
 """`make lives`: random lives of real nodes are recorded, and each recording is replayed: the whole node, and module by
-module. Each replay must do what was recorded.
+module. Each replay must do what was recorded. A life of which nothing was recorded, or most of whose actions failed, is
+none, and fails, too.
 
 python -m tests.lives [--lives N] [--seed N] [--actions N] [--runtime process|oci] [--out DIR]
 """
@@ -48,13 +49,13 @@ def main() -> int:
         shutil.rmtree(kept, ignore_errors=True)
         kept.mkdir(parents=True)
         why, load = _lived(seed, runtime, chosen.actions, kept), getloadavg()[0]
-        why = why or _replayed(kept)
-        _say(f"life {seed} on {runtime}, load {load:.0f}: {why or 'no difference'}")
-        failed += bool(why)
-        if not why:
+        has_failed, said = (True, why) if why else _replayed(kept)
+        _say(f"life {seed} on {runtime}, load {load:.0f}: {said if has_failed else f'no difference in {said}'}")
+        failed += has_failed
+        if not has_failed:
             shutil.rmtree(kept)
-    _say(f"{failed} of {chosen.lives} lives failed{f'; see {chosen.out}' if failed else ''}")
-    return ExitCode.DIFFERENT if failed else ExitCode.OK
+    _say(f"{failed} of {chosen.lives if runtimes else 0} lives failed{f'; see {chosen.out}' if failed else ''}")
+    return ExitCode.DIFFERENT if failed or not (chosen.lives and runtimes) else ExitCode.OK
 
 
 def _lived(seed: int, runtime: str, actions: int, kept: Path) -> str:
@@ -68,14 +69,16 @@ def _lived(seed: int, runtime: str, actions: int, kept: Path) -> str:
     return ""
 
 
-def _replayed(kept: Path) -> str:
-    """Replay what was recorded, and what the flight recorder has kept; return what failed."""
+def _replayed(kept: Path) -> tuple[bool, str]:
+    """Replay what was recorded, and what the flight recorder has kept; return whether that failed, and what of it."""
     command = [sys.executable, "-m", "tests.lives.replays", str(kept)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LONGEST)
     except subprocess.TimeoutExpired:
-        return f"the replays have not ended after {_LONGEST:g} s"
-    return "" if done.returncode == ExitCode.OK else f"status {done.returncode}\n{done.stdout}{done.stderr}"
+        return True, f"the replays have not ended after {_LONGEST:g} s"
+    if done.returncode != ExitCode.OK:
+        return True, f"status {done.returncode}\n{done.stdout}{done.stderr}"
+    return False, done.stdout.strip()
 
 
 def _say(text: str) -> None:

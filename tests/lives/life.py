@@ -38,6 +38,10 @@ _STEP: Final = 40.0
 _never: Final = Event()
 
 
+class _NothingError(Exception):
+    """There is nothing of a kind yet that an action could change."""
+
+
 class Life(EquippedMachine):
     """What users, devices, applications, the link and the power do to a node, drawn.
 
@@ -62,7 +66,8 @@ class Life(EquippedMachine):
         """Of an application on the node, and of a server beside the cloud."""
         self.said: list[str] = []
         """What was done, with the times."""
-        self.dumps = 0
+        self.failed = 0
+        """Actions that were refused, or met a cloud or a node that was away."""
 
     @property
     def runtime(self) -> RuntimeUnderTest:
@@ -73,7 +78,7 @@ class Life(EquippedMachine):
         """Live, and keep recordings and logs in a directory.
 
         Raises:
-            AssertionError: a process ended by itself, or left something behind.
+            AssertionError: a process ended by itself, or left something behind; or most actions failed.
         """
         try:
             with self._begun():
@@ -84,6 +89,7 @@ class Life(EquippedMachine):
                     self._act()
                 _never.wait(3.0)  # what is done in the last second of a recording does not count
                 self._end_edge(self._draw.random() < 0.2)
+            assert self.failed <= actions // 2, f"{self.failed} of {actions} actions failed"
         finally:
             self._keep(kept)
             self.close()
@@ -107,13 +113,17 @@ class Life(EquippedMachine):
             yield
 
     def _act(self) -> None:
-        """Do one thing; the API may refuse it, and it may meet a cloud or a node that is away."""
+        """Do one thing that is possible; the API may refuse it, and it may meet a cloud or a node that is away."""
         what = self._draw.choice(_ACTIONS)
         self._say(what.__name__.strip("_"))
         try:
             what(self)
+        except _NothingError:
+            self._say("  there is none")
+            self._act()
         except (AssertionError, OSError, ValueError) as error:
             self._say(f"  {type(error).__name__}: {str(error)[:200]}")
+            self.failed += 1
         for name, process in (("cloudcore", self.machine.cloud), ("edgecore", self.machine.edge.process)):
             assert process.runs, f"{name} has ended by itself\n{process.tail()}"
 
@@ -131,7 +141,8 @@ class Life(EquippedMachine):
         return f"{kind}-{self._number}"
 
     def _one_of(self, names: set[str]) -> str:
-        assert names, "there is none"
+        if not names:
+            raise _NothingError
         return self._draw.choice(sorted(names))
 
     def _wait(self, true: Callable[[], bool]) -> None:
@@ -213,7 +224,8 @@ class Life(EquippedMachine):
         self._workloads.add((kind, name))
 
     def _change_a_workload(self) -> None:
-        assert self._workloads, "there is none"
+        if not self._workloads:
+            raise _NothingError
         kind, name = chosen = self._draw.choice(sorted(self._workloads))
         if self._draw.random() < 0.4:
             self._workloads.discard(chosen)
@@ -311,7 +323,7 @@ class Life(EquippedMachine):
         cloud.kill()
         try:
             for _ in range(self._draw.randrange(3)):
-                with suppress(AssertionError, OSError):
+                with suppress(_NothingError, AssertionError, OSError):
                     self._draw.choice([Life._report, Life._message, Life._metaserver])(self)
             if self._draw.random() < 0.3:
                 self._restart(self._draw.random() < 0.5)

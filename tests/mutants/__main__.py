@@ -25,7 +25,7 @@ _SHOWN = 160
 
 
 def main() -> int:
-    """Return 0 when `survivors.toml` lists every survivor, otherwise 1.
+    """Return 0 when mutants were run and `survivors.toml` lists every survivor, otherwise 1.
 
     The files of failed tests, which pytest keeps for people, go with a directory of this process.
     """
@@ -76,7 +76,7 @@ def _judge(chosen: argparse.Namespace) -> int:
     if time.monotonic() > end:
         _say(f"{chosen.minutes:g} minutes are over")
     _summary(counts)
-    return 1 if survived or failing or runner.failed else 0
+    return 1 if survived or failing or runner.failed or not counts else 0
 
 
 def _arguments() -> argparse.Namespace:

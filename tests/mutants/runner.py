@@ -124,7 +124,8 @@ class Runner:
         return _result(code)
 
     def run_planted(self, planted: PlantedBug) -> MutantResult:
-        """Run the test of a planted bug."""
+        """Run the test of a planted bug. Raises ValueError, SyntaxError: it cannot be planted."""
+        compile(planted.planted_in((ROOT / planted.path).read_text()), planted.path, "exec")
         if run_child(lambda: _run_alone([planted.test]), _BASELINE) != 0:
             return MutantResult.BROKEN
         code = run_child(lambda: _run_changed(planted), _BASELINE)

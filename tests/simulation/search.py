@@ -15,6 +15,7 @@ import msgspec
 from modules.lab.simulate.draw import FaultProfile
 from modules.lab.simulate.plan import Plan
 from modules.lab.simulate.report import read_plan
+from modules.lab.simulate.run import run_plan
 from modules.lab.simulate.seeds import SeedSettings, run_seed, small_failure
 from modules.lab.simulate.world import Violation
 from tests.simulation.planted import PLANTED, Plant
@@ -60,14 +61,22 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def first_finding(name: str, seeds: int, *, small: bool) -> Finding:
-    """Run seeds with a bug until one finds it; `small`: leave out of its plan what it does not need."""
+    """Run seeds with a bug until one finds it; `small`: leave out of its plan what it does not need.
+
+    Raises:
+        RuntimeError: a seed fails without the bug, too.
+    """
     settings = SeedSettings(profile=FaultProfile.PAIR) if BUGS[name] in PAIRED else SeedSettings()
-    with BUGS[name]():
-        for seed in range(seeds):
+    for seed in range(seeds):
+        with BUGS[name]():
             violation = run_seed(seed, settings).violation
-            if violation is not None:
-                plan = settings.plan(seed)
-                return Finding(name, seed, violation, small_failure(plan, violation).plan if small else plan)
+            if violation is None:
+                continue
+            plan = settings.plan(seed)
+            plan = small_failure(plan, violation).plan if small else plan
+        if without := run_plan(plan, keep_log=False).violation:
+            raise RuntimeError(f"seed {seed} fails without {name}, too: {without}")
+        return Finding(name, seed, violation, plan)
     return Finding(name, -1)
 
 

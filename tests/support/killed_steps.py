@@ -15,9 +15,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-_LEFT, _DONE = range(2)
-"""Numbers of 8 bytes in the file: steps until the kill (0: none), and steps so far."""
-_BYTES: Final = 16
+_LEFT, _DONE, _SWITCH, _HELD = range(4)
+"""Numbers of 8 bytes in the file: steps until the kill (0: none), steps so far, the first step with which the
+journal says that the version is being switched (0: none), and whether the first number waits for that one.
+"""
+_BYTES: Final = 32
+_JOURNAL: Final = "journal.json"
+_STAGED: Final = b'"phase": "staged"'
 _REPOSITORY: Final = Path(__file__).parents[2]
 _AFTER: Final[tuple[tuple[Any, str], ...]] = (
     *((os, name) for name in ("fsync", "mkdir", "rename", "replace", "symlink", "unlink")),
@@ -49,9 +53,15 @@ class Steps:
         with file.open("r+b") as opened:
             self._shared = memoryview(mmap.mmap(opened.fileno(), _BYTES)).cast("q")
 
-    def arm(self, after: int) -> None:
-        """Kill whoever takes the step of this number from now on; 0: nobody."""
-        self._shared[_DONE] = 0
+    def arm(self, after: int, *, switching: bool = False) -> None:
+        """Kill whoever takes the step of this number from now on; 0: nobody.
+
+        Args:
+            after: the number.
+            switching: whether steps count from the one with which the switch begins.
+        """
+        self._shared[_DONE] = self._shared[_SWITCH] = 0
+        self._shared[_HELD] = switching
         self._shared[_LEFT] = after
 
     @property
@@ -59,14 +69,21 @@ class Steps:
         """Steps since `arm`."""
         return self._shared[_DONE]
 
+    @property
+    def switch(self) -> int:
+        """Number of the step since `arm` with which the switch has begun; 0: none has."""
+        return self._shared[_SWITCH]
+
     def reached(self) -> bool:
         """Return whether the process was killed, or is just being killed."""
         return self._shared[_LEFT] < 0
 
-    def step(self) -> None:
+    def step(self, *, begins_switch: bool = False) -> None:
         """Count a step of this process, which may be its last."""
         self._shared[_DONE] += 1
-        if self._shared[_LEFT] > 0:
+        if begins_switch and not self._shared[_SWITCH]:
+            self._shared[_SWITCH], self._shared[_HELD] = self._shared[_DONE], 0
+        if self._shared[_LEFT] > 0 and not self._shared[_HELD]:
             self._shared[_LEFT] -= 1
             if self._shared[_LEFT] == 0:
                 self._shared[_LEFT] = -1
@@ -88,7 +105,7 @@ class Steps:
         @functools.wraps(call)
         def counted(*arguments: Any, **named: Any) -> Any:
             result = call(*arguments, **named)
-            self.step()
+            self.step(begins_switch=call.__name__ == "replace" and _says_more_than_staged(Path(arguments[1])))
             return result
 
         return counted
@@ -101,6 +118,10 @@ class Steps:
         made = self.file.with_name("counting_updater.py")
         made.write_text(f"{before}{preamble}{main}{after}")
         return made
+
+
+def _says_more_than_staged(file: Path) -> bool:
+    return file.name == _JOURNAL and _STAGED not in file.read_bytes()
 
 
 def main(words: list[str]) -> int:
