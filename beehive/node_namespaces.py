@@ -54,14 +54,14 @@ def write_namespaces_id(secret: str, directory: Path = DIRECTORY) -> None:
     namespaces_id.cache_clear()
 
 
-def delegated_controllers(groups: Path = GROUPS) -> frozenset[str]:
+def delegated_controllers() -> frozenset[str]:
     """Return the controllers (cgroup v2) with which a node without root may limit its pods; none outside of its
     namespaces.
     """
     if not namespaces_id():
         return frozenset()
     try:
-        return frozenset((groups / "cgroup.controllers").read_text().split())
+        return frozenset((GROUPS / "cgroup.controllers").read_text().split())
     except OSError:
         return frozenset()
 

@@ -17,7 +17,7 @@ from edged.eviction_api.usage import ContainerUsage, PodUsage
 from edged.gc.containers import ContainerCollector
 from edged.gc.images import ImageCollector
 from edged.pods.critical import is_critical
-from edged.pods.grace_period import grace_seconds
+from edged.pods.effective_grace_period import grace_seconds
 from edged.pods.labels import ref_of
 from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from edged.cri.contract import ContainerId, ContainerRuntime
 from edged.cri.errors import CriError, DeadlineExceededError
 from edged.errors import HookError, HookInterruptedError, NetworkError, PlainAnswerError, TargetError
-from edged.lifecycle.grace_periods import GracePeriod
+from edged.lifecycle.running_grace_periods import GracePeriod
 from edged.lifecycle.waits import WaitEndedError, WaitOverError, Waits
 from edged.pods.model import PodUid
 from edged.probes.network import Network

@@ -2,9 +2,9 @@
 
 from beehive import Runtime
 from edged.cri.contract import ContainerRuntime
-from edged.lifecycle.grace_periods import GracePeriods
 from edged.lifecycle.hooks import HookRunner
 from edged.lifecycle.post_start_hooks import PostStartHooks
+from edged.lifecycle.running_grace_periods import GracePeriods
 from edged.lifecycle.waits import Waits
 from edged.pods.model import PodUid
 from edged.probes.network import Network

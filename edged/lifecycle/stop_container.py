@@ -7,11 +7,11 @@ from beehive import Runtime
 from edged.cri.errors import CriError
 from edged.errors import HookError
 from edged.events.pods import PodEvents
-from edged.lifecycle.grace_periods import GracePeriod
 from edged.lifecycle.hooks import HookTarget
 from edged.lifecycle.pod_lifecycle import PodLifecycle
+from edged.lifecycle.running_grace_periods import GracePeriod
 from edged.lifecycle.termination_ordering import TerminationOrdering
-from edged.pods.grace_period import grace_seconds
+from edged.pods.effective_grace_period import grace_seconds
 from edged.pods.labels import ref_of
 from edged.pods.model import ContainerFacts, ContainerId
 from edged.pods.unhealthy import KillReason

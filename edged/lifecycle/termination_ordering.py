@@ -6,7 +6,7 @@ Sidecars stop after all other containers, and after the sidecars that were start
 import threading
 from collections.abc import Iterable, Mapping
 
-from edged.lifecycle.grace_periods import GracePeriod
+from edged.lifecycle.running_grace_periods import GracePeriod
 from edged.lifecycle.waits import Wait, WaitEndedError, WaitOverError, Waits
 from edged.pods.model import ContainerFacts, ContainerId
 from modules.apimachinery.pods.sidecars import is_sidecar

@@ -2,23 +2,17 @@
 
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from typing import Final, Protocol
+from contextlib import nullcontext
+from typing import Final
 
 import pykka
 
 from beehive import Runtime
+from edged.lifecycle.running_grace_periods import GracePeriod
 from edged.pods.model import PodUid
 
 HOOK: Final = "hook"
 """Name of the actors that run hooks."""
-
-
-class Limit(Protocol):
-    """A bound that ends a wait earlier than its pod or edged do: a grace period."""
-
-    def limiting(self, end: Callable[[], None]) -> AbstractContextManager[None]:
-        """Call `end` when the limit is reached in this context."""
 
 
 class Wait:
@@ -86,13 +80,13 @@ class Waits:
             concerned = list(self._waits)
         _end(concerned)
 
-    def wait(self, begin: Callable[[Wait], None], uid: PodUid | None = None, limit: Limit | None = None) -> None:
+    def wait(self, begin: Callable[[Wait], None], uid: PodUid | None = None, limit: GracePeriod | None = None) -> None:
         """Begin something, and wait until it ends its `Wait`, raising the error that it ends with.
 
         Args:
             begin: begins it; must not block.
             uid: the pod whose end ends the wait; None if only the end of edged does.
-            limit: ends the wait too.
+            limit: ends the wait too, when it is over.
 
         Raises:
             WaitEndedError: the pod or edged has ended.
@@ -112,11 +106,11 @@ class Waits:
             with self._lock:
                 del self._waits[wait]
 
-    def pause(self, seconds: float, uid: PodUid | None = None, limit: Limit | None = None) -> None:
+    def pause(self, seconds: float, uid: PodUid | None = None, limit: GracePeriod | None = None) -> None:
         """Wait for so many seconds. Raises as `wait`."""
         self.wait(lambda wait: _start_timer(self._actors, seconds, wait), uid, limit)
 
-    def call(self, function: Callable[[], None], uid: PodUid | None = None, limit: Limit | None = None) -> None:
+    def call(self, function: Callable[[], None], uid: PodUid | None = None, limit: GracePeriod | None = None) -> None:
         """Call a function that blocks, on an actor of its own that outlives the wait. Raises as `wait`."""
         self.wait(lambda wait: _start_call(self._actors, function, wait), uid, limit)
 

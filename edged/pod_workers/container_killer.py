@@ -11,7 +11,7 @@ from edged.lifecycle.pod_lifecycle import PodLifecycle
 from edged.lifecycle.stop_container import ContainerStop
 from edged.lifecycle.termination_ordering import TerminationOrdering, stop_order
 from edged.pods.actions import ContainerKill
-from edged.pods.grace_period import SHORTEST_STOP_SECONDS
+from edged.pods.effective_grace_period import SHORTEST_STOP_SECONDS
 from edged.pods.labels import ref_of
 from edged.pods.model import ContainerFacts, PodFacts, RunState
 from edged.pods.unhealthy import KillReason

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from edged.pods.grace_period import grace_seconds
+from edged.pods.effective_grace_period import grace_seconds
 from edged.pods.kill_options import KillOptions
 from edged.settings import Group
 from modules.apimachinery.types import Pod

@@ -38,7 +38,7 @@ from edged.pod_workers.errors import StartError
 from edged.pod_workers.job import DeliveredObject, Done, Job, ObjectKey, Queue, queue_of
 from edged.pods.actions import PodActions, compute_pod_actions
 from edged.pods.backoff import BackOffs
-from edged.pods.grace_period import grace_seconds
+from edged.pods.effective_grace_period import grace_seconds
 from edged.pods.kill_options import KillCause, KillOptions, KillPod
 from edged.pods.manager import PodRecord
 from edged.pods.model import HookFacts, PodFacts, PodRef, PodState, ProbeFacts

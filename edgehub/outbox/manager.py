@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Final
 
 import pykka
 
@@ -72,7 +72,6 @@ class OutboxWriter(Actor):
 
 
 _log = logging.getLogger(__name__)
-A = TypeVar("A", bound=Actor)
 
 
 class OutboxManager:

@@ -10,8 +10,8 @@ from modules.cli.errors import KubectlError, UsageError
 from modules.cli.rest import MERGE_PATCH
 from modules.kubectl import arguments
 from modules.kubectl.output import print_result
-from modules.kubectl.resources import ObjectRef, fetch_refs, find
-from modules.kubectl.session import Session, report
+from modules.kubectl.resources import ObjectRef, change_each, find
+from modules.kubectl.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,13 +94,7 @@ def run(session: Session, chosen: Any) -> int:
         chosen.all or chosen.selector or chosen.field_selector
     ):
         raise UsageError("resource(s) were provided, but no name was specified: name them, or say -l or --all")
-    found, errors = fetch_refs(session, refs)
-    for ref, obj in found:
-        try:
-            _change(session, chosen, verb, (ref, obj, wanted))
-        except KubectlError as error:
-            errors.append(error)
-    return report(session, errors)
+    return change_each(session, refs, lambda ref, obj: _change(session, chosen, verb, (ref, obj, wanted)))
 
 
 def _change(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from modules.apimachinery.printing.fields import objects_at, text_at
+from modules.apimachinery.printing.fields import JsonObject, objects_at, text_at
 from modules.cli.errors import KubectlError, StatusError, UsageError
 from modules.cli.list_parts import list_parts
 from modules.kubectl.manifests import read_all
+from modules.kubectl.session import report
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from modules.kubectl.discovery import ApiResource
     from modules.kubectl.session import Session
@@ -169,6 +170,19 @@ def fetch_refs(
             if not (ignore_not_found and error.is_not_found):
                 errors.append(error)
     return found, errors
+
+
+def change_each(
+    session: Session, refs: Sequence[ObjectRef | Listing], change: Callable[[ObjectRef, JsonObject], object]
+) -> int:
+    """Change each of some objects, and go on after an error; print the errors, and return the exit status."""
+    found, errors = fetch_refs(session, refs)
+    for ref, obj in found:
+        try:
+            change(ref, obj)
+        except KubectlError as error:
+            errors.append(error)
+    return report(session, errors)
 
 
 def ref_of(resource: ApiResource, obj: dict[str, Any]) -> ObjectRef:

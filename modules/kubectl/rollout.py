@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from beehive.whole_numbers import whole_number
@@ -11,13 +12,13 @@ from modules.apimachinery.kinds import key_kind
 from modules.apimachinery.printing.fields import JsonObject, map_at, objects_at, text_at, value_at
 from modules.apimachinery.printing.terminal import print_text
 from modules.apimachinery.printing.workloads import number_at
-from modules.cli.errors import KubectlError, StatusError, TimedOutError, UsageError, not_found
+from modules.cli.errors import KubectlError, TimedOutError, UsageError, not_found
 from modules.cli.rest import JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from modules.kubectl import arguments
 from modules.kubectl.durations import end_of
 from modules.kubectl.output import print_result
-from modules.kubectl.resources import Listing, ObjectRef, fetch_refs, find, objects_of
-from modules.kubectl.session import Session, report
+from modules.kubectl.resources import Listing, ObjectRef, change_each, find, objects_of
+from modules.kubectl.session import Session
 from modules.kubectl.watching import states
 from modules.kubectl.yaml_text import yaml_text
 
@@ -53,13 +54,8 @@ def run(session: Session, chosen: Any) -> int:
     action, chosen.words = (chosen.words[0] if chosen.words else ""), chosen.words[1:]
     if action not in _ACTIONS:
         raise UsageError(f"`rollout` wants one of {', '.join(_ACTIONS)}, such as `rollout status deployment/web`")
-    found, errors = fetch_refs(session, find(session, chosen, verb=f"rollout {action}"))
-    for ref, obj in found:
-        try:
-            _ACTIONS[action](session, chosen, ref, obj)
-        except (StatusError, KubectlError) as error:
-            errors.append(error)
-    return report(session, errors)
+    refs = find(session, chosen, verb=f"rollout {action}")
+    return change_each(session, refs, partial(_ACTIONS[action], session, chosen))
 
 
 class RolloutStatus(NamedTuple):

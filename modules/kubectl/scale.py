@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from modules.apimachinery.printing.workloads import number_at
-from modules.cli.errors import KubectlError, StatusError, UsageError
+from modules.cli.errors import KubectlError, UsageError
 from modules.cli.rest import MERGE_PATCH
 from modules.kubectl import arguments
 from modules.kubectl.output import print_result
@@ -45,7 +45,7 @@ def run(session: Session, chosen: Any) -> int:
                 raise KubectlError(f"Expected replicas to be {current}, was {given}")
             if chosen.dry_run != "client":
                 session.client.request("PATCH", path, query, {"spec": {"replicas": replicas}}, MERGE_PATCH)
-        except (StatusError, KubectlError) as error:
+        except KubectlError as error:
             errors.append(error)
             continue
         print_result(chosen, ref.resource, obj, "scaled")

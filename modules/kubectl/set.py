@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from modules.apimachinery.printing.fields import JsonObject, objects_at, text_at
-from modules.cli.errors import KubectlError, StatusError, UsageError
+from modules.cli.errors import KubectlError, UsageError
 from modules.cli.rest import STRATEGIC_MERGE_PATCH
 from modules.kubectl import arguments
 from modules.kubectl.output import print_result
@@ -44,7 +44,7 @@ def run(session: Session, chosen: Any) -> int:
             after = obj
             if chosen.dry_run != "client":
                 after = session.client.request("PATCH", ref.path, query, body, STRATEGIC_MERGE_PATCH)
-        except (StatusError, KubectlError) as error:
+        except KubectlError as error:
             errors.append(error)
             continue
         print_result(chosen, ref.resource, after, "image updated")

@@ -9,8 +9,8 @@ from modules.cli.errors import KubectlError, UsageError
 from modules.cli.rest import MERGE_PATCH
 from modules.kubectl import arguments
 from modules.kubectl.output import print_result
-from modules.kubectl.resources import Listing, ObjectRef, fetch_refs, find
-from modules.kubectl.session import Session, report
+from modules.kubectl.resources import Listing, ObjectRef, change_each, find
+from modules.kubectl.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,13 +54,7 @@ def run(session: Session, chosen: Any) -> int:
         raise UsageError("only nodes have taints")
     if any(isinstance(each, Listing) for each in refs) and not (chosen.all or chosen.selector):
         raise UsageError("names of nodes are wanted, or -l or --all")
-    found, errors = fetch_refs(session, refs)
-    for ref, node in found:
-        try:
-            _change(session, chosen, ref, node, wanted)
-        except KubectlError as error:
-            errors.append(error)
-    return report(session, errors)
+    return change_each(session, refs, lambda ref, node: _change(session, chosen, ref, node, wanted))
 
 
 def read_taint(word: str) -> TaintChange:

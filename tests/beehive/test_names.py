@@ -6,13 +6,6 @@ import pytest
 
 from beehive import Group, ModuleName, Operation, ResourceType
 
-TYPES = (
-    "pod configmap secret node podlist podstatus nodestatus event serviceaccounttoken podpatch nodepatch rule "
-    "ruleendpoint rulestatus lease serviceaccountaccess certificatesigningrequest ca.crt service servicelist endpoints "
-    "endpointslist persistentvolume persistentvolumeclaim volumeattachment volume membership twin device devicemodel "
-    "devicemapper"
-)
-
 
 @pytest.mark.parametrize(
     "operation", ["insert", "delete", "query", "update", "response", "error", "patch", "upload", "unhold-upgrade"]

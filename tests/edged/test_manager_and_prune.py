@@ -8,8 +8,8 @@ import pytest
 
 from edged.pod_workers.pruner import prunable
 from edged.pods import manager
+from edged.pods.effective_grace_period import grace_seconds
 from edged.pods.facts import pod_facts
-from edged.pods.grace_period import grace_seconds
 from edged.pods.kill_options import KillOptions
 from edged.pods.manager import PodManager, PodRecord, references
 from edged.pods.model import ContainerFacts, ContainerId, PodRef, PodUid, RunState, SandboxFacts, SandboxId

@@ -177,17 +177,6 @@ def test_after_a_restart_without_a_cloud_the_nodes_labels_come_from_the_store(be
     assert bench.meta.statuses("other")[-1]["reason"] == "NodeAffinity"
 
 
-def test_a_condition_that_somebody_changed_is_corrected_immediately(bench: Bench) -> None:
-    bench.start(wait=1)
-    before = len(bench.meta.patches.get("null/nodepatch/n1", []))
-    for condition in bench.meta.cloud["null/node/n1"]["status"]["conditions"]:
-        condition["status"] = "Unknown"
-    tell_node(bench, 2000)
-    bench.run(0.1)
-    [patch] = bench.meta.patches["null/nodepatch/n1"][before:]
-    assert {c["type"]: c["status"] for c in patch["status"]["conditions"]}["Ready"] == "True"
-
-
 def test_a_deleted_node_is_recreated_immediately_with_a_lease_of_its_own(bench: Bench) -> None:
     """KubeEdge's deletion has no content."""
     bench.start(wait=1)

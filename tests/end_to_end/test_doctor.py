@@ -4,7 +4,6 @@ import json
 import socket
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding
@@ -15,8 +14,6 @@ from modules.processes.edgecore.config.names import PROCESS_ENDPOINT
 from tests.edgehub.certificates.authority import Authority
 from tests.end_to_end.machine import NODE, Machine
 from tests.end_to_end.processes import run_program, wait_until
-
-Lines = dict[str, dict[str, Any]]
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 import msgspec
 import pytest
@@ -31,8 +31,6 @@ from tests.modules.cloud.cloudhub.certificates.made import OPENSSL_LAG, chain
 from tests.support.kubeconfigs import write_kubeconfig, write_token_file
 from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
-
-T = TypeVar("T")
 
 CLOUD: Final = (
     "--listen",

@@ -57,11 +57,6 @@ def described(kubectl: Kubectl) -> None:
     )
 
 
-def reasons(kubectl: Kubectl, path: str) -> set[str]:
-    """Of the events at a path."""
-    return {each["reason"] for each in kubectl.ask(path).body["items"]}
-
-
 def changed(kubectl: Kubectl, machine: Machine) -> None:
     """`kubectl create` and `patch`, which no node may, `label node`, `delete`; watched by `kubectl get -w`."""
     listed = kubectl.ask(f"{PODS}?limit=500", TABLE).body

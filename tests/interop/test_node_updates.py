@@ -27,7 +27,6 @@ from tests.interop.traces import KUBEEDGE
 START = KUBEEDGE / "start.jsonl"
 NODE = "cap-edge"
 RESOURCE = f"null/node/{NODE}"
-LEASE = f"kube-node-lease/lease/{NODE}"
 NOT_FOUND = {"ErrStatus": {"status": "Failure", "reason": "NotFound", "code": 404, "message": "not found"}}
 Json = dict[str, Any]
 

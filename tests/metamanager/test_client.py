@@ -23,7 +23,6 @@ from metamanager.errors import StoreError, StoreWriteError
 from metamanager.sqlite_store import SqliteStore
 from tests.metamanager.support import META, NOT_FOUND, cloud_answers, from_cloud, node, shape, thing
 
-CLOUD = ModuleName.EDGEHUB
 THING = msgspec.json.encode(thing())
 OBJECT = {"Object": thing(), "Err": None}
 

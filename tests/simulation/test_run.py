@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from modules.lab.simulate import run
-from modules.lab.simulate.draw import FaultProfile, calm_plan, draw_plan
+from modules.lab.simulate.draw import FaultProfile, draw_plan
 from modules.lab.simulate.run import Simulation, run_plan
+from tests.simulation.traffic import calm_plan
 from tests.support.slow import one_in
 
 ROOT = Path(__file__).parents[2]
@@ -61,7 +62,7 @@ def test_nodes_that_do_not_agree_are_compared_with_the_cloud_less_and_less_often
 
     monkeypatch.setattr(Simulation, "_disagreements", disagreements)
     monkeypatch.setattr(run, "CONVERGE_WITHIN", 100.0)
-    violation = run_plan(calm_plan(1, nodes=1, seconds=5, pods=1)).violation
+    violation = run_plan(calm_plan(nodes=1, seconds=5, pods=1)).violation
     assert violation is not None
     assert violation.text == "after 100 s: something is left"
     assert len(looks) < 50
@@ -70,6 +71,6 @@ def test_nodes_that_do_not_agree_are_compared_with_the_cloud_less_and_less_often
 
 
 def test_pods_that_run_stay_running() -> None:
-    result = run_plan(calm_plan(1, nodes=2, seconds=60, pods=3))
+    result = run_plan(calm_plan(nodes=2, seconds=60, pods=3))
     assert result.violation is None
     assert sum("cri start_container" in entry.what for entry in result.log) == 6

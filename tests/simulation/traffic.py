@@ -16,7 +16,7 @@ from edgehub.counters import LinkCounters, Traffic
 from edgehub.settings import EdgeHubSettings
 from metamanager.module import MetaSettings
 from modules.lab.simulate import node as simulated
-from modules.lab.simulate.draw import calm_plan
+from modules.lab.simulate.plan import Plan, Shape, WorkloadStep
 from modules.lab.simulate.run import Simulation
 from modules.lab.simulate.world import World
 from modules.processes.edgecore.config import EdgeCoreConfig
@@ -39,11 +39,21 @@ class Usage(NamedTuple):
         return sum(self.payload.values()) / 1e6
 
 
+def calm_plan(*, nodes: int, seconds: float, pods: int) -> Plan:
+    """A plan without faults, with pods that keep running."""
+    steps = [
+        WorkloadStep(round(pod * 0.1 + node * 0.01, 3), f"pod-{node}-{pod}", Shape.PLAIN, node)
+        for node in range(nodes)
+        for pod in range(pods)
+    ]
+    return Plan(1, nodes, seconds, tuple(sorted(steps, key=lambda step: step.at)), ())
+
+
 def measured(config: EdgeCoreConfig, hours: float) -> Usage:
     """Let a node idle for hours of virtual time."""
     counters = LinkCounters()
     with tempfile.TemporaryDirectory() as directory, World(1, keep_log=False) as world, _settings(config, counters):
-        run = Simulation(world, calm_plan(1, nodes=1, seconds=0.0, pods=5), Path(directory))
+        run = Simulation(world, calm_plan(nodes=1, seconds=0.0, pods=5), Path(directory))
         try:
             run.carry_out()
             for step in run.plan.steps:

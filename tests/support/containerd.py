@@ -14,12 +14,12 @@ import subprocess
 import threading
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from edged.cri import CriError, SandboxId
 from edged.cri.client import CriClient
 from tests.support.containerd_config import CniNetwork, cni_conflist, containerd_config
+from tests.support.daemons import SHUTDOWN_SECONDS, PrivateDaemon
 from tests.support.directories import new_directory
 from tests.support.images import BUSYBOX, Image, busybox_image, docker_archive, pause_image
 from tests.support.leftovers import kill_shims, remove_cgroups, unmount_under
@@ -28,7 +28,6 @@ CNI_PLUGINS: Final = Path("/usr/lib/cni")
 
 _PROGRAMS = ("containerd", "ctr", "containerd-shim-runc-v2", "runc")
 _STARTUP_SECONDS = 120
-_SHUTDOWN_SECONDS = 60
 _COMMAND_SECONDS = 180
 _SUBNETS = range(1, 255)
 
@@ -46,7 +45,7 @@ def reason_missing() -> str | None:
     return f"not installed: {', '.join(missing)} (.ci/install-runtime installs them)" if missing else None
 
 
-class PrivateContainerd:
+class PrivateContainerd(PrivateDaemon):
     """Use as a context manager, or `start` and `stop`. Holds busybox and the pause image once started."""
 
     def __init__(self, *, cni: bool = False, host_ports: bool = False) -> None:
@@ -60,19 +59,11 @@ class PrivateContainerd:
         self.log_path = self.directory / "containerd.log"
         self._network = reserve_network(self.directory.name) if cni else None
         self._host_ports = host_ports
-        self._daemon: subprocess.Popen[bytes] | None = None
         self._write_configuration()
 
     def start(self) -> None:
         """Starts the daemon (again) and returns when it answers and has its images."""
-        with self.log_path.open("ab") as log:
-            self._daemon = subprocess.Popen(
-                ["containerd", "--config", str(self.directory / "config.toml")],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        self._begin(["containerd", "--config", str(self.directory / "config.toml")])
         self._wait_until_ready()
         if not (self.directory / "images").exists():
             for image in (pause_image(self.directory), busybox_image()):
@@ -80,7 +71,7 @@ class PrivateContainerd:
 
     def kill(self) -> None:
         """Kills the daemon with SIGKILL. Containers go on; `start` finds them again."""
-        self._end_daemon(signal.SIGKILL)
+        self._end(signal.SIGKILL)
 
     def stop(self) -> None:
         """Removes all pods, ends the daemon and removes everything it made on this machine."""
@@ -88,7 +79,7 @@ class PrivateContainerd:
             if (self.directory / "state").exists() and not self._runs():
                 self.start()
             self._remove_pods()
-        self._end_daemon(signal.SIGTERM)
+        self._end(signal.SIGTERM)
         kill_shims(self.socket)
         unmount_under(self.directory)
         remove_cgroups(self.cgroup_parent)
@@ -110,24 +101,6 @@ class PrivateContainerd:
         if done.returncode != 0:
             raise ContainerdError(f"{' '.join(command)}: {done.stderr.strip()}\n{self.log_tail()}")
         return done.stdout
-
-    def log_tail(self, lines: int = 30) -> str:
-        """The end of the daemon's log."""
-        text = self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
-        return "\n".join(text.splitlines()[-lines:])
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def _write_configuration(self) -> None:
         networks = self.directory / "cni"
@@ -153,26 +126,12 @@ class PrivateContainerd:
         raise ContainerdError(f"containerd was not ready after {_STARTUP_SECONDS} s:\n{self.log_tail()}")
 
     def _remove_pods(self) -> None:
-        client = CriClient(self.endpoint, request_timeout=_SHUTDOWN_SECONDS)
+        client = CriClient(self.endpoint, request_timeout=SHUTDOWN_SECONDS)
         with suppress(CriError):  # what is left after a failure is killed from outside
             for sandbox in client.list_pod_sandboxes():
                 client.stop_pod_sandbox(SandboxId(sandbox.id))
                 client.remove_pod_sandbox(SandboxId(sandbox.id))
         client.close()
-
-    def _runs(self) -> bool:
-        return self._daemon is not None and self._daemon.poll() is None
-
-    def _end_daemon(self, how: signal.Signals) -> None:
-        if self._daemon is None:
-            return
-        self._daemon.send_signal(how)
-        try:
-            self._daemon.wait(_SHUTDOWN_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._daemon.kill()
-            self._daemon.wait()
-        self._daemon = None
 
 
 def reserve_network(name: str) -> CniNetwork:

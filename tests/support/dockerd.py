@@ -7,16 +7,15 @@ network namespace of the test's it does all that a Docker Engine does.
 import os
 import shutil
 import signal
-import subprocess
 import threading
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from beehive.clock import RealClock
 from modules.runtimes.docker.client import DockerClient
 from modules.runtimes.docker.errors import DockerUnreachableError
+from tests.support.daemons import PrivateDaemon
 from tests.support.directories import new_directory
 from tests.support.images import BUSYBOX, Image, busybox_image, docker_archive
 from tests.support.leftovers import kill_programs, kill_shims, remove_cgroups, unmount_under
@@ -25,7 +24,6 @@ _SEARCHED: Final = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
 _PROGRAMS: Final = ("dockerd", "containerd", "containerd-shim-runc-v2", "runc")
 _NO_NETWORK: Final = ["--bridge", "none", "--iptables=false", "--ip-masq=false", "--ip-forward=false"]
 _STARTUP_SECONDS: Final = 120
-_SHUTDOWN_SECONDS: Final = 30
 
 
 class DockerdError(Exception):
@@ -41,7 +39,7 @@ def reason_missing() -> str:
     return f"not installed: {', '.join(missing)} (.ci/install-runtime installs them)" if missing else ""
 
 
-class PrivateDockerd:
+class PrivateDockerd(PrivateDaemon):
     """Use as a context manager. Holds busybox once started.
 
     With `live_restore` containers outlive the daemon; Docker's default is that they do not. With `netns`, Docker makes
@@ -55,8 +53,8 @@ class PrivateDockerd:
         self.directory = new_directory("dk-", mode=0o755)
         self.socket = self.directory / "d.sock"
         self.cgroup_parent = f"/{self.directory.name}"
+        self.log_path = self.directory / "dockerd.log"
         self.client = DockerClient(self.socket, RealClock())
-        self._daemon: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Start the daemon (again) and return when it answers."""
@@ -66,24 +64,16 @@ class PrivateDockerd:
             *self._options, "--host", f"unix://{self.socket}", "--pidfile", str(own / "pid"), "--userland-proxy=false",
             "--cgroup-parent", self.cgroup_parent,
         ]  # fmt: skip
-        with (own / "dockerd.log").open("ab") as log:
-            self._daemon = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                env={**os.environ, "PATH": _SEARCHED},
-            )
+        self._begin(command, {**os.environ, "PATH": _SEARCHED})
         pause = threading.Event()
         for _ in range(_STARTUP_SECONDS * 50):
-            if self._daemon.poll() is not None:
-                raise DockerdError(f"dockerd ended at once:\n{self._log_tail()}")
+            if not self._runs():
+                raise DockerdError(f"dockerd ended at once:\n{self.log_tail()}")
             with suppress(DockerUnreachableError):
                 self.client.negotiate()
                 return
             pause.wait(0.02)
-        raise DockerdError(f"dockerd was not ready after {_STARTUP_SECONDS} s:\n{self._log_tail()}")
+        raise DockerdError(f"dockerd was not ready after {_STARTUP_SECONDS} s:\n{self.log_tail()}")
 
     def terminate(self) -> None:
         """Stop the daemon in order."""
@@ -112,31 +102,5 @@ class PrivateDockerd:
         remove_cgroups(self.cgroup_parent)
         shutil.rmtree(self.directory, ignore_errors=True)
 
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-            self.load(busybox_image())
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-
-    def _log_tail(self) -> str:
-        text = (self.directory / "dockerd.log").read_text(errors="replace")
-        return "\n".join(text.splitlines()[-30:])
-
-    def _end(self, how: signal.Signals) -> None:
-        if self._daemon is None:
-            return
-        self._daemon.send_signal(how)
-        try:
-            self._daemon.wait(_SHUTDOWN_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._daemon.kill()
-            self._daemon.wait()
-        self._daemon = None
+    def _prepare(self) -> None:
+        self.load(busybox_image())

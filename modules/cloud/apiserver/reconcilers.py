@@ -4,7 +4,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
@@ -30,7 +30,6 @@ from modules.cloud.storage.database.errors import DatabaseError
 from modules.cloud.storage.object_storage import ObjectEvent
 
 _log = logging.getLogger(__name__)
-_Result = TypeVar("_Result")
 
 PERIOD: Final = 5.0
 """Seconds between two checks for work due without a change (kube-controller-manager's `--node-monitor-period`)."""

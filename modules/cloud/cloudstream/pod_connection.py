@@ -19,7 +19,30 @@ _LONGEST_PROBLEM: Final = 500
 _READ_BYTES: Final = 16 * 1024
 
 
-class PodConnection:
+class _Layer:
+    """A protocol over a stream, itself in the form of a stream."""
+
+    def __init__(self, below: RelayedStream) -> None:
+        self._below = below
+        self._is_over = False
+        self.failure = ""
+        """Why it has ended before its time, or ""."""
+
+    def fileno(self) -> int:
+        """See `RelayedStream`."""
+        return self._below.fileno()
+
+    @property
+    def is_over(self) -> bool:
+        """See `RelayedStream`."""
+        return self._is_over
+
+    def close(self) -> None:
+        """See `RelayedStream`."""
+        self._below.close()
+
+
+class PodConnection(_Layer):
     """A connection to a port.
 
     Args:
@@ -29,46 +52,34 @@ class PodConnection:
     """
 
     def __init__(self, stream: RelayedStream, first: bytes, port: int) -> None:
-        self._stream = stream
+        super().__init__(stream)
         self._first = first
         self._spdy = SpdyConnection()
         headers = {"port": str(port), "requestid": "0"}
         self._error = self._spdy.open_stream({**headers, "streamtype": "error"}, ended=True)
         self._data = self._spdy.open_stream({**headers, "streamtype": "data"})
         self._problem = bytearray()
-        self._is_over = False
-        self.failure = ""
-        """Why it has ended before its time, or ""."""
         self._flush()
-
-    def fileno(self) -> int:
-        """See `RelayedStream`."""
-        return self._stream.fileno()
-
-    @property
-    def is_over(self) -> bool:
-        """See `RelayedStream`."""
-        return self._is_over
 
     @property
     def room(self) -> int:
         """See `RelayedStream`."""
         self._flush()
-        return 0 if self._spdy.unsent else self._stream.room
+        return 0 if self._spdy.unsent else self._below.room
 
     def receive(self, now: float) -> bytes:
         """See `RelayedStream`."""
         if self._is_over:
             return b""
-        data, self._first = self._first or self._stream.receive(now), b""
+        data, self._first = self._first or self._below.receive(now), b""
         taken = bytearray()
         try:
             for event in self._spdy.receive(data):
                 taken += self._understood(event)
         except SpdyError as error:
             self._end(f"the node's answer is not SPDY: {error}")
-        if self._stream.is_over:
-            self._end(self._stream.failure or "the node has ended the connection")
+        if self._below.is_over:
+            self._end(self._below.failure or "the node has ended the connection")
         self._flush()
         return bytes(taken)
 
@@ -76,10 +87,6 @@ class PodConnection:
         """See `RelayedStream`."""
         self._spdy.send(self._data, data)
         self._flush()
-
-    def close(self) -> None:
-        """See `RelayedStream`."""
-        self._stream.close()
 
     def _understood(self, event: SpdyEvent) -> bytes:
         match event:
@@ -101,13 +108,13 @@ class PodConnection:
     def _flush(self) -> None:
         """Send as much as the node takes. Raise OSError when its tunnel is about to end."""
         unsent = self._spdy.unsent
-        while unsent and (room := self._stream.room):
+        while unsent and (room := self._below.room):
             piece = bytes(unsent[:room])
             del unsent[:room]
-            self._stream.send(piece)
+            self._below.send(piece)
 
 
-class TlsConnection:
+class TlsConnection(_Layer):
     """TLS over a connection, whose certificate is not verified: pods have none that an authority knows.
 
     Args:
@@ -115,39 +122,28 @@ class TlsConnection:
     """
 
     def __init__(self, connection: RelayedStream) -> None:
-        self._connection = connection
+        super().__init__(connection)
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
         self._tls = context.wrap_bio(self._incoming, self._outgoing)
-        self._is_shaken = self._is_over = False
+        self._is_shaken = False
         self._unsent = bytearray()
-        self.failure = ""
-        """Why it has ended before its time, or ""."""
         self._receive()
-
-    def fileno(self) -> int:
-        """See `RelayedStream`."""
-        return self._connection.fileno()
-
-    @property
-    def is_over(self) -> bool:
-        """See `RelayedStream`."""
-        return self._is_over
 
     @property
     def room(self) -> int:
         """See `RelayedStream`; the handshake comes first."""
         self._pass_on()
-        return self._connection.room if self._is_shaken and not self._unsent else 0
+        return self._below.room if self._is_shaken and not self._unsent else 0
 
     def receive(self, now: float) -> bytes:
         """See `RelayedStream`."""
         if self._is_over:
             return b""
-        self._incoming.write(self._connection.receive(now))
-        if self._connection.is_over:
+        self._incoming.write(self._below.receive(now))
+        if self._below.is_over:
             self._incoming.write_eof()
         return self._receive()
 
@@ -155,10 +151,6 @@ class TlsConnection:
         """See `RelayedStream`."""
         self._tls.write(data)
         self._pass_on()
-
-    def close(self) -> None:
-        """See `RelayedStream`."""
-        self._connection.close()
 
     def _receive(self) -> bytes:
         """Shake hands, or return the bytes that can be read."""
@@ -174,15 +166,15 @@ class TlsConnection:
             pass
         except ssl.SSLError as error:
             self._is_over = True
-            self.failure = self._connection.failure or f"TLS of the pod has failed: {error.reason or error}"
+            self.failure = self._below.failure or f"TLS of the pod has failed: {error.reason or error}"
         self._pass_on()
         return bytes(taken)
 
     def _pass_on(self) -> None:
         self._unsent += self._outgoing.read()
-        if self._unsent and self._connection.room:
+        if self._unsent and self._below.room:
             with contextlib.suppress(OSError):  # the tunnel ends, and with it the connection
-                self._connection.send(bytes(self._unsent))
+                self._below.send(bytes(self._unsent))
                 self._unsent.clear()
 
 

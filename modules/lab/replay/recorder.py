@@ -20,12 +20,11 @@ class Recorder:
 
     Args:
         hive: the hive to record, not yet started.
-        origin: monotonic time, in seconds, that becomes time 0 of the records.
     """
 
-    def __init__(self, hive: Hive, origin: float = 0.0) -> None:
+    def __init__(self, hive: Hive) -> None:
         redactor = Redactor()
-        self._serialiser = Serialiser(origin, redactor)
+        self._serialiser = Serialiser(0.0, redactor)
         self.kept: list[AnyEntry] = []
         self.add = self.kept.append
         self.sink = EntrySink(hive.clock, redactor, hive.next_span, self.add)

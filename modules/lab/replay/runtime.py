@@ -22,7 +22,7 @@ from edged.cri.recording import CriEntry
 from edged.events.reasons import Reason
 from edged.housekeeping import HOUSEKEEPER
 from edged.lifecycle.waits import HOOK
-from edged.pods.grace_period import SHORTEST_STOP_SECONDS
+from edged.pods.effective_grace_period import SHORTEST_STOP_SECONDS
 from edged.pods.labels import POD_UID
 from edged.probes.worker_pool import PROBER
 from modules.lab.replay.events import RecordedEvents

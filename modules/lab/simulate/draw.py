@@ -279,16 +279,6 @@ class _Drawn:
         return steps
 
 
-def calm_plan(seed: int, *, nodes: int, seconds: float, pods: int) -> Plan:
-    """Return a plan without faults, with pods that keep running: for measurements."""
-    steps = [
-        WorkloadStep(round(pod * 0.1 + node * 0.01, 3), f"pod-{node}-{pod}", Shape.PLAIN, node)
-        for node in range(nodes)
-        for pod in range(pods)
-    ]
-    return Plan(seed, nodes, seconds, tuple(sorted(steps, key=lambda step: step.at)), ())
-
-
 def _workload(draw: random.Random, node: int, seconds: float, pods: int) -> list[WorkloadStep]:
     steps = []
     for kind, name in ((Shape.CONFIGMAP, f"settings-{node}"), (Shape.SECRET, f"keys-{node}")):

@@ -133,6 +133,7 @@ class DockerDriver(Driver[DockerContainer]):
     """The driver of containers in Docker, whose state is authoritative; a container of Docker's holds each sandbox."""
 
     runtime_name = "edgecore-docker"
+    container_type = DockerContainer
     why_not = {  # noqa: RUF012
         "CheckpointContainer": "Docker's checkpoints are experimental",
         "": "dockershim does not have it",
@@ -165,12 +166,6 @@ class DockerDriver(Driver[DockerContainer]):
     def begin(self) -> None:
         """Load the image of the containers that hold sandboxes."""
         ensure_pause_image(self._docker)
-
-    def container(
-        self, container_id: ContainerId, directory: Path, request: cri.CreateContainerRequest, record: ContainerRecord
-    ) -> DockerContainer:
-        """Return a container in memory."""
-        return DockerContainer(container_id, directory, request, record)
 
     def adopt(self, container: DockerContainer, *, rebooted: bool) -> None:  # noqa: ARG002 - Docker knows it
         """Take over Docker's state of it."""

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import os
 import re
 import socket
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ from modules.runtimes.docker.labels import OWNER
 from modules.runtimes.docker.pause_image import NAME as PAUSE_IMAGE
 from modules.runtimes.engine.driver import OnEnd, call_at_end
 from modules.runtimes.engine.errors import BadRequestError, NoSuchObjectError, RequestRefusedError, RunFailedError
+from modules.runtimes.engine.views import whole_file_system
 from modules.runtimes.oci.images.names import ONE_NAME
 from modules.runtimes.oci.images.pulls import PullsUnderWay
 from modules.runtimes.oci.images.views import cri_user
@@ -155,14 +155,7 @@ class DockerImages:
     def file_system(self, _: cri.ImageFsInfoRequest) -> cri.ImageFsInfoResponse:
         """ImageFsInfo: usage of the file system of Docker's directory."""
         root = Path(self._docker.get("/info", Info, "measure the file system of images").docker_root_dir)
-        found = os.statvfs(root)
-        usage = cri.FilesystemUsage(
-            timestamp=self._clock.now_ns(),
-            fs_id=cri.FilesystemIdentifier(mountpoint=str(root)),
-            used_bytes=cri.UInt64Value(value=(found.f_blocks - found.f_bfree) * found.f_frsize),
-            inodes_used=cri.UInt64Value(value=found.f_files - found.f_ffree),
-        )
-        return cri.ImageFsInfoResponse(image_filesystems=[usage], container_filesystems=[usage])
+        return whole_file_system(root, self._clock.now_ns())
 
     def _remove_name(self, name: str, image_id: str) -> None:
         try:

@@ -9,7 +9,7 @@ from beehive.clock import Clock
 from modules.runtimes.engine.events import Announcer
 from modules.runtimes.engine.model import Sandbox
 from modules.runtimes.engine.process_watcher import ProcessWatcher
-from modules.runtimes.engine.records import ContainerId, ContainerRecord, PodAddresses, SandboxId
+from modules.runtimes.engine.records import PodAddresses, SandboxId
 from modules.runtimes.engine.registry import ContainerT, Registry
 from modules.runtimes.engine.state import StateDirectory
 from protos.cri.v1 import api_pb2 as cri
@@ -72,6 +72,7 @@ class Driver(ABC, Generic[ContainerT]):
     keeps_requests: ClassVar[bool] = False
     """Whether somebody else has what a container was created with, so that a later edgecore can start it."""
 
+    container_type: type[ContainerT]
     streaming: Streaming | None = None
     """None where containers have no streams but their logs."""
     systemd_cgroups: bool = False
@@ -88,12 +89,6 @@ class Driver(ABC, Generic[ContainerT]):
 
     def begin(self) -> None:
         """Prepare the adoption of containers: settle the programs that an earlier edgecore has left running."""
-
-    @abstractmethod
-    def container(
-        self, container_id: ContainerId, directory: Path, request: cri.CreateContainerRequest, record: ContainerRecord
-    ) -> ContainerT:
-        """Return a container of this kind in memory."""
 
     @abstractmethod
     def adopt(self, container: ContainerT, *, rebooted: bool) -> None:

@@ -179,7 +179,7 @@ class Recovery(Generic[ContainerT]):
         record, request = read_record(directory / RECORD, ContainerRecord), read_container_request(directory)
         if record is None or request is None:
             return None
-        return self._driver.container(ContainerId(directory.name), directory, request, record)
+        return self._driver.container_type(ContainerId(directory.name), directory, request, record)
 
     def _adopt(self, container: ContainerT) -> None:
         sandbox = self._registry.find_sandbox(container.sandbox_id)

@@ -1,6 +1,8 @@
 """Sandboxes, containers and their usage as CRI messages, and the filters of the listings."""
 
+import os
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from modules.runtimes.engine.errors import BadRequestError
 from modules.runtimes.engine.model import POD_UID, RuntimeContainer, Sandbox
@@ -186,6 +188,18 @@ def value_of(number: int | None) -> cri.UInt64Value:
 
 def _image_name(config: cri.ContainerConfig) -> str:
     return config.image.user_specified_image or config.image.image
+
+
+def whole_file_system(root: Path, now: int) -> cri.ImageFsInfoResponse:
+    """Return the usage of the file system of a directory, which images and containers share. Raises OSError."""
+    found = os.statvfs(root)
+    usage = cri.FilesystemUsage(
+        timestamp=now,
+        fs_id=cri.FilesystemIdentifier(mountpoint=str(root)),
+        used_bytes=cri.UInt64Value(value=(found.f_blocks - found.f_bfree) * found.f_frsize),
+        inodes_used=cri.UInt64Value(value=found.f_files - found.f_ffree),
+    )
+    return cri.ImageFsInfoResponse(image_filesystems=[usage], container_filesystems=[usage])
 
 
 def required_name(image: cri.ImageSpec) -> str:

@@ -97,6 +97,7 @@ class OciDriver(Driver[OciContainer]):
     """The driver of containers by crun, or runc; sandboxes are namespaces, a network and files, without a process."""
 
     runtime_name = "edgecore-oci"
+    container_type = OciContainer
     why_not = {  # noqa: RUF012
         "CheckpointContainer": "Debian's crun has no CRIU",
         "": "this runtime does not have it yet",
@@ -160,12 +161,6 @@ class OciDriver(Driver[OciContainer]):
         self._runtime.await_others()
         self._program.remove(but_current=True)
         settle_network_processes((self._state.root / _NAMESPACES).resolve())
-
-    def container(
-        self, container_id: ContainerId, directory: Path, request: cri.CreateContainerRequest, record: ContainerRecord
-    ) -> OciContainer:
-        """Return a container in memory."""
-        return OciContainer(container_id, directory, request, record)
 
     def adopt(self, container: OciContainer, *, rebooted: bool) -> None:
         """Find its state from its records, its conmon and crun's."""

@@ -100,6 +100,7 @@ class ProcessDriver(Driver[ProcessContainer]):
     """The driver of containers that are plain processes; sandboxes are names on the machine's own network."""
 
     runtime_name = "edgecore-processes"
+    container_type = ProcessContainer
     why_not = {  # noqa: RUF012
         "": "containers that are plain processes have nothing behind it",
     }
@@ -116,12 +117,6 @@ class ProcessDriver(Driver[ProcessContainer]):
     def begin(self) -> None:
         """Start the spawner of shims."""
         self._spawner.start()
-
-    def container(
-        self, container_id: ContainerId, directory: Path, request: cri.CreateContainerRequest, record: ContainerRecord
-    ) -> ProcessContainer:
-        """Return a container in memory."""
-        return ProcessContainer(container_id, directory, request, record)
 
     def adopt(self, container: ProcessContainer, *, rebooted: bool) -> None:
         """Find its state from its records and its shim."""

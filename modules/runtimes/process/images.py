@@ -5,7 +5,6 @@ its name.
 """
 
 import hashlib
-import os
 import threading
 from pathlib import Path
 from typing import Final
@@ -18,7 +17,7 @@ from beehive.files.damaged import set_aside
 from beehive.files.descriptors import raise_shortage
 from beehive.files.durable import replace_file
 from beehive.files.reading import read_file
-from modules.runtimes.engine.views import required_name
+from modules.runtimes.engine.views import required_name, whole_file_system
 from protos.cri.v1 import api_pb2 as cri
 
 _ID_PREFIX = "sha256:"
@@ -90,14 +89,7 @@ class ProcessImages:
 
     def file_system(self, _: cri.ImageFsInfoRequest) -> cri.ImageFsInfoResponse:
         """ImageFsInfo: usage of the file system of the state directory."""
-        found = os.statvfs(self._root)
-        usage = cri.FilesystemUsage(
-            timestamp=self._clock.now_ns(),
-            fs_id=cri.FilesystemIdentifier(mountpoint=str(self._root)),
-            used_bytes=cri.UInt64Value(value=(found.f_blocks - found.f_bfree) * found.f_frsize),
-            inodes_used=cri.UInt64Value(value=found.f_files - found.f_ffree),
-        )
-        return cri.ImageFsInfoResponse(image_filesystems=[usage], container_filesystems=[usage])
+        return whole_file_system(self._root, self._clock.now_ns())
 
     def _remember(self, name: str) -> None:
         with self._lock:

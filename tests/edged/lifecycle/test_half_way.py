@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from beehive.simulation import Simulation
-from edged.lifecycle.grace_periods import GracePeriod, GracePeriods
+from edged.lifecycle.running_grace_periods import GracePeriod, GracePeriods
 from edged.lifecycle.waits import Waits
 from edged.pods.model import PodUid
 from tests.support.failing import PlannedError, census

@@ -17,18 +17,13 @@ from modules.apimachinery.types import (
     ContainerStatus,
     PodStatus,
 )
-from modules.apimachinery.types.probes import ExecAction, Lifecycle, LifecycleHandler, Probe
+from modules.apimachinery.types.probes import ExecAction, Lifecycle, LifecycleHandler
 from tests.edged.pods.builders import a_container, a_pod, at, exited, facts, running
 
 UID = PodUid("uid")
 NO_HOOKS = HookFacts()
 HOOKED = a_container("hooked", lifecycle=Lifecycle(post_start=LifecycleHandler(exec=ExecAction(("x",)))))
 PLAIN = a_container("plain")
-PROBED = a_container(
-    "probed",
-    liveness_probe=Probe(termination_grace_period_seconds=3),
-    startup_probe=Probe(termination_grace_period_seconds=0),
-)
 
 
 def reported(identity: str) -> PodStatus:

@@ -166,29 +166,16 @@ def test_a_token_is_asked_for_with_audience_life_and_the_pod_it_is_bound_to(meta
     assert (spec.bound_object_ref.kind, spec.bound_object_ref.name, spec.bound_object_ref.uid) == ("Pod", "web", "u")
 
 
-def test_a_token_is_renewed_when_four_fifths_of_its_life_have_passed(
-    meta: Meta, cache: TokenManager, clock: VirtualClock
-) -> None:
-    ask = sources(meta, cache).token
-    assert ask(WANTED) == "t1"
-    clock.jump_wall(799)
-    assert ask(WANTED) == "t1"
-    clock.jump_wall(2)
-    assert ask(WANTED) == "t2"
-
-
-def test_a_token_of_a_long_life_is_renewed_daily(meta: Meta, cache: TokenManager, clock: VirtualClock) -> None:
-    meta.life = 10_000_000
-    ask = sources(meta, cache).token
-    ask(WANTED)
-    clock.jump_wall(24 * 3600 - 1)
-    assert ask(WANTED) == "t1"
-    clock.jump_wall(2)
-    assert ask(WANTED) == "t2"
-
-
-@pytest.mark.parametrize(("life", "age", "left"), [(1000, 700, 100), (10_000_000, 24 * 3600 - 100, 100)])
-def test_a_token_from_the_store_is_renewed_as_early_as_if_it_had_just_been_made(
+@pytest.mark.parametrize(
+    ("life", "age", "left"),
+    [
+        pytest.param(1000, 0, 800, id="when four fifths of its life have passed"),
+        pytest.param(10_000_000, 0, 24 * 3600, id="daily"),
+        pytest.param(1000, 700, 100, id="from the store as early as if it had just been made"),
+        pytest.param(10_000_000, 24 * 3600 - 100, 100, id="from the store daily"),
+    ],
+)
+def test_a_token_is_renewed(
     meta: Meta, cache: TokenManager, clock: VirtualClock, life: int, age: int, left: int
 ) -> None:
     """After a restart of the agent metamanager answers with the stored one."""

@@ -13,7 +13,6 @@ from tests.modules.cloud.edgecontroller.controller import Controller
 from tests.modules.cloud.objects import SIGNING_REQUEST
 
 ME, NEIGHBOUR = "n1", "n2"
-LABELS = {"node-role.kubernetes.io/edge": "", "kubernetes.io/hostname": ME, "mine": "yes"}
 
 
 def _pod(whose: str, node: str) -> JsonObject:

@@ -327,3 +327,8 @@ class ClusterController(Controller):
         """Somebody deletes an object of the cluster, and time passes."""
         self.server.remove(word, name)
         self.pass_time(seconds)
+
+
+def code(result: ApiResult) -> int:
+    """The status of a refusal, or 0."""
+    return int((result.refusal or {}).get("code", 0))

@@ -12,7 +12,7 @@ from modules.cloud.client.calls import DOCUMENT, ApiCall, ApiResult
 from modules.cloud.edgecontroller.cluster import as_the_node
 from modules.cloud.edgecontroller.module import EdgeController
 from tests.modules.cloud.apiextensions.definition import definition, device
-from tests.modules.cloud.edgecontroller.cluster_server import ClusterController
+from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, code
 from tests.modules.cloud.edgecontroller.controller import Controller
 from tests.modules.cloud.objects import pod, secret
 
@@ -24,11 +24,6 @@ def asked(core: Controller, verb: str, api_version: str, plural: str, **fields: 
     call = ApiCall(verb=verb, api_version=api_version, plural=plural, node="n1", **fields)
     request = core.bee.message("cloudcore/objects", "call", call, source="dynamiccontroller")
     return core.bee.ask(EdgeController.name, request).content_as(ApiResult)
-
-
-def code(result: ApiResult) -> int:
-    """The status of a refusal, or 0."""
-    return int((result.refusal or {}).get("code", 0))
 
 
 def review(

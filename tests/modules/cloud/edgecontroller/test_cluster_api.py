@@ -12,7 +12,7 @@ from modules.cloud import api_messages
 from modules.cloud.client.calls import JSON_PATCH, MERGE, STRATEGIC, ApiCall, ApiResult
 from modules.cloud.edgecontroller.module import EdgeController
 from modules.cloud.storage.object_sync import ObjectSync
-from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer, FakeExchange
+from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer, FakeExchange, code
 from tests.modules.cloud.edgecontroller.controller import USES, WEB
 from tests.modules.cloud.objects import configmap, node, pod, secret
 
@@ -44,11 +44,6 @@ def without_version(obj: dict[str, Any]) -> dict[str, Any]:
     """An object that replaces any state of the stored one."""
     metadata = {name: value for name, value in obj["metadata"].items() if name != "resourceVersion"}
     return {**obj, "metadata": metadata}
-
-
-def code(result: ApiResult) -> int:
-    """The status of a refusal, or 0."""
-    return int((result.refusal or {}).get("code", 0))
 
 
 def test_a_bound_pod_is_sent_with_its_references(core: ClusterController) -> None:

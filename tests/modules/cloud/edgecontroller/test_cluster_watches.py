@@ -9,7 +9,13 @@ from beehive.testing import Harness
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.edgecontroller.module import EdgeController
 from tests.modules.cloud.apiextensions.definition import definition, device
-from tests.modules.cloud.edgecontroller.cluster_server import DISCOVERY, ClusterController, ClusterServer, FakeExchange
+from tests.modules.cloud.edgecontroller.cluster_server import (
+    DISCOVERY,
+    ClusterController,
+    ClusterServer,
+    FakeExchange,
+    code,
+)
 from tests.modules.cloud.edgecontroller.controller import Controller
 
 WHERE: dict[str, Any] = {"api_version": "devices.example.io/v1", "plural": "devices", "namespace": "default"}
@@ -32,11 +38,6 @@ def watches(core: Controller, node: str = "n1", **fields: Any) -> ApiResult:
     call = ApiCall(verb="watch", node=node, **{**WHERE, **fields})
     request = core.bee.message("cloudcore/objects", "call", call, source="dynamiccontroller")
     return core.bee.ask(EdgeController.name, request).content_as(ApiResult)
-
-
-def code(result: ApiResult) -> int:
-    """The status of a refusal, or 0."""
-    return int((result.refusal or {}).get("code", 0))
 
 
 def labelled(name: str, **labels: str) -> dict[str, Any]:

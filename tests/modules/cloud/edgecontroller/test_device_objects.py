@@ -7,16 +7,14 @@ import pytest
 
 from beehive import Message
 from beehive.testing import Harness
-from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.api_messages import Verb
 from modules.cloud.client.calls import APPLY, ApiCall, ApiResult
 from modules.cloud.devicecontroller.definitions import definitions
-from modules.cloud.devices import API_VERSION, DEVICE
+from modules.cloud.devices import API_VERSION
 from modules.cloud.edgecontroller.module import EdgeController
 from tests.modules.cloud.edgecontroller.controller import Controller
 from tests.modules.processes.cloudcore.devices import KINDS_BY_NAME, device, model
 
-THERMO = ObjectKey(DEVICE.key_name, "default", "thermo")
 INSERTED = ["insert node/n1/default/devicemodel/thermo-model", "insert node/n1/default/device/thermo"]
 
 

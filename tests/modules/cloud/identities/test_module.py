@@ -39,7 +39,6 @@ from modules.cloud.identities.peer import CertifiedPeer
 from modules.cloud.identities.records import JoinToken, NodeIdentity, Record, RevokedCertificate, object_name, object_of
 from modules.cloud.object_writes import JOURNAL, ObjectWrite
 
-Key = tuple[str, str]
 SERIAL = "1F"
 CERTIFIED = CertifiedPeer(SERIAL, 0.0)
 

@@ -16,11 +16,12 @@ from modules.edge.dmi.module import Dmi
 from modules.edge.dmi.settings import DmiSettings
 from tests.end_to_end.processes import wait_until
 from tests.modules.edge.dmi.framework import TIMEOUT
+from tests.modules.edge.nodes import RestartedNode
 
 Json = dict[str, Any]
 
 
-class DmiNode:
+class DmiNode(RestartedNode):
     """A node that can be started again on its files.
 
     Args:
@@ -34,7 +35,6 @@ class DmiNode:
         self._settings = DmiSettings(self.socket, look_period=0.2, **settings)
         self._version = 0
         self.counters = DmiCounters()
-        self.hive: Hive | None = None
 
     def start(self) -> "DmiNode":
         """Start the modules, and wait for the socket."""
@@ -46,34 +46,25 @@ class DmiNode:
         wait_until(self.socket.exists, "the socket of mappers")
         return self
 
-    def stop(self) -> None:
-        """Stop them."""
-        if self.hive is not None:
-            self.hive.stop(TIMEOUT)
-            self.hive.clock.close()
-            self.hive = None
-
     def restarts(self) -> int:
         """Number of dmi's restarts."""
-        assert self.hive is not None
-        return self.hive._slots["dmi"].restarts
+        return self.running._slots["dmi"].restarts
 
     def put(self, obj: Json, operation: str = "update") -> None:
         """Let the cloud send, or delete, a Device or DeviceModel."""
-        assert self.hive is not None
         self._version += 1
         metadata = {"namespace": "ns", "uid": obj["metadata"]["name"], "resourceVersion": str(self._version)}
         sent = {**obj, "metadata": {**metadata, **obj["metadata"]}}
         kind = "devicemodel" if obj["kind"] == "DeviceModel" else "device"
         message = Message.new(
-            self.hive.clock,
+            self.running.clock,
             source="devicecontroller",
             group="resource",
             resource=f"ns/{kind}/{obj['metadata']['name']}",
             operation=operation,
             content=sent,
         )
-        self.hive.send("metamanager", message)
+        self.running.send("metamanager", message)
 
     def has(self, *objects: Json) -> None:
         """Let the cloud send objects, and wait until the Devices among them are stored."""
@@ -84,15 +75,14 @@ class DmiNode:
 
     def desire(self, device: str, values: dict[str, str | None]) -> OwnerAnswer:
         """Let the owner set, or give back, desired values."""
-        assert self.hive is not None
         asked = Message.new(
-            self.hive.clock,
+            self.running.clock,
             source=topics.OWNER_SOURCE,
             resource=topics.owner_resource(device),
             operation="update",
             content=values,
         )
-        found: OwnerAnswer = self.hive.request("twin", asked, TIMEOUT).get().content_as(OwnerAnswer)
+        found: OwnerAnswer = self.running.request("twin", asked, TIMEOUT).get().content_as(OwnerAnswer)
         return found
 
     def twins(self, device: str) -> dict[str, str | None]:

@@ -13,6 +13,7 @@ from modules.edge.eventbus.counters import EventBusCounters
 from modules.edge.eventbus.module import EventBus, EventBusSettings
 from modules.edge.eventbus.session import BrokerSettings
 from tests.modules.edge.eventbus.broker import TIMEOUT
+from tests.modules.edge.nodes import RestartedNode
 
 
 def external(port: int, **broker: Any) -> EventBusSettings:
@@ -20,14 +21,13 @@ def external(port: int, **broker: Any) -> EventBusSettings:
     return EventBusSettings("n1", BrokerSettings("127.0.0.1", port, "edgecore-n1", **broker))
 
 
-class Node:
+class Node(RestartedNode):
     """A node without a cloud, which can be started again on its files."""
 
     def __init__(self, directory: Path, settings: EventBusSettings) -> None:
         self._directory = directory
         self._settings = settings
         self.counters = EventBusCounters()
-        self.hive: Hive | None = None
 
     def start(self) -> "Node":
         """Start the modules."""
@@ -41,26 +41,17 @@ class Node:
         self.hive.start()
         return self
 
-    def stop(self) -> None:
-        """Stop them."""
-        if self.hive is not None:
-            self.hive.stop(TIMEOUT)
-            self.hive.clock.close()
-            self.hive = None
-
     def send(self, module: str, resource: str, operation: str, content: Any, **route: str) -> None:
         """Send a message as the cloud or another module does."""
-        assert self.hive is not None
         fields = {"source": "test", **route}
-        message = Message.new(self.hive.clock, resource=resource, operation=operation, content=content, **fields)
-        self.hive.send(module, message)
+        message = Message.new(self.running.clock, resource=resource, operation=operation, content=content, **fields)
+        self.running.send(module, message)
 
     def ask(self, resource: str, content: Any) -> Message:
         """Let another module publish a message, and return its answer."""
-        assert self.hive is not None
         fields = {"source": "test", "resource": resource, "operation": "publish"}
-        asked = Message.new(self.hive.clock, content=content, **fields)
-        answer: Message = self.hive.request("eventbus", asked, TIMEOUT).get()
+        asked = Message.new(self.running.clock, content=content, **fields)
+        answer: Message = self.running.request("eventbus", asked, TIMEOUT).get()
         return answer
 
     def uploads(self) -> list[tuple[str, str]]:

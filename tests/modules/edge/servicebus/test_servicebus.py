@@ -29,6 +29,7 @@ from modules.edge.servicebus.allowed_urls import MOST_URLS, StoredUrls, merged, 
 from modules.edge.servicebus.module import PARALLEL, WAITING, ServiceBus, ServiceBusSettings
 from tests.end_to_end.processes import wait_until
 from tests.metamanager import kubeedge_file
+from tests.modules.edge.nodes import RestartedNode
 from tests.support.http_application import HttpApplication, raw_server
 from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
@@ -55,13 +56,12 @@ class HubStub(Module):
                 self.reply(message, self.answer)
 
 
-class Node:
+class Node(RestartedNode):
     """A node with servicebus; it can be started again on its files."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self.bound: list[int] = []
-        self.hive: Hive | None = None
 
     def start(self) -> Node:
         """Start the modules."""
@@ -75,19 +75,11 @@ class Node:
         self.hive.start()
         return self
 
-    def stop(self) -> None:
-        """Stop them."""
-        if self.hive is not None:
-            self.hive.stop(TIMEOUT)
-            self.hive.clock.close()
-            self.hive = None
-
     def tell(self, resource: str, operation: str, content: Any = None, source: str = "router_servicebus") -> Message:
         """Send a message of the cloud."""
-        assert self.hive is not None
         fields = {"source": source, "group": "user"}
-        message = Message.new(self.hive.clock, resource=resource, operation=operation, content=content, **fields)
-        self.hive.send(ModuleName.SERVICEBUS, message)
+        message = Message.new(self.running.clock, resource=resource, operation=operation, content=content, **fields)
+        self.running.send(ModuleName.SERVICEBUS, message)
         return message
 
     def ask(self, resource: str, method: str = "GET", body: bytes = b"", **header: str) -> ForwardedResponse:
@@ -104,10 +96,9 @@ class Node:
 
     def store(self, kind: str, name: str, spec: dict[str, Any]) -> None:
         """Let the cloud send an object of the namespace `default`."""
-        assert self.hive is not None
         content = {"metadata": {"name": name, "namespace": "default", "resourceVersion": "1"}, "spec": spec}
         fields = {"source": "devicecontroller", "group": "resource", "resource": f"default/{kind}/{name}"}
-        self.hive.send("metamanager", Message.new(self.hive.clock, operation="update", content=content, **fields))
+        self.running.send("metamanager", Message.new(self.running.clock, operation="update", content=content, **fields))
 
     def post(self, body: str, **headers: str) -> tuple[int, Any]:
         """The status and the body that an application gets from the local server."""

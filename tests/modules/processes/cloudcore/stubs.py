@@ -118,3 +118,8 @@ def edge_at(host: str, port: int, name: str = "n1", context: ssl.SSLContext | No
         ping_interval=None,
     ) as connection:
         yield Edge(connection)
+
+
+def cells(line: str) -> list[str]:
+    """Return the cells of a line of the table."""
+    return [cell.strip() for cell in line.split("   ") if cell.strip()]

@@ -14,13 +14,8 @@ from modules.processes.cloudcore.cli import main
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.tables import lines_of
 from tests.end_to_end.processes import wait_until
-from tests.modules.processes.cloudcore.stubs import Stub
+from tests.modules.processes.cloudcore.stubs import Stub, cells
 from tests.support.control_client import Apply
-
-
-def cells(line: str) -> list[str]:
-    """Return the cells of a line of the table."""
-    return [cell.strip() for cell in line.split("   ") if cell.strip()]
 
 
 def test_the_table_has_a_line_for_each_change() -> None:

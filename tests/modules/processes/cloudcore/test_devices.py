@@ -42,16 +42,8 @@ def unasked(edge: Edge, count: int) -> list[Message]:
     return list(came.values())
 
 
-def content_of(message: Message) -> Any:
-    content: Any = message.content_as(Any)
-    return content
-
-
 def steps(messages: list[Message]) -> set[tuple[str, str]]:
     return {(each.route.operation, each.route.resource) for each in messages}
-
-
-ALL = {("update", "membership"), ("insert", "default/devicemodel/thermo-model"), ("insert", "default/device/thermo")}
 
 
 def test_a_node_writes_nothing_of_another_nodes_device(stub: Stub, people: People) -> None:

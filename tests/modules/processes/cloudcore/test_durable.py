@@ -4,7 +4,6 @@ import json
 import threading
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 from websockets.exceptions import WebSocketException
@@ -15,8 +14,6 @@ from tests.modules.cloud.objects import configmap, node, pod
 from tests.modules.processes.cloudcore.stubs import Edge, Stub, edge_at
 from tests.support.control_client import Apply, ControlClient, Get
 from tests.support.ports import free_port
-
-USES: dict[str, Any] = {"volumes": [{"name": "v", "configMap": {"name": "settings"}}]}
 
 
 def take(edge: Edge, count: int) -> list[str]:

@@ -12,18 +12,13 @@ from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.nodes_command import history, table
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.tables import lines_of
-from tests.modules.processes.cloudcore.stubs import Stub
+from tests.modules.processes.cloudcore.stubs import Stub, cells
 
 
 def node(name: str, ready: str = "True") -> dict[str, Any]:
     """Return a Node with a condition and a version."""
     status = {"conditions": [{"type": "Ready", "status": ready}], "nodeInfo": {"kubeletVersion": "v1.32.10"}}
     return {"kind": "Node", "metadata": {"name": name}, "status": status}
-
-
-def cells(line: str) -> list[str]:
-    """Return the cells of a line of the table."""
-    return [cell.strip() for cell in line.split("   ") if cell.strip()]
 
 
 def test_a_connected_node_shows_lag_what_waits_and_its_last_error() -> None:

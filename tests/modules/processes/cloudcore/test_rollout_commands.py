@@ -18,7 +18,7 @@ from modules.processes.cloudcore.rollout_commands import _job, jobs_table, label
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.tables import lines_of
 from tests.modules.processes.cloudcore.jobs import JobAuthors, next_job, report
-from tests.modules.processes.cloudcore.stubs import Stub
+from tests.modules.processes.cloudcore.stubs import Stub, cells
 
 Json = dict[str, Any]
 WAVED: Json = {
@@ -38,11 +38,6 @@ WAVED: Json = {
         ],
     },
 }  # fmt: skip
-
-
-def cells(line: str) -> list[str]:
-    """Return the cells of a line of a table."""
-    return [cell.strip() for cell in line.split("   ") if cell.strip()]
 
 
 def test_a_job_is_shown_node_by_node_and_all_jobs_in_a_line_each() -> None:

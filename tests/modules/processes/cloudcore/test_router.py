@@ -6,12 +6,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from beehive import Message
-from beehive.http.forwarding import ForwardedResponse
 from modules.cloud.router import status_writer
 from modules.cloud.router.paths import CallerPath
 from modules.cloud.router.records import RuleRoute
@@ -51,13 +49,6 @@ def answering(edge: Edge, answer: Callable[[Message], Message]) -> Iterator[None
     thread.start()
     yield
     thread.join()
-
-
-def response(request: Message, status: int = 200, body: bytes = b"ok", **header: str) -> Message:
-    """The answer of a node's servicebus."""
-    content = ForwardedResponse({name: [value] for name, value in header.items()}, status, body)
-    fields: dict[str, Any] = {"source": "servicebus", "group": "user", "parent_id": request.id}
-    return Message.new(CLOCK, resource="", operation="upload", content=content, **fields)
 
 
 def test_tricks_with_the_path_are_refused(stub: Stub) -> None:

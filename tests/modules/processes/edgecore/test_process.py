@@ -146,14 +146,6 @@ def test_a_recording_that_is_asked_for_too_early_does_not_end_it() -> None:
     assert subprocess.run([sys.executable, "-c", early], check=False).returncode == ExitCode.OK
 
 
-def test_a_second_signal_ends_it_immediately(start: Start, tmp_path: Path) -> None:
-    """Unless it had ended cleanly before that came; never by the signal itself, and never with an error."""
-    process = start(tmp_path / "node")
-    _runs(process)
-    process.signal(signal.SIGTERM, signal.SIGINT)
-    assert process.wait() in (ExitCode.INTERRUPTED, ExitCode.OK)
-
-
 def test_the_lock_is_not_inherited_by_what_edgecore_starts(start: Start, tmp_path: Path) -> None:
     """A shim outlives edgecore; with the lock it would keep the next edgecore out."""
     process = start(tmp_path / "node")

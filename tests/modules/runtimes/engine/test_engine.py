@@ -73,17 +73,13 @@ class MemoryDriver(Driver[RuntimeContainer]):
     """Makes containers of nothing."""
 
     runtime_name = "memory"
+    container_type = MemoryContainer
 
     def __init__(self, parts: EngineParts[RuntimeContainer], machine: Machine) -> None:
         super().__init__(parts)
         self._machine = machine
         self.held: set[str] = set()
         """The containers that keep their image."""
-
-    def container(
-        self, container_id: ContainerId, directory: Path, request: cri.CreateContainerRequest, record: ContainerRecord
-    ) -> RuntimeContainer:
-        return MemoryContainer(container_id, directory, request, record)
 
     def adopt(self, container: RuntimeContainer, *, rebooted: bool) -> None:
         assert not rebooted

@@ -1,6 +1,5 @@
 """What is left of shims whose start fails half-way."""
 
-import errno
 import gc
 import os
 import signal
@@ -29,7 +28,7 @@ from modules.runtimes.process.shim_client import ShimClient
 from modules.runtimes.process.shim_manager import ShimManager, _kill_if_marked
 from modules.runtimes.process.shim_spawner import ShimSpawner
 from modules.runtimes.shim import roots, spawner
-from modules.runtimes.shim.protocol import EXIT_RECORD, FORK_SHIM, RUN_RECORD, receive, send, to_memory_file
+from modules.runtimes.shim.protocol import EXIT_RECORD, RUN_RECORD, send, to_memory_file
 from protos.cri.v1 import api_pb2 as cri
 from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call, fail_at_each_kernel_call
 
@@ -111,41 +110,6 @@ def test_a_closed_link_says_what_the_records_say(
     assert container.state == state
     assert (container.exit.reason if container.exit else "") == reason
     assert len(told) == announced
-
-
-@pytest.mark.parametrize("operation", [FORK_SHIM, "probe"])
-def test_a_spawner_without_room_for_a_process_says_so_and_goes_on(
-    monkeypatch: pytest.MonkeyPatch, operation: str
-) -> None:
-    """A dead one would be started again for each container, and nobody knew why."""
-    forks = iter((OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)), None))
-
-    def fork() -> int:
-        if (error := next(forks)) is not None:
-            raise error
-        return 1
-
-    monkeypatch.setattr(os, "fork", fork)
-    for owner, name in ((os, "umask"), (signal, "signal"), (gc, "collect"), (gc, "freeze")):
-        monkeypatch.setattr(owner, name, lambda *_: None)
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    answers, asked = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    files = [asked.fileno()] * 3
-    with ours, answers:
-        for _ in range(2):
-            send(ours, {"op": operation}, files[: 3 if operation == FORK_SHIM else 1])
-        asked.close()
-        ours.shutdown(socket.SHUT_WR)
-        before = census()
-        spawner.serve(theirs.detach())
-        why = "cannot start another process: Resource temporarily unavailable"
-        answer = receive(answers)
-        assert answer is not None
-        expected = {"event": "exited", "exit_code": 128, "reason": "StartError", "message": why}
-        assert expected.items() <= answer[0].items() or answer[0] == {"namespacing": "", "reason": why}
-        assert ("event" in answer[0]) is (operation == FORK_SHIM)
-        assert receive(answers) is None, "the second has got a process, which has the socket"
-        assert not census().more_than(before)
 
 
 def test_a_shim_does_not_hold_the_socket_of_its_spawner(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -237,20 +237,27 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_spawner_without_room_for_a_process_says_so_and_goes_on(
     monkeypatch: pytest.MonkeyPatch, quiet: None, operation: str, descriptors: int
 ) -> None:
-    """Also to a request whose descriptors were lost, and it keeps none."""
+    """Also to a request whose descriptors were lost, and it keeps none. A dead spawner would be started again for each
+    container, and nobody knew why.
+    """
     del quiet
     before = census()
-    monkeypatch.setattr(os, "fork", Failing(0, OSError(errno.EAGAIN, "no room")).call(print))
+    monkeypatch.setattr(os, "fork", Failing(0, OSError(errno.EAGAIN, "no room")).call(lambda: 1))
     requests, ours = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     answer, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with answer, theirs, Path(os.devnull).open("rb") as other:
         given = [other.fileno(), theirs.fileno(), other.fileno()] if operation == "shim" else [theirs.fileno()]
-        send(ours, {"op": operation}, given[:descriptors])
+        for _ in range(2):
+            send(ours, {"op": operation}, given[:descriptors])
         ours.close()
         spawner.serve(requests.detach())
         theirs.close()
-        received = receive(answer)
-    assert ("no room" in str(received)) is (descriptors > 0)
+        received, further = receive(answer), receive(answer)
+    why = "cannot start another process: no room"
+    ended = {"event": "exited", "exit_code": 128, "reason": "StartError", "message": why}
+    expected = ended if operation == "shim" else {"namespacing": "", "reason": why}
+    assert (received is not None and expected.items() <= received[0].items()) is (descriptors > 0)
+    assert further is None, "the second has got a process, which has the socket"
     cast("Mock", os.umask).assert_called_once_with(0o077)
     assert not census().more_than(before)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from beehive import Clock, Runtime, Timer
 from beehive.simulation import Simulation
-from edged.lifecycle.grace_periods import GracePeriod, GracePeriods
+from edged.lifecycle.running_grace_periods import GracePeriod, GracePeriods
 from edged.lifecycle.termination_ordering import TerminationOrdering
 from edged.lifecycle.waits import Wait, WaitOverError, Waits
 from edged.pod_workers.container_killer import run_concurrently

@@ -1,4 +1,4 @@
-"""The grace period of a pod's containers: the time between SIGTERM and SIGKILL."""
+"""The effective grace period of a pod's containers: how long the time between SIGTERM and SIGKILL is."""
 
 from edged.pods.unhealthy import KillReason
 from modules.apimachinery.types import Container, Pod

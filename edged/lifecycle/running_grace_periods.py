@@ -1,11 +1,11 @@
-"""Grace periods of containers, which can be shortened while they run."""
+"""The grace periods that run now, of containers that end: each can be shortened meanwhile."""
 
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from beehive import Clock, Timer
-from edged.pods.grace_period import SHORTEST_STOP_SECONDS
+from edged.pods.effective_grace_period import SHORTEST_STOP_SECONDS
 from edged.pods.model import PodUid
 
 Listener = Callable[[], None]

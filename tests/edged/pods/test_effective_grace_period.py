@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from edged.pods.grace_period import grace_seconds
+from edged.pods.effective_grace_period import grace_seconds
 from edged.pods.unhealthy import KillReason
 from modules.apimachinery.types import Container, Probe
 from tests.edged.pods.builders import a_container, a_pod
