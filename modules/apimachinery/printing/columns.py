@@ -505,6 +505,7 @@ _COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         Column("Parameters", _parameters),
         _AGE,
     ),
+    "NetworkPolicy": (_NAME, Column("Pod-Selector", workloads.pod_selector), _AGE),
     "FlowSchema": (
         _NAME,
         Column("PriorityLevel", _at("spec.priorityLevelConfiguration.name")),

@@ -1,5 +1,6 @@
 """The cells of workloads in kubectl's tables: Deployments, DaemonSets, Jobs and their likes."""
 
+from operator import itemgetter
 from typing import Final
 
 from modules.apimachinery.printing.ages import ago, human_duration, seconds_of
@@ -38,10 +39,16 @@ def selector(workload: JsonObject, _: float) -> str:
     return selector_text(map_at(workload, path)) or NONE
 
 
+def pod_selector(policy: JsonObject, _: float) -> str:
+    """Return the label selector of the pods that a policy is about."""
+    return selector_text(map_at(policy, "spec.podSelector")) or NONE
+
+
 def selector_text(selector: JsonObject) -> str:
-    """Return a label selector (metav1.LabelSelector) as kubectl prints it: `app=web,tier in (a,b)`."""
-    exact = [f"{key}={value}" for key, value in sorted(map_at(selector, "matchLabels").items())]
-    return ",".join([*exact, *map(_expression, objects_at(selector, "matchExpressions"))])
+    """Return a label selector (metav1.LabelSelector) as kubectl prints it, by its keys: `app=web,tier in (a,b)`."""
+    exact = [(key, f"{key}={value}") for key, value in map_at(selector, "matchLabels").items()]
+    others = [(text_at(each, "key"), _expression(each)) for each in objects_at(selector, "matchExpressions")]
+    return ",".join(text for _, text in sorted([*exact, *others], key=itemgetter(0)))
 
 
 def node_selector(workload: JsonObject, _: float) -> str:

@@ -33,7 +33,7 @@ _ROOTS: Final = {
     "discovery.k8s.io/v1": ("discovery.v1", ("EndpointSlice",)),
     "events.k8s.io/v1": ("events.v1", ("Event",)),
     "flowcontrol.apiserver.k8s.io/v1": ("flowcontrol.v1", ("FlowSchema", "PriorityLevelConfiguration")),
-    "networking.k8s.io/v1": ("networking.v1", ("Ingress", "IngressClass")),
+    "networking.k8s.io/v1": ("networking.v1", ("Ingress", "IngressClass", "NetworkPolicy")),
     "node.k8s.io/v1": ("node.v1", ("RuntimeClass",)),
     "policy/v1": ("policy.v1", ("Eviction", "PodDisruptionBudget")),
     "rbac.authorization.k8s.io/v1": ("rbac.v1", ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")),

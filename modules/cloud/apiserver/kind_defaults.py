@@ -196,6 +196,14 @@ def _ingress_class(obj: JsonObject) -> JsonObject:
     return {**obj, "spec": {**spec, "parameters": {"scope": "Cluster", **spec["parameters"]}}}
 
 
+def _network_policy(obj: JsonObject) -> JsonObject:
+    """Return a policy whose ports have a protocol, and which says what it is about: at least what comes in."""
+    given = obj.get("spec") or {}
+    types = ["Ingress", "Egress"] if given.get("egress") else ["Ingress"]
+    rules = {name: [_with_protocols(rule) for rule in given[name]] for name in ("ingress", "egress") if name in given}
+    return {**obj, "spec": {"podSelector": {}, "policyTypes": types, **given, **rules}}
+
+
 def _flow_schema(obj: JsonObject) -> JsonObject:
     return {**obj, "spec": {"matchingPrecedence": 1000, **(obj.get("spec") or {})}}
 
@@ -226,6 +234,7 @@ _DEFAULTS: Final[dict[str, Callable[[JsonObject], JsonObject]]] = {
     _CLAIM: _claim,
     "LimitRange": _limit_range,
     "IngressClass": _ingress_class,
+    "NetworkPolicy": _network_policy,
     "FlowSchema": _flow_schema,
     "PriorityLevelConfiguration": _priority_level,
     "PriorityClass": lambda obj: {"value": 0, "preemptionPolicy": "PreemptLowerPriority", **obj},

@@ -80,7 +80,7 @@ _CREATED: Final = (_BINDING, "eviction", "token")
 _AT_A_CLUSTER: Final = "`cloudcore run --kubeconfig FILE` uses a cluster's API server, which has them"
 _GROUPS: Final = {
     "autoscaling": _NO_AUTOSCALER,
-    "networking.k8s.io": f"NetworkPolicies and ServiceCIDRs would have no effect here; {_AT_A_CLUSTER}",
+    "networking.k8s.io": f"ServiceCIDRs would have no effect here; {_AT_A_CLUSTER}",
     "apiregistration.k8s.io": "no other API servers are behind this one: serve kinds by CustomResourceDefinitions, or "
     f"let a cluster do it ({_AT_A_CLUSTER})",
     "admissionregistration.k8s.io": f"no webhooks are called and no admission policies evaluated here; {_AT_A_CLUSTER}",

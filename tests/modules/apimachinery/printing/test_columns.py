@@ -120,6 +120,9 @@ RESTARTED: dict[str, Any] = {
         ("IngressClass", {"spec": {"controller": "a/b", "parameters": {"apiGroup": "g", "kind": "K", "name": "n"}}},
          ["x", "a/b", "K.g/n", "50s"]),
         ("IngressClass", {"spec": {"controller": "a/b"}}, ["x", "a/b", "<none>", "50s"]),
+        ("NetworkPolicy", {"spec": {"podSelector": {"matchLabels": {"c": "d"}, "matchExpressions": [
+            {"key": "a", "operator": "Exists"}]}}}, ["x", "a,c=d", "50s"]),
+        ("NetworkPolicy", {"spec": {"podSelector": {}}}, ["x", "<none>", "50s"]),
         ("FlowSchema", {"spec": {"priorityLevelConfiguration": {"name": "n"}, "matchingPrecedence": 7,
                                  "distinguisherMethod": {"type": "ByUser"}},
                         "status": {"conditions": [{"type": "Dangling", "status": "True"}]}},

@@ -37,6 +37,7 @@ _FLOW_CONTROL = "flowcontrol.apiserver.k8s.io/v1"
 _LEVEL: Json = {"priorityLevelConfiguration": {"name": "a"}}
 _ROUTE = ".rules[0].http.paths[0]"
 _ASKED = "rules[0].nonResourceRules[0]"
+_PORTED, _BLOCKED = "ingress[0].ports[0]", "egress[0].to[0].ipBlock"
 _QUEUING = "limited.limitResponse.queuing"
 
 
@@ -54,6 +55,16 @@ def routed(**path: Any) -> Json:
 def placed(**parameters: Any) -> Json:
     """Return the spec of an IngressClass with parameters."""
     return {"controller": "a.b/c", "parameters": {"kind": "a", "name": "b", **parameters}}
+
+
+def ported(**port: Any) -> Json:
+    """Return the spec of a NetworkPolicy with one port."""
+    return {"ingress": [{"ports": [port]}]}
+
+
+def blocked(*networks: str) -> Json:
+    """Return the spec of a NetworkPolicy with one network, without those that follow."""
+    return {"egress": [{"to": [{"ipBlock": {"cidr": "".join(networks[:1]), "except": [*networks[1:]]}}]}]}
 
 
 def ruled(**rule: Any) -> Json:
@@ -412,6 +423,35 @@ ROWS: list[tuple[str, Json, str, str]] = [
             ("parameters somewhere", placed(namespace="a"), "parameters.namespace", "is set to 'Cluster'"),
             ("parameters of no name", placed(scope="Namespace", namespace="A"), "parameters.namespace", "RFC 1123"),
             ("parameters everywhere", placed(scope="All"), "parameters.scope", "Unsupported value"),
+        )
+    ),
+    *(
+        (f"a NetworkPolicy with {what}", of("NetworkPolicy", _NETWORKING, spec=spec), f"spec.{path}", why)
+        for what, spec, path, why in (
+            ("a selector", {"podSelector": {"matchLabels": {"a b": "c"}}}, "podSelector.matchLabels", "name part"),
+            ("a port of no protocol", ported(protocol="ICMP"), f"{_PORTED}.protocol",
+             'Unsupported value: "ICMP": supported values: "TCP", "UDP", "SCTP"'),
+            ("a number of no port", ported(port=0), f"{_PORTED}.port", "must be between 1 and 65535"),
+            ("a port's long name", ported(port="x" * 16), f"{_PORTED}.port", "no more than 15"),
+            ("a range backwards", ported(port=2, endPort=1), f"{_PORTED}.endPort",
+             "Invalid value: 2: must be greater than or equal to `port`"),
+            ("a range too long", ported(port=2, endPort=65536), f"{_PORTED}.endPort", "between 1 and 65535"),
+            ("a range from a name", ported(port="a", endPort=1), f"{_PORTED}.endPort", "`port` is non-numeric"),
+            ("a range from nowhere", ported(endPort=1), f"{_PORTED}.endPort", "`port` is not specified"),
+            ("nobody", {"ingress": [{"from": [{}]}]}, "ingress[0].from[0]", "Required value: must specify a peer"),
+            ("pods of a network", {"egress": [{"to": [{"podSelector": {}, "ipBlock": {"cidr": "10.0.0.0/8"}}]}]},
+             "egress[0].to[0]", "Forbidden: may not specify both ipBlock and another peer"),
+            ("a peer of no label", {"egress": [{"to": [{"namespaceSelector": {"matchLabels": {"a": "-"}}}]}]},
+             "egress[0].to[0].namespaceSelector.matchLabels", "a valid label must"),
+            ("no network", blocked(), f"{_BLOCKED}.cidr", "Required value"),
+            ("an address", blocked("10.0.0.1"), f"{_BLOCKED}.cidr", "must be a valid CIDR value"),
+            ("an exception of no network", blocked("10.0.0.0/8", "10.1.0.0"), f"{_BLOCKED}.except[0]", "valid CIDR"),
+            *(
+                (f"the exception {part}", blocked("10.0.0.0/8", part), f"{_BLOCKED}.except[0]", "a strict subset")
+                for part in ("10.0.0.0/8", "11.0.0.0/16", "fd00::/64")
+            ),
+            ("a third type", {"policyTypes": ["Ingress", "Egress", "Ingress"]}, "policyTypes", "more than two"),
+            ("a type of no policy", {"policyTypes": ["Both"]}, "policyTypes[0]", "Unsupported value"),
         )
     ),
     *(

@@ -69,6 +69,7 @@ _SPECS: dict[str, Json] = {
     "PodDisruptionBudget": {"minAvailable": 2},
     "Ingress": {"ingressClassName": "other"},
     "IngressClass": {"parameters": {"kind": "ConfigMap", "name": "a"}},
+    "NetworkPolicy": {"policyTypes": ["Egress"]},
     "FlowSchema": {"matchingPrecedence": 7},
     "PriorityLevelConfiguration": {"limited": {"nominalConcurrencyShares": 7, "limitResponse": {"type": "Reject"}}},
     "ResourceClaim": {"devices": {"requests": []}},
