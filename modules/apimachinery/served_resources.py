@@ -17,11 +17,12 @@ _WITH_STATUS: Final = (
     "Pod", "Service", "Node", "Namespace", "PersistentVolume", "PersistentVolumeClaim", "VolumeAttachment",
     "CertificateSigningRequest", "Deployment", "ReplicaSet", "DaemonSet", "StatefulSet", "Job", "CronJob",
     "PodDisruptionBudget", "ReplicationController", "ResourceClaim", "ResourceQuota",
-    "CustomResourceDefinition", "Ingress", "FlowSchema", "PriorityLevelConfiguration",
+    "CustomResourceDefinition", "Ingress", "HorizontalPodAutoscaler", "FlowSchema", "PriorityLevelConfiguration",
 )  # fmt: skip
 _WITH_SCALE: Final = ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet")
 _IN_ALL: Final = (
     "Pod", "Service", "Deployment", "ReplicaSet", "DaemonSet", "StatefulSet", "Job", "CronJob", "ReplicationController",
+    "HorizontalPodAutoscaler",
 )  # fmt: skip
 _CATEGORIES: Final = {
     **dict.fromkeys(_IN_ALL, ("all",)),

@@ -10,6 +10,9 @@ NONE: Final = "<none>"
 _TEMPLATES: Final = {"CronJob": "spec.jobTemplate.spec.template", "PodTemplate": "template"}
 """The paths of templates that are elsewhere than in the spec."""
 _SIGNS: Final = {"In": "in", "NotIn": "notin"}
+_METRICS: Final = ("ContainerResource", "External", "Object", "Pods", "Resource")
+_UNKNOWN: Final = "<unknown>"
+_MOST_TARGETS: Final = 2
 
 
 def number_at(obj: JsonObject, path: str, otherwise: int = 0) -> int:
@@ -42,6 +45,32 @@ def selector(workload: JsonObject, _: float) -> str:
 def pod_selector(policy: JsonObject, _: float) -> str:
     """Return the label selector of the pods that a policy is about."""
     return selector_text(map_at(policy, "spec.podSelector")) or NONE
+
+
+def targets(autoscaler: JsonObject, _: float) -> str:
+    """Return what an autoscaler measures and its targets: `cpu: <unknown>/80%`; of more than two the number."""
+    states = objects_at(autoscaler, "status.currentMetrics")
+    metrics = objects_at(autoscaler, "spec.metrics")
+    shown = [_target(each, states[place] if place < len(states) else {}) for place, each in enumerate(metrics)]
+    more = f" + {len(shown) - _MOST_TARGETS} more..." if len(shown) > _MOST_TARGETS else ""
+    return f"{', '.join(shown[:_MOST_TARGETS])}{more}" or NONE
+
+
+def _target(metric: JsonObject, state: JsonObject) -> str:
+    """Return the state of a metric beside its target."""
+    kind = text_at(metric, "type")
+    if kind not in _METRICS:
+        return "<unknown type>"
+    place, is_usage = f"{kind[:1].lower()}{kind[1:]}", kind.endswith("Resource")
+    of, now = map_at(metric, f"{place}.target"), map_at(state, f"{place}.current")
+    name = f"{text_at(metric, f'{place}.name')}: " if is_usage else ""
+    if average := text_at(of, "averageValue"):
+        end = " (avg)" if kind in ("External", "Object") else ""
+        return f"{name}{text_at(now, 'averageValue') or _UNKNOWN}/{average}{end}"
+    if not is_usage:
+        return f"{text_at(now, 'value') or _UNKNOWN}/{text_at(of, 'value')}"
+    present, wanted = (text_at(each, "averageUtilization") for each in (now, of))
+    return f"{name}{f'{present}%' if present else _UNKNOWN}/{f'{wanted}%' if wanted else '<auto>'}"
 
 
 def selector_text(selector: JsonObject) -> str:

@@ -26,6 +26,19 @@ _CSI_DRIVER: Final = {
     "requiresRepublish": False,
     "seLinuxMount": False,
 }
+_USAGE_OF_CPU: Final = [
+    {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
+]
+_WHOLE: Final = {"type": "Percent", "value": 100, "periodSeconds": 15}
+_SCALING: Final = {
+    "scaleUp": {
+        "stabilizationWindowSeconds": 0,
+        "selectPolicy": "Max",
+        "policies": [{"type": "Pods", "value": 4, "periodSeconds": 15}, _WHOLE],
+    },
+    "scaleDown": {"selectPolicy": "Max", "policies": [_WHOLE]},
+}
+"""The behaviour of a HorizontalPodAutoscaler, where a manifest has a part of it."""
 
 
 def with_defaults(obj: JsonObject) -> JsonObject:
@@ -204,6 +217,17 @@ def _network_policy(obj: JsonObject) -> JsonObject:
     return {**obj, "spec": {"podSelector": {}, "policyTypes": types, **given, **rules}}
 
 
+def _autoscaler(obj: JsonObject) -> JsonObject:
+    """Return a HorizontalPodAutoscaler with at least one replica, a metric, and all of a behaviour that has a part."""
+    spec = {"minReplicas": 1, **(obj.get("spec") or {})}
+    if not spec.get("metrics"):
+        spec["metrics"] = copied(_USAGE_OF_CPU)
+    if spec.get("behavior") is not None:
+        rules = {name: {**copied(of), **(spec["behavior"].get(name) or {})} for name, of in _SCALING.items()}
+        spec["behavior"] = {**spec["behavior"], **rules}
+    return {**obj, "spec": spec}
+
+
 def _flow_schema(obj: JsonObject) -> JsonObject:
     return {**obj, "spec": {"matchingPrecedence": 1000, **(obj.get("spec") or {})}}
 
@@ -235,6 +259,7 @@ _DEFAULTS: Final[dict[str, Callable[[JsonObject], JsonObject]]] = {
     "LimitRange": _limit_range,
     "IngressClass": _ingress_class,
     "NetworkPolicy": _network_policy,
+    "HorizontalPodAutoscaler": _autoscaler,
     "FlowSchema": _flow_schema,
     "PriorityLevelConfiguration": _priority_level,
     "PriorityClass": lambda obj: {"value": 0, "preemptionPolicy": "PreemptLowerPriority", **obj},

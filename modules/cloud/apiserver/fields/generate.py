@@ -24,6 +24,7 @@ _DEFINITIONS: Final = f"kubernetes-json-schema/v{VERSIONS['kubernetes_validate']
 
 _ROOTS = {
     "Event": "CoreV1Event",
+    "HorizontalPodAutoscaler": "V2HorizontalPodAutoscaler",
     "ResourceClaim": "V1beta1ResourceClaim",
     "ResourceSlice": "V1beta1ResourceSlice",
     "DeviceClass": "V1beta1DeviceClass",

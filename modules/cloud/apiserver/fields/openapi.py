@@ -1,5 +1,6 @@
 """The schemas in the OpenAPI documents of the API server."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -31,6 +32,7 @@ _SEVERAL_IN_V2: Final[dict[str, Any]] = {
     "Quantity": {"type": "string"},
 }
 """v2 has no word for several forms; Kubernetes' document has these."""
+_VERSION: Final = re.compile(r"(V\d)")
 _OF_EVENTS: Final = "io.k8s.api.events.v1.Event"
 _DESCRIPTION: Final = "What each field means: https://kubernetes.io/docs/reference/kubernetes-api/"
 
@@ -78,7 +80,7 @@ def _tags(merge: dict[str, Any]) -> dict[str, Any]:
 
 def _name(kind: str) -> str:
     """Return a type's name in Kubernetes' form, such as `io.k8s.api.v1.PodSpec`; kubectl shows its last part."""
-    group, version, name = kind.partition("V1")
+    group, version, name = _VERSION.split(kind, maxsplit=1)
     return f"io.k8s.api.{f'{group.lower()}.' if group else ''}{version.lower()}.{name}"
 
 

@@ -43,6 +43,8 @@ _HALF_SERVED: Final = {
     ),
     ("networking.k8s.io/v1", "networkpolicies"): "nothing enforces it here: every pod may still reach every other (a "
     "cluster's network plug-in, or a firewall of the node, keeps them apart)",
+    ("autoscaling/v2", "horizontalpodautoscalers"): "nothing here scales by it: the replicas stay as they are set "
+    "(`kubectl scale` sets them)",
     **dict.fromkeys(
         (("flowcontrol.apiserver.k8s.io/v1", plural) for plural in ("flowschemas", "prioritylevelconfigurations")),
         "nothing here acts on it: requests are limited by this API server's own rules",

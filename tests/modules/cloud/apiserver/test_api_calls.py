@@ -204,6 +204,7 @@ def test_a_new_service_gets_no_warning_where_a_node_has_a_proxy_of_services() ->
         ("Ingress", "ingress one: nothing here acts on an Ingress"),
         ("IngressClass", "ingressclass one: nothing here acts on an Ingress"),
         ("NetworkPolicy", "networkpolicy one: nothing enforces it here: every pod may still reach every other"),
+        ("HorizontalPodAutoscaler", "horizontalpodautoscaler one: nothing here scales by it: the replicas stay"),
         ("FlowSchema", "flowschema one: nothing here acts on it"),
         ("PriorityLevelConfiguration", "prioritylevelconfiguration one: nothing here acts on it"),
     ],

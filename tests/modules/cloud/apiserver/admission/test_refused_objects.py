@@ -67,6 +67,24 @@ def blocked(*networks: str) -> Json:
     return {"egress": [{"to": [{"ipBlock": {"cidr": "".join(networks[:1]), "except": [*networks[1:]]}}]}]}
 
 
+def scaled(**spec: Any) -> Json:
+    """Return the spec of a HorizontalPodAutoscaler."""
+    return {"maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "a"}, **spec}
+
+
+def measured(kind: str, member: str = "", **fields: Any) -> Json:
+    """Return the same with one metric, whose target is fine unless it is given."""
+    place = member or f"{kind[:1].lower()}{kind[1:]}"
+    of = {"metric": {"name": "m"}, "name": "cpu", "container": "c", "describedObject": {"kind": "a", "name": "b"}}
+    target = {"target": {"type": "AverageValue", "averageValue": "1"}}
+    return scaled(metrics=[{"type": kind, place: {**of, **target, **fields}}])
+
+
+def changing(**rules: Any) -> Json:
+    """Return the same with a behaviour."""
+    return scaled(behavior={"scaleUp": rules})
+
+
 def ruled(**rule: Any) -> Json:
     """Return a part of a FlowSchema's spec: one rule."""
     subjects = [{"kind": "Group", "group": {"name": "a"}}]
@@ -452,6 +470,64 @@ ROWS: list[tuple[str, Json, str, str]] = [
             ),
             ("a third type", {"policyTypes": ["Ingress", "Egress", "Ingress"]}, "policyTypes", "more than two"),
             ("a type of no policy", {"policyTypes": ["Both"]}, "policyTypes[0]", "Unsupported value"),
+        )
+    ),
+    *(
+        (f"a HorizontalPodAutoscaler with {what}", of("HorizontalPodAutoscaler", "autoscaling/v2", spec=spec),
+         f"spec.{path}", why)
+        for what, spec, path, why in (
+            ("no maximum", scaled(maxReplicas=0), "maxReplicas", "Invalid value: 0: must be greater than 0"),
+            ("no minimum", scaled(minReplicas=0), "minReplicas", "must be greater than or equal to 1"),
+            ("no pods to measure", scaled(minReplicas=0), "metrics", "at least one Object or External metric"),
+            ("a minimum above", scaled(minReplicas=4), "maxReplicas", "greater than or equal to `minReplicas`"),
+            ("no target", scaled(scaleTargetRef={}), "scaleTargetRef.kind", "Required value"),
+            ("a target of no name", scaled(scaleTargetRef={"kind": "a"}), "scaleTargetRef.name", "Required value"),
+            ("a target of a path", scaled(scaleTargetRef={"kind": "a/b"}), "scaleTargetRef.kind", "may not contain"),
+            ("a metric of no type", measured("", "pods"), "metrics[0].type", "must specify a metric source type"),
+            ("a metric of a type", measured("Luck", "pods"), "metrics[0].type",
+             'supported values: "ContainerResource", "External", "Object", "Pods", "Resource"'),
+            ("another metric", measured("Resource", "pods"), "metrics[0].resource", "must populate information"),
+            ("two metrics in one", scaled(metrics=[{"type": "Pods", "pods": {}, "object": {}}]), "metrics[0].object",
+             "Forbidden: must populate the given metric source only"),
+            ("a metric of no name", measured("Pods", metric={}), "metrics[0].pods.metric.name", "a metric name"),
+            ("no type of a target", measured("Pods", target={}), "metrics[0].pods.target.type", "metric target type"),
+            ("a type of no target", measured("Pods", target={"type": "A"}), "metrics[0].pods.target.type",
+             "must be either Utilization, Value, or AverageValue"),
+            ("no average", measured("Pods", target={"type": "Value", "value": "1"}),
+             "metrics[0].pods.target.averageValue", "must specify a positive target averageValue"),
+            ("no amount", measured("Pods", target={"type": "Value", "averageValue": "0"}),
+             "metrics[0].pods.target.averageValue", "must be positive"),
+            ("nothing of an object", measured("Object", target={"type": "Value"}),
+             "metrics[0].object.target.averageValue", "must set either a target value or averageValue"),
+            ("an object of no kind", measured("Object", describedObject={"name": "a"}),
+             "metrics[0].object.describedObject.kind", "Required value"),
+            ("two targets", measured("External", target={"type": "Value", "value": "1", "averageValue": "1"}),
+             "metrics[0].external.target.value", "may not set both a target value"),
+            ("a resource of no name", measured("Resource", name=""), "metrics[0].resource.name", "a resource name"),
+            ("two usages", measured("Resource", target={
+                "type": "Utilization", "averageUtilization": 1, "averageValue": "1"}),
+             "metrics[0].resource.target.averageValue", "may not set both a target raw value"),
+            ("no usage", measured("Resource", target={"type": "Utilization", "averageUtilization": 0}),
+             "metrics[0].resource.target.averageUtilization", "must be greater than 0"),
+            ("a container of no name", measured("ContainerResource", container="A"),
+             "metrics[0].containerResource.container", "RFC 1123 label"),
+            ("no container", measured("ContainerResource", container=""),
+             "metrics[0].containerResource.container", "must specify a container"),
+            ("a resource of no container", measured("ContainerResource", name="pods"),
+             "metrics[0].containerResource.name", "must be a standard resource for containers"),
+            ("a long window", changing(stabilizationWindowSeconds=3601),
+             "behavior.scaleUp.stabilizationWindowSeconds", "must be less than or equal to 3600"),
+            ("a window before", changing(stabilizationWindowSeconds=-1),
+             "behavior.scaleUp.stabilizationWindowSeconds", "must be greater than or equal to zero"),
+            ("a choice by luck", changing(selectPolicy="Any"), "behavior.scaleUp.selectPolicy",
+             'supported values: "Disabled", "Max", "Min"'),
+            ("a policy of no type", changing(policies=[{}]), "behavior.scaleUp.policies[0].type",
+             'supported values: "Percent", "Pods"'),
+            ("a policy of nothing", changing(policies=[{}]), "behavior.scaleUp.policies[0].value", "greater than zero"),
+            ("a policy of no time", changing(policies=[{}]), "behavior.scaleUp.policies[0].periodSeconds",
+             "greater than zero"),
+            ("a policy of a long time", changing(policies=[{"periodSeconds": 1801}]),
+             "behavior.scaleUp.policies[0].periodSeconds", "must be less than or equal to 1800"),
         )
     ),
     *(

@@ -167,7 +167,7 @@ def test_a_text_is_the_same_in_yaml() -> None:
 
 @pytest.mark.parametrize(
     ("path", "what"),
-    [("/apis/autoscaling/v2/horizontalpodautoscalers", "scale"), ("/api/v1/componentstatuses", "readyz"),
+    [("/apis/autoscaling/v2beta2/horizontalpodautoscalers", "autoscaling/v2"), ("/api/v1/componentstatuses", "readyz"),
      ("/apis/networking.k8s.io/v1beta1/servicecidrs", "no effect here; `cloudcore run --kubeconfig FILE`"),
      ("/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies", "`cloudcore run --kubeconfig FILE`"),
      (f"{PODS}/a/scale", "no replicas"),
