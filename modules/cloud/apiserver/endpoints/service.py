@@ -78,7 +78,7 @@ _CREATED: Final = (_BINDING, "eviction", "token")
 """The subresources that are created, and not read."""
 _AT_A_CLUSTER: Final = "`cloudcore run --kubeconfig FILE` uses a cluster's API server, which has them"
 _GROUPS: Final = {
-    "autoscaling": "HorizontalPodAutoscalers are of autoscaling/v2, and nothing here scales by them",
+    "autoscaling": "HorizontalPodAutoscalers are of autoscaling/v2 and v1, and nothing here scales by them",
     "networking.k8s.io": f"ServiceCIDRs would have no effect here; {_AT_A_CLUSTER}",
     "apiregistration.k8s.io": "no other API servers are behind this one: serve kinds by CustomResourceDefinitions, or "
     f"let a cluster do it ({_AT_A_CLUSTER})",

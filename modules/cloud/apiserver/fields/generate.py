@@ -32,6 +32,7 @@ _ROOTS = {
 _OF_REQUESTS: Final = {
     "Binding": "V1Binding",
     "DeleteOptions": "V1DeleteOptions",
+    "HorizontalPodAutoscaler.v1": "V1HorizontalPodAutoscaler",
     "Eviction": "V1Eviction",
     "LocalSubjectAccessReview": "V1LocalSubjectAccessReview",
     "Scale": "V1Scale",
@@ -42,7 +43,7 @@ _OF_REQUESTS: Final = {
     "TokenRequest": "AuthenticationV1TokenRequest",
     "TokenReview": "V1TokenReview",
 }
-"""The kinds of bodies that are not stored."""
+"""The kinds of bodies that are not stored, or in another version."""
 _LATER = {
     "V1Container": {"restartPolicyRules": "[V1ContainerRestartRule"},
     "V1ContainerRestartRule": {"action": "str", "exitCodes": "V1ContainerRestartRuleOnExitCodes"},

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from modules.apimachinery.autoscaler_versions import is_of_older
 from modules.apimachinery.event_versions import field_name, is_newer
 from modules.apimachinery.resources import Resource
 from modules.cloud.apiextensions.openapi import custom_schemas
@@ -42,7 +43,7 @@ def schemas_of(resources: Iterable[Resource], *, is_v2: bool = False) -> dict[st
     several = _SEVERAL_IN_V2 if is_v2 else _SEVERAL
     found: dict[str, Any] = {_OF_SEVERAL[name]: schema for name, schema in several.items()}
     for resource in resources:
-        types = field_types(resource.kind)
+        types = field_types(f"{resource.kind}.{resource.version}" if is_of_older(resource) else resource.kind)
         root = _name(next(iter(types)))
         for name, fields in types.items():
             properties = {
