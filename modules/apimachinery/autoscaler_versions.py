@@ -54,8 +54,9 @@ def to_older(obj: JsonObject) -> JsonObject:
     if obj.get("kind") != KIND.name:
         return obj
     found = {**obj, "apiVersion": OLDER}
+    found["status"] = {"currentReplicas": 0, **(obj.get("status") or {})}
     for part, place, state, name in (("spec", _METRICS, "target", _USAGE), ("status", _STATES, "current", _STATE)):
-        if given := obj.get(part):
+        if given := found.get(part):
             usage = [each["resource"][state] for each in given.get(place) or () if _is_usage(each, state)]
             kept = {field: value for field, value in given.items() if field not in (place, _BEHAVIOR, "conditions")}
             found[part] = {**kept, **({name: usage[0]["averageUtilization"]} if usage else {})}

@@ -62,7 +62,8 @@ def as_created(obj: JsonObject) -> JsonObject:
 
 def as_updated(obj: JsonObject) -> JsonObject:
     """Return a changed object with the fields that follow from others."""
-    return _with_data_source(obj) if key_kind(obj) == _CLAIM else obj
+    complete = _FOLLOWING.get(key_kind(obj))
+    return obj if complete is None else complete(obj)
 
 
 def _secret(obj: JsonObject) -> JsonObject:
@@ -97,9 +98,15 @@ def _service(obj: JsonObject) -> JsonObject:
         spec.pop("internalTrafficPolicy", None)  # as kube-apiserver when it reads one
     if spec["type"] == "LoadBalancer":
         spec.setdefault("allocateLoadBalancerNodePorts", True)
-    if spec.get("clusterIP"):
-        spec.setdefault("clusterIPs", [spec["clusterIP"]])
     return {**obj, "spec": spec}
+
+
+def _with_addresses(service: JsonObject) -> JsonObject:
+    """Return a Service whose addresses begin with the one that it asks for."""
+    spec = service["spec"]
+    if not spec.get("clusterIP") or "clusterIPs" in spec:
+        return service
+    return {**service, "spec": {**spec, "clusterIPs": [spec["clusterIP"]]}}
 
 
 def _with_affinity_seconds(config: JsonObject) -> JsonObject:
@@ -267,8 +274,12 @@ _DEFAULTS: Final[dict[str, Callable[[JsonObject], JsonObject]]] = {
     "StorageClass": lambda obj: {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate", **obj},
     "CSIDriver": lambda obj: {**obj, "spec": {**_CSI_DRIVER, **(obj.get("spec") or {})}},
 }
-_CREATION: Final[dict[str, Callable[[JsonObject], JsonObject]]] = {
-    "Pod": with_service_account,
+_FOLLOWING: Final[dict[str, Callable[[JsonObject], JsonObject]]] = {
+    "Service": _with_addresses,
     _CLAIM: _with_data_source,
+}
+_CREATION: Final[dict[str, Callable[[JsonObject], JsonObject]]] = {
+    **_FOLLOWING,
+    "Pod": with_service_account,
     "Namespace": with_content_finalizer,
 }

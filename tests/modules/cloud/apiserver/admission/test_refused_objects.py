@@ -521,6 +521,7 @@ ROWS: list[tuple[str, Json, str, str]] = [
              "behavior.scaleUp.stabilizationWindowSeconds", "must be greater than or equal to zero"),
             ("a choice by luck", changing(selectPolicy="Any"), "behavior.scaleUp.selectPolicy",
              'supported values: "Disabled", "Max", "Min"'),
+            ("no policies", changing(policies=[]), "behavior.scaleUp.policies", "must specify at least one Policy"),
             ("a policy of no type", changing(policies=[{}]), "behavior.scaleUp.policies[0].type",
              'supported values: "Percent", "Pods"'),
             ("a policy of nothing", changing(policies=[{}]), "behavior.scaleUp.policies[0].value", "greater than zero"),

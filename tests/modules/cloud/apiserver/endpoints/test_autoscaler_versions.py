@@ -60,6 +60,7 @@ def test_a_usage_of_cpu_is_a_metric(api: Serving, given: Json, percent: int) -> 
         "autoscaling/v1",
         {"scaleTargetRef": TARGET, "maxReplicas": 3, "minReplicas": 1, USAGE: percent},
     )
+    assert made["status"] == {"currentReplicas": 0, "desiredReplicas": 0}
     stored = body(api, "GET", f"{NEWER}/web")
     assert (stored["apiVersion"], stored["spec"]["metrics"]) == ("autoscaling/v2", [by_cpu(percent)])
 
