@@ -93,6 +93,13 @@ def test_a_usage_that_is_taken_away_leaves_the_other_metrics(api: Serving) -> No
     assert body(api, "GET", f"{NEWER}/web")["spec"]["metrics"] == [BY_MEMORY]
 
 
+def test_each_write_warns_that_nothing_scales(api: Serving) -> None:
+    for method, path in (("POST", OLDER), ("PUT", f"{OLDER}/web"), ("PUT", f"{NEWER}/web")):
+        given = older() if path.startswith(OLDER) else newer()
+        (told,) = (text for name, text in api.ask(method, path, given).headers if name == "Warning")
+        assert "nothing here scales by it" in told
+
+
 def test_labels_are_changed_through_either_version(api: Serving) -> None:
     body(api, "POST", OLDER, older())
     labels = {"metadata": {"labels": {"a": "b"}}}
