@@ -59,12 +59,9 @@ class ApiError(BeehiveError):
 
     def status(self) -> dict[str, Any]:
         """Return the metav1.Status, in Go's key order."""
-        status: dict[str, Any] = {
-            "metadata": {},
-            "status": "Failure",
-            "message": self.message,
-            "reason": self.reason,
-        }
+        status: dict[str, Any] = {"metadata": {}, "status": "Failure", "message": self.message}
+        if self.reason:
+            status["reason"] = self.reason
         if self.details:
             status["details"] = self.details
         return {**status, "code": self.code}

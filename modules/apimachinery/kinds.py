@@ -122,6 +122,8 @@ KINDS = (
     ),
     Kind("Ingress", "networking.k8s.io/v1", "ingresses", short_names=("ing",), counts_generations=True),
     Kind("IngressClass", "networking.k8s.io/v1", "ingressclasses", namespaced=False, counts_generations=True),
+    Kind("NetworkPolicy", "networking.k8s.io/v1", "networkpolicies", short_names=("netpol",), counts_generations=True),
+    Kind("HorizontalPodAutoscaler", "autoscaling/v2", "horizontalpodautoscalers", short_names=("hpa",)),
     Kind("FlowSchema", "flowcontrol.apiserver.k8s.io/v1", "flowschemas", namespaced=False, counts_generations=True),
     Kind(
         "PriorityLevelConfiguration",

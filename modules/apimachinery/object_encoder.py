@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from beehive.decoding import decode_json, json_decoder
+from modules.apimachinery.autoscaler_versions import is_of_older, to_newer
 from modules.apimachinery.conversion import REVISION
 from modules.apimachinery.event_versions import is_newer, to_core
 from modules.apimachinery.go_json import escaped
@@ -157,7 +158,7 @@ class ObjectEncoder:
 
     def _row(self, columns: Sequence[Column], text: bytes) -> dict[str, Any]:
         obj = decode_json(text)
-        printed = to_core(obj) if is_newer(self._resource) else obj
+        printed = to_core(obj) if is_newer(self._resource) else to_newer(obj) if is_of_older(self._resource) else obj
         row: dict[str, Any] = {"cells": [column.cell(printed, self._now) for column in columns]}
         if self._resource.kind == "Pod" and (conditions := ended_conditions(obj)):
             row["conditions"] = conditions

@@ -2,6 +2,9 @@
 
 from typing import Final
 
+import msgspec
+
+from modules.apimachinery.autoscaler_versions import KIND, OLDER
 from modules.apimachinery.event_versions import EVENTS
 from modules.apimachinery.kinds import KINDS, Kind
 from modules.apimachinery.resources import (
@@ -17,11 +20,12 @@ _WITH_STATUS: Final = (
     "Pod", "Service", "Node", "Namespace", "PersistentVolume", "PersistentVolumeClaim", "VolumeAttachment",
     "CertificateSigningRequest", "Deployment", "ReplicaSet", "DaemonSet", "StatefulSet", "Job", "CronJob",
     "PodDisruptionBudget", "ReplicationController", "ResourceClaim", "ResourceQuota",
-    "CustomResourceDefinition", "Ingress", "FlowSchema", "PriorityLevelConfiguration",
+    "CustomResourceDefinition", "Ingress", "HorizontalPodAutoscaler", "FlowSchema", "PriorityLevelConfiguration",
 )  # fmt: skip
 _WITH_SCALE: Final = ("Deployment", "ReplicaSet", "ReplicationController", "StatefulSet")
 _IN_ALL: Final = (
     "Pod", "Service", "Deployment", "ReplicaSet", "DaemonSet", "StatefulSet", "Job", "CronJob", "ReplicationController",
+    "HorizontalPodAutoscaler",
 )  # fmt: skip
 _CATEGORIES: Final = {
     **dict.fromkeys(_IN_ALL, ("all",)),
@@ -77,8 +81,11 @@ def _subresources(kind: Kind) -> tuple[str, ...]:
 
 
 RESOURCES: Final = tuple(_resource(kind) for kind in KINDS)
-BUILT_IN: Final = (*RESOURCES, EVENTS)
-"""The resources whose objects can be read and written: Events are in two groups."""
+_BY_KIND: Final = {one.kind: one for one in RESOURCES}
+AUTOSCALERS: Final = msgspec.structs.replace(_BY_KIND[KIND.name], version=OLDER.partition("/")[2])
+"""HorizontalPodAutoscalers in the older version."""
+BUILT_IN: Final = (*RESOURCES, EVENTS, AUTOSCALERS)
+"""The resources whose objects can be read and written: two of them are a second view of the same objects."""
 _CREATE: Final = ("create",)
 _REVIEWED: Final = {
     "authentication.k8s.io": (("SelfSubjectReview", False), ("TokenReview", False)),
@@ -100,8 +107,6 @@ REVIEWS: Final = tuple(
 
 BINDINGS: Final = Resource(kind="Binding", plural="bindings", token="binding", verbs=_CREATE)  # noqa: S106 - a word
 """What is created to give a pod of the same name its node, like the pod's own `binding`."""
-
-_BY_KIND: Final = {one.kind: one for one in RESOURCES}
 
 
 def resource_of(kind: Kind) -> Resource:

@@ -1,6 +1,6 @@
 """The resources that a server has, by every name that a person may type."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, Final
@@ -110,7 +110,10 @@ class RestMapper:
 
     def of_manifest(self, api_version: str, kind: str) -> ApiResource:
         """Return the resource of a manifest's `apiVersion` and `kind`. Raises KubectlError."""
-        resources = self.core if api_version == "v1" else self.all
+        resources: Iterable[ApiResource] = self.core if api_version == "v1" else self.all
+        group, _, version = api_version.partition("/")
+        if version and (group, version) not in self._groups and api_version in self.group_versions:
+            resources = self._of_group(group, version)
         for resource in resources:
             if (resource.kind, resource.api_version) == (kind, api_version):
                 return resource

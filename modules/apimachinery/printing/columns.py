@@ -57,6 +57,11 @@ def _at(path: str, otherwise: str = "") -> Cell:
     return lambda obj, _: text_at(obj, path) or otherwise
 
 
+def _named(path: str) -> Cell:
+    """Return the cell of an object that another one refers to."""
+    return lambda obj, _: f"{text_at(obj, f'{path}.kind')}/{text_at(obj, f'{path}.name')}"
+
+
 def _number(path: str) -> Cell:
     return lambda obj, _: workloads.number_at(obj, path)
 
@@ -505,6 +510,16 @@ _COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         Column("Parameters", _parameters),
         _AGE,
     ),
+    "NetworkPolicy": (_NAME, Column("Pod-Selector", workloads.pod_selector), _AGE),
+    "HorizontalPodAutoscaler": (
+        _NAME,
+        Column("Reference", _named("spec.scaleTargetRef")),
+        Column("Targets", workloads.targets),
+        Column("MinPods", lambda obj, _: text_at(obj, "spec.minReplicas") or _UNSET),
+        Column("MaxPods", _number("spec.maxReplicas")),
+        Column("Replicas", _number("status.currentReplicas")),
+        _AGE,
+    ),
     "FlowSchema": (
         _NAME,
         Column("PriorityLevel", _at("spec.priorityLevelConfiguration.name")),
@@ -533,7 +548,7 @@ _COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         ("RoleBinding", "ClusterRoleBinding"),
         (
             _NAME,
-            Column("Role", lambda obj, _: f"{text_at(obj, 'roleRef.kind')}/{text_at(obj, 'roleRef.name')}"),
+            Column("Role", _named("roleRef")),
             _AGE,
             Column("Users", _subjects("User"), wide=True),
             Column("Groups", _subjects("Group"), wide=True),

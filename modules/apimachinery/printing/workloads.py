@@ -1,5 +1,6 @@
 """The cells of workloads in kubectl's tables: Deployments, DaemonSets, Jobs and their likes."""
 
+from operator import itemgetter
 from typing import Final
 
 from modules.apimachinery.printing.ages import ago, human_duration, seconds_of
@@ -9,6 +10,9 @@ NONE: Final = "<none>"
 _TEMPLATES: Final = {"CronJob": "spec.jobTemplate.spec.template", "PodTemplate": "template"}
 """The paths of templates that are elsewhere than in the spec."""
 _SIGNS: Final = {"In": "in", "NotIn": "notin"}
+_METRICS: Final = ("ContainerResource", "External", "Object", "Pods", "Resource")
+_UNKNOWN: Final = "<unknown>"
+_MOST_TARGETS: Final = 2
 
 
 def number_at(obj: JsonObject, path: str, otherwise: int = 0) -> int:
@@ -38,10 +42,42 @@ def selector(workload: JsonObject, _: float) -> str:
     return selector_text(map_at(workload, path)) or NONE
 
 
+def pod_selector(policy: JsonObject, _: float) -> str:
+    """Return the label selector of the pods that a policy is about."""
+    return selector_text(map_at(policy, "spec.podSelector")) or NONE
+
+
+def targets(autoscaler: JsonObject, _: float) -> str:
+    """Return what an autoscaler measures and its targets: `cpu: <unknown>/80%`; of more than two the number."""
+    states = objects_at(autoscaler, "status.currentMetrics")
+    metrics = objects_at(autoscaler, "spec.metrics")
+    shown = [_target(each, states[place] if place < len(states) else {}) for place, each in enumerate(metrics)]
+    more = f" + {len(shown) - _MOST_TARGETS} more..." if len(shown) > _MOST_TARGETS else ""
+    return f"{', '.join(shown[:_MOST_TARGETS])}{more}" or NONE
+
+
+def _target(metric: JsonObject, state: JsonObject) -> str:
+    """Return the state of a metric beside its target."""
+    kind = text_at(metric, "type")
+    if kind not in _METRICS:
+        return "<unknown type>"
+    place, is_usage = f"{kind[:1].lower()}{kind[1:]}", kind.endswith("Resource")
+    of, now = map_at(metric, f"{place}.target"), map_at(state, f"{place}.current")
+    name = f"{text_at(metric, f'{place}.name')}: " if is_usage else ""
+    if average := text_at(of, "averageValue"):
+        end = " (avg)" if kind in ("External", "Object") else ""
+        return f"{name}{text_at(now, 'averageValue') or _UNKNOWN}/{average}{end}"
+    if not is_usage:
+        return f"{text_at(now, 'value') or _UNKNOWN}/{text_at(of, 'value')}"
+    present, wanted = (text_at(each, "averageUtilization") for each in (now, of))
+    return f"{name}{f'{present}%' if present else _UNKNOWN}/{f'{wanted}%' if wanted else '<auto>'}"
+
+
 def selector_text(selector: JsonObject) -> str:
-    """Return a label selector (metav1.LabelSelector) as kubectl prints it: `app=web,tier in (a,b)`."""
-    exact = [f"{key}={value}" for key, value in sorted(map_at(selector, "matchLabels").items())]
-    return ",".join([*exact, *map(_expression, objects_at(selector, "matchExpressions"))])
+    """Return a label selector (metav1.LabelSelector) as kubectl prints it, by its keys: `app=web,tier in (a,b)`."""
+    exact = [(key, f"{key}={value}") for key, value in map_at(selector, "matchLabels").items()]
+    others = [(text_at(each, "key"), _expression(each)) for each in objects_at(selector, "matchExpressions")]
+    return ",".join(text for _, text in sorted([*exact, *others], key=itemgetter(0)))
 
 
 def node_selector(workload: JsonObject, _: float) -> str:

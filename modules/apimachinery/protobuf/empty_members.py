@@ -10,8 +10,10 @@ from modules.apimachinery.protobuf.decoding import MessageField, fields_of, mess
 
 _METADATA: Final = "meta.v1.ObjectMeta"
 _TEMPLATE: Final = "core.v1.PodTemplateSpec"
-_SHOWN: Final = ((_METADATA, "name"), (_METADATA, "managedFields"))
-"""An empty name stays, as the rules of metadata look at it, and so do no managers: an update asks for that."""
+_SHOWN: Final = ((_METADATA, "name"), (_METADATA, "managedFields"), ("autoscaling.v2.HPAScalingRules", "policies"))
+"""An empty name stays, as the rules of metadata look at it, and so do no managers: an update asks for that. No policies
+are refused, while those that are not there have a default.
+"""
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 

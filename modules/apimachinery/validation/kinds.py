@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.validation import (
+    autoscaling,
     certificates,
     classes,
     cluster,
@@ -91,6 +92,8 @@ RULES: Final[dict[str, KindRules]] = {
     "PodTemplate": KindRules(workloads.pod_template),
     "Ingress": KindRules(networking.ingress, create=networking.ingress_creation),
     "IngressClass": KindRules(networking.ingress_class, networking.ingress_class_update),
+    "NetworkPolicy": KindRules(networking.network_policy),
+    "HorizontalPodAutoscaler": KindRules(autoscaling.autoscaler),
     "FlowSchema": KindRules(flow_control.flow_schema),
     "PriorityLevelConfiguration": KindRules(flow_control.priority_level),
     "PriorityClass": KindRules(classes.priority_class, classes.priority_class_update),

@@ -1,12 +1,14 @@
-"""The rules of Ingresses and IngressClasses (Kubernetes 1.32, `networking/validation`)."""
+"""The rules of Ingresses, IngressClasses and NetworkPolicies (Kubernetes 1.32, `networking/validation`)."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from ipaddress import IPv4Network, IPv6Network
 from typing import Any, Final
 
-from modules.apimachinery.ip_addresses import read_address
+from modules.apimachinery.ip_addresses import read_address, read_network
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.validation.causes import Causes, forbidden, invalid, required, too_long, unsupported
+from modules.apimachinery.validation.labels import label_selector
 from modules.apimachinery.validation.metadata import immutable, path_segment
 from modules.apimachinery.validation.names import (
     faults_of_dns_1035_label,
@@ -21,10 +23,12 @@ from modules.apimachinery.validation.rules import (
     address,
     named,
     needed,
+    network,
     never,
     one_of,
     pointer,
     port_number,
+    port_or_name,
 )
 
 _CLASS: Final = "kubernetes.io/ingress.class"
@@ -203,3 +207,79 @@ def ingress_class_update(new: JsonObject, live: JsonObject, found: Causes) -> No
     """Check that an IngressClass keeps its controller."""
     wanted, before = (each.get("spec") or {} for each in (new, live))
     immutable(wanted.get("controller"), before.get("controller"), "spec.controller", found)
+
+
+_PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
+_POLICY_TYPES: Final = ("Ingress", "Egress")
+_WITHOUT_NUMBER: Final = "may not be specified when `port` is"
+
+
+def _ports(value: Mapping[str, Any], path: str, found: Causes) -> None:
+    """Check a port, or the first and the last one of a range."""
+    port, last, end = value.get("port"), value.get("endPort"), f"{path}.endPort"
+    if last is not None and not isinstance(port, int):
+        found.append(invalid(end, last, f"{_WITHOUT_NUMBER} {'not specified' if port is None else 'non-numeric'}"))
+    if port is not None:
+        port_or_name(port, f"{path}.port", found)
+    if last is not None and isinstance(port, int):
+        if last < port:
+            found.append(invalid(end, port, "must be greater than or equal to `port`"))
+        port_number(last, end, found)
+
+
+def _read_network(text: str, path: str, found: Causes) -> IPv4Network | IPv6Network | None:
+    """Return a network; None, and a cause, if it is none."""
+    network(text, path, found)
+    try:
+        return read_network(text)
+    except ValueError:
+        return None
+
+
+def _block(value: Mapping[str, Any], path: str, found: Causes) -> None:
+    """Check a network, and the parts of it that are left out."""
+    if not value.get("cidr"):
+        found.append(required(f"{path}.cidr"))
+        return
+    whole = _read_network(value["cidr"], f"{path}.cidr", found)
+    for index, text in enumerate(value.get("except") or () if whole else ()):
+        part = _read_network(text, f"{path}.except[{index}]", found)
+        if part and whole and (part.network_address not in whole or whole.prefixlen >= part.prefixlen):
+            found.append(invalid(f"{path}.except[{index}]", text, "must be a strict subset of `cidr`"))
+
+
+def _peers(value: Mapping[str, Any], path: str, found: Causes) -> None:
+    """Check that a peer is selected by labels, or is a network."""
+    is_selected = any(value.get(name) is not None for name in ("podSelector", "namespaceSelector"))
+    if value.get("ipBlock") is None and not is_selected:
+        found.append(required(path, "must specify a peer"))
+    elif value.get("ipBlock") is not None and is_selected:
+        found.append(forbidden(path, "may not specify both ipBlock and another peer"))
+
+
+_PORTS: Final = Each(Fields({"protocol": pointer(one_of(*_PROTOCOLS))}, _ports))
+_PEERS: Final = Each(
+    Fields({"podSelector": label_selector, "namespaceSelector": label_selector, "ipBlock": pointer(_block)}, _peers)
+)
+
+
+def _policy_types(value: Sequence[str], path: str, found: Causes) -> None:
+    if len(value) > len(_POLICY_TYPES):
+        found.append(invalid(path, value, "may not specify more than two policyTypes"))
+    else:
+        Each(one_of(*_POLICY_TYPES))(value, path, found)
+
+
+network_policy = Fields(
+    {
+        "spec": Fields(
+            {
+                "podSelector": label_selector,
+                "ingress": Each(Fields({"ports": _PORTS, "from": _PEERS})),
+                "egress": Each(Fields({"ports": _PORTS, "to": _PEERS})),
+                "policyTypes": _policy_types,
+            }
+        )
+    }
+)
+"""The rules of a NetworkPolicy."""

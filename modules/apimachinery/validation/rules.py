@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from modules.apimachinery.ip_addresses import read_address
+from modules.apimachinery.ip_addresses import read_address, read_network
 from modules.apimachinery.types.quantity import QuantityError, parse_quantity
 from modules.apimachinery.validation.causes import (
     Causes,
@@ -302,6 +302,14 @@ def address(value: Any, path: str, found: Causes) -> None:
         read_address(value)
     except ValueError:
         found.append(invalid(path, value, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"))
+
+
+def network(value: Any, path: str, found: Causes) -> None:
+    """Check an IP network."""
+    try:
+        read_network(value)
+    except ValueError:
+        found.append(invalid(path, value, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"))
 
 
 def port_or_name(value: Any, path: str, found: Causes) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from ipaddress import IPv6Address
 from typing import Any, Final
 
-from modules.apimachinery.ip_addresses import read_address, read_network
+from modules.apimachinery.ip_addresses import read_address
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.validation.causes import Causes, duplicate, forbidden, invalid, required, too_many
 from modules.apimachinery.validation.containers import PROTOCOLS
@@ -23,6 +23,7 @@ from modules.apimachinery.validation.rules import (
     between,
     named,
     needed,
+    network,
     one_of,
     or_zero,
     pointer,
@@ -78,12 +79,9 @@ def _external_address(value: Any, path: str, found: Causes) -> None:
         _no_special_address(value, path, found)
 
 
-def _network(value: str, path: str, found: Causes) -> None:
-    try:
-        read_network(value.strip())
-    except ValueError:
-        why = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
-        found.append(invalid(path, value, why))
+def _source_range(value: str, path: str, found: Causes) -> None:
+    """Check a network, which may have spaces around it, as the older annotation's may."""
+    network(value.strip(), path, found)
 
 
 _PORT: Final = Fields(
@@ -214,7 +212,7 @@ def _annotations(obj: Mapping[str, Any], path: str, found: Causes) -> None:
         found.append(forbidden(f"{where}[{_RANGES}]", "may only be used when `type` is 'LoadBalancer'"))
         return
     for each in ranges.split(",") if ranges.strip() else ():
-        _network(each.strip(), f"{where}[{_RANGES}]", found)
+        _source_range(each, f"{where}[{_RANGES}]", found)
 
 
 service = Fields(
@@ -227,7 +225,7 @@ service = Fields(
                     "sessionAffinity": or_zero(one_of("ClientIP", "None"), "None"),
                     "externalIPs": Each(_external_address),
                     "type": or_zero(one_of(*_TYPES), "ClusterIP"),
-                    "loadBalancerSourceRanges": Each(_network),
+                    "loadBalancerSourceRanges": Each(_source_range),
                     "ipFamilies": Each(one_of("IPv4", "IPv6")),
                     "ipFamilyPolicy": pointer(one_of("PreferDualStack", "RequireDualStack", "SingleStack")),
                     "internalTrafficPolicy": pointer(one_of("Cluster", "Local")),

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from modules.apimachinery.kinds import JsonObject
-from modules.apimachinery.validation import flow_control, networking
+from modules.apimachinery.validation import autoscaling, flow_control, networking
 from modules.apimachinery.validation.causes import (
     Causes,
     duplicate,
@@ -157,6 +157,7 @@ STATUS_RULES: Final[dict[str, StatusRule]] = {
     "Job": job_status,
     "Namespace": _namespace,
     "CertificateSigningRequest": _certificate,
+    "HorizontalPodAutoscaler": autoscaling.autoscaler_status,
     "Ingress": networking.ingress_status,
     "Service": networking.service_status,
     **dict.fromkeys(("FlowSchema", "PriorityLevelConfiguration"), flow_control.conditions),

@@ -7,6 +7,7 @@ import msgspec
 
 from modules.apimachinery.api_errors import ApiError, InvalidError, MethodNotAllowedError, UnprocessableError
 from modules.apimachinery.application import KnownSince, incomplete
+from modules.apimachinery.autoscaler_versions import is_older, to_older
 from modules.apimachinery.computed import computed
 from modules.apimachinery.errors import ApiStatusError, no_such_path
 from modules.apimachinery.event_versions import check_update, to_events
@@ -32,6 +33,7 @@ from modules.cloud.apiserver.field_manager.managed_fields import Manager
 from modules.cloud.apiserver.fields.bodies import read_body
 from modules.cloud.apiserver.scale_subresource import serve_scale
 from modules.cloud.apiserver.verbs.advice import object_advice
+from modules.cloud.apiserver.verbs.autoscalers import with_newer_autoscaler
 from modules.cloud.apiserver.verbs.creation import create
 from modules.cloud.apiserver.verbs.deletion import collection_to_delete, delete, delete_collection
 from modules.cloud.apiserver.verbs.patching import UntypedPatchError, apply, patch, with_ephemeral_containers
@@ -113,7 +115,8 @@ def serve(
     try:
         if request.verb == DOCUMENT:
             return ApiResult(document(cluster.storage.kinds, request.name))
-        request = with_requester(with_core_event(request))
+        is_of_older = is_older(request.api_version, request.plural)
+        request = with_requester(with_newer_autoscaler(cluster, with_core_event(request)))
         check_options(request)
         dry_run = is_dry_run(request)
         _check_patched(cluster, request)
@@ -129,6 +132,8 @@ def serve(
         shown = in_requested_version(kinds, request.api_version, request.plural, result.object, is_made=is_made)
         if is_event(request) and shown is not None:
             shown = to_events(shown)
+        if is_of_older and shown is not None:
+            shown = to_older(shown)
         result = result if shown is result.object else msgspec.structs.replace(result, object=shown)
     except (ApiError, ApiStatusError) as error:
         return ApiResult(refusal=error.status(), warnings=() if isinstance(error, _WITHOUT_WARNINGS) else warnings)

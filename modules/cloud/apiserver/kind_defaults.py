@@ -26,6 +26,19 @@ _CSI_DRIVER: Final = {
     "requiresRepublish": False,
     "seLinuxMount": False,
 }
+_USAGE_OF_CPU: Final = [
+    {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
+]
+_WHOLE: Final = {"type": "Percent", "value": 100, "periodSeconds": 15}
+_SCALING: Final = {
+    "scaleUp": {
+        "stabilizationWindowSeconds": 0,
+        "selectPolicy": "Max",
+        "policies": [{"type": "Pods", "value": 4, "periodSeconds": 15}, _WHOLE],
+    },
+    "scaleDown": {"selectPolicy": "Max", "policies": [_WHOLE]},
+}
+"""The behaviour of a HorizontalPodAutoscaler, where a manifest has a part of it."""
 
 
 def with_defaults(obj: JsonObject) -> JsonObject:
@@ -49,7 +62,8 @@ def as_created(obj: JsonObject) -> JsonObject:
 
 def as_updated(obj: JsonObject) -> JsonObject:
     """Return a changed object with the fields that follow from others."""
-    return _with_data_source(obj) if key_kind(obj) == _CLAIM else obj
+    complete = _FOLLOWING.get(key_kind(obj))
+    return obj if complete is None else complete(obj)
 
 
 def _secret(obj: JsonObject) -> JsonObject:
@@ -84,9 +98,15 @@ def _service(obj: JsonObject) -> JsonObject:
         spec.pop("internalTrafficPolicy", None)  # as kube-apiserver when it reads one
     if spec["type"] == "LoadBalancer":
         spec.setdefault("allocateLoadBalancerNodePorts", True)
-    if spec.get("clusterIP"):
-        spec.setdefault("clusterIPs", [spec["clusterIP"]])
     return {**obj, "spec": spec}
+
+
+def _with_addresses(service: JsonObject) -> JsonObject:
+    """Return a Service whose addresses begin with the one that it asks for."""
+    spec = service["spec"]
+    if not spec.get("clusterIP") or "clusterIPs" in spec:
+        return service
+    return {**service, "spec": {**spec, "clusterIPs": [spec["clusterIP"]]}}
 
 
 def _with_affinity_seconds(config: JsonObject) -> JsonObject:
@@ -196,6 +216,25 @@ def _ingress_class(obj: JsonObject) -> JsonObject:
     return {**obj, "spec": {**spec, "parameters": {"scope": "Cluster", **spec["parameters"]}}}
 
 
+def _network_policy(obj: JsonObject) -> JsonObject:
+    """Return a policy whose ports have a protocol, and which says what it is about: at least what comes in."""
+    given = obj.get("spec") or {}
+    types = ["Ingress", "Egress"] if given.get("egress") else ["Ingress"]
+    rules = {name: [_with_protocols(rule) for rule in given[name]] for name in ("ingress", "egress") if name in given}
+    return {**obj, "spec": {"podSelector": {}, "policyTypes": types, **given, **rules}}
+
+
+def _autoscaler(obj: JsonObject) -> JsonObject:
+    """Return a HorizontalPodAutoscaler with at least one replica, a metric, and all of a behaviour that has a part."""
+    spec = {"minReplicas": 1, **(obj.get("spec") or {})}
+    if not spec.get("metrics"):
+        spec["metrics"] = copied(_USAGE_OF_CPU)
+    if spec.get("behavior") is not None:
+        rules = {name: {**copied(of), **(spec["behavior"].get(name) or {})} for name, of in _SCALING.items()}
+        spec["behavior"] = {**spec["behavior"], **rules}
+    return {**obj, "spec": spec}
+
+
 def _flow_schema(obj: JsonObject) -> JsonObject:
     return {**obj, "spec": {"matchingPrecedence": 1000, **(obj.get("spec") or {})}}
 
@@ -226,6 +265,8 @@ _DEFAULTS: Final[dict[str, Callable[[JsonObject], JsonObject]]] = {
     _CLAIM: _claim,
     "LimitRange": _limit_range,
     "IngressClass": _ingress_class,
+    "NetworkPolicy": _network_policy,
+    "HorizontalPodAutoscaler": _autoscaler,
     "FlowSchema": _flow_schema,
     "PriorityLevelConfiguration": _priority_level,
     "PriorityClass": lambda obj: {"value": 0, "preemptionPolicy": "PreemptLowerPriority", **obj},
@@ -233,8 +274,12 @@ _DEFAULTS: Final[dict[str, Callable[[JsonObject], JsonObject]]] = {
     "StorageClass": lambda obj: {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate", **obj},
     "CSIDriver": lambda obj: {**obj, "spec": {**_CSI_DRIVER, **(obj.get("spec") or {})}},
 }
-_CREATION: Final[dict[str, Callable[[JsonObject], JsonObject]]] = {
-    "Pod": with_service_account,
+_FOLLOWING: Final[dict[str, Callable[[JsonObject], JsonObject]]] = {
+    "Service": _with_addresses,
     _CLAIM: _with_data_source,
+}
+_CREATION: Final[dict[str, Callable[[JsonObject], JsonObject]]] = {
+    **_FOLLOWING,
+    "Pod": with_service_account,
     "Namespace": with_content_finalizer,
 }

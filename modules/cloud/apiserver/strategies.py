@@ -49,6 +49,7 @@ _ZEROS: Final[dict[str, JsonObject]] = {
     "PodDisruptionBudget": dict.fromkeys(("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"), 0),
     "Service": {"loadBalancer": {}},
     "Ingress": {"loadBalancer": {}},
+    "HorizontalPodAutoscaler": {"desiredReplicas": 0},
     "VolumeAttachment": {"attached": False},
 }
 """By kind: the members of a status that JSON has even when they are zero."""

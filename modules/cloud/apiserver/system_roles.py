@@ -50,10 +50,11 @@ _VIEW: Final = (
         _READ,
     ),
     _rule("apps", ("controllerrevisions", *_with_status(*_WORKLOADS), *_SCALED), _READ),
+    _rule("autoscaling", _with_status("horizontalpodautoscalers"), _READ),
     _rule("batch", _with_status("cronjobs", "jobs"), _READ),
     _rule("policy", _with_status("poddisruptionbudgets"), _READ),
     _rule("discovery.k8s.io", ("endpointslices",), _READ),
-    _rule("networking.k8s.io", _with_status("ingresses"), _READ),
+    _rule("networking.k8s.io", ("networkpolicies", *_with_status("ingresses")), _READ),
 )  # fmt: skip
 _EDIT: Final = (
     _rule("", (*_CONNECTED, "secrets"), _READ),
@@ -69,9 +70,10 @@ _EDIT: Final = (
         _WRITE,
     ),
     _rule("apps", (*_WORKLOADS, *_SCALED), _WRITE),
+    _rule("autoscaling", ("horizontalpodautoscalers",), _WRITE),
     _rule("batch", ("cronjobs", "jobs"), _WRITE),
     _rule("policy", ("poddisruptionbudgets",), _WRITE),
-    _rule("networking.k8s.io", ("ingresses",), _WRITE),
+    _rule("networking.k8s.io", ("ingresses", "networkpolicies"), _WRITE),
     _rule("coordination.k8s.io", ("leases",), _ALL_VERBS),
 )  # fmt: skip
 _ADMIN: Final = (

@@ -41,7 +41,7 @@ class Server(RestClient):
             {"name": "other.example", "versions": [{"groupVersion": "other.example/v2"}],
              "preferredVersion": {"version": "v2"}},
         ]}  # fmt: skip
-        lists = {"/api/v1": CORE, "/apis/apps/v1": APPS, "/apis/other.example/v2": OTHER}
+        lists = {"/api/v1": CORE, "/apis/apps/v1": APPS, "/apis/apps/v1beta1": APPS, "/apis/other.example/v2": OTHER}
         return group if path == "/apis" else {"resources": lists[path]}
 
 
@@ -89,6 +89,7 @@ def test_resources_of_manifests() -> None:
     discovery = RestMapper(Server())
     assert discovery.of_manifest("v1", "Pod").plural == "pods"
     assert discovery.of_manifest("other.example/v2", "Lease").version == "v2"
+    assert discovery.of_manifest("apps/v1beta1", "Deployment").version == "v1beta1", "not the preferred version"
     for version, kind, said in (("v1", "Podd", "did you mean pods"), ("v1", "Deployment", "Deployment is in apps/v1")):
         with pytest.raises(KubectlError, match=said):
             discovery.of_manifest(version, kind)

@@ -71,7 +71,6 @@ _LONGEST_DISCOVERY: Final[Mapping[tuple[str, ...], int]] = {_ROOTS[0]: 2, _ROOTS
 """Parts of the longest path of discovery: `/api/VERSION`, `/apis/GROUP/VERSION`. Longer ones are those of objects."""
 
 _SCALE_KIND: Final = "Scale"
-_NO_AUTOSCALER: Final = "nothing is scaled by itself here: `kubectl scale` sets the number of replicas"
 _RESIZE: Final = "resize"
 _PODS: Final = "pods"
 _BINDING: Final = "binding"
@@ -79,8 +78,8 @@ _CREATED: Final = (_BINDING, "eviction", "token")
 """The subresources that are created, and not read."""
 _AT_A_CLUSTER: Final = "`cloudcore run --kubeconfig FILE` uses a cluster's API server, which has them"
 _GROUPS: Final = {
-    "autoscaling": _NO_AUTOSCALER,
-    "networking.k8s.io": f"NetworkPolicies and ServiceCIDRs would have no effect here; {_AT_A_CLUSTER}",
+    "autoscaling": "HorizontalPodAutoscalers are of autoscaling/v2 and v1, and nothing here scales by them",
+    "networking.k8s.io": f"ServiceCIDRs would have no effect here; {_AT_A_CLUSTER}",
     "apiregistration.k8s.io": "no other API servers are behind this one: serve kinds by CustomResourceDefinitions, or "
     f"let a cluster do it ({_AT_A_CLUSTER})",
     "admissionregistration.k8s.io": f"no webhooks are called and no admission policies evaluated here; {_AT_A_CLUSTER}",

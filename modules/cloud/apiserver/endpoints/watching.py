@@ -9,6 +9,7 @@ import msgspec
 
 from beehive.clock import Clock
 from beehive.http.responses import Peer
+from modules.apimachinery.autoscaler_versions import is_of_older, to_older
 from modules.apimachinery.event_versions import is_newer, to_events
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.object_encoder import ObjectEncoder, encoded
@@ -111,6 +112,8 @@ class ObjectWatch:
     def _in_version(self, obj: JsonObject) -> JsonObject:
         if is_newer(self._resource):
             return to_events(obj)
+        if is_of_older(self._resource):
+            return to_older(obj)
         return in_version(obj, self._resource) if self._resource.is_custom else obj
 
     def _bookmark(self, version: int, *, is_end: bool = False) -> bytes:

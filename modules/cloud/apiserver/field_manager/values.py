@@ -11,7 +11,7 @@ _Parts = tuple[list[Path], list[Path], list[Path]]
 """Paths that are added, modified and removed."""
 _PLAIN = frozenset({
     "metadata", "spec", "status", "template", "jobTemplate", "containers", "strategy", "updateStrategy", "names",
-    "source", "resources", "drivers",
+    "source", "resources", "drivers", "podSelector", "scaleTargetRef",
 })  # fmt: skip
 """Fields that are there in every object of Go's types, so that nobody sets them as such."""
 
@@ -97,7 +97,8 @@ def _compare(
         _compare(_ABSENT, new, shape, path, parts)
         return
     if is_other or form is MergeForm.LEAF or empty:
-        if empty and path and form is MergeForm.MAP and shape.has_plain and _is_plain(path):
+        is_map = isinstance(new if old is _ABSENT else old, dict)
+        if empty and path and is_map and shape.has_plain and _is_plain(path):
             return
         if old is _ABSENT or new is _ABSENT:
             (added if old is _ABSENT else removed).append(path)

@@ -24,6 +24,7 @@ _DEFINITIONS: Final = f"kubernetes-json-schema/v{VERSIONS['kubernetes_validate']
 
 _ROOTS = {
     "Event": "CoreV1Event",
+    "HorizontalPodAutoscaler": "V2HorizontalPodAutoscaler",
     "ResourceClaim": "V1beta1ResourceClaim",
     "ResourceSlice": "V1beta1ResourceSlice",
     "DeviceClass": "V1beta1DeviceClass",
@@ -31,6 +32,7 @@ _ROOTS = {
 _OF_REQUESTS: Final = {
     "Binding": "V1Binding",
     "DeleteOptions": "V1DeleteOptions",
+    "HorizontalPodAutoscaler.v1": "V1HorizontalPodAutoscaler",
     "Eviction": "V1Eviction",
     "LocalSubjectAccessReview": "V1LocalSubjectAccessReview",
     "Scale": "V1Scale",
@@ -41,7 +43,7 @@ _OF_REQUESTS: Final = {
     "TokenRequest": "AuthenticationV1TokenRequest",
     "TokenReview": "V1TokenReview",
 }
-"""The kinds of bodies that are not stored."""
+"""The kinds of bodies that are not stored, or in another version."""
 _LATER = {
     "V1Container": {"restartPolicyRules": "[V1ContainerRestartRule"},
     "V1ContainerRestartRule": {"action": "str", "exitCodes": "V1ContainerRestartRuleOnExitCodes"},

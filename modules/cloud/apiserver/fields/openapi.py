@@ -1,10 +1,12 @@
 """The schemas in the OpenAPI documents of the API server."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
 
+from modules.apimachinery.autoscaler_versions import is_of_older
 from modules.apimachinery.event_versions import field_name, is_newer
 from modules.apimachinery.resources import Resource
 from modules.cloud.apiextensions.openapi import custom_schemas
@@ -31,6 +33,7 @@ _SEVERAL_IN_V2: Final[dict[str, Any]] = {
     "Quantity": {"type": "string"},
 }
 """v2 has no word for several forms; Kubernetes' document has these."""
+_VERSION: Final = re.compile(r"(V\d)")
 _OF_EVENTS: Final = "io.k8s.api.events.v1.Event"
 _DESCRIPTION: Final = "What each field means: https://kubernetes.io/docs/reference/kubernetes-api/"
 
@@ -40,7 +43,7 @@ def schemas_of(resources: Iterable[Resource], *, is_v2: bool = False) -> dict[st
     several = _SEVERAL_IN_V2 if is_v2 else _SEVERAL
     found: dict[str, Any] = {_OF_SEVERAL[name]: schema for name, schema in several.items()}
     for resource in resources:
-        types = field_types(resource.kind)
+        types = field_types(f"{resource.kind}.{resource.version}" if is_of_older(resource) else resource.kind)
         root = _name(next(iter(types)))
         for name, fields in types.items():
             properties = {
@@ -78,7 +81,7 @@ def _tags(merge: dict[str, Any]) -> dict[str, Any]:
 
 def _name(kind: str) -> str:
     """Return a type's name in Kubernetes' form, such as `io.k8s.api.v1.PodSpec`; kubectl shows its last part."""
-    group, version, name = kind.partition("V1")
+    group, version, name = _VERSION.split(kind, maxsplit=1)
     return f"io.k8s.api.{f'{group.lower()}.' if group else ''}{version.lower()}.{name}"
 
 

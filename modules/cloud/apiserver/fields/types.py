@@ -20,6 +20,7 @@ from modules.cloud.apiserver.fields.validation import known_fields, known_only
 _QUANTITIES: Final = frozenset((
     "limits", "requests", "capacity", "allocatable", "allocatedResources", "overhead", "sizeLimit", "divisor", "hard",
     "used", "min", "max", "default", "defaultRequest", "maxLimitRequestRatio", "maximumVolumeSize", "podFixed",
+    "averageValue", "V2MetricTarget.value", "V2MetricValueStatus.value",
 ))  # fmt: skip
 _BYTES: Final = frozenset((
     "V1Secret.data", "V1ConfigMap.binaryData", "V1CertificateSigningRequestSpec.request",
@@ -254,7 +255,7 @@ class _Decoder:
         """
         name = _name(of)
         if not isinstance(value, dict):
-            return self._refuse(value, owner, path, f"v1.{name}")
+            return self._refuse(value, owner, path, _go_name(of))
         fields, found, is_same = self._types[of], JsonObject(), True
         for field, member in value.items():
             wanted = fields.get(field, _ANY)
@@ -389,7 +390,7 @@ def _go_type(owner: str, field: str, kind: str) -> str:
         found = _MICRO_TIME
     elif place in _AS_GIVEN:
         found = _RAW
-    elif plain == "str" and field in _QUANTITIES:
+    elif plain == "str" and not _QUANTITIES.isdisjoint((field, place)):
         found = _QUANTITY
     elif plain == "int" and field in _INT64:
         found = "int64"
@@ -412,7 +413,7 @@ def _go_name(of: str) -> str:
         return f"[]{_go_name(of[1:])}"
     if of.startswith("{"):
         return f"map[string]{_go_name(of[1:])}"
-    return f"v1.{_name(of)}" if of in go_types() else of
+    return f"{'v2' if of.startswith('V2') else 'v1'}.{_name(of)}" if of in go_types() else of
 
 
 @cache
@@ -442,7 +443,7 @@ def _converted(value: Any, wanted: str) -> str:
     given = _GO.get(type(value), "map")
     if wanted.startswith(("map[", "[]")):
         return f"cannot restore {'map' if wanted.startswith('m') else 'slice'} from {given}"
-    if wanted.startswith("v1."):
+    if wanted.startswith(("v1.", "v2.")):
         return f"cannot restore struct from: {given}"
     if wanted in _CONVERTIBLE.get(given, ()):
         return f"cannot convert {given} to {wanted}"

@@ -117,13 +117,16 @@ def shown_patch(request: ApiCall) -> str:
 
 
 class UntypedPatchError(ApiError):
-    """A manifest of a server-side apply does not have the schema of its kind. kube-apiserver calls it its own failure.
+    """A manifest of a server-side apply does not have the schema of its kind. kube-apiserver calls it its own failure,
+    without a reason.
 
     Args:
         request: the request.
         kind: the kind.
         faults: each with its path.
     """
+
+    reason = ""
 
     def __init__(self, request: ApiCall, kind: Kind, faults: Sequence[str]) -> None:
         group, _, version = kind.api_version.rpartition("/")

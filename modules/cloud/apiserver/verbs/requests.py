@@ -5,6 +5,8 @@ from typing import Final
 import msgspec
 
 from modules.apimachinery.api_errors import BadRequestError, UnknownKindError
+from modules.apimachinery.autoscaler_versions import KIND as AUTOSCALER
+from modules.apimachinery.autoscaler_versions import is_older
 from modules.apimachinery.computed import computed
 from modules.apimachinery.event_versions import EVENTS_VERSION, core_selector, is_of_events, operations_to_core, to_core
 from modules.apimachinery.go_json import type_error
@@ -54,6 +56,8 @@ def is_event(request: ApiCall) -> bool:
 def stored_version(request: ApiCall) -> str:
     """Return the stored API version of a request's objects; several versions of a custom kind are one."""
     version = request.api_version
+    if is_older(version, request.plural):
+        return AUTOSCALER.api_version
     return _CORE if version == EVENTS_VERSION and is_event(request) else version
 
 
@@ -87,16 +91,21 @@ def with_core_event(request: ApiCall) -> ApiCall:
         return request
     body, options = request.body, request.options
     if isinstance(body, dict):
-        version = str(body.get("apiVersion") or "")[:LONGEST_SHOWN]
-        if version not in ("", EVENTS_VERSION):
-            data = f"the API version in the data ({version})"
-            raise BadRequestError(f"{data} does not match the expected API version ({EVENTS_VERSION})")
+        check_version(body, EVENTS_VERSION)
         body = to_core(body)
     elif request.patch_type == JSON_PATCH:
         body = operations_to_core(body)
     if fields := options.get("fieldSelector"):
         options = {**options, "fieldSelector": core_selector(str(fields))}
     return msgspec.structs.replace(request, body=body, options=options)
+
+
+def check_version(body: JsonObject, wanted: str) -> None:
+    """Check that an object is of the version of the request's path. Raises BadRequestError."""
+    version = str(body.get("apiVersion") or "")[:LONGEST_SHOWN]
+    if version not in ("", wanted):
+        data = f"the API version in the data ({version})"
+        raise BadRequestError(f"{data} does not match the expected API version ({wanted})")
 
 
 def object_of(request: ApiCall, kind: str = "") -> JsonObject:

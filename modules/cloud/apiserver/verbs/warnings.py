@@ -41,6 +41,10 @@ _HALF_SERVED: Final = {
         (("networking.k8s.io/v1", "ingresses"), ("networking.k8s.io/v1", "ingressclasses")),
         "nothing here acts on an Ingress: run a controller for them that answers on a node's port",
     ),
+    ("networking.k8s.io/v1", "networkpolicies"): "nothing enforces it here: every pod may still reach every other (a "
+    "cluster's network plug-in, or a firewall of the node, keeps them apart)",
+    ("autoscaling/v2", "horizontalpodautoscalers"): "nothing here scales by it: the replicas stay as they are set "
+    "(`kubectl scale` sets them)",
     **dict.fromkeys(
         (("flowcontrol.apiserver.k8s.io/v1", plural) for plural in ("flowschemas", "prioritylevelconfigurations")),
         "nothing here acts on it: requests are limited by this API server's own rules",
@@ -79,14 +83,16 @@ def definition_warnings(request: ApiCall, result: ApiResult) -> tuple[str, ...]:
 
 
 def kind_warnings(cluster: Cluster, request: ApiCall, result: ApiResult) -> tuple[str, ...]:
-    """Return the warning that no node, or nobody at all, acts on a new or applied object of its kind."""
-    is_asked = request.verb == "create" or request.patch_type == APPLY
+    """Return the warning that nobody acts on a written object of its kind, or on a new or applied one no node."""
     about = _HALF_SERVED.get((request.api_version, request.plural))
-    if not is_asked or about is None or result.object is None or request.subresource:
+    if about is None or request.verb not in WITH_OBJECT or result.object is None or request.subresource:
         return ()
-    if request.plural == "services" and any(map(_has_proxy, cluster.storage.list(_NODE))):
-        number = result.object["spec"].get("healthCheckNodePort")
-        about = f"no node answers at its healthCheckNodePort {number}" if number else ""
+    if request.plural == "services":
+        if request.verb != "create" and request.patch_type != APPLY:
+            return ()
+        if any(map(_has_proxy, cluster.storage.list(_NODE))):
+            number = result.object["spec"].get("healthCheckNodePort")
+            about = f"no node answers at its healthCheckNodePort {number}" if number else ""
     return (f"{result.object['kind'].lower()} {result.object['metadata']['name']}: {about}",) if about else ()
 
 

@@ -38,6 +38,9 @@ SAMPLE: dict[str, Any] = {
         "accessModes": ["ReadWriteOnce"], "claimRef": {"name": "c", "namespace": "n"}, "clusterIP": "i",
         "externalIPs": ["i"], "ports": [{"port": 1, "nodePort": 2, "protocol": "TCP"}], "selector": {"a": "b"},
         "source": {"persistentVolumeName": "v"}, "attacher": "a",
+        "scaleTargetRef": {"kind": "k", "name": "n"}, "minReplicas": 1,
+        "metrics": [{"type": "Resource", "resource": {"name": "cpu", "target": {"averageUtilization": 1}}}],
+        "podSelector": {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "a", "operator": "Exists"}]},
     },
     "status": {
         "phase": "Pending", "reason": "r", "podIP": "i", "containerStatuses": [_STATUS],
@@ -45,6 +48,7 @@ SAMPLE: dict[str, Any] = {
         "conditions": [{"type": "Ready", "status": "True", "reason": "r"}], "certificate": "c", "attached": True,
         "nodeInfo": {"kubeletVersion": "v"}, "loadBalancer": {"ingress": [{"ip": "i", "hostname": "h"}]},
         "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"},
+        "currentMetrics": [{"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": 1}}}],
     },
 }  # fmt: skip
 ODD: tuple[Any, ...] = (None, True, -7, 10**30, 0.5, "", "0001-01-01T00:00:00Z", [], {}, [None], [[]], [{}], {"a": []})

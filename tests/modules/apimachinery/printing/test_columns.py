@@ -23,6 +23,12 @@ RESTARTED: dict[str, Any] = {
 }  # fmt: skip
 
 
+def measured(kind: str, name: str = "", **amounts: Any) -> dict[str, Any]:
+    """Return a metric of a HorizontalPodAutoscaler, and its state, with the same amounts."""
+    place = f"{kind[:1].lower()}{kind[1:]}"
+    return {"type": kind, place: {"name": name, "target": amounts, "current": amounts}}
+
+
 @pytest.mark.parametrize(
     ("kind", "fields", "wanted"),
     [
@@ -120,6 +126,28 @@ RESTARTED: dict[str, Any] = {
         ("IngressClass", {"spec": {"controller": "a/b", "parameters": {"apiGroup": "g", "kind": "K", "name": "n"}}},
          ["x", "a/b", "K.g/n", "50s"]),
         ("IngressClass", {"spec": {"controller": "a/b"}}, ["x", "a/b", "<none>", "50s"]),
+        ("NetworkPolicy", {"spec": {"podSelector": {"matchLabels": {"c": "d"}, "matchExpressions": [
+            {"key": "a", "operator": "Exists"}]}}}, ["x", "a,c=d", "50s"]),
+        ("NetworkPolicy", {"spec": {"podSelector": {}}}, ["x", "<none>", "50s"]),
+        *(
+            ("HorizontalPodAutoscaler",
+             {"spec": {"scaleTargetRef": {"kind": "K", "name": "n"}, "maxReplicas": 3, **spec}, "status": status},
+             ["x", "K/n", targets, "<unset>", 3, status.get("currentReplicas", 0), "50s"])
+            for spec, status, targets in (
+                ({}, {}, "<none>"),
+                ({"metrics": [measured("Resource", name="cpu", averageUtilization=80)]}, {}, "cpu: <unknown>/80%"),
+                ({"metrics": [measured("Resource", name="cpu")]}, {}, "cpu: <unknown>/<auto>"),
+                ({"metrics": [measured("ContainerResource", name="memory", averageValue="1Mi")]},
+                 {"currentReplicas": 2, "currentMetrics": [measured("ContainerResource", averageValue="2Mi")]},
+                 "memory: 2Mi/1Mi"),
+                ({"metrics": [measured("Resource", name="cpu", averageUtilization=80)]},
+                 {"currentMetrics": [measured("Resource", averageUtilization=50)]}, "cpu: 50%/80%"),
+                ({"metrics": [measured("Object", value="1"), measured("External", averageValue="2")]},
+                 {"currentMetrics": [measured("Object", value="3")]}, "3/1, <unknown>/2 (avg)"),
+                ({"metrics": [measured("Pods", averageValue="1"), measured("Other"), measured("Pods")]},
+                 {}, "<unknown>/1, <unknown type> + 1 more..."),
+            )
+        ),
         ("FlowSchema", {"spec": {"priorityLevelConfiguration": {"name": "n"}, "matchingPrecedence": 7,
                                  "distinguisherMethod": {"type": "ByUser"}},
                         "status": {"conditions": [{"type": "Dangling", "status": "True"}]}},

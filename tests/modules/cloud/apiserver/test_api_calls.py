@@ -11,7 +11,7 @@ from beehive.message import Message
 from beehive.nesting import LEVELS
 from beehive.simulation import Simulation
 from modules.apimachinery.kinds import JsonObject, kind_named
-from modules.cloud.apiserver.api_calls import serve
+from modules.cloud.apiserver.api_calls import DryRunError, serve
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.pod_scheduler import Scheduling
 from modules.cloud.client.calls import APPLY, JSON_PATCH, MERGE, STRATEGIC, ApiCall
@@ -203,16 +203,33 @@ def test_a_new_service_gets_no_warning_where_a_node_has_a_proxy_of_services() ->
         ("PodTemplate", "podtemplate one: nothing here acts on a PodTemplate"),
         ("Ingress", "ingress one: nothing here acts on an Ingress"),
         ("IngressClass", "ingressclass one: nothing here acts on an Ingress"),
+        ("NetworkPolicy", "networkpolicy one: nothing enforces it here: every pod may still reach every other"),
+        ("HorizontalPodAutoscaler", "horizontalpodautoscaler one: nothing here scales by it: the replicas stay"),
         ("FlowSchema", "flowschema one: nothing here acts on it"),
         ("PriorityLevelConfiguration", "prioritylevelconfiguration one: nothing here acts on it"),
     ],
 )
 def test_a_kind_that_nobody_acts_on_is_reported(kind: str, told: str) -> None:
-    of, body = kind_named(kind), sample(kind, "one")
+    """With each write, also of what is there already, and in a dry run; not when it is read or deleted."""
+    of, body, cluster = kind_named(kind), sample(kind, "one"), Cluster(Simulation(0).clock)
     namespace = "default" if of.namespaced else ""
     made = ApiCall(verb="create", api_version=of.api_version, plural=of.plural, namespace=namespace, body=body)
-    (warning,) = serve(Cluster(Simulation(0).clock), made).warnings
-    assert warning.startswith(told)
+    found = msgspec.structs.replace(made, name="one")
+    results = [
+        serve(cluster, made),
+        serve(cluster, msgspec.structs.replace(found, verb="update")),
+        *(
+            serve(cluster, msgspec.structs.replace(found, verb="patch", patch_type=patch_type, options=options))
+            for patch_type, options in ((STRATEGIC, {}), (MERGE, {}), (APPLY, {"fieldManager": "a", "force": True}))
+        ),
+    ]
+    with pytest.raises(DryRunError) as dry:
+        serve(cluster, msgspec.structs.replace(found, verb="update", options={"dryRun": "All"}))
+    results.append(dry.value.result)
+    assert [each.refusal for each in results] == [None] * 6
+    assert all(len(each.warnings) == 1 and each.warnings[0].startswith(told) for each in results)
+    for verb in ("get", "list", "delete"):
+        assert serve(cluster, msgspec.structs.replace(found, verb=verb, body=None)).warnings == ()
 
 
 def test_the_scale_of_an_object_that_was_made_again_is_a_conflict(api: Api) -> None:

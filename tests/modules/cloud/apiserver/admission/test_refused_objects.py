@@ -37,6 +37,7 @@ _FLOW_CONTROL = "flowcontrol.apiserver.k8s.io/v1"
 _LEVEL: Json = {"priorityLevelConfiguration": {"name": "a"}}
 _ROUTE = ".rules[0].http.paths[0]"
 _ASKED = "rules[0].nonResourceRules[0]"
+_PORTED, _BLOCKED = "ingress[0].ports[0]", "egress[0].to[0].ipBlock"
 _QUEUING = "limited.limitResponse.queuing"
 
 
@@ -54,6 +55,34 @@ def routed(**path: Any) -> Json:
 def placed(**parameters: Any) -> Json:
     """Return the spec of an IngressClass with parameters."""
     return {"controller": "a.b/c", "parameters": {"kind": "a", "name": "b", **parameters}}
+
+
+def ported(**port: Any) -> Json:
+    """Return the spec of a NetworkPolicy with one port."""
+    return {"ingress": [{"ports": [port]}]}
+
+
+def blocked(*networks: str) -> Json:
+    """Return the spec of a NetworkPolicy with one network, without those that follow."""
+    return {"egress": [{"to": [{"ipBlock": {"cidr": "".join(networks[:1]), "except": [*networks[1:]]}}]}]}
+
+
+def scaled(**spec: Any) -> Json:
+    """Return the spec of a HorizontalPodAutoscaler."""
+    return {"maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "a"}, **spec}
+
+
+def measured(kind: str, member: str = "", **fields: Any) -> Json:
+    """Return the same with one metric, whose target is fine unless it is given."""
+    place = member or f"{kind[:1].lower()}{kind[1:]}"
+    of = {"metric": {"name": "m"}, "name": "cpu", "container": "c", "describedObject": {"kind": "a", "name": "b"}}
+    target = {"target": {"type": "AverageValue", "averageValue": "1"}}
+    return scaled(metrics=[{"type": kind, place: {**of, **target, **fields}}])
+
+
+def changing(**rules: Any) -> Json:
+    """Return the same with a behaviour."""
+    return scaled(behavior={"scaleUp": rules})
 
 
 def ruled(**rule: Any) -> Json:
@@ -426,6 +455,94 @@ ROWS: list[tuple[str, Json, str, str]] = [
             ("parameters somewhere", placed(namespace="a"), "parameters.namespace", "is set to 'Cluster'"),
             ("parameters of no name", placed(scope="Namespace", namespace="A"), "parameters.namespace", "RFC 1123"),
             ("parameters everywhere", placed(scope="All"), "parameters.scope", "Unsupported value"),
+        )
+    ),
+    *(
+        (f"a NetworkPolicy with {what}", of("NetworkPolicy", _NETWORKING, spec=spec), f"spec.{path}", why)
+        for what, spec, path, why in (
+            ("a selector", {"podSelector": {"matchLabels": {"a b": "c"}}}, "podSelector.matchLabels", "name part"),
+            ("a port of no protocol", ported(protocol="ICMP"), f"{_PORTED}.protocol",
+             'Unsupported value: "ICMP": supported values: "TCP", "UDP", "SCTP"'),
+            ("a number of no port", ported(port=0), f"{_PORTED}.port", "must be between 1 and 65535"),
+            ("a port's long name", ported(port="x" * 16), f"{_PORTED}.port", "no more than 15"),
+            ("a range backwards", ported(port=2, endPort=1), f"{_PORTED}.endPort",
+             "Invalid value: 2: must be greater than or equal to `port`"),
+            ("a range too long", ported(port=2, endPort=65536), f"{_PORTED}.endPort", "between 1 and 65535"),
+            ("a range from a name", ported(port="a", endPort=1), f"{_PORTED}.endPort", "`port` is non-numeric"),
+            ("a range from nowhere", ported(endPort=1), f"{_PORTED}.endPort", "`port` is not specified"),
+            ("nobody", {"ingress": [{"from": [{}]}]}, "ingress[0].from[0]", "Required value: must specify a peer"),
+            ("pods of a network", {"egress": [{"to": [{"podSelector": {}, "ipBlock": {"cidr": "10.0.0.0/8"}}]}]},
+             "egress[0].to[0]", "Forbidden: may not specify both ipBlock and another peer"),
+            ("a peer of no label", {"egress": [{"to": [{"namespaceSelector": {"matchLabels": {"a": "-"}}}]}]},
+             "egress[0].to[0].namespaceSelector.matchLabels", "a valid label must"),
+            ("no network", blocked(), f"{_BLOCKED}.cidr", "Required value"),
+            ("an address", blocked("10.0.0.1"), f"{_BLOCKED}.cidr", "must be a valid CIDR value"),
+            ("an exception of no network", blocked("10.0.0.0/8", "10.1.0.0"), f"{_BLOCKED}.except[0]", "valid CIDR"),
+            *(
+                (f"the exception {part}", blocked("10.0.0.0/8", part), f"{_BLOCKED}.except[0]", "a strict subset")
+                for part in ("10.0.0.0/8", "11.0.0.0/16", "fd00::/64")
+            ),
+            ("a third type", {"policyTypes": ["Ingress", "Egress", "Ingress"]}, "policyTypes", "more than two"),
+            ("a type of no policy", {"policyTypes": ["Both"]}, "policyTypes[0]", "Unsupported value"),
+        )
+    ),
+    *(
+        (f"a HorizontalPodAutoscaler with {what}", of("HorizontalPodAutoscaler", "autoscaling/v2", spec=spec),
+         f"spec.{path}", why)
+        for what, spec, path, why in (
+            ("no maximum", scaled(maxReplicas=0), "maxReplicas", "Invalid value: 0: must be greater than 0"),
+            ("no minimum", scaled(minReplicas=0), "minReplicas", "must be greater than or equal to 1"),
+            ("no pods to measure", scaled(minReplicas=0), "metrics", "at least one Object or External metric"),
+            ("a minimum above", scaled(minReplicas=4), "maxReplicas", "greater than or equal to `minReplicas`"),
+            ("no target", scaled(scaleTargetRef={}), "scaleTargetRef.kind", "Required value"),
+            ("a target of no name", scaled(scaleTargetRef={"kind": "a"}), "scaleTargetRef.name", "Required value"),
+            ("a target of a path", scaled(scaleTargetRef={"kind": "a/b"}), "scaleTargetRef.kind", "may not contain"),
+            ("a metric of no type", measured("", "pods"), "metrics[0].type", "must specify a metric source type"),
+            ("a metric of a type", measured("Luck", "pods"), "metrics[0].type",
+             'supported values: "ContainerResource", "External", "Object", "Pods", "Resource"'),
+            ("another metric", measured("Resource", "pods"), "metrics[0].resource", "must populate information"),
+            ("two metrics in one", scaled(metrics=[{"type": "Pods", "pods": {}, "object": {}}]), "metrics[0].object",
+             "Forbidden: must populate the given metric source only"),
+            ("a metric of no name", measured("Pods", metric={}), "metrics[0].pods.metric.name", "a metric name"),
+            ("no type of a target", measured("Pods", target={}), "metrics[0].pods.target.type", "metric target type"),
+            ("a type of no target", measured("Pods", target={"type": "A"}), "metrics[0].pods.target.type",
+             "must be either Utilization, Value, or AverageValue"),
+            ("no average", measured("Pods", target={"type": "Value", "value": "1"}),
+             "metrics[0].pods.target.averageValue", "must specify a positive target averageValue"),
+            ("no amount", measured("Pods", target={"type": "Value", "averageValue": "0"}),
+             "metrics[0].pods.target.averageValue", "must be positive"),
+            ("nothing of an object", measured("Object", target={"type": "Value"}),
+             "metrics[0].object.target.averageValue", "must set either a target value or averageValue"),
+            ("an object of no kind", measured("Object", describedObject={"name": "a"}),
+             "metrics[0].object.describedObject.kind", "Required value"),
+            ("two targets", measured("External", target={"type": "Value", "value": "1", "averageValue": "1"}),
+             "metrics[0].external.target.value", "may not set both a target value"),
+            ("a resource of no name", measured("Resource", name=""), "metrics[0].resource.name", "a resource name"),
+            ("two usages", measured("Resource", target={
+                "type": "Utilization", "averageUtilization": 1, "averageValue": "1"}),
+             "metrics[0].resource.target.averageValue", "may not set both a target raw value"),
+            ("no usage", measured("Resource", target={"type": "Utilization", "averageUtilization": 0}),
+             "metrics[0].resource.target.averageUtilization", "must be greater than 0"),
+            ("a container of no name", measured("ContainerResource", container="A"),
+             "metrics[0].containerResource.container", "RFC 1123 label"),
+            ("no container", measured("ContainerResource", container=""),
+             "metrics[0].containerResource.container", "must specify a container"),
+            ("a resource of no container", measured("ContainerResource", name="pods"),
+             "metrics[0].containerResource.name", "must be a standard resource for containers"),
+            ("a long window", changing(stabilizationWindowSeconds=3601),
+             "behavior.scaleUp.stabilizationWindowSeconds", "must be less than or equal to 3600"),
+            ("a window before", changing(stabilizationWindowSeconds=-1),
+             "behavior.scaleUp.stabilizationWindowSeconds", "must be greater than or equal to zero"),
+            ("a choice by luck", changing(selectPolicy="Any"), "behavior.scaleUp.selectPolicy",
+             'supported values: "Disabled", "Max", "Min"'),
+            ("no policies", changing(policies=[]), "behavior.scaleUp.policies", "must specify at least one Policy"),
+            ("a policy of no type", changing(policies=[{}]), "behavior.scaleUp.policies[0].type",
+             'supported values: "Percent", "Pods"'),
+            ("a policy of nothing", changing(policies=[{}]), "behavior.scaleUp.policies[0].value", "greater than zero"),
+            ("a policy of no time", changing(policies=[{}]), "behavior.scaleUp.policies[0].periodSeconds",
+             "greater than zero"),
+            ("a policy of a long time", changing(policies=[{"periodSeconds": 1801}]),
+             "behavior.scaleUp.policies[0].periodSeconds", "must be less than or equal to 1800"),
         )
     ),
     *(

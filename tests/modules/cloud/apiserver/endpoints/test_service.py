@@ -50,7 +50,7 @@ def test_discovery(api: Serving) -> None:
         "storage",
     ]
     named = [f"{group}.k8s.io" for group in core]
-    assert groups == sorted(["apiextensions.k8s.io", "apps", "batch", "policy", *named])
+    assert groups == sorted(["apiextensions.k8s.io", "apps", "autoscaling", "batch", "policy", *named])
     resources = {entry["name"]: entry for entry in body_of(api.ask("GET", "/api/v1"))["resources"]}
     pods = resources["pods"]
     assert (pods["singularName"], pods["shortNames"], pods["categories"]) == ("pod", ["po"], ["all"])
@@ -67,7 +67,7 @@ def test_discovery(api: Serving) -> None:
     assert not resources["nodes"]["namespaced"]
     assert body_of(api.ask("GET", "/version"))["gitVersion"] == "v1.32.10-edgecore"
     assert api.ask("GET", "/healthz").body == b"ok"
-    assert api.ask("GET", "/apis/autoscaling/v2").status == 404
+    assert api.ask("GET", "/apis/autoscaling/v2beta2").status == 404
 
 
 def test_health_check_by_check(api: Serving) -> None:

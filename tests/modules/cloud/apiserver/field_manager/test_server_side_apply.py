@@ -156,10 +156,19 @@ def test_a_manifest_names_its_kind_and_needs_no_metadata(api: Api) -> None:
     assert (made["metadata"]["name"], made["data"]) == ("c", {"a": "1"})
 
 
+def test_nobody_manages_the_addresses_that_follow_from_a_services_address(api: Api) -> None:
+    spec = {"clusterIP": "None", "ports": [{"port": 80}]}
+    made = api("create", {"metadata": {"name": "c"}, "spec": spec}, "first", plural="services")
+    assert made["spec"]["clusterIPs"] == ["None"]
+    ((_, fields),) = managers(made).items()
+    assert fields["f:spec"].keys() >= {"f:clusterIP"}
+    assert "f:clusterIPs" not in fields["f:spec"]
+
+
 def test_a_field_that_the_kind_does_not_have_is_refused(api: Api) -> None:
     said = api.apply("first", {"dta": {"a": "1"}})
     why = "failed to create typed patch object (/c; /v1, Kind=ConfigMap): .dta: field not declared in schema"
-    assert (said["code"], said["message"]) == (500, why)
+    assert (said["code"], said.get("reason"), said["message"]) == (500, None, why)
 
 
 def test_a_field_goes_with_the_last_manager_that_applied_it(api: Api) -> None:

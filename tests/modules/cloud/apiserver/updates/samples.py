@@ -70,6 +70,11 @@ _SAMPLES: dict[str, tuple[str, Json]] = {
         {"spec": {"defaultBackend": {"service": {"name": "web", "port": {"number": 80}}}}},
     ),
     "IngressClass": ("networking.k8s.io/v1", {"spec": {"controller": "example.com/one"}}),
+    "NetworkPolicy": ("networking.k8s.io/v1", {"spec": {"podSelector": {"matchLabels": _LABELS}}}),
+    "HorizontalPodAutoscaler": (
+        "autoscaling/v2",
+        {"spec": {"maxReplicas": 3, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}}},
+    ),
     "FlowSchema": (_FLOW_CONTROL, {"spec": {"priorityLevelConfiguration": {"name": "one"}}}),
     "PriorityLevelConfiguration": (
         _FLOW_CONTROL,

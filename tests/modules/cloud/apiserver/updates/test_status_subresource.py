@@ -48,6 +48,7 @@ _STATUSES: dict[str, Json] = {
     },
     "ReplicationController": {"replicas": 1},
     "Ingress": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}},
+    "HorizontalPodAutoscaler": {"currentReplicas": 2, "desiredReplicas": 3},
     **{kind: {"conditions": [{"type": "Known", "status": "True"}]}
        for kind in ("FlowSchema", "PriorityLevelConfiguration")},
     "ResourceQuota": {"used": {"pods": "1"}},
@@ -69,6 +70,8 @@ _SPECS: dict[str, Json] = {
     "PodDisruptionBudget": {"minAvailable": 2},
     "Ingress": {"ingressClassName": "other"},
     "IngressClass": {"parameters": {"kind": "ConfigMap", "name": "a"}},
+    "NetworkPolicy": {"policyTypes": ["Egress"]},
+    "HorizontalPodAutoscaler": {"maxReplicas": 5},
     "FlowSchema": {"matchingPrecedence": 7},
     "PriorityLevelConfiguration": {"limited": {"nominalConcurrencyShares": 7, "limitResponse": {"type": "Reject"}}},
     "ResourceClaim": {"devices": {"requests": []}},

@@ -257,6 +257,8 @@ ROWS = (
     Row("Ingress", _spec(ingressClassName="other")),
     Row("IngressClass", _spec(parameters={"kind": "ConfigMap", "name": "a"})),
     Row("IngressClass", _spec(controller="example.com/two"), "spec.controller", _IMMUTABLE),
+    Row("NetworkPolicy", _spec(policyTypes=["Egress"])),
+    Row("HorizontalPodAutoscaler", _spec(maxReplicas=5)),
     Row("FlowSchema", _spec(matchingPrecedence=7)),
     Row("PriorityLevelConfiguration", _spec(limited={"nominalConcurrencyShares": 7})),
     Row("RuntimeClass", {"overhead": {"podFixed": {"cpu": "1m"}}}),

@@ -14,8 +14,8 @@ _NOT_OF_KUBECTL: Final = "CustomResourceDefinition"
 """A kind without a Go type in kubectl, which patches it by JSON merge patches."""
 _LATER: Final = {"resource.k8s.io/v1": "resource.k8s.io/v1beta1"}
 """Versions that kubectl 1.32 does not know, and the ones with the same fields."""
-_KEPT: Final = frozenset({"apiVersion", "kind", "managedFields"})
-"""Fields that are not drawn: kubectl reads the first two."""
+_KEPT: Final = frozenset({"apiVersion", "kind", "managedFields", "restartPolicyRules"})
+"""Fields that are not drawn: kubectl reads the first two, and kubectl 1.32 does not know the last one."""
 
 
 class Drawn(msgspec.Struct, frozen=True):
