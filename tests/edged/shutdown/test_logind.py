@@ -115,6 +115,12 @@ class Manager:
         os.close(theirs)
         self.locks.append(mine)
 
+    def shut_down(self, told: SimpleQueue[bool]) -> None:
+        """Shut the machine down when the agent has its lock, and wait until it knows that."""
+        wait_until(lambda: len(self.locks) == 1, "the lock is held")
+        self.prepare(imminent=True)
+        assert told.get(timeout=SECONDS) is True
+
 
 class Watched:
     """A watch on logind, on a thread of its own. A context manager."""
@@ -149,6 +155,11 @@ def ended(logind: Logind, tell: Callable[[bool], None]) -> Iterator[None]:
     assert not thread.is_alive()
 
 
+def lose_bus(logind: Logind) -> None:
+    assert logind._bus is not None
+    logind._bus.wake()
+
+
 def test_a_shutdown_waits_until_it_is_let_go(address: Path) -> None:
     with Manager(address) as manager, Watched(Logind(5, address)) as watched:
         wait_until(lambda: len(manager.locks) == 1, "the lock is held")
@@ -162,9 +173,7 @@ def test_a_shutdown_waits_until_it_is_let_go(address: Path) -> None:
 
 def test_a_cancelled_shutdown_is_waited_for_again(address: Path) -> None:
     with Manager(address) as manager, Watched(Logind(5, address)) as watched:
-        wait_until(lambda: len(manager.locks) == 1, "the lock is held")
-        manager.prepare(imminent=True)
-        watched.told.get(timeout=SECONDS)
+        manager.shut_down(watched.told)
         watched.logind.release()
         manager.prepare(imminent=False)
         assert watched.told.get(timeout=SECONDS) is False
@@ -175,9 +184,7 @@ def test_a_cancelled_shutdown_is_waited_for_again(address: Path) -> None:
 
 def test_a_cancellation_is_reported_also_without_another_lock(address: Path) -> None:
     with Manager(address) as manager, Watched(Logind(5, address)) as watched:
-        wait_until(lambda: len(manager.locks) == 1, "the lock is held")
-        manager.prepare(imminent=True)
-        watched.told.get(timeout=SECONDS)
+        manager.shut_down(watched.told)
         manager.gives_locks = False
         manager.prepare(imminent=False)
         assert watched.told.get(timeout=SECONDS) is False
@@ -298,11 +305,8 @@ def test_an_agent_that_begins_while_the_machine_shuts_down_knows_it(address: Pat
 def test_a_cancellation_that_was_missed_is_made_up_for(address: Path) -> None:
     logind, told = Logind(5, address), SimpleQueue[bool]()
     with Manager(address) as manager, ended(logind, told.put):
-        wait_until(lambda: len(manager.locks) == 1, "the lock is held")
-        manager.prepare(imminent=True)
-        assert told.get(timeout=SECONDS) is True
-        assert logind._bus is not None
-        logind._bus.wake()
+        manager.shut_down(told)
+        lose_bus(logind)
     with Manager(address) as manager, ended(logind, told.put):
         assert told.get(timeout=SECONDS) is False
         wait_until(lambda: len(manager.locks) == 1, "the lock is held")
@@ -314,11 +318,8 @@ def test_a_shutdown_waits_although_the_bus_is_lost_meanwhile(address: Path, end:
     logind, told = Logind(5, address), SimpleQueue[bool]()
     with Manager(address) as manager:
         with ended(logind, told.put):
-            wait_until(lambda: len(manager.locks) == 1, "the lock is held")
-            manager.prepare(imminent=True)
-            assert told.get(timeout=SECONDS) is True
-            assert logind._bus is not None
-            logind._bus.wake()
+            manager.shut_down(told)
+            lose_bus(logind)
         assert manager.is_held()
         end(logind)
         wait_until(lambda: not manager.is_held(), "the lock is free")
@@ -329,8 +330,7 @@ def test_a_bus_that_is_lost_without_a_shutdown_holds_no_shutdown_up(address: Pat
     with Manager(address) as manager:
         with ended(logind, lambda _: None):
             wait_until(lambda: len(manager.locks) == 1, "the lock is held")
-            assert logind._bus is not None
-            logind._bus.wake()
+            lose_bus(logind)
         wait_until(lambda: not manager.is_held(), "the lock is free")
 
 
@@ -338,9 +338,7 @@ def test_an_agent_that_ends_during_a_shutdown_frees_the_lock(address: Path) -> N
     logind, told = Logind(5, address), SimpleQueue[bool]()
     with Manager(address) as manager:
         with ended(logind, told.put):
-            wait_until(lambda: len(manager.locks) == 1, "the lock is held")
-            manager.prepare(imminent=True)
-            assert told.get(timeout=SECONDS) is True
+            manager.shut_down(told)
             logind.close()
         wait_until(lambda: not manager.is_held(), "the lock is free")
 
@@ -349,11 +347,8 @@ def test_the_lock_from_a_lost_bus_is_free_once_there_is_another(address: Path) -
     logind, told = Logind(5, address), SimpleQueue[bool]()
     with Manager(address) as manager:
         with ended(logind, told.put):
-            wait_until(lambda: len(manager.locks) == 1, "the lock is held")
-            manager.prepare(imminent=True)
-            assert told.get(timeout=SECONDS) is True
-            assert logind._bus is not None
-            logind._bus.wake()
+            manager.shut_down(told)
+            lose_bus(logind)
         with ended(logind, told.put):
             wait_until(lambda: len(manager.locks) == 2, "there is another lock")
             wait_until(lambda: not manager.is_held(0), "the first one is free")
@@ -399,9 +394,7 @@ def test_a_machine_that_shuts_down_too_fast_is_reported_to_the_administrator(
     address: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Manager(address, seconds=5.0) as manager, Watched(Logind(30, address)) as watched:
-        wait_until(lambda: len(manager.locks) == 1, "the lock is held")
-        manager.prepare(imminent=True)
-        watched.told.get(timeout=SECONDS)
+        manager.shut_down(watched.told)
     assert "it waits for 5 s: set InhibitDelayMaxSec=30" in caplog.text
 
 

@@ -16,19 +16,10 @@ from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.common.pod_commands.port_forward import SpdyPorts
 from modules.processes.common.pod_commands.spdy_link import COMMAND, SizedTerminal, SpdyCommand, SpdyLink
 from modules.runtimes.streaming import StreamingServer
+from tests.modules.processes.common.pod_commands.outputs import Output
 from tests.modules.runtimes.streaming.backend import LocalBackend
 from tests.modules.runtimes.streaming.front import Front
 from tests.support.ports import free_port
-
-
-class Output:
-    """Output by channel."""
-
-    def __init__(self) -> None:
-        self.bytes = {Channel.STDOUT: b"", Channel.STDERR: b""}
-
-    def __call__(self, channel: Channel, piece: bytes) -> None:
-        self.bytes[channel] += piece
 
 
 class Client:

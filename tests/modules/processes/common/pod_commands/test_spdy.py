@@ -17,6 +17,7 @@ from modules.processes.common.pod_commands.channels import Channel, CommandExit
 from modules.processes.common.pod_commands.client import NodeClient
 from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.common.pod_commands.spdy_link import COMMAND, SizedTerminal, SpdyCommand, SpdyLink
+from tests.modules.processes.common.pod_commands.outputs import Output
 from tests.modules.processes.common.pod_commands.spdy_server import (
     SUCCESS,
     SpdyPeer,
@@ -24,16 +25,6 @@ from tests.modules.processes.common.pod_commands.spdy_server import (
     accept_streams,
     run_commands,
 )
-
-
-class Output:
-    """Output by channel."""
-
-    def __init__(self) -> None:
-        self.bytes = {Channel.STDOUT: b"", Channel.STDERR: b""}
-
-    def __call__(self, channel: Channel, piece: bytes) -> None:
-        self.bytes[channel] += piece
 
 
 def run(path: Path, *command: str, given: bytes | None = None) -> tuple[CommandExit, Output]:
