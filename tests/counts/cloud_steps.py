@@ -24,13 +24,13 @@ def small_patch(_uid: str, number: int) -> str:
     return json.dumps({"status": {"message": str(number)}})
 
 
-def _pod(node: str) -> dict[str, Any]:
+def _pod(node: str, number: int = 0) -> dict[str, Any]:
     spec = {
         "nodeName": node,
         "containers": [{"name": "c", "image": "busybox:1.36"}],
         "volumes": [{"name": "v", "configMap": {"name": "settings"}}],
     }
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"{node}-0"}, "spec": spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"{node}-{number}"}, "spec": spec}
 
 
 def _tell(node: CountedNode) -> None:
@@ -73,6 +73,14 @@ class _Fleet:
         for node in self.nodes:
             ask(node)
         with self._cloud.calls.counted() as counted:
+            self.settle()
+        return counted.shared(len(self.nodes))
+
+    def applied(self) -> Counted:
+        """Return what it costs for each node that it gets another pod: applied, sent and acknowledged."""
+        pods = [_pod(node.name, 1) for node in self.nodes]
+        with self._cloud.calls.counted() as counted:
+            self._cloud.apply(*pods)
             self.settle()
         return counted.shared(len(self.nodes))
 
@@ -157,4 +165,5 @@ def _measure(directory: Path, count: int, words: str) -> dict[str, Counted]:
                 )
             ),
             f"cloud: an Event of a pod, {words}": fleet.counted(_tell),
+            f"cloud: a pod is applied, {words}": fleet.applied(),
         }  # fmt: skip
