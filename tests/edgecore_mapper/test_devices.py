@@ -271,6 +271,18 @@ def test_a_device_that_is_read_once_an_hour_is_written_and_closed_immediately() 
 
 
 @pytest.mark.usefixtures("bench")
+def test_a_property_is_read_when_a_method_was_called_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench, device, reads = Failing(), described(cycle=HOUR), list[object]()
+    monkeypatch.setattr(bench.goes_on, "wait", reads.append)
+    device.spec.methods.append(dmi.DeviceMethod(name="set", propertyNames=["p"]))
+    devices = _run(bench, RealClock(), device)
+    wait_until(lambda: len(reads) == 1, "it is read")
+    devices.call("ns/d", "set", "p", "on")
+    wait_until(lambda: len(reads) == 2, "it is read again, within the hour")
+    devices.stop()
+
+
+@pytest.mark.usefixtures("bench")
 def test_a_mapper_with_as_many_devices_as_it_may_have_takes_changes_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mapped_devices, "MAX_DEVICES", 1)
     bench = Failing()

@@ -115,8 +115,9 @@ def serve(
     try:
         if request.verb == DOCUMENT:
             return ApiResult(document(cluster.storage.kinds, request.name))
-        is_of_older = is_older(request.api_version, request.plural)
-        request = with_requester(with_newer_autoscaler(cluster, with_core_event(request)))
+        if is_of_older := is_older(request.api_version, request.plural):
+            request = with_newer_autoscaler(cluster, request)
+        request = with_requester(with_core_event(request))
         check_options(request)
         dry_run = is_dry_run(request)
         _check_patched(cluster, request)

@@ -162,8 +162,8 @@ class NodeConnections:
                 self._downstream.deletion_acknowledged(one.node, one.uid)
             elif sync is None:
                 self._downstream.edge_mesh.record_acknowledged(one.node, one.uid)
-            else:
-                self._downstream.acknowledged(one.node, one.uid, one.version)
+            elif one.version >= sync.sent or not self._downstream.is_deleting(one.node, one.uid):
+                self._object_syncs.acknowledged(one.node, one.uid, one.version)
                 if sync.key.kind == _POD:
                     newest = max(newest, one.version)
         self.epochs.record(newest)

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from modules.apimachinery.api_errors import BadRequestError
-from modules.apimachinery.autoscaler_versions import KIND, OLDER, is_older, to_newer, to_older
+from modules.apimachinery.autoscaler_versions import KIND, OLDER, to_newer, to_older
 from modules.apimachinery.computed import computed
 from modules.apimachinery.json_patch import apply_json_patch
 from modules.apimachinery.kinds import JsonObject, key_for
@@ -20,14 +20,12 @@ _PARTS = ("spec", "status")
 
 
 def with_newer_autoscaler(cluster: Cluster, request: ApiCall) -> ApiCall:
-    """Return a request about an autoscaler of `autoscaling/v1` as one of `autoscaling/v2`, of which what the older
-    version does not have stays as it is.
+    """Return a request about an autoscaler of `autoscaling/v1` as one of `autoscaling/v2`, where what the older version
+    does not have stays as it is.
 
     Raises:
         BadRequestError: the body has another apiVersion, or is a patch that cannot be applied.
     """
-    if not is_older(request.api_version, request.plural):
-        return request
     live = cluster.storage.find(key_for(KIND, request.namespace, request.name)) if request.name else None
     found = msgspec.structs.replace(request, api_version=KIND.api_version)
     if live is not None and request.verb == "patch" and request.patch_type != APPLY:

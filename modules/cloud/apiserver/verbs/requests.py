@@ -6,7 +6,7 @@ import msgspec
 
 from modules.apimachinery.api_errors import BadRequestError, UnknownKindError
 from modules.apimachinery.autoscaler_versions import KIND as AUTOSCALER
-from modules.apimachinery.autoscaler_versions import is_older
+from modules.apimachinery.autoscaler_versions import OLDER, is_older
 from modules.apimachinery.computed import computed
 from modules.apimachinery.event_versions import EVENTS_VERSION, core_selector, is_of_events, operations_to_core, to_core
 from modules.apimachinery.go_json import type_error
@@ -56,7 +56,7 @@ def is_event(request: ApiCall) -> bool:
 def stored_version(request: ApiCall) -> str:
     """Return the stored API version of a request's objects; several versions of a custom kind are one."""
     version = request.api_version
-    if is_older(version, request.plural):
+    if version == OLDER and is_older(version, request.plural):
         return AUTOSCALER.api_version
     return _CORE if version == EVENTS_VERSION and is_event(request) else version
 

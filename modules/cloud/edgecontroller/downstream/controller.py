@@ -232,10 +232,9 @@ class DownstreamController:
         if sync is not None and not self._sent.is_sent_since_deletion(node, uid):
             self._object_syncs.deleted(node, uid, self._sent.deletion_of(node, uid) or sync.sent)
 
-    def acknowledged(self, node: str, uid: str, version: int) -> None:
-        """Record the version of an object that a node has stored, unless its deletion was sent since."""
-        if not self._sent.has(node, uid, None):
-            self._object_syncs.acknowledged(node, uid, version)
+    def is_deleting(self, node: str, uid: str) -> bool:
+        """Return whether a node was sent the deletion of an object, and not the object since."""
+        return self._sent.has(node, uid, None)
 
     def is_behind(self, node: str, kind: str) -> bool:
         """Return whether a node has acknowledged a deletion of a kind that this cloudcore's watch has not told yet:

@@ -17,11 +17,11 @@ _UNCHECKED = {"fieldValidation": "Ignore"}
 _PAGE = 500
 """Objects of a page."""
 
-_ATTEMPTS = 5
 NEWEST: Final[JsonObject] = {"resourceVersion": ""}
 """Options of a get for which no mirror will do."""
-"""Attempts to write a status beside others who write the object (client-go's `DefaultRetry`). A pod that is being
-deleted would not end: its node reports the end of its containers once.
+_RETRIED: Final = 4
+"""Attempts to write a status, before the last one, beside others who write the object (client-go's `DefaultRetry`). A
+pod that is being deleted would not end: its node reports the end of its containers once.
 """
 
 _Written = TypeVar("_Written")
@@ -125,13 +125,13 @@ def retried(write: Callable[[bool], Steps[_Written]]) -> Steps[_Written]:
     Args:
         write: does that; it is told whether it has to read the object as it is stored.
     """
-    for attempt in range(_ATTEMPTS):
+    for attempt in range(_RETRIED):
         try:
             return (yield from write(attempt > 0))
         except RefusedError as error:
-            if error.code != HTTPStatus.CONFLICT or attempt + 1 == _ATTEMPTS:
+            if error.code != HTTPStatus.CONFLICT:
                 raise
-    raise AssertionError("unreachable")
+    return (yield from write(True))  # noqa: FBT003 - its only argument
 
 
 def _call(verb: str, key: ObjectKey, subresource: str = "", **fields: Any) -> ApiCall:

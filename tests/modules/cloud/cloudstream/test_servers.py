@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from websockets.datastructures import Headers
@@ -18,7 +18,7 @@ from beehive.clock import RealClock
 from beehive.http.request import Request as HttpRequest
 from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.cloudstream import opening
-from modules.cloud.cloudstream.stream_service import check_path
+from modules.cloud.cloudstream.stream_service import StreamService, check_path
 from modules.cloud.cloudstream.tunnel_server import SILENT_SECONDS, TunnelServer, refuse_tunnel
 from modules.streams.credit import FIRST_CREDIT
 from modules.streams.frames import Frame, FrameType, credit_frame, credit_of
@@ -404,3 +404,13 @@ def test_only_a_node_that_is_listened_to_falls_silent(
     connection: Any = SimpleNamespace(is_open=is_open, may_be_read=may_be_read, read_at=5.0)
     server: Any = None
     assert TunnelServer._is_silent(server, connection, 5.0 + SILENT_SECONDS + seconds) is is_silent
+
+
+@pytest.mark.parametrize(
+    ("host", "address"), [("10.0.0.2:10003", "10.0.0.2"), ("[fd00::2]:10003", "fd00::2"), ("edge-1", "edge-1")]
+)
+def test_the_node_of_a_request_is_at_the_address_that_was_called(host: str, address: str) -> None:
+    tunnels = SimpleNamespace(node_at={address: "n1"}.get)
+    service = StreamService(cast("Any", None), cast("Any", None), cast("Any", tunnels), ())
+    asked = HttpRequest(method="GET", target="/stats", parts=("stats",), headers=(("host", host),))
+    assert service._node_of_host(asked) == "n1"

@@ -110,6 +110,15 @@ def test_pods_that_are_not_ready(site: Site, publishes: bool) -> None:
     assert ("subsets" in site.get("Endpoints", "web")) is publishes, "an address that is published until its end"
 
 
+@pytest.mark.parametrize("publishes", [False, True])
+def test_an_address_on_a_node_that_is_gone_is_published_only_if_all_are(site: Site, publishes: bool) -> None:
+    site.apply(service(publishNotReadyAddresses=publishes))
+    name = run(site, 0, seconds=5)["spec"]["nodeName"]
+    (node,) = (each for each in site.all("Node") if each["metadata"]["name"] == name)
+    site.call("delete", node, seconds=5)
+    assert set(shown(site)) == ({"10.1.0.1"} if publishes else set())
+
+
 def test_connections_are_not_kept_in_the_zone_of_a_pod_that_is_not_ready() -> None:
     site = Site(nodes=())
     site.ready_after = lambda _: None

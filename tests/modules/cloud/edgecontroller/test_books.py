@@ -237,6 +237,19 @@ def test_a_handled_message_is_settled_once() -> None:
     module.settle.assert_called_once_with(message)
 
 
+def test_handled_messages_without_answers_are_counted_by_node_with_their_durations() -> None:
+    module, durations = mock.Mock(clock=SimpleNamespace(monotonic=lambda: 105.0)), mock.MagicMock()
+    durations.get.return_value = of_kind = mock.Mock()
+    handled = HandledMessages(module, durations)
+    for node, is_answered in (("n1", False), ("n1", False), ("n1", True), ("n2", True)):
+        message = mock.MagicMock()
+        message.subject_on_cloud.node = node
+        handled.count(message, 100.0, is_answered=is_answered)
+    handled.report()
+    assert module.message.call_args.args[-1] == {"n1": 2}
+    assert of_kind.observe.call_args_list == [mock.call(5.0)] * 4
+
+
 def test_a_lease_that_cannot_be_read_is_no_cloudcores() -> None:
     listener = mock.Mock()
     _notify(listener, Added(ObservedObject("default", "other", "u", "1", b"{")))

@@ -201,6 +201,21 @@ def test_a_node_may_have_a_newer_object_of_a_name_until_the_watch_has_told_of_it
         assert not downstream.may_have_newer("n1", ObjectKey("ConfigMap", "default", "other"))
 
 
+def test_a_version_that_is_acknowledged_after_the_deletion_was_sent_does_not_stand_for_it(
+    controller: Controller,
+) -> None:
+    """Another cloudcore would take it for what the node has."""
+    controller.apply(pod())
+    live = controller.cluster.storage.get(WEB)["metadata"]
+    controller.remove("po", "web", grace=0)
+    controller.down()
+    recorded = controller.database.object_syncs_of("n1")[live["uid"]]
+    assert recorded.sent > int(live["resourceVersion"])
+    controller.acknowledged(live["uid"], int(live["resourceVersion"]))
+    controller.bee.run_for(1)
+    assert controller.database.object_syncs_of("n1")[live["uid"]] == recorded
+
+
 @pytest.mark.parametrize("is_confirmed", [True, False])
 def test_no_pod_is_remembered_whose_deletion_was_confirmed_or_whose_node_has_gone(*, is_confirmed: bool) -> None:
     """Each pod that ended while its node was away was remembered until cloudcore was restarted."""

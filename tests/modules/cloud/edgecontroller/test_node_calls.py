@@ -133,6 +133,20 @@ def test_a_write_after_a_conflict_reads_what_is_stored(bench: Bench) -> None:
     assert (read, bench.sent) == ([{}, NEWEST], ["get"])
 
 
+@pytest.mark.parametrize(("code", "attempts"), [(HTTPStatus.CONFLICT, 5), (HTTPStatus.FORBIDDEN, 1)])
+def test_a_write_that_always_fails_ends_with_its_refusal(code: HTTPStatus, attempts: int) -> None:
+    read: list[bool] = []
+
+    def write(as_stored: bool) -> Steps[str]:
+        read.append(as_stored)
+        yield from ()
+        raise RefusedError({"code": code})
+
+    with pytest.raises(RefusedError):
+        next(retried(write))
+    assert read == [False, True, True, True, True][:attempts]
+
+
 def test_a_write_that_fails_in_any_way_keeps_no_other_back(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that wait for the same read would wait for ever."""
 

@@ -137,10 +137,9 @@ def test_an_object_whose_deletion_another_cloudcore_has_sent_waits_for_the_watch
     """The node may have deleted it, and the acknowledgement be lost with that cloudcore."""
     first = Owed()
     live = int(first.make(pod(), "u")["metadata"]["resourceVersion"])
-    first.downstream.acknowledged("n1", "u", live)
+    first.syncs.acknowledged("n1", "u", live)
     deletion = first.remove(WEB)
     assert first.sent() == ["insert u", "delete u"]
-    first.downstream.acknowledged("n1", "u", live)
     other = Owed(**first.syncs.of("n1"))
     other.downstream.newest.listed("Pod", str(live))
     other.make(pod(), "u")

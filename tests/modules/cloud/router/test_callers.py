@@ -87,7 +87,9 @@ def test_a_decision_counts_for_a_moment() -> None:
     simulation, reviews = Simulation(), Reviews("get")
     callers = ReviewedCallers(simulation.clock)
     reviews.is_down = True
-    assert code(callers, request("Bearer good"), reviews) == 503
+    with pytest.raises(ApiStatusError, match="reviews no credentials: it is down") as refused:
+        callers.check(request("Bearer good"), reviews)
+    assert refused.value.code == 503
     reviews.is_down = False
     assert [code(callers, request("Bearer good"), reviews) for _ in range(3)] == [0, 0, 0]
     assert [code(callers, request("Bearer bad"), reviews) for _ in range(3)] == [401, 401, 401]

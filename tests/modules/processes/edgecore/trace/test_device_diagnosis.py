@@ -66,6 +66,12 @@ CASES: dict[str, tuple[dict[str, bytes], dict[str, Any], Place, str]] = {
     "not in the model": (_rows(_twin("30", "30"), name="tt"), {}, Place.NO_PROPERTY, "has: t"),
     "out of range": (_rows(None, "41"), {}, Place.REFUSED, "… to 40"),
     "wrong type": (_rows(None, "warm"), {}, Place.REFUSED, "not int"),
+    "wrong type for the node": (
+        _rows(Twin(type="int", actual=Side("20", NOW, edge=1)), "warm") | {MODEL: b"{}"},
+        {},
+        Place.REFUSED,
+        "not int",
+    ),
     "not in the model, and refused": (_rows(None, name="tt"), {}, Place.REFUSED, "no property tt"),
     "stored and not taken": (_rows(None), {}, Place.NOT_TAKEN, "has not taken"),
     "like KubeEdge": (_rows(None), {"like_kubeedge": True}, Place.KEPT_BACK, "likeKubeEdge"),
