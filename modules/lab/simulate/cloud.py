@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -325,6 +326,7 @@ class SimulatedCloud:
         ended = self._statuses.others_write(obj, write.writer.value) if write.writer in OF_STATUS else lambda: None
         if write.writer is Writer.NODE_DELETED:
             self._delete_node(write.name)
+            ended = partial(self._node_deleted, write.name)
 
         def answered(answer: ApiResult | BeehiveError) -> None:
             if not isinstance(answer, BeehiveError):  # without an answer in time it may still be carried out
@@ -337,12 +339,17 @@ class SimulatedCloud:
         may register again.
         """
         self.endpoint.forgotten_nodes.add(node)
+        self.endpoint.deletions[node] += 1
         self.torn |= self.pods_of(node).keys()
         uids = self.pods_of(node).keys() | {uid for uid, its in self._synced() if its == node}
         self._forgotten_with_nodes |= dict.fromkeys(uids, node)
         for connection in self._listener.connections if self._listener is not None else ():
             if connection.line.node == node:
                 connection.may_end()
+
+    def _node_deleted(self, node: str) -> None:
+        """Note that the deletion of a Node is answered."""
+        self.endpoint.deletions[node] -= 1
 
     def stop(self) -> None:
         """Kill the process."""

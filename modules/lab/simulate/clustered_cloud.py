@@ -186,6 +186,10 @@ class ClusteredCloud(SimulatedCloud):
         self.world.at(self.world.now() + _COLLECTED_AFTER, lambda: self._collect_lease(node))
         self.endpoint.excused[node] = self.world.now() + _BEHIND
 
+    def _node_deleted(self, node: str) -> None:
+        super()._node_deleted(node)
+        self.endpoint.excused[node] = self.world.now() + _BEHIND
+
     def _collect_lease(self, node: str) -> None:
         """Delete the Lease of a node that was deleted, as the garbage collector of a cluster does."""
         if self.serves_calls and self.find("Node", "", node) is None:

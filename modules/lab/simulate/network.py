@@ -4,6 +4,7 @@ Frames under way when a connection breaks are lost, and neither end knows which.
 back before an end has closed the connection, all of them arrive late.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
@@ -120,6 +121,10 @@ class CloudEndpoint:
         self._listeners: list[CloudListener] = []
         self.excused: dict[str, float] = {}
         """By node, until when the cloud has a reason to end its connections."""
+        self.deletions = Counter[str]()
+        """By node, the deletions of its Node without an answer so far: it may register anew before they are carried
+        out, so that the connection ends over which it has done so.
+        """
         self.all_excused = -1.0
         """Until when it has a reason to end the links of all nodes."""
         self.linked: dict[tuple[str, str], float] = {}
@@ -365,7 +370,8 @@ class SimulatedConnection:
     def _ended_by(self, who: str) -> None:
         cloud = self._listener.cloud
         excused_until = max(cloud.all_excused, cloud.excused.get(self.line.node, -1.0))
-        if self._is_healthy and self._world.now() > excused_until:
+        may_end = self._world.now() <= excused_until or cloud.deletions[self.line.node] > 0
+        if self._is_healthy and not may_end:
             text = f"the connection of {self.line.node} was ended by {who}"
             self._world.violated("no healthy connection is ended", text)
 

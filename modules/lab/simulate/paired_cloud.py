@@ -113,6 +113,10 @@ class PairedCloud(SimulatedCloud):
         super()._delete_node(node)
         self.endpoint.excused[node] = self.world.now() + self._statuses.behind
 
+    def _node_deleted(self, node: str) -> None:
+        super()._node_deleted(node)
+        self.endpoint.excused[node] = self.world.now() + self._statuses.behind
+
     def _call(self, call: ApiCall, then: Callable[[ApiResult | BeehiveError], None]) -> None:
         """Make a call at any cloudcore; what it acknowledges must be in the database."""
         server = self._any_server()
