@@ -268,4 +268,4 @@ class NodeConnections:
         if load.state is not None:
             self._database.put_node_state(node, load.state)
         self._object_syncs.node_connected(node, known)
-        self._downstream.records_loaded(node)
+        self._downstream.stale.records_loaded(node)

@@ -1,10 +1,8 @@
 """KubeEdge's downstream controller and sync controller."""
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
-from functools import partial
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from beehive.names import Operation
 from modules.apimachinery.kinds import (
@@ -33,6 +31,9 @@ from modules.cloud.edgecontroller.downstream.node_groups import (
     topology_of,
 )
 from modules.cloud.edgecontroller.downstream.node_watches import NodeWatch, NodeWatches
+from modules.cloud.edgecontroller.downstream.sent_versions import SentVersions
+from modules.cloud.edgecontroller.downstream.stale_cache import StaleCache
+from modules.cloud.edgecontroller.downstream.unconfirmed_deletions import UnconfirmedDeletions
 from modules.cloud.edgecontroller.downstream_messages import (
     DownstreamMessage,
     deletion_of_unknown,
@@ -57,48 +58,6 @@ MAX_HELD_OBJECTS = 2000
 
 MAX_UNKNOWN_OBJECTS = 1000
 """Unacknowledged deletions of objects that only a node has named, above which it is sent no other: it may name any."""
-
-_DELETION: Final = -1
-"""A deletion without a version; others have a lower number."""
-
-
-class SentVersions:
-    """The versions sent to the present process of each connected node, acknowledged or not: a process that
-    restarts has another connection.
-    """
-
-    def __init__(self) -> None:
-        self._of: defaultdict[str, dict[str, int]] = defaultdict(dict)
-        """By node and uid."""
-
-    def forget(self, node: str) -> None:
-        """Forget a node: its connection has begun or ended, or its Node is another one."""
-        self._of.pop(node, None)
-
-    def of(self, node: str) -> Mapping[str, int]:
-        """Return the versions that a node was sent, by uid."""
-        return self._of.get(node, {})
-
-    def record(self, node: str, uid: str, version: int) -> None:
-        """Note that an object is sent, in a version as edges compare it."""
-        self._of[node][uid] = version
-
-    def record_deletion(self, node: str, uid: str, version: int) -> None:
-        """Note that the deletion of an object is sent, in a version; 0 if it is not known, or was sent before."""
-        self._of[node][uid] = min(self._of[node].get(uid, _DELETION), _DELETION - version)
-
-    def is_sent_since_deletion(self, node: str, uid: str) -> bool:
-        """Return whether an object was sent after its last deletion."""
-        return self.of(node).get(uid, _DELETION) > _DELETION
-
-    def deletion_of(self, node: str, uid: str) -> int:
-        """Return the version of the deletion of an object that was sent, 0 if it is not known."""
-        return max(0, _DELETION - self.of(node).get(uid, _DELETION))
-
-    def has(self, node: str, uid: str, live: Revision | None) -> bool:
-        """Return whether the present version of an object was sent, or its deletion if it was deleted."""
-        sent = self.of(node).get(uid, 0)
-        return sent <= _DELETION if live is None else sent == number_of(live.version)
 
 
 class _ServiceOfEndpoints(NamedTuple):
@@ -140,7 +99,6 @@ class DownstreamController:
         may_lose_records: bool = False,
     ) -> None:
         self._may_lose_records = may_lose_records
-        self._confirm = confirm
         self._check = check
         self._lister = lister
         self._may_read = may_read
@@ -160,14 +118,10 @@ class DownstreamController:
         self._sent = SentVersions()
         self._unacknowledged: dict[str, set[str]] = {}
         """By node, the uids that were unacknowledged at the last resending."""
-        self._untold: dict[str, set[str]] = {}
-        """By node, the uids of the objects that no watch had told of at the last resending."""
-        self._ahead: defaultdict[str, dict[ObjectKey, str]] = defaultdict(dict)
-        """By node, the uids of the objects that it has and that no watch has told of yet."""
-        self._held_back: defaultdict[str, set[ObjectKey]] = defaultdict(set)
-        """By node, the objects that may be deleted or replaced, as this cloudcore is behind."""
-        self._unconfirmed: defaultdict[str, dict[ObjectKey, set[str]]] = defaultdict(dict)
-        """By node and name, the uids of the pods whose deletion is not confirmed yet."""
+        self.stale = StaleCache(object_syncs, self.newest, self._live)
+        """What nodes may have, and the cache lacks."""
+        self.unconfirmed = UnconfirmedDeletions(confirm, self._send_next)
+        """The deletions of pods that wait."""
 
     def record_query(self, node: str, resource_type: str, key_of_kind: Callable[[Kind], ObjectKey]) -> None:
         """Record a query for an object that nodes store: the node is sent its changes. The object may be missing yet;
@@ -218,10 +172,8 @@ class DownstreamController:
         self._sent.forget(node)
         self.edge_mesh.forget(node)
         self._unacknowledged.pop(node, None)
-        self._untold.pop(node, None)
-        self._ahead.pop(node, None)
-        self._held_back.pop(node, None)
-        self._unconfirmed.pop(node, None)
+        self.stale.forget(node)
+        self.unconfirmed.forget(node)
         self.locations.forget_queries(node)
 
     def deletion_acknowledged(self, node: str, uid: str) -> None:
@@ -236,18 +188,6 @@ class DownstreamController:
         """Return whether a node was sent the deletion of an object, and not the object since."""
         return self._sent.has(node, uid, None)
 
-    def is_behind(self, node: str, kind: str) -> bool:
-        """Return whether a node has acknowledged a deletion of a kind that this cloudcore's watch has not told yet:
-        another cloudcore has sent it.
-        """
-        return self.newest.is_before(kind, self._object_syncs.deletion_of(node, kind))
-
-    def may_have_newer(self, node: str, key: ObjectKey) -> bool:
-        """Return whether another cloudcore may have sent a node the deletion of an object, or a newer one of the name,
-        which this cloudcore's watch has not told yet.
-        """
-        return key in self._ahead.get(node, ()) or self.is_behind(node, key.kind)
-
     def record_answer(self, node: str, obj: JsonObject) -> None:
         """Record an object that a node was answered, and holds: it is sent the deletion, even if the object is deleted
         before a watch tells of it. What the watch tells after the answer decides, and not its version alone: that may
@@ -261,18 +201,10 @@ class DownstreamController:
         key = key_of(obj)
         if self._live(key, uid) is None:
             version = max(version, number_of(self.newest.of(key.kind)) + 1)
-            self._ahead[node][key] = uid
-        self._object_syncs.sending(node, uid, key, version)
-        if node in self._ahead and len(self._ahead[node]) > 2 * len(self._object_syncs.of(node)):
-            self.records_loaded(node)  # most are of pods that have gone
-
-    def records_loaded(self, node: str) -> None:
-        """Note which of a node's objects no watch has told of yet: another cloudcore has sent them."""
-        ahead = self.newest.ahead(self._object_syncs.of(node))
-        if ahead:
-            self._ahead[node] = ahead
+            self._object_syncs.sending(node, uid, key, version)
+            self.stale.answered(node, key, uid)
         else:
-            self._ahead.pop(node, None)
+            self._object_syncs.sending(node, uid, key, version)
 
     def delete_unknown(self, node: str, key: ObjectKey, uid: str) -> None:
         """Send a node the deletion of an object that is not here, unless that was sent, and wait for its
@@ -410,7 +342,7 @@ class DownstreamController:
         Newer ones, or their acknowledgements, are still on the way: cloudhub could not detect that a repeated deletion
         was acknowledged.
         """
-        held = self._held_back.pop(node, set())
+        held = self.stale.release(node)
         if held:
             self._send_held_back(node, held)
         unacknowledged, before = self._unacknowledged_of(node), self._unacknowledged.pop(node, set())
@@ -421,17 +353,9 @@ class DownstreamController:
                 self._reconcile_devices(node)
         if unacknowledged:
             self._unacknowledged[node] = set(unacknowledged)
-        self._check_untold(node)
+        for key, uid in self.stale.untold(node):
+            self._check(key, uid)
         return len(self._object_syncs.of(node))
-
-    def _check_untold(self, node: str) -> None:
-        """Have the objects looked for that no watch has told of for as long: their deletions would never be sent."""
-        syncs = self._object_syncs.of(node)
-        untold = {uid for uid, sync in syncs.items() if self.newest.is_behind(sync) and not self._live(sync.key, uid)}
-        for uid in sorted(untold & self._untold.pop(node, set())):
-            self._check(syncs[uid].key, uid)
-        if untold:
-            self._untold[node] = untold
 
     def send(self, down: DownstreamMessage) -> None:
         """Send a message to a node, if it is connected here and the version is a number (`number_of`), and records the
@@ -445,18 +369,18 @@ class DownstreamController:
             return
         uid = down.uid
         is_by_name = not is_deletion or down.key.kind != _POD.name
-        if down.node in self._ahead and is_by_name and self._is_succeeded(down.node, down.key, uid):
+        if is_by_name and self._is_succeeded(down.node, down.key, uid):
             if not is_deletion:
-                self._held_back[down.node].add(down.key)
+                self.stale.hold(down.node, down.key)
             return
         if is_deletion and self._owes_too_many(down.node, uid):
             return
         sync = self._object_syncs.of(down.node).get(uid)
-        if version and self._may_be_deleted(down.node, down.key, version, sync):
-            self._held_back[down.node].add(down.key)
-            return
-        if version and down.node in self._unconfirmed and not self._delete_predecessors(down.node, down.key, version):
-            self._held_back[down.node].add(down.key)
+        if version and (
+            self.stale.may_be_deleted(down.node, down.key, version, sync)
+            or not self._delete_predecessors(down.node, down.key, version)
+        ):
+            self.stale.hold(down.node, down.key)
             return
         self._object_syncs.sending(down.node, uid, down.key, version)
         if is_deletion:
@@ -600,14 +524,13 @@ class DownstreamController:
 
     def _is_succeeded(self, node: str, key: ObjectKey, uid: str) -> bool:
         """Return whether a node has a newer object of the name, which no watch has told of yet."""
-        ahead = self._ahead[node]
-        successor = ahead.get(key, uid)
-        if successor == uid:
+        successor = self.stale.uid_of(node, key)
+        if successor in (None, uid):
             return False
         sync = self._object_syncs.of(node).get(successor)
         if sync is not None and self.newest.is_behind(sync):
             return True
-        del ahead[key]
+        self.stale.drop(node, key)
         if sync is not None and key.kind == _POD.name and not self._sent.has(node, successor, None):
             self._send_deletion(node, successor, sync)  # its name is another pod's: it is deleted before that one comes
         return False
@@ -620,14 +543,6 @@ class DownstreamController:
         if uid in syncs or len(syncs) < MAX_UNKNOWN_OBJECTS:
             return False
         return sum(not sync.existed_at for sync in syncs.values()) >= MAX_UNKNOWN_OBJECTS
-
-    def _may_be_deleted(self, node: str, key: ObjectKey, version: int, sync: ObjectSync | None) -> bool:
-        """Return whether a node may have deleted an object at the word of another cloudcore: it is older than what that
-        one has sent, or, where there is no record of it, than a deletion, and this cloudcore does not know that yet.
-        """
-        if sync is not None:
-            return version < sync.sent and self.newest.is_behind(sync)
-        return version <= self._object_syncs.deletion_of(node, key.kind) and self.is_behind(node, key.kind)
 
     def _send_held_back(self, node: str, held: AbstractSet[ObjectKey]) -> None:
         self._send_objects(node, sorted(key for key in held if not is_sent_to_nodes(key)))
@@ -646,8 +561,7 @@ class DownstreamController:
             if sync.key.kind == _NODE.name or not is_on_its_way:
                 self._object_syncs.deleted(node, uid)
         elif sync.key.kind == _POD.name and not self._sent.has(node, uid, None):
-            self._unconfirmed[node].setdefault(sync.key, set()).add(uid)
-            self._confirm(sync.key, uid, partial(self._handle_confirmed, node, sync.key, uid))
+            self.unconfirmed.begin(node, sync.key, uid)
         else:
             self.send(deletion_of_unknown(node, sync.key, uid))
 
@@ -655,28 +569,21 @@ class DownstreamController:
         """Send the unconfirmed deletions of the pods of a name ahead of a later version of the next pod. Return whether
         none is left, of a pod that may be newer: then the next one waits until that deletion is confirmed.
         """
-        uids = self._unconfirmed[node].get(key, set())
-        for uid in sorted(uids):
+        for uid in self.unconfirmed.of(node, key):
             sync = self._object_syncs.of(node).get(uid)
             if sync is None or sync.existed_at <= version:
-                self._send_confirmed(node, key, uid)
-        return not uids
+                self.unconfirmed.end(node, key, uid)
+                self._delete_missing(node, key, uid)
+        return not self.unconfirmed.of(node, key)
 
-    def _handle_confirmed(self, node: str, key: ObjectKey, uid: str) -> None:
-        """Send the deletion of a pod that the API server does not have, and the next pod of the name if that waits."""
-        self._send_confirmed(node, key, uid)
-        if key in self._held_back.get(node, ()):
-            self._held_back[node].discard(key)
+    def _send_next(self, node: str, key: ObjectKey, uid: str) -> None:
+        """Send the confirmed deletion of a pod, and the next pod of the name if that waits."""
+        self._delete_missing(node, key, uid)
+        if self.stale.release_one(node, key):
             self._send_objects(node, [key])
 
-    def _send_confirmed(self, node: str, key: ObjectKey, uid: str) -> None:
+    def _delete_missing(self, node: str, key: ObjectKey, uid: str) -> None:
         """Send the deletion of a pod that the API server does not have, if the node still needs that."""
-        names = self._unconfirmed.get(node, {})
-        names.get(key, set()).discard(uid)
-        if not names.get(key):
-            names.pop(key, None)
-        if not names:
-            self._unconfirmed.pop(node, None)
         if uid in self._object_syncs.of(node) and self._live(key, uid) is None:
             self.delete_unknown(node, key, uid)
 

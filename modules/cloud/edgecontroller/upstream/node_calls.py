@@ -157,7 +157,7 @@ class NodeCalls:
         key = key_for(kind, call.namespace, call.name)
         if call.options == api_requests.NEWEST or self._claims.is_claiming(node):
             return None
-        return None if self._downstream.may_have_newer(node, key) else self._bodies.find_whole(key)
+        return None if self._downstream.stale.may_have_newer(node, key) else self._bodies.find_whole(key)
 
     def _have_read(self, call: ApiCall, node: str, answered: Answered, result: ApiResult) -> None:
         """Take the answer to a node's read. A list of its pods may be newer than the mirror, whose watch is late: a pod

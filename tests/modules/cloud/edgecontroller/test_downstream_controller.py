@@ -196,9 +196,9 @@ def test_a_node_may_have_a_newer_object_of_a_name_until_the_watch_has_told_of_it
     downstream = lone_downstream(Mirror(lambda *_args: True), syncs)
     for told, may_have in ("5", True), ("9", False):
         downstream.newest.listed("ConfigMap", told)
-        downstream.records_loaded("n1")
-        assert downstream.may_have_newer("n1", settings) is may_have
-        assert not downstream.may_have_newer("n1", ObjectKey("ConfigMap", "default", "other"))
+        downstream.stale.records_loaded("n1")
+        assert downstream.stale.may_have_newer("n1", settings) is may_have
+        assert not downstream.stale.may_have_newer("n1", ObjectKey("ConfigMap", "default", "other"))
 
 
 def test_a_version_that_is_acknowledged_after_the_deletion_was_sent_does_not_stand_for_it(
@@ -223,9 +223,9 @@ def test_no_pod_is_remembered_whose_deletion_was_confirmed_or_whose_node_has_gon
     syncs.node_connected("n1", {"ended": ObjectSync(WEB, 3)})
     downstream = lone_downstream(Mirror(lambda *_args: True), syncs)
     if not is_confirmed:
-        downstream._confirm = lambda *_args: None
+        downstream.unconfirmed._confirm = lambda *_args: None
     downstream.newest.listed("Pod", "5")
     downstream.node_connected("n1")
-    assert ("n1" in downstream._unconfirmed) is not is_confirmed
+    assert ("n1" in downstream.unconfirmed._of) is not is_confirmed
     downstream.node_disconnected("n1")
-    assert "n1" not in downstream._unconfirmed
+    assert not downstream.unconfirmed._of

@@ -37,7 +37,7 @@ class Bench:
         self.bodies = bodies
         cluster = RemoteCluster(Mock(), is_embedded=admits_statuses)
         downstream = Mock()
-        downstream.may_have_newer.return_value = client.claims.is_claiming.return_value = False
+        downstream.stale.may_have_newer.return_value = client.claims.is_claiming.return_value = False
         self.downstream = downstream
         self._calls = NodeCalls(cluster, bodies, client, Mock(), downstream)
 
@@ -99,7 +99,7 @@ def test_an_object_of_another_uid_is_read_anew(bench: Bench) -> None:
 
 def test_the_mirror_does_not_answer_a_node_that_may_have_newer_from_another_cloudcore(bench: Bench) -> None:
     bench.bodies.find_whole.return_value = LIVE
-    bench.downstream.may_have_newer.return_value = True
+    bench.downstream.stale.may_have_newer.return_value = True
     bench.read("n1")
     assert bench.sent == ["get"]
 

@@ -7,7 +7,8 @@ import pytest
 from beehive.simulation import Simulation
 from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.edgecontroller.downstream.controller import DownstreamController, SentVersions
+from modules.cloud.edgecontroller.downstream.controller import DownstreamController
+from modules.cloud.edgecontroller.downstream.sent_versions import SentVersions
 from modules.cloud.edgecontroller.downstream.node_watches import NodeWatches
 from modules.cloud.edgecontroller.downstream_messages import DownstreamMessage
 from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs
@@ -122,7 +123,7 @@ def test_a_pod_whose_name_is_told_to_be_another_pods_is_confirmed_to_have_ended(
     """Another cloudcore has sent it, perhaps its deletion, too: with the newest version that it knew."""
     owed = Owed(x=ObjectSync(WEB, sent=9))
     owed.downstream.newest.listed("Pod", "5")
-    owed.downstream.records_loaded("n1")
+    owed.downstream.stale.records_loaded("n1")
     owed.make(pod(), "y")
     assert owed.sent() == []
     owed.downstream.newest.observe("Pod", "9")

@@ -59,7 +59,10 @@ def test_a_node_that_comes_and_goes_leaves_nothing() -> None:
 
 def test_a_disconnected_node_is_in_no_book() -> None:
     downstream = lone_downstream(Cluster(Simulation().clock).storage, ObjectSyncs(lambda _node, _uid, _sync: None))
-    books: dict[str, Any] = {name: book for name, book in vars(downstream).items() if isinstance(book, dict)}
+    parts = (downstream, downstream.stale, downstream.unconfirmed)
+    books: dict[str, Any] = {
+        name: book for part in parts for name, book in vars(part).items() if isinstance(book, dict)
+    }
     for book in books.values():
         book["n1"] = {}
     downstream.node_disconnected("n1")
