@@ -122,10 +122,10 @@ def is_device_id(text: str) -> bool:
 
 def _from_bus(topic: str, node: str) -> Asked:
     if topic.startswith(DEVICE_PREFIX):
-        *words, kind, verb = topic.removeprefix(DEVICE_PREFIX).split("/") if topic.count("/") >= 4 else ("", "", "")
-        device_id = "/".join(words)
+        words = topic.removeprefix(DEVICE_PREFIX).split("/")
+        device_id = "/".join(words[:-2])
         if is_device_id(device_id):
-            return Asked(_OF_DEVICE.get((kind, verb), Action.UNKNOWN), device_id)
+            return Asked(_OF_DEVICE.get((words[-2], words[-1]), Action.UNKNOWN), device_id)
         return _UNKNOWN
     if topic == node_topic(node, "/membership/get"):
         return Asked(Action.MEMBERSHIP_GET)

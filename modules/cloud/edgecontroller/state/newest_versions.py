@@ -35,9 +35,9 @@ class NewestVersions:
         return self.is_before(sync.key.kind, sync.existed_at)
 
     def is_before(self, kind: str, version: int) -> bool:
-        """Return whether a version of a kind was not told yet."""
+        """Return whether a version of a kind was not told yet; 0, which is no version, is not waited for."""
         newest = self._of_kind.get(kind)
-        return newest is not None and version > 0 and is_lower(newest, str(version))
+        return newest is not None and is_lower(newest, str(version))
 
     def ahead(self, syncs: Mapping[str, ObjectSync]) -> dict[ObjectKey, str]:
         """Return the uids of the objects that may only not have been told yet; of several with one key the newest's.

@@ -153,15 +153,16 @@ def prepare(connection: Connection, where: str) -> bool:
         for statement in _creation(connection.engine.url.drivername):
             connection.exec_driver_sql(statement)
         return True
-    if _version_of(connection) == _WITHOUT_NODE_STATES:
+    found = connection.execute(select(state.c.schema_version).with_for_update()).scalar_one()
+    if found == _WITHOUT_NODE_STATES:
         keep_copy(connection, _WITHOUT_NODE_STATES, where)
         _add_node_states(connection)
-    found = _version_of(connection)
+        found = SCHEMA_VERSION
     if found != SCHEMA_VERSION:
         raise DatabaseError("open the database", where, other_schema(found))
     _add_connected_at(connection)
     _add_history(connection)
-    _add_signing_keys(connection)
+    tables.create_all(connection, tables=[signing_keys])
     _widen_kinds(connection)
     return bool(connection.execute(select(state.c.revision)).scalar_one() == 0)
 
@@ -217,57 +218,35 @@ def _creation(driver: str) -> list[str]:
 
 
 def _add_connected_at(connection: Connection) -> None:
-    """Add the columns of `sessions` that earlier cloudcores do not know, and do not mind, under the lock."""
-    if _missing_times(connection):
-        connection.execute(select(state.c.revision).with_for_update())
-        for name in _missing_times(connection):
-            connection.exec_driver_sql(f"ALTER TABLE {sessions.name} ADD COLUMN {name} BIGINT NOT NULL DEFAULT 0")
+    """Add the columns of `sessions` that earlier cloudcores do not know, and do not mind."""
+    known = {column["name"] for column in inspect(connection).get_columns(sessions.name)}
+    for name in {"connected_at", "connected_at_ms"} - known:
+        connection.exec_driver_sql(f"ALTER TABLE {sessions.name} ADD COLUMN {name} BIGINT NOT NULL DEFAULT 0")
 
 
 def _add_history(connection: Connection) -> None:
-    """Add the tables of changes, which earlier cloudcores do not know, and do not mind, under the lock."""
-    if inspect(connection).has_table(history.name):
-        return
-    revision = connection.execute(select(state.c.revision).with_for_update()).scalar_one()
+    """Add the tables of changes, which earlier cloudcores do not know, and do not mind."""
     if not inspect(connection).has_table(history.name):
         tables.create_all(connection, tables=[changes, history])
+        revision = connection.execute(select(state.c.revision)).scalar_one()
         connection.execute(history.insert().values(kind="", began=revision))
 
 
-def _add_signing_keys(connection: Connection) -> None:
-    """Add the table of keys, which earlier cloudcores do not know, and do not mind, under the lock."""
-    if not inspect(connection).has_table(signing_keys.name):
-        connection.execute(select(state.c.revision).with_for_update())
-        tables.create_all(connection, tables=[signing_keys])
-
-
 def _widen_kinds(connection: Connection) -> None:
-    """Make room for the longest kind in tables of earlier cloudcores, under the lock. SQLite keeps to no width."""
+    """Make room for the longest kind in tables of earlier cloudcores. SQLite keeps to no width."""
     if connection.dialect.name == "postgresql":
         for table in (objects, changes, history, object_syncs):
             found = next(column for column in inspect(connection).get_columns(table.name) if column["name"] == "kind")
             if found["type"].compile(connection.dialect) != _KIND.compile(connection.dialect):
-                connection.execute(select(state.c.revision).with_for_update())
                 connection.exec_driver_sql(
                     f"ALTER TABLE {table.name} ALTER COLUMN kind TYPE {_KIND.compile(connection.dialect)}"
                 )
 
 
-def _missing_times(connection: Connection) -> list[str]:
-    known = {column["name"] for column in inspect(connection).get_columns(sessions.name)}
-    return [name for name in ("connected_at", "connected_at_ms") if name not in known]
-
-
-def _version_of(connection: Connection) -> int:
-    return int(connection.execute(select(state.c.schema_version)).scalar_one())
-
-
 def _add_node_states(connection: Connection) -> None:
-    """Add the tables of version 2, under the lock. The present ObjectSyncs belong to the present Nodes: nodes that
-    connect, and the collection of old state, note the uids.
+    """Add the tables of version 2. The present ObjectSyncs belong to the present Nodes: nodes that connect, and the
+    collection of old state, note the uids.
     """
-    found = connection.execute(select(state.c.schema_version).with_for_update()).scalar_one()
-    if found == _WITHOUT_NODE_STATES:
-        tables.create_all(connection)
-        connection.execute(epochs.insert().values(id=1, epoch=0, newest=0))
-        connection.execute(state.update().values(schema_version=SCHEMA_VERSION))
+    tables.create_all(connection, tables=[node_states, epochs])
+    connection.execute(epochs.insert().values(id=1, epoch=0, newest=0))
+    connection.execute(state.update().values(schema_version=SCHEMA_VERSION))

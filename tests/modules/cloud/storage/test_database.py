@@ -763,17 +763,21 @@ def test_a_file_that_cannot_be_copied_keeps_its_schema(tmp_path: Path) -> None:
 
 
 def test_a_database_of_the_version_before_is_taken_over(url: str) -> None:
-    """The nodes' acknowledgements stay; their Node is not known yet."""
+    """The nodes' acknowledgements stay; their Node is not known yet. Watches go on from what is changed later."""
     with Cloud(url) as cloud:
         with cloud.turn():
             cloud.database.put_object_sync("n1", "u1", ObjectSync(WEB, 7))
+        begin = cloud.cluster.storage.next_version()
         with cloud.database.engine.begin() as connection:
-            for name in ("cluster_node_states", "cluster_epochs"):
-                connection.exec_driver_sql(f"DROP TABLE {name}")
-            connection.exec_driver_sql("UPDATE cluster_state SET schema_version = 1")
-    for _ in range(2):
+            for name in ("node_states", "epochs", "changes", "history", "signing_keys"):
+                connection.exec_driver_sql(f"DROP TABLE cluster_{name}")
+            connection.execute(tables.tables["cluster_state"].update().values(schema_version=1, revision=begin))
+    for name in ("a", "b"):
+        with Cloud(url) as cloud:
+            cloud.apply(configmap(name))
         with Cloud(url) as cloud:
             cloud.transactions.begin()
+            assert cloud.database.watch_history().began[""] == begin
             assert cloud.database.node_states() == {"n1": NodeState()}
             assert cloud.database.object_syncs_of("n1") == {"u1": ObjectSync(WEB, 7)}
             assert cloud.database.epoch() == Epoch()
@@ -926,10 +930,10 @@ def test_rows_that_others_took_away_are_no_error(url: str) -> None:
 
 
 def test_only_its_user_can_read_the_file_and_what_sqlite_puts_beside_it(tmp_path: Path) -> None:
-    with Cloud(str(tmp_path / "cloud.db")) as cloud:
+    with Cloud(str(tmp_path / "made" / "cloud.db")) as cloud:
         cloud.apply(configmap())
-        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
-    assert modes == dict.fromkeys(("cloud.db", "cloud.db-wal", "cloud.db-shm"), 384)
+        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*")}
+    assert modes == {"made": 0o700} | dict.fromkeys(("cloud.db", "cloud.db-wal", "cloud.db-shm"), 0o600)
 
 
 @pytest.mark.parametrize("is_deleted", [True, False], ids=["deleted", "changed"])
@@ -995,7 +999,7 @@ def test_a_password_is_in_no_error(url: str) -> None:
 def test_a_turn_of_a_database_in_memory_begins_with_its_first_use() -> None:
     """It waits for no other module's turn, reads what it has written, and what is abandoned is not there."""
     turn = Turns()
-    database = Database("sqlite://", "a", turn=turn)
+    database = Database("sqlite://", "a", turn=turn, meter=TransactionMeter(_Counting()))
     kept, dropped = ObjectSync(WEB, 7), ObjectSync(SETTINGS, 8)
     database.begin()
     database.put_object_sync("n1", "kept", kept)
@@ -1011,6 +1015,7 @@ def test_a_turn_of_a_database_in_memory_begins_with_its_first_use() -> None:
     turn.release()
     database.begin()
     assert database.object_syncs_of("n1") == {"kept": kept}
+    assert database.meter.waits.total == 4.0, "a second between two readings of the clock"
     database.close()
     with pytest.raises(DatabaseError, match="no transaction has begun"):
         database.object_syncs_of("n1")
@@ -1089,6 +1094,9 @@ def test_a_change_that_comes_while_others_are_taken_over_follows_them(
 def test_all_objects_are_read_in_a_transaction_only(url: str) -> None:
     with Cloud(url, "a") as one, Cloud(url, "b") as other:
         one.apply(pod())
+        first = Database(url, "c")
+        assert first.changes_elsewhere() is None
+        first.close()
         other.transactions.abandon()
         assert other.adopt() is None
         assert other.transact() == [f"ADDED {WEB}"]

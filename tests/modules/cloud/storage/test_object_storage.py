@@ -10,6 +10,7 @@ from beehive.simulation import Simulation
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.kinds import LAST_APPLIED, key_of, kind_named, uid_of
 from modules.apimachinery.limits import OBJECT_BYTES
+from modules.apimachinery.times import format_rfc3339
 from modules.cloud.storage import past_states
 from modules.cloud.storage.object_storage import LARGE, OBJECT_LEVELS, EventType, Storage, StoredChange
 from modules.cloud.storage.past_states import BYTES, ForgottenError, PastStates
@@ -27,13 +28,15 @@ def storage() -> Storage:
     return Storage(Simulation(0).clock)
 
 
-def test_the_time_since_a_change_is_not_the_wall_clocks() -> None:
+def test_the_time_since_a_change_is_not_the_wall_clocks_and_that_of_a_creation_is() -> None:
     simulation = Simulation(0)
     storage = Storage(simulation.clock)
     key = key_of(storage.create(on("n1")))
     simulation.run_for(3.0)
     simulation.clock.jump_wall(-100.0)
     assert storage.unchanged_for(key) == 3.0
+    created = storage.create(configmap())["metadata"]["creationTimestamp"]
+    assert created == format_rfc3339(simulation.clock.now())
 
 
 def test_undone_changes_are_not_undone_again(storage: Storage) -> None:

@@ -182,9 +182,9 @@ def test_a_database_without_transactions_is_not_written(tmp_path: Path) -> None:
 class Book:
     """The API server's transactions at a database whose disk may be full."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, url: str = "sqlite://") -> None:
         self.storage = Storage(Simulation(0).clock)
-        self.database = Database("sqlite://", "one")
+        self.database = Database(url, "one")
         self.transactions = Transactions(self.storage, self.database, self, self.storage.undo)
         self.is_full = self.fails = False
         self.calls: list[str] = []
@@ -258,6 +258,21 @@ def test_a_transaction_without_room_is_undone_and_no_earlier_one(monkeypatch: py
     refused = ["no room for web 2", "no room for web 3", "no room for other 1"]
     assert book.calls == ["web 1", *refused, *refused, "web 4"]
     book.database.close()
+
+
+def test_a_transaction_without_room_keeps_what_another_cloudcore_has_changed_before(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Otherwise the other's versions would be given a second time."""
+    one, other = (Book(monkeypatch, str(tmp_path / "cloud.db")) for _ in range(2))
+    other.put("web", "1")
+    other.transactions.commit()
+    one.is_full = True
+    one.put("other", "1")
+    one.transactions.commit()
+    assert (one.labels, one.storage.version) == ({"web": "1"}, other.storage.version)
+    one.database.close()
+    other.database.close()
 
 
 def test_a_message_that_fails_leaves_the_others_of_its_transaction(monkeypatch: pytest.MonkeyPatch) -> None:
