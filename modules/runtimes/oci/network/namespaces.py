@@ -150,8 +150,10 @@ class PodNamespaces:
 
     def pinned(self, sandbox_id: str) -> PinnedNamespaces | None:
         """Return the namespaces of a sandbox, or None, as after a restart of the machine."""
-        directory = self._path(sandbox_id)
-        return _paths(directory) if directory.is_dir() else None
+        try:
+            return PinnedNamespaces(*_files(self._path(sandbox_id)).values())
+        except FileNotFoundError:
+            return None
 
     def sandboxes(self) -> set[str]:
         """Return the sandboxes that have something here."""
@@ -246,10 +248,6 @@ def _set_up(kinds: list[str], hostname: str, sysctls: Mapping[str, str], root: i
     if "uts" in kinds and hostname:
         socket.sethostname(hostname)
     write_sysctls(sysctls, network="net" in kinds, root=root)
-
-
-def _paths(directory: Path) -> PinnedNamespaces:
-    return PinnedNamespaces(*_files(directory).values())
 
 
 def connect_in_namespace(netns: Path | None, port: int) -> socket.socket:

@@ -29,7 +29,7 @@ from modules.runtimes.oci.spec.process import command_line, environment, working
 from modules.runtimes.oci.spec.resources import cgroups_path, container_resources, oom_score_adj
 from modules.runtimes.oci.spec.seccomp import container_seccomp
 from modules.runtimes.oci.spec.selinux import selinux_labels
-from modules.runtimes.oci.spec.users import has_entry, resolve_linux_user
+from modules.runtimes.oci.spec.users import may_have_entry, resolve_linux_user
 from protos.cri.v1 import api_pb2 as cri
 
 OCI_VERSION: Final = "1.0.2"
@@ -77,7 +77,7 @@ def container_spec(
     spec: Json = {
         "ociVersion": OCI_VERSION,
         "root": {"path": str(rootfs), "readonly": config.linux.security_context.readonly_rootfs},
-        "process": _process(attempt, request, image, user, machine, has_entry=has_entry(rootfs, config, user)),
+        "process": _process(attempt, request, image, user, machine, has_entry=may_have_entry(config, user)),
         "mounts": container_mounts(
             attempt,
             config,

@@ -83,6 +83,8 @@ class LinuxUser(Struct, frozen=True):
     gid: int
     groups: tuple[int, ...] = ()
     """Ascending; with the gid, as `ContainerStatus.user.linux` reports them."""
+    has_entry: bool = True
+    """Whether the image's /etc/passwd names the user."""
 
     def status(self) -> cri.ContainerUser:
         """Return it as CRI's `ContainerStatus.user`."""

@@ -45,7 +45,7 @@ def resolve_linux_user(rootfs: Path, security: cri.LinuxContainerSecurityContext
     if group:
         gid = files.group(group)
     listed = () if security.supplemental_groups_policy == cri.Strict else files.groups_of(name)
-    return LinuxUser(uid, gid, tuple(sorted({gid, *listed, *security.supplemental_groups})))
+    return LinuxUser(uid, gid, tuple(sorted({gid, *listed, *security.supplemental_groups})), has_entry=bool(name))
 
 
 def names_user(security: cri.LinuxContainerSecurityContext, image_user: str) -> bool:
@@ -53,11 +53,9 @@ def names_user(security: cri.LinuxContainerSecurityContext, image_user: str) -> 
     return any(each and number_in(each) is None for each in _asked(security, image_user))
 
 
-def has_entry(rootfs: Path, config: cri.ContainerConfig, user: LinuxUser) -> bool:
+def may_have_entry(config: cri.ContainerConfig, user: LinuxUser) -> bool:
     """Return whether a user may have an entry in /etc/passwd: in the image's, or in a file that is mounted there."""
-    if any(mount.container_path.rstrip("/") in ("/etc", "/etc/passwd") for mount in config.mounts):
-        return True
-    return any(uid == user.uid for _, uid, _ in _UserFiles(rootfs).users())
+    return user.has_entry or any(mount.container_path.rstrip("/") in ("/etc", "/etc/passwd") for mount in config.mounts)
 
 
 def _asked(security: cri.LinuxContainerSecurityContext, image_user: str) -> tuple[str, str]:

@@ -76,7 +76,8 @@ def test_resolution(
     """CRI's number, CRI's name, the image's; the groups by the policy, also beside a group of the image, but not one
     with the user's name.
     """
-    assert resolve_linux_user(rootfs, context, image_user) == LinuxUser(*expected)
+    found = resolve_linux_user(rootfs, context, image_user)
+    assert (found.uid, found.gid, found.groups) == expected
 
 
 @pytest.mark.parametrize(
@@ -118,7 +119,7 @@ def test_a_number_is_never_a_name(hostile: Path, context: cri.LinuxContainerSecu
     """In any notation and from any source; nor is it a member of a group under that name."""
     has_group = context.HasField("run_as_group") or ":" in image_user
     found = resolve_linux_user(hostile, context, image_user)
-    assert found == LinuxUser(1000, 1000 if has_group else 0, (1000,) if has_group else (0,))
+    assert found == LinuxUser(1000, 1000 if has_group else 0, (1000,) if has_group else (0,), has_entry=False)
 
 
 @pytest.mark.parametrize("number", ["-1", "4294967295", "4294967296", "99999999999", "18446744073709552616"])
@@ -140,7 +141,7 @@ def test_an_image_of_root_is_seen_as_such(user: str) -> None:
 
 def test_an_image_without_files(tmp_path: Path) -> None:
     """Numbers are enough."""
-    assert resolve_linux_user(tmp_path, _context(), "1000:1001") == LinuxUser(1000, 1001, (1001,))
+    assert resolve_linux_user(tmp_path, _context(), "1000:1001") == LinuxUser(1000, 1001, (1001,), has_entry=False)
     with pytest.raises(BadRequestError, match="no user"):
         resolve_linux_user(tmp_path, _context(), "web")
 
@@ -179,7 +180,7 @@ def test_other_things_than_files(rootfs: Path, kind: str) -> None:
         with pytest.raises(BadRequestError, match="/etc/passwd cannot be read"):
             resolve_linux_user(rootfs, _context(), "0")
     else:
-        assert resolve_linux_user(rootfs, _context(), "7") == LinuxUser(7, 0, (0,))
+        assert resolve_linux_user(rootfs, _context(), "7") == LinuxUser(7, 0, (0,), has_entry=False)
 
 
 def test_opening_without_openat2(rootfs: Path) -> None:
