@@ -125,7 +125,7 @@ def test_capabilities_of_exec(client: Client) -> None:
 
 def test_masked_paths(client: Client) -> None:
     """critest: Security context: runtime should support setting masked paths."""
-    container = _running(client, masked_paths=["/etc/passwd", "/www"])
+    container = _running(client, masked_paths=["/etc/passwd", "/www", "/no/such"])
     assert client.said(container, "cat /etc/passwd; ls -A /www; grep -c . /etc/group") == "5\n"
 
 

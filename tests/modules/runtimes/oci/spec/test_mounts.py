@@ -118,8 +118,11 @@ def test_a_volume_replaces_a_usual_mount(tmp_path: Path) -> None:
     ],
 )
 def test_options(tmp_path: Path, fields: dict[str, object], options: list[str]) -> None:
-    """Propagation and access of a volume."""
-    assert mount_at(_config(tmp_path, _mount("/v", tmp_path, **fields)), "/v")["options"] == options
+    """Propagation and access of a volume; the container's status tells the mount as it was asked for."""
+    mount = _mount("/v", tmp_path, **fields)
+    spec = translated(linux(mounts=[mount]), tmp_path)
+    assert mount_at(spec.config, "/v")["options"] == options
+    assert spec.mounts == (mount,)
 
 
 def test_propagation_of_the_root(tmp_path: Path) -> None:

@@ -2,16 +2,14 @@
 
 import re
 import subprocess
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from modules.runtimes.engine.errors import BadRequestError, WrongStateError
-from modules.runtimes.oci.spec import ImageVolume, NamespacePaths, exec_process
+from modules.runtimes.oci.spec import ImageVolume
 from protos.cri.v1 import api_pb2 as cri
-from tests.end_to_end.processes import wait_until
 from tests.modules.runtimes.oci.spec.oci_runtime import Bench, mounted, shell
 from tests.modules.runtimes.oci.spec.samples import IMAGE, linux
 
@@ -107,47 +105,6 @@ def test_a_volume_at_dev(bench: Bench, tmp_path: Path) -> None:
     assert "tmpfs" not in _seen(bench, mounts, "grep ' /dev ' /proc/mounts")
 
 
-@pytest.mark.parametrize(("recursive", "below"), [(False, "wrote below"), (True, "Read-only file system")])
-def test_read_only(bench: Bench, tmp_path: Path, recursive: bool, below: str) -> None:
-    """A read-only volume; mounts below it stay writable unless it is recursive."""
-    with mounted(tmp_path / "volume") as volume, mounted(volume / "below"):
-        mount = cri.Mount(container_path="/v", host_path=str(volume), readonly=True, recursive_read_only=recursive)
-        seen = _seen(bench, [mount], "touch /v/f && echo wrote above", "touch /v/below/f && echo wrote below")
-        assert "wrote above" not in seen
-        assert below in seen
-
-
-@pytest.mark.parametrize(
-    ("propagation", "inwards", "outwards"),
-    [
-        (cri.PROPAGATION_PRIVATE, False, False),
-        (cri.PROPAGATION_HOST_TO_CONTAINER, True, False),
-        (cri.PROPAGATION_BIDIRECTIONAL, True, True),
-    ],
-)
-def test_propagation(
-    bench: Bench,
-    tmp_path: Path,
-    propagation: "cri.MountPropagation.ValueType",
-    inwards: bool,
-    outwards: bool,
-) -> None:
-    """Later mounts of the machine are seen in the container, and the container's on the machine, as asked for."""
-    with mounted(tmp_path / "volume", "--make-shared") as volume:
-        for name in ("host", "container"):
-            (volume / name).mkdir()
-        mount = cri.Mount(container_path="/v", host_path=str(volume), propagation=propagation)
-        security = cri.LinuxContainerSecurityContext(privileged=True)
-        spec = bench.spec(linux(security, command=["sleep", "600"], mounts=[mount]))
-        assert spec.mounts[0].propagation == propagation
-        with bench.running(spec) as container, mounted(volume / "host") as on_host:
-            (on_host / "file").touch()
-            commands = shell("ls /v/host", "mount -t tmpfs t /v/container && touch /v/container/mine")
-            seen = container.exec(exec_process(spec.config, commands, tty=False))
-            assert ("file" in seen.stdout) is inwards, seen.stderr
-            assert (volume / "container/mine").exists() is outwards
-
-
 def test_propagation_that_the_machine_does_not_have(bench: Bench, tmp_path: Path) -> None:
     """Refused at CreateContainer: the volume's mount is private."""
     with mounted(tmp_path / "volume") as volume:
@@ -195,58 +152,6 @@ def test_devices(bench: Bench, tmp_path: Path) -> None:
     assert "250,   9" in seen
     assert {"a", "b", "sub", "read"} <= set(seen.split())
     assert "open '/dev/mine': Operation not permitted" in seen
-
-
-@contextmanager
-def _pinned(directory: Path, *commands: str) -> Iterator[NamespacePaths]:
-    """Pin new network, IPC and UTS namespaces after these commands have run in them."""
-    with mounted(directory):
-        paths = NamespacePaths(network=directory / "net", ipc=directory / "ipc", uts=directory / "uts")
-        files = [directory / name for name in ("net", "ipc", "uts")]
-        for file in files:
-            file.touch()
-        flags = [f"--{name}={file}" for name, file in zip(("net", "ipc", "uts"), files, strict=True)]
-        subprocess.run(("unshare", *flags, "sh", "-c", " && ".join(commands)), check=True)
-        try:
-            yield paths
-        finally:
-            for file in files:
-                with suppress(subprocess.CalledProcessError):
-                    subprocess.run(("umount", file), check=True)
-
-
-def test_namespaces_of_the_pod(bench: Bench, tmp_path: Path) -> None:
-    """Hostname and sysctls that were set when they were made are the container's; its processes are its own."""
-    set_up = ("hostname pinned", "echo 1 > /proc/sys/kernel/shm_rmid_forced", "echo 100 > /proc/sys/fs/mqueue/msg_max")
-    with _pinned(tmp_path / "ns", *set_up) as paths:
-        options = cri.NamespaceOption(pid=cri.CONTAINER)
-        security = cri.LinuxContainerSecurityContext(namespace_options=options)
-        commands = ("hostname", "cat /proc/sys/kernel/shm_rmid_forced /proc/sys/fs/mqueue/msg_max", "echo $$")
-        spec = bench.spec(linux(security, command=shell(*commands, "echo $HOSTNAME")), paths)
-        assert bench.run(spec).stdout.split() == ["pinned", "1", "100", "1", "test-host"]
-
-
-def test_namespaces_of_the_machine(bench: Bench) -> None:
-    """The machine's network, processes and IPC: its hostname too."""
-    options = cri.NamespaceOption(network=cri.NODE, pid=cri.NODE, ipc=cri.NODE)
-    security = cri.LinuxContainerSecurityContext(namespace_options=options)
-    links = [f"/proc/self/ns/{kind}" for kind in ("net", "pid", "ipc", "uts")]
-    commands = [f"/bin/busybox readlink {link}" for link in links]
-    done = bench.run(bench.spec(linux(security, command=shell(*commands))))
-    assert done.stdout.split() == [str(Path(link).readlink()) for link in links]
-
-
-def test_processes_of_a_target(bench: Bench) -> None:
-    """A debug container sees the processes of its target, by the path of its namespace."""
-    own = cri.LinuxContainerSecurityContext(namespace_options=cri.NamespaceOption(pid=cri.CONTAINER))
-    with bench.running(bench.spec(linux(own, command=["sleep", "612"]))) as target:
-        options = cri.NamespaceOption(pid=cri.TARGET, target_id="c1")
-        security = cri.LinuxContainerSecurityContext(namespace_options=options)
-        process = Path(f"/proc/{target.pid()}")
-        wait_until(lambda: (process / "cmdline").read_bytes() == b"sleep\000612\0", "the program of the target")
-        paths = NamespacePaths(pid=process / "ns/pid")
-        done = bench.run(bench.spec(linux(security, command=shell("cat /proc/1/cmdline")), paths))
-        assert done.stdout == "sleep\000612\000"
 
 
 @pytest.mark.parametrize("name", ["dev", "proc", "sys"])

@@ -38,15 +38,6 @@ def test_limits_and_their_change(bench: Bench) -> None:
     assert not memory.exists()
 
 
-def test_out_of_memory(bench: Bench) -> None:
-    """critest's: 20 MiB in 15 MiB end by SIGKILL."""
-    limits = cri.LinuxContainerResources(
-        memory_limit_in_bytes=15 * _MIB, memory_swap_limit_in_bytes=15 * _MIB, cpu_shares=2
-    )
-    command = ["dd", "if=/dev/zero", "of=/dev/null", "bs=20M"]
-    assert bench.run(bench.spec(linux(resources=limits, command=command))).returncode == 137
-
-
 @pytest.mark.parametrize("asked", [-999, 0, 300, 1000])
 def test_oom_score(bench: Bench, asked: int) -> None:
     """What is asked for, as far as edgecore may: without CAP_SYS_RESOURCE no less than its own."""
