@@ -122,10 +122,12 @@ def statement(rows: list[Row]) -> Statement:
 
 
 def _shares(number: int) -> Iterator[tuple[int, int]]:
-    """Yield start and length of parts. The lengths are powers of two: SQLite prepares a statement for each length."""
+    """Yield start and length of parts of `MOST_ROWS` rows at most. The lengths are powers of two: SQLite prepares a
+    statement for each length.
+    """
     begin = 0
     while begin < number:
-        length = min(MOST_ROWS, 1 << ((number - begin).bit_length() - 1))
+        length = 1 << ((number - begin).bit_length() - 1)
         yield begin, length
         begin += length
 

@@ -117,6 +117,17 @@ def test_a_damaged_file_that_cannot_be_renamed_stays_marked(path: Path, monkeypa
     assert damage.is_marked(path)
 
 
+def test_a_new_database_that_is_not_complete_is_not_put_in_place(path: Path) -> None:
+    """SQLite leaves its log beside it when the disk has no room for the pages in it."""
+    path.write_bytes(b"damaged")
+    new = damage.new_path(path)
+    new.touch()
+    new.with_name(f"{new.name}-wal").touch()
+    with pytest.raises(StoreOpenError, match="free some disk space"):
+        damage.put_in_place(path)
+    assert path.read_bytes() == b"damaged"
+
+
 def test_only_a_few_are_kept(tmp_path: Path) -> None:
     """Each holds secrets, and room."""
     path = tmp_path / "edgecore.db"

@@ -159,6 +159,16 @@ def test_beyond_the_budget_the_oldest_changes_go_and_a_tenth_more(tmp_path: Path
             assert again._history._weight == store._history._weight
 
 
+def test_many_changes_of_one_object_leave_the_others_theirs(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history, "BUDGET", 30_000)
+    keep(store, row("other"))
+    for version in range(1, 100):
+        keep(store, row(version=version, value="x" * 500))
+    assert noted(store)[0][0] == "default/configmap/other"
+
+
 def test_the_largest_state_that_is_kept(store: SqliteStore) -> None:
     keep(store, row(value="x" * LARGEST))
     assert noted(store, "length(value)") == [(LARGEST,)]

@@ -1,6 +1,5 @@
 """TLS to an API server: contexts, and failures in plain words."""
 
-import os
 import ssl
 import tempfile
 from typing import Final
@@ -70,8 +69,8 @@ def _trust(context: ssl.SSLContext, cluster: ClusterEntry) -> None:
 
 
 def _load(context: ssl.SSLContext, credentials: RequestCredentials) -> None:
+    """Have a context read credentials out of a file, which `tempfile` makes for its user only."""
     with tempfile.NamedTemporaryFile(prefix="cloudcore-") as file:
-        os.fchmod(file.fileno(), 0o600)
         file.write(credentials.certificate + b"\n" + credentials.key)
         file.flush()
         context.load_cert_chain(file.name, password=lambda: b"")

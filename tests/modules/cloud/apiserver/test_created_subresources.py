@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from beehive.clock import RealClock
+from beehive.simulation import Simulation
 from modules.apimachinery.kinds import key_of, uid_of
+from modules.apimachinery.times import format_rfc3339
 from modules.cloud.apiserver.api_calls import DryRunError, serve
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.client.calls import ApiCall, ApiResult
@@ -14,7 +15,7 @@ from tests.modules.cloud.objects import pod
 
 @pytest.fixture
 def cluster() -> Cluster:
-    return Cluster(RealClock())
+    return Cluster(Simulation(0).clock)
 
 
 def create(cluster: Cluster, plural: str, name: str, subresource: str, body: Any, node: str = "") -> ApiResult:
@@ -53,7 +54,8 @@ def test_a_binding_gives_a_waiting_pod_its_node(cluster: Cluster) -> None:
     assert (result.created, (result.object or {})["status"]) == (True, "Success")
     (bound,) = cluster.storage.list(cluster.storage.kinds.named("Pod"))
     assert bound["spec"]["nodeName"] == "n1"
-    assert {one["type"]: one["status"] for one in bound["status"]["conditions"]}["PodScheduled"] == "True"
+    conditions = {one["type"]: (one["status"], one["lastTransitionTime"]) for one in bound["status"]["conditions"]}
+    assert conditions["PodScheduled"] == ("True", format_rfc3339(cluster.clock.now()))
 
 
 def test_a_pod_gets_the_annotations_of_its_binding(cluster: Cluster) -> None:

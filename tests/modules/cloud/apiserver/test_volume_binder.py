@@ -10,6 +10,7 @@ from beehive.simulation import Simulation
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named
 from modules.apimachinery.pods.node_selector import selector_matches
+from modules.apimachinery.times import format_rfc3339
 from modules.apimachinery.types.scheduling import NodeSelector
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.pod_scheduled import waits_because
@@ -349,7 +350,8 @@ def test_an_event_says_why_a_claim_waits(cluster: Cluster, spec: JsonObject, tol
     events = cluster.storage.list(kind_named("Event"))
     assert [(one["type"], one["reason"]) for one in events] == ([told[:2]] if told else [])
     assert told is None or told[2] in events[0]["message"]
-    assert all(one["involvedObject"]["name"] == "data" for one in events)
+    now = format_rfc3339(cluster.clock.now())
+    assert all((one["involvedObject"]["name"], one["firstTimestamp"]) == ("data", now) for one in events)
 
 
 @pytest.mark.parametrize(

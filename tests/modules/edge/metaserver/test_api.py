@@ -452,6 +452,7 @@ def test_without_an_answer_of_the_cloud_the_known_part_is_shown(
         ("POST", f"{PODS}/web/exec?command=ls", None, {}, 403),
         ("DELETE", PODS, None, {}, 405),
         ("DELETE", f"{PODS}/web?gracePeriodSeconds=-1", None, {}, 400),
+        ("DELETE", f"{PODS}/web?gracePeriodSeconds=soon", None, {}, 400),
         ("DELETE", f"{PODS}/web?gracePeriodSeconds=1000000000", None, {}, 400),
         ("OPTIONS", PODS, None, {}, 405),
         ("POST", "/api", b"{}", {}, 404),

@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -124,14 +125,19 @@ def test_pods_and_node_come_from_edged_without_a_row(owner: Owner) -> None:
     assert owner.names("pods") == []
 
 
-def test_a_watch_follows_commits_and_statuses(owner: Owner, store: SqliteStore) -> None:
-    """From the revision of a list on."""
+def test_a_watch_follows_commits_and_statuses(
+    owner: Owner, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the revision of a list on, also after a while in which the store could not be read."""
     put(store, obj("web", uid="1"))
     revision = owner.ask("/api/v1/pods")[1]["metadata"]["resourceVersion"]
     reply = owner.service.serve(request("/api/v1/pods", ("watch", "1"), ("resourceVersion", revision)))
     assert isinstance(reply, Stream)
 
-    def delete() -> None:
+    read = on_demand._rows
+
+    def delete_unread() -> None:
+        monkeypatch.setattr(on_demand, "_rows", Mock(side_effect=sqlite3.OperationalError("disk I/O error")))
         store.delete("default/pod/new")
         store.commit()
 
@@ -139,12 +145,13 @@ def test_a_watch_follows_commits_and_statuses(owner: Owner, store: SqliteStore) 
         (
             lambda: put(store, obj("new")),
             lambda: setattr(owner.snapshots, "pods", (pod("web", "1", "Running"),)),
-            delete,
+            delete_unread,
+            lambda: monkeypatch.setattr(on_demand, "_rows", read),
         )
     )
 
     class Peer:
-        """Stays for three changes."""
+        """Stays for these changes."""
 
         def gone_within(self, seconds: float, wake: int | None = None) -> bool:
             """Make the next change, instead of waiting."""
