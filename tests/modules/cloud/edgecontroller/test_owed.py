@@ -8,8 +8,8 @@ from beehive.simulation import Simulation
 from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.edgecontroller.downstream.controller import DownstreamController
-from modules.cloud.edgecontroller.downstream.sent_versions import SentVersions
 from modules.cloud.edgecontroller.downstream.node_watches import NodeWatches
+from modules.cloud.edgecontroller.downstream.sent_versions import SentVersions
 from modules.cloud.edgecontroller.downstream_messages import DownstreamMessage
 from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs
 from modules.cloud.storage.object_sync import ObjectSync
