@@ -45,6 +45,7 @@ from tests.end_to_end.processes import Process
 from tests.support.browser import why_none
 from tests.support.containerd import reason_missing
 from tests.support.directories import SHORT
+from tests.support.saying import say
 
 ROUNDS: Final = 5
 
@@ -170,14 +171,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rounds = 1 if chosen.quick else max(1, chosen.rounds)
     _compile()
     begin = time.monotonic()
-    _say(_machine())
-    _say(f"medians of {rounds} rounds\n\n{heads()}")
+    say(_machine())
+    say(f"medians of {rounds} rounds\n\n{heads()}")
     claimed = list(dict.fromkeys(claim.section for claim in claims.CLAIMS))
     wanted = chosen.only or (claimed if chosen.claims else usual)
     run = _run_or_report if chosen.claims else _run
     measured = {section.name: run(section, rounds) for section in SECTIONS if section.name in wanted}
     status = _check_claims(measured) if chosen.claims else 0
-    _say(f"\n{time.monotonic() - begin:.0f} s; load average now {_load()}")
+    say(f"\n{time.monotonic() - begin:.0f} s; load average now {_load()}")
     return status
 
 
@@ -185,9 +186,9 @@ def _check_claims(measured: Mapping[str, Sequence[Row] | None]) -> int:
     """Print the table of the claims whose sections were measured; return 1 if one does not hold."""
     found = {name: rows for name, rows in measured.items() if rows is not None}
     table = claims.lines([claim for claim in claims.CLAIMS if claim.section in found], found)
-    _say("\n" + "\n".join(line for line, _ in table))
+    say("\n" + "\n".join(line for line, _ in table))
     missed = sum(not is_held for _, is_held in table)
-    _say(f"\n{missed} of {len(table) - 1} claims do not hold (worse by more than {claims.SLACK - 1:.0%})")
+    say(f"\n{missed} of {len(table) - 1} claims do not hold (worse by more than {claims.SLACK - 1:.0%})")
     return min(1, missed)
 
 
@@ -202,16 +203,16 @@ def _compile() -> None:
 
 def _run(section: Section, rounds: int) -> list[Row] | None:
     """Measure and print the rows of a section, and return them; None if this machine cannot measure them."""
-    _say(f"\n{section.title}")
+    say(f"\n{section.title}")
     missing = section.missing()
     if missing is not None:
-        _say(f"skipped: {missing}")
+        say(f"skipped: {missing}")
         return None
     begin, rows = time.monotonic(), []
     for row in section.measure(rounds):
-        _say(written(row))
+        say(written(row))
         rows.append(row)
-    _say(f"({time.monotonic() - begin:.0f} s)")
+    say(f"({time.monotonic() - begin:.0f} s)")
     return rows
 
 
@@ -220,7 +221,7 @@ def _run_or_report(section: Section, rounds: int) -> list[Row] | None:
     try:
         return _run(section, rounds)
     except Exception:  # noqa: BLE001 - whatever one bench raises
-        _say(f"{section.name} failed:\n{traceback.format_exc()}")
+        say(f"{section.name} failed:\n{traceback.format_exc()}")
         return []
 
 
@@ -251,11 +252,6 @@ def _disk(directory: Path) -> str:
 
 def _load() -> str:
     return " ".join(Path("/proc/loadavg").read_text().split()[:3])
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -17,37 +17,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import IO, Any, Final, NamedTuple
+from typing import IO, Any, Final
 
-from beehive import Group, Hive, Message, Module, ModuleName, Threads, handles
+from beehive import Hive, Threads
 from edgehub import EdgeHubSettings, install
 from metamanager import statements as sql
 from metamanager.module import MetaManager, MetaSettings
 from metamanager.sqlite_open import PRAGMAS
 from metamanager.sqlite_store import SqliteStore
+from tests.bench.store import Edged, Measurement
 
 CASES: Final = ((1_000, 200, True), (1_000, 4_000, False), (100_000, 50, True), (100_000, 300, False))
 """Size of the objects in bytes, number in a round, whether one by one."""
 _PUT: Final = sql.PUT.format(rows="(:key, :type, :value, :uid, :resource_version, :namespace, :name, :updated)")
-
-
-class Measurement(NamedTuple):
-    """One line of the table."""
-
-    name: str
-    per_second: float
-    floor: float
-
-
-class _Edged(Module):
-    """Receives the messages of metamanager for edged."""
-
-    name = ModuleName.EDGED
-    group = Group.EDGED
-
-    @handles()
-    def take(self, _message: Message) -> None:
-        """No more."""
 
 
 class Cloud:
@@ -80,7 +62,7 @@ def joined(directory: Path) -> Iterator[Cloud]:
     """A node with its cloud."""
     with contextlib.closing(Cloud()) as cloud:
         hive = Hive(Threads())
-        hive.add(_Edged)
+        hive.add(Edged)
         hive.add(MetaManager, MetaSettings(str(directory / "node.db")))
         url = f"ws://127.0.0.1:{cloud.port}/p/n/events"
         install(hive, EdgeHubSettings(url=url, node="n", message_qps=0, ping_interval=60, read_deadline=120))

@@ -74,7 +74,7 @@ class _Hub(Module):
         _Hub.done.clear()
 
 
-class _Edged(Module):
+class Edged(Module):
     """Receives the messages of metamanager for edged."""
 
     name = ModuleName.EDGED
@@ -91,7 +91,7 @@ class _Bench:
     def __init__(self, directory: Path) -> None:
         self.hive = Hive(Threads())
         self.hive.add(_Hub)
-        self.hive.add(_Edged)
+        self.hive.add(Edged)
         self.hive.add(MetaManager, MetaSettings(str(directory / "module.db")))
         self.hive.start()
         SqliteStore(directory / "floor.db").close()

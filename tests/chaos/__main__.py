@@ -23,6 +23,7 @@ from tests.modules.edge.eventbus.broker import MOSQUITTO
 from tests.modules.runtimes.oci.network.machine import PLUGINS
 from tests.modules.runtimes.oci.node import node_directory, reason_missing
 from tests.support import postgresql
+from tests.support.saying import say
 
 
 def main() -> int:
@@ -50,10 +51,10 @@ def main() -> int:
         chosen.oci_kills = chosen.conmon_kills = chosen.oci_agent_kills = 0
     done = 0
     for result in _results(chosen):
-        _say(result)
+        say(result)
         done += 1
     if not done:
-        _say("nothing was run")
+        say("nothing was run")
     return 0 if done else 1
 
 
@@ -70,7 +71,7 @@ def _results(chosen: argparse.Namespace) -> Iterator[object]:
     if chosen.oci_kills or chosen.conmon_kills or chosen.oci_agent_kills:
         yield from _kill_oci(chosen.seed, chosen.oci_kills, chosen.conmon_kills, chosen.oci_agent_kills)
     if chosen.mqtt_kills and MOSQUITTO is None:
-        _say("MQTT: left out: mosquitto is not installed")
+        say("MQTT: left out: mosquitto is not installed")
     elif chosen.mqtt_kills:
         yield mqtt.run(chosen.seed, chosen.mqtt_kills)
     if chosen.memory:
@@ -83,7 +84,7 @@ def _kill_several(seed: int, kills: int) -> Iterator[object]:
     for shared in several.Shared:
         missing = "" if shared is several.Shared.CLUSTER else postgresql.missing()
         if missing:
-            _say(f"three cloudcores {shared.value}: left out: {missing}")
+            say(f"three cloudcores {shared.value}: left out: {missing}")
             continue
         result = several.run(seed, kills if shared is several.Shared.POSTGRESQL else kills // 2, shared=shared)
         yield result
@@ -96,12 +97,12 @@ def _kill_oci(seed: int, calls: int, conmons: int, agents: int) -> Iterator[obje
     """
     if os.geteuid():
         if missing := rootless.reason_missing():
-            _say(f"OCI runtime: left out: {missing}")
+            say(f"OCI runtime: left out: {missing}")
         else:
             yield rootless.run(seed, calls, conmons)
         return
     if missing := reason_missing():
-        _say(f"OCI runtime: left out: {missing}")
+        say(f"OCI runtime: left out: {missing}")
         return
     for kind in KINDS:
         part = 1 if kind == CONMON else 10
@@ -112,11 +113,6 @@ def _kill_oci(seed: int, calls: int, conmons: int, agents: int) -> Iterator[obje
                 yield oci.run(directory, seed, calls // part, conmons // part, network=network, kind=kind)
     if agents:
         yield kills.run(seed, agents, oci=True)
-
-
-def _say(result: object) -> None:
-    sys.stdout.write(f"{result}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -54,13 +54,13 @@ def _run(runtime: RuntimeUnderTest, seed: int, kills: int, *, cloud: bool) -> Ki
     machine = Machine(runtime)
     try:
         machine.start()
-        machine.cloud.apply(config_map("settings", key="0"), *(_pod(number, 0) for number in range(PODS)))
+        machine.cloud.apply(config_map("settings", key="0"), *_pods(0))
         before = {f"p{number}": _identity(machine.cloud.pods.wait(f"p{number}", is_ready)) for number in range(PODS)}
         version = 0
         for _ in range(kills):
             for _ in range(draw.randint(1, 3)):
                 version += 1
-                machine.cloud.apply(config_map("settings", key=str(version)), *(_pod(n, version) for n in range(PODS)))
+                machine.cloud.apply(config_map("settings", key=str(version)), *_pods(version))
                 _never.wait(draw.uniform(0.0, 0.1))
             _never.wait(draw.choice((0.0, 0.05, 0.5, 1.5)) * draw.random())
             _kill(machine, cloud=cloud)
@@ -89,7 +89,7 @@ def _check(machine: Machine, before: dict[str, tuple[str, int]], version: int) -
     for name in before:
         made = machine.cloud.pods.wait(name, is_ready)
         file = machine.edge.volume(made, "configmap", "settings") / "key"
-        wait_until(lambda file=file: _text(file) == str(version), f"{name} has version {version}", _TIMEOUT)  # type: ignore[misc]
+        wait_until(lambda file=file: text_of(file) == str(version), f"{name} has version {version}", _TIMEOUT)  # type: ignore[misc]
     wait_until(
         lambda: (
             {name: _annotation(one) for name, one in machine.edge.pods().items()} == dict.fromkeys(before, str(version))
@@ -101,9 +101,14 @@ def _check(machine: Machine, before: dict[str, tuple[str, int]], version: int) -
     assert after == before, "a container was made anew"
 
 
-def _pod(number: int, version: int) -> JsonObject:
+def _pods(version: int) -> list[JsonObject]:
+    return [pod_of_version(f"p{number}", version) for number in range(PODS)]
+
+
+def pod_of_version(name: str, version: int) -> JsonObject:
+    """Return a pod with a volume of the ConfigMap `settings`, whose annotation names a version."""
     made = pod(
-        f"p{number}",
+        name,
         container(volumeMounts=[mount("settings", "/settings")]),
         volumes=({"name": "settings", "configMap": {"name": "settings"}},),
     )
@@ -119,5 +124,6 @@ def _annotation(obj: JsonObject) -> str:
     return str((obj["metadata"].get("annotations") or {}).get("version"))
 
 
-def _text(file: Path) -> str:
+def text_of(file: Path) -> str:
+    """Return what a file has, or nothing without one."""
     return file.read_text() if file.exists() else ""

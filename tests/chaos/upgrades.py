@@ -30,7 +30,6 @@ from typing import Final, NamedTuple
 import msgspec
 
 from beehive.files.durable import replace_file
-from modules.apimachinery.kinds import JsonObject
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.upgrade.updater import (
     UNFINISHED,
@@ -41,8 +40,9 @@ from modules.processes.edgecore.upgrade.updater import (
     owner_of,
 )
 from modules.runtimes.engine.errors import StateDirectoryError
+from tests.chaos.kills import pod_of_version, text_of
 from tests.end_to_end.machine import Edge, Machine
-from tests.end_to_end.pods import config_map, container, is_ready, mount, pod
+from tests.end_to_end.pods import config_map, container, is_ready, pod
 from tests.end_to_end.power import lose_power
 from tests.end_to_end.processes import REPOSITORY, processes_of, run_program, wait_until
 from tests.end_to_end.runtimes import EmbeddedUnderTest, OciUnderTest, RuntimeUnderTest
@@ -53,6 +53,7 @@ from tests.support.directories import AT_END, memory_parent
 from tests.support.killed_steps import Steps
 from tests.support.leftovers import unmount_under
 from tests.support.patience import PATIENCE
+from tests.support.saying import say
 
 _GOOD: Final = ("1.0.0", "1.0.1")
 _BAD: Final = "2.0.0"
@@ -378,7 +379,7 @@ class _Campaign:
     def _change(self) -> None:
         """Give every object another version at the cloud."""
         self._version += 1
-        pods = [_pod(name, self._version) for name in self._names]
+        pods = [pod_of_version(name, self._version) for name in self._names]
         self.machine.cloud.apply(config_map("settings", key=str(self._version)), *pods)
 
     def _running(self) -> dict[str, str]:
@@ -405,7 +406,7 @@ class _Campaign:
         for name in self._names:
             made = cloud.pods.wait(name, is_ready)
             file = edge.volume(made, "configmap", "settings") / "key"
-            wait_until(lambda file=file: _text(file) == str(self._version), f"{name} has the last version")  # type: ignore[misc]
+            wait_until(lambda file=file: text_of(file) == str(self._version), f"{name} has the last version")  # type: ignore[misc]
         wait_until(
             lambda: self._annotations() == dict.fromkeys(self._names, str(self._version)), "all pods are the last"
         )
@@ -421,20 +422,6 @@ class _Campaign:
     def _annotations(self) -> dict[str, str]:
         pods = json.loads(run_program("edgecore", "get", "pods", "-o", "json", "--config", str(self._edge.file)).stdout)
         return {each["metadata"]["name"]: each["metadata"]["annotations"].get("version", "") for each in pods["items"]}
-
-
-def _pod(name: str, version: int) -> JsonObject:
-    made = pod(
-        name,
-        container(volumeMounts=[mount("settings", "/settings")]),
-        volumes=({"name": "settings", "configMap": {"name": "settings"}},),
-    )
-    made["metadata"]["annotations"] = {"version": str(version)}
-    return made
-
-
-def _text(file: Path) -> str:
-    return file.read_text() if file.exists() else ""
 
 
 class _Slice(NamedTuple):
@@ -459,10 +446,10 @@ class _Slice(NamedTuple):
 def _slices(chosen: argparse.Namespace) -> Iterator[_Slice]:
     can_mount = os.geteuid() == 0 and shutil.which("mkfs.ext4") is not None
     if chosen.power and not can_mount:
-        _say("power cuts left out: only root mounts, and mkfs.ext4 is needed")
+        say("power cuts left out: only root mounts, and mkfs.ext4 is needed")
     for runtime in ("embedded", "oci") if chosen.only is None else (chosen.only,):
         if missing := reason_missing() if runtime == "oci" else "":
-            _say(f"{runtime}: left out: {missing}")
+            say(f"{runtime}: left out: {missing}")
             continue
         for power, count in ((False, chosen.count), (True, chosen.power if can_mount else 0)):
             for number, first in enumerate(range(0, count, _SLICE)):
@@ -485,7 +472,7 @@ def main(words: Sequence[str]) -> int:
     with ProcessPoolExecutor(chosen.beds, get_context("spawn"), max_tasks_per_child=1) as beds:
         for each in as_completed([beds.submit(one.run) for one in _slices(chosen)]):
             result = each.result()
-            _say(result)
+            say(result)
             if isinstance(result, Upgraded):
                 done.append(result)
             else:
@@ -494,13 +481,8 @@ def main(words: Sequence[str]) -> int:
         _counted(sum((each.kills for each in done if each.power is power), Counter()), power=power)
         for power in (False, True)
     ]
-    _say(f"in all: {sum(each.upgrades for each in done)} upgrades, {', '.join(counted)}; {failed} failed")
+    say(f"in all: {sum(each.upgrades for each in done)} upgrades, {', '.join(counted)}; {failed} failed")
     return failed if done else 1
-
-
-def _say(result: object) -> None:
-    sys.stdout.write(f"{result}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from modules.lab.doubles.container_runtime import FakeRuntime
 from modules.lab.doubles.container_runtime.machine_info import FakeMachineInfo
 from modules.lab.doubles.probes import NetworkDouble
 from tests.edged.meta_double import MetaDouble
+from tests.support.directories import short_directory
 
 IMAGE = "docker.io/library/busybox:1.36"
 
@@ -224,6 +225,13 @@ class Bench:
     def stop(self) -> None:
         """Stop edged."""
         self.bee.hive.stop()
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    """Short: a socket's path has 107 bytes."""
+    with short_directory("edged-") as made:
+        yield made
 
 
 @pytest.fixture

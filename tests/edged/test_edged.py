@@ -137,36 +137,6 @@ def test_a_pod_that_must_not_restart_ends_and_stays_so(bench: Bench) -> None:
     assert bench.runtime.calls["start_container"] == 1
 
 
-def test_a_failed_one_is_failed(bench: Bench) -> None:
-    bench.start()
-    container = {"name": "main", "image": "busybox:1.36", "command": ["exit", "7"]}
-    bench.tell("insert", pod(restartPolicy="Never", containers=[container]), wait=5)
-    assert bench.meta.phases("web")[-1] == "Failed"
-
-
-def test_init_containers_run_one_after_the_other_before_the_pods_own(bench: Bench) -> None:
-    bench.start()
-    inits = [{"name": f"init-{n}", "image": "busybox:1.36", "command": ["exit", "0"]} for n in (1, 2)]
-    bench.tell("insert", pod(initContainers=inits), wait=3)
-    created = sorted(bench.runtime.containers.values(), key=lambda c: int(c.id.split("-")[1]))
-    assert [c.metadata.name for c in created] == ["init-1", "init-2", "main"]
-    assert bench.running() == ["main"]
-    assert bench.meta.phases("web")[-1] == "Running"
-
-
-def test_a_changed_image_restarts_only_that_container(bench: Bench) -> None:
-    bench.start()
-    two = [{"name": name, "image": "busybox:1.36", "command": ["sleep", "inf"]} for name in ("a", "b")]
-    bench.tell("insert", pod(containers=two))
-    before = {c.metadata.name: c.id for c in bench.runtime.containers.values()}
-    changed = [{**two[0], "image": "busybox:1.37"}, two[1]]
-    bench.tell("update", pod(containers=changed), wait=2)
-    after = {c.metadata.name: c.id for c in bench.runtime.containers.values() if c.state == cri.CONTAINER_RUNNING}
-    assert after["b"] == before["b"]
-    assert after["a"] != before["a"]
-    assert len(bench.runtime.sandboxes) == 1
-
-
 @pytest.mark.parametrize("is_probed", [False, True])
 def test_a_container_that_is_replaced_does_not_leave_its_services_meanwhile(bench: Bench, *, is_probed: bool) -> None:
     """Nothing is reported between its end and the start of its successor, as by a kubelet; a successor with a readiness
@@ -217,12 +187,6 @@ def test_a_pod_that_the_cloud_has_ended_is_not_reported_otherwise(bench: Bench, 
     bench.tell("update", ended, wait=30)
     assert set(bench.meta.phases("web")[before:]) <= {"Failed"}
     assert bench.running() == []
-
-
-def test_a_changed_label_restarts_nothing(bench: Bench) -> None:
-    bench.start(pod())
-    bench.tell("update", pod(metadata={"labels": {"a": "b"}, "resourceVersion": "2"}), wait=5)
-    assert bench.runtime.calls["create_container"] == 1
 
 
 def test_running_pods_are_adopted_after_a_restart_of_edged(bench: Bench) -> None:
@@ -306,12 +270,6 @@ def test_a_container_of_an_earlier_edgecore_that_cannot_start_is_replaced(bench:
     assert bench.running() == ["main"]
     assert bench.runtime.calls["remove_container"] == 1
     assert bench.meta.statuses("web")[-1]["containerStatuses"][0]["restartCount"] == 0
-
-
-def test_an_image_that_is_missing_is_pulled(bench: Bench) -> None:
-    bench.start(pod(containers=[{"name": "main", "image": "nginx:1", "command": ["x"]}]))
-    assert bench.runtime.calls["pull_image"] == 1
-    assert bench.running() == ["main"]
 
 
 def test_a_pull_that_fails_is_reported_and_tried_again_after_its_back_off(bench: Bench) -> None:

@@ -73,3 +73,8 @@ def state_of(obj: JsonObject, which: str, name: str = "app") -> JsonObject:
 def restarts_of(obj: JsonObject, name: str = "app") -> int:
     """How often a container was started again."""
     return int(status_of(obj, name).get("restartCount") or 0)
+
+
+def runs_anew(before: JsonObject, now: JsonObject) -> bool:
+    """Whether the pod is ready with another container than before."""
+    return is_ready(now) and status_of(now)["containerID"] != status_of(before)["containerID"]

@@ -130,6 +130,20 @@ def _is_taken(port: int) -> bool:
         return one.connect_ex(("127.0.0.1", port)) == 0
 
 
+def _device_passes(people: People, application: Application, edge: Process) -> None:
+    """Check that a device reaches the node and the broker, its report the DeviceStatus, and its deletion the node."""
+    wait_until(lambda: "connected to the MQTT broker" in edge.text() or not edge.runs, "MQTT is connected")
+    people.wait()
+    people.apply(model())
+    for desired in ("30.5", "31.5"):
+        people.apply(device(node=NODE, desired=desired))
+        wait_until(lambda desired=desired: _desired(application) == desired, f"{desired} is at the broker")  # type: ignore[misc]
+    application.publish(TOPIC, _report("21"))
+    wait_until(lambda: people.reported("thermo") == {"temperature": "21"}, "the report is in the DeviceStatus")
+    people.delete("devices", "thermo")
+    wait_until(lambda: _desired(application) is None, "the node has no such device any more")
+
+
 def test_a_device_of_the_cloud_is_at_the_broker_and_its_report_in_the_cloud(tmp_path: Path, broker: Broker) -> None:
     """A Device and its model reach the node. A desired value is heard at the broker, also after a change,
     and a reported one is in the DeviceStatus.
@@ -142,17 +156,7 @@ def test_a_device_of_the_cloud_is_at_the_broker_and_its_report_in_the_cloud(tmp_
     application = Application(broker.port, f"{GET}/result", f"{TOPIC}/result")
     people = People(cloud.client)
     try:
-        wait_until(lambda: "connected to the MQTT broker" in edge.text() or not edge.runs, "MQTT is connected")
-        people.wait()
-        people.apply(model())
-        people.apply(device(node=NODE, desired="30.5"))
-        wait_until(lambda: _desired(application) == "30.5", "the desired value is at the broker")
-        people.apply(device(node=NODE, desired="31.5"))
-        wait_until(lambda: _desired(application) == "31.5", "the changed value is at the broker")
-        application.publish(TOPIC, _report("21"))
-        wait_until(lambda: people.reported("thermo") == {"temperature": "21"}, "the report is in the DeviceStatus")
-        people.delete("devices", "thermo")
-        wait_until(lambda: _desired(application) is None, "the node has no such device any more")
+        _device_passes(people, application, edge)
     finally:
         application.close()
         edge.kill()
@@ -170,15 +174,7 @@ def test_a_device_of_a_cluster_is_at_the_broker_and_its_report_in_the_cluster(tm
     application = Application(broker.port, f"{GET}/result", f"{TOPIC}/result")
     people = People(both.cluster.client)
     try:
-        people.wait()
-        people.apply(model())
-        people.apply(device(node=NODE, desired="30.5"))
-        wait_until(lambda: "connected to the MQTT broker" in edge.text() or not edge.runs, "MQTT is connected")
-        wait_until(lambda: _desired(application) == "30.5", "the desired value is at the broker")
-        application.publish(TOPIC, _report("21"))
-        wait_until(lambda: people.reported("thermo") == {"temperature": "21"}, "the report is in the DeviceStatus")
-        people.delete("devices", "thermo")
-        wait_until(lambda: _desired(application) is None, "the node has no such device any more")
+        _device_passes(people, application, edge)
     finally:
         application.close()
         edge.kill()

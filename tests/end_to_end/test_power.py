@@ -9,7 +9,7 @@ import pytest
 from modules.apimachinery.kinds import JsonObject
 from tests.edged.volumes.mounting import may_mount
 from tests.end_to_end.machine import Machine
-from tests.end_to_end.pods import config_map, container, is_ready, mount, pod, restarts_of, status_of
+from tests.end_to_end.pods import config_map, container, is_ready, mount, pod, restarts_of, runs_anew, status_of
 from tests.end_to_end.power import lose_power
 from tests.end_to_end.processes import wait_until
 from tests.end_to_end.runtimes import EmbeddedUnderTest
@@ -59,10 +59,10 @@ def test_a_loss_of_power_without_a_cloud(machine: Machine) -> None:
     machine.cloud.kill()
     lose_power(machine)
     machine.start_edge()
-    wait_until(lambda: all(_runs_anew(before[name], now) for name, now in _pods(machine)), "all pods run again")
+    wait_until(lambda: all(runs_anew(before[name], now) for name, now in _pods(machine)), "all pods run again")
     machine.cloud.start()
     for name, obj in before.items():
-        now = machine.cloud.pods.wait(name, partial(_runs_anew, obj))
+        now = machine.cloud.pods.wait(name, partial(runs_anew, obj))
         assert now["metadata"]["uid"] == obj["metadata"]["uid"]
         assert restarts_of(now) == 1
         assert _ended(now) == {"exitCode": 255, "reason": "Unknown"}, "nobody saw its end"
@@ -73,10 +73,6 @@ def _pods(machine: Machine) -> list[tuple[str, JsonObject]]:
     """The node's own pods; {} for an unknown one."""
     known = machine.edge.pods()
     return [(name, known.get(name, {})) for name in _NAMES]
-
-
-def _runs_anew(before: JsonObject, now: JsonObject) -> bool:
-    return is_ready(now) and status_of(now)["containerID"] != status_of(before)["containerID"]
 
 
 def _ended(obj: JsonObject) -> JsonObject:

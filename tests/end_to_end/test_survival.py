@@ -6,7 +6,7 @@ import pytest
 
 from modules.apimachinery.kinds import JsonObject
 from tests.end_to_end.machine import Machine
-from tests.end_to_end.pods import container, is_ready, mount, pod, restarts_of, state_of, status_of
+from tests.end_to_end.pods import container, is_ready, mount, pod, restarts_of, runs_anew, state_of, status_of
 from tests.end_to_end.processes import wait_until
 
 _SHARED: JsonObject = {"name": "shared", "emptyDir": {}}
@@ -130,7 +130,7 @@ def test_a_reboot_without_a_cloud(machine: Machine) -> None:
         assert machine.edge.pods()[name]["metadata"]["uid"] == obj["metadata"]["uid"]
     machine.cloud.start()
     for name, obj in before.items():
-        machine.cloud.pods.wait(name, partial(_runs_anew, obj))
+        machine.cloud.pods.wait(name, partial(runs_anew, obj))
 
 
 def test_a_lost_database(machine: Machine) -> None:
@@ -168,7 +168,7 @@ def test_a_lost_database_and_nothing_that_runs(stopped_machine: Machine) -> None
         file.unlink()
     machine.start_edge()
     for name, obj in before.items():
-        now = machine.cloud.pods.wait(name, partial(_runs_anew, obj))
+        now = machine.cloud.pods.wait(name, partial(runs_anew, obj))
         assert now["metadata"]["uid"] == obj["metadata"]["uid"]
     assert "list of this node's pods: 2 pods" in machine.edge.process.text()
     machine.cloud.delete("Pod", "p")
@@ -181,8 +181,4 @@ def _has_sandboxes(machine: Machine, number: int) -> bool:
 
 def _runs_anew_on_node(machine: Machine, name: str, before: JsonObject) -> bool:
     """As a kubelet, the node serves the status that the cloud last sent until it has asked the runtime."""
-    return _runs_anew(before, machine.edge.pods().get(name, {}))
-
-
-def _runs_anew(before: JsonObject, now: JsonObject) -> bool:
-    return is_ready(now) and status_of(now)["containerID"] != status_of(before)["containerID"]
+    return runs_anew(before, machine.edge.pods().get(name, {}))

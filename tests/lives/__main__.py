@@ -21,6 +21,7 @@ from tests.end_to_end.runtimes import EmbeddedUnderTest, OciUnderTest
 from tests.lives.life import Life
 from tests.modules.edge.eventbus.broker import MOSQUITTO
 from tests.modules.runtimes.oci.node import reason_missing
+from tests.support.saying import say
 
 _LONGEST: Final = 1800.0
 """Seconds of all replays of a life."""
@@ -50,11 +51,11 @@ def main() -> int:
         kept.mkdir(parents=True)
         why, load = _lived(seed, runtime, chosen.actions, kept), getloadavg()[0]
         has_failed, said = (True, why) if why else _replayed(kept)
-        _say(f"life {seed} on {runtime}, load {load:.0f}: {said if has_failed else f'no difference in {said}'}")
+        say(f"life {seed} on {runtime}, load {load:.0f}: {said if has_failed else f'no difference in {said}'}")
         failed += has_failed
         if not has_failed:
             shutil.rmtree(kept)
-    _say(f"{failed} of {chosen.lives if runtimes else 0} lives failed{f'; see {chosen.out}' if failed else ''}")
+    say(f"{failed} of {chosen.lives if runtimes else 0} lives failed{f'; see {chosen.out}' if failed else ''}")
     return ExitCode.DIFFERENT if failed or not (chosen.lives and runtimes) else ExitCode.OK
 
 
@@ -79,11 +80,6 @@ def _replayed(kept: Path) -> tuple[bool, str]:
     if done.returncode != ExitCode.OK:
         return True, f"status {done.returncode}\n{done.stdout}{done.stderr}"
     return False, done.stdout.strip()
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

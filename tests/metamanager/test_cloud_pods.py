@@ -150,12 +150,13 @@ def test_a_link_that_ends_ends_the_queries_until_the_next_list() -> None:
         assert names(bee) == []
 
 
-def test_a_pod_that_the_cloud_deletes_meanwhile_is_not_queried_again() -> None:
+@pytest.mark.parametrize("metadata", [{"name": "a", "uid": "uid-a"}, {"name": "a"}], ids=["uid", "name alone"])
+def test_a_pod_that_the_cloud_deletes_meanwhile_is_not_queried_again(metadata: dict[str, str]) -> None:
     held: list[Message] = []
     with a_node_with(pod("a"), listed=listing()) as (bee, cloud):
         cloud.pods["a"] = held.append
         connect(bee)
-        bee.send(META, from_cloud(bee, A, Operation.DELETE, {"metadata": {"name": "a", "uid": "uid-a"}}), wait=DAYS)
+        bee.send(META, from_cloud(bee, A, Operation.DELETE, {"metadata": metadata}), wait=DAYS)
         assert len(cloud.asked) == 1
 
 
@@ -256,15 +257,6 @@ def test_which_stored_pods_are_absent() -> None:
     assert list(absent(["[", '"text"', *texts], frozenset({"uid-b"}), "n1")) == [
         StoredObject("pod", "default", name, f"uid-{name}") for name in "ae"
     ]
-
-
-def test_a_pod_that_the_cloud_deletes_by_its_name_alone_is_not_queried_again() -> None:
-    held: list[Message] = []
-    with a_node_with(pod("a"), listed=listing()) as (bee, cloud):
-        cloud.pods["a"] = held.append
-        connect(bee)
-        bee.send(META, from_cloud(bee, A, Operation.DELETE, {"metadata": {"name": "a"}}), wait=DAYS)
-        assert len(cloud.asked) == 1
 
 
 def test_what_pods_refer_to_is_compared_after_a_new_registration() -> None:

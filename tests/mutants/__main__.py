@@ -18,6 +18,7 @@ from tests.mutants.results import Results
 from tests.mutants.runner import MutantResult, Runner
 from tests.mutants.selection import ROOT, area_of, modules, tests_of
 from tests.mutants.survivors import survivors
+from tests.support.saying import say
 
 _DEAD = (MutantResult.KILLED, MutantResult.TIMED_OUT)
 _SHOWN = 160
@@ -41,7 +42,7 @@ def _judge_planted() -> int:
     for planted in planted_bugs():
         result = runner.run_planted(planted)
         survived += result not in _DEAD
-        _say(f"{result.value} {planted.path}: {planted.bug}")
+        say(f"{result.value} {planted.path}: {planted.bug}")
     return 1 if survived else 0
 
 
@@ -62,19 +63,19 @@ def _judge(chosen: argparse.Namespace) -> int:
             try:
                 result = runner.run(mutant, tests)
             except BaselineError as error:
-                _say(f"{area_of(mutant.path)} is left out: {error}")
+                say(f"{area_of(mutant.path)} is left out: {error}")
                 failing.append(tests)
                 continue
             results.put(mutant, result)
         accepted = result not in _DEAD and mutant.name in known
         counts.setdefault(area_of(mutant.path), Counter())["accepted" if accepted else result.value] += 1
         survived = survived or (result not in _DEAD and not accepted)
-        _say(f"{result.value + (' (accepted)' if accepted else '')} {_text(mutant)}")
+        say(f"{result.value + (' (accepted)' if accepted else '')} {_text(mutant)}")
     runner.close()
     if runner.failed:
-        _say(f"left out, since they fail without a mutant: {' '.join(sorted(runner.failed))}")
+        say(f"left out, since they fail without a mutant: {' '.join(sorted(runner.failed))}")
     if time.monotonic() > end:
-        _say(f"{chosen.minutes:g} minutes are over")
+        say(f"{chosen.minutes:g} minutes are over")
     _summary(counts)
     return 1 if survived or failing or runner.failed or not counts else 0
 
@@ -110,7 +111,7 @@ def _sample(chosen: argparse.Namespace) -> list[Mutant]:
     if chosen.name:
         found = [mutant for mutant in found if mutant.name in chosen.name]
     elif not chosen.all:
-        _say(f"{min(chosen.sample, len(found))} of {len(found)} mutants")
+        say(f"{min(chosen.sample, len(found))} of {len(found)} mutants")
         drawn = random.Random(chosen.seed)  # noqa: S311 - reproducible on purpose
         found = drawn.sample(found, min(chosen.sample, len(found)))
     return sorted(found, key=lambda mutant: tests_of(mutant.path))
@@ -127,17 +128,12 @@ def _text(mutant: Mutant) -> str:
 def _summary(counts: Mapping[str, Counter[str]]) -> None:
     rows = [*sorted(counts.items()), ("all", sum(counts.values(), Counter[str]()))]
     width = max(len(area) for area, _ in rows)
-    _say(f"\n{'area':{width}}  mutants  killed  accepted  survived  killed of the not accepted")
+    say(f"\n{'area':{width}}  mutants  killed  accepted  survived  killed of the not accepted")
     for area, results in rows:
         total, accepted = results.total(), results["accepted"]
         killed = sum(results[result] for result in _DEAD)
         share = 100 * killed / max(1, total - accepted)
-        _say(f"{area:{width}} {total:8} {killed:7} {accepted:9} {total - killed - accepted:9} {share:7.0f} %")
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
+        say(f"{area:{width}} {total:8} {killed:7} {accepted:9} {total - killed - accepted:9} {share:7.0f} %")
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from modules.lab.replay.run import replay
 from modules.lab.simulate.draw import FaultProfile, draw_plan
 from modules.lab.simulate.run import scratch_directory
 from tests.replay.runs import record
+from tests.support.saying import say
 
 SECONDS = 90.0
 """Virtual seconds of each run."""
@@ -61,10 +62,8 @@ def main() -> int:
     for one in _replays(tasks, chosen.cores):
         if one.differences:
             different += 1
-            _print(
-                f"{one.profile} {one.seed}: {len(one.differences)} differences\n" + "\n".join(one.differences[:SHOWN])
-            )
-    _print(f"{len(tasks) - different} of {len(tasks)} runs were repeated")
+            say(f"{one.profile} {one.seed}: {len(one.differences)} differences\n" + "\n".join(one.differences[:SHOWN]))
+    say(f"{len(tasks) - different} of {len(tasks)} runs were repeated")
     return 1 if different else 0
 
 
@@ -83,11 +82,6 @@ def _one(task: tuple[int, FaultProfile, Path]) -> Replayed:
     seed, profile, scratch = task
     with TemporaryDirectory(dir=scratch) as directory:
         return replay_seed(seed, profile, Path(directory))
-
-
-def _print(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

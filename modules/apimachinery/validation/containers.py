@@ -21,7 +21,7 @@ from modules.apimachinery.validation.names import (
     faults_of_subdomain,
     faults_of_variable,
 )
-from modules.apimachinery.validation.resources import amounts, container_requirements
+from modules.apimachinery.validation.resources import amounts_of_resources, container_requirements
 from modules.apimachinery.validation.rules import (
     Each,
     Fields,
@@ -369,13 +369,7 @@ _COMMON: Final[dict[str, Rule | Row]] = {
 }
 
 
-def _resources_on_nodes(value: Mapping[str, Any], path: str, found: Causes) -> None:
-    for field, given in (value.get("resources") or {}).items():
-        if field in ("limits", "requests"):
-            amounts(given, f"{path}.resources.{field}", found)
-
-
-_ALSO: Final = (_mounts_and_devices, only_on_nodes(_resources_on_nodes))
+_ALSO: Final = (_mounts_and_devices, only_on_nodes(amounts_of_resources))
 container = Fields({**_COMMON, **_LIFE, "restartPolicy": pointer(one_of(*_RESTARTS))}, *_ALSO)
 """A container. Kubernetes has its own restart policy, which edged knows, since 1.34."""
 

@@ -8,7 +8,12 @@ from modules.apimachinery.validation.causes import Causes, duplicate, forbidden,
 from modules.apimachinery.validation.containers import container, ephemeral_container, image_of_pod, init_container
 from modules.apimachinery.validation.labels import affinity, labels, toleration, topology_spread_constraints
 from modules.apimachinery.validation.names import faults_of_label, faults_of_label_key, faults_of_subdomain
-from modules.apimachinery.validation.resources import amounts, container_requirements, pod_requirements
+from modules.apimachinery.validation.resources import (
+    amounts,
+    amounts_of_resources,
+    container_requirements,
+    pod_requirements,
+)
 from modules.apimachinery.validation.rules import (
     Each,
     Fields,
@@ -194,12 +199,6 @@ def _operating_system(value: Mapping[str, Any], path: str, found: Causes) -> Non
         one_of("linux", "windows")(name, path, found)
 
 
-def _amounts_of_pod(value: Mapping[str, Any], path: str, found: Causes) -> None:
-    for field, given in (value.get("resources") or {}).items():
-        if field in ("limits", "requests"):
-            amounts(given, f"{path}.resources.{field}", found)
-
-
 def _overhead(value: Mapping[str, Any], path: str, found: Causes) -> None:
     """Check the overhead of a pod, which API servers take for the limits of a container."""
     container_requirements({"limits": value}, path, found)
@@ -238,7 +237,7 @@ pod_spec = Fields(
     },
     on_nodes(_unique_volumes),
     on_nodes(_unique_containers),
-    only_on_nodes(_amounts_of_pod),
+    only_on_nodes(amounts_of_resources),
     on_nodes(_unmasked),
     _mounted_volumes,
     _contexts,

@@ -27,6 +27,13 @@ def amounts(value: Mapping[str, Quantity], path: str, found: Causes) -> None:
         quantity(amount, f"{path}[{name[:_LONGEST_KEY]}]", found)
 
 
+def amounts_of_resources(value: Mapping[str, Any], path: str, found: Causes) -> None:
+    """Check the amounts of the limits and requests of a container or a pod."""
+    for field, given in (value.get("resources") or {}).items():
+        if field in ("limits", "requests"):
+            amounts(given, f"{path}.resources.{field}", found)
+
+
 def amount_of(value: Any) -> Fraction | None:
     """Return an amount; None for an unreadable one, which has its own rule."""
     try:

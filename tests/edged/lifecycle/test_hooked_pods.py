@@ -8,6 +8,7 @@ import pytest
 from edged.cri.contract import ExecResult
 from modules.lab.doubles.container_runtime import FakeRuntime
 from tests.edged.conftest import Bench, pod
+from tests.edged.lifecycle.test_ending_pods import going
 
 IP = "10.0.0.2"
 GOOD, BAD = ExecResult(b"", b"", 0), ExecResult(b"", b"a secret", 3)
@@ -39,11 +40,6 @@ def takes(bench: Bench, seconds: float, result: ExecResult = GOOD) -> list[float
 
     bench.runtime.on_exec = execute
     return begun
-
-
-def going(wanted: dict[str, Any], grace: int = 30) -> dict[str, Any]:
-    deletion = {"deletionTimestamp": "2027-01-15T08:00:00Z", "deletionGracePeriodSeconds": grace}
-    return {**wanted, "metadata": {**wanted["metadata"], **deletion}}
 
 
 def main_status(bench: Bench) -> dict[str, Any]:

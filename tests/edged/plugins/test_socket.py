@@ -16,17 +16,9 @@ from edged.plugins.socket import PluginSocket
 from edged.server.streaming import relay
 from protos.csi.v1 import api_pb2 as csi
 from tests.support.csi_driver import CsiDriver
-from tests.support.directories import short_directory
 from tests.support.patience import PATIENCE
 
 SECONDS = PATIENCE
-
-
-@pytest.fixture
-def directory() -> Iterator[Path]:
-    """Short: a socket's path has 107 bytes."""
-    with short_directory("plug-") as made:
-        yield made
 
 
 def test_a_plugin_that_is_slow_to_answer_a_connection_is_waited_for(directory: Path) -> None:

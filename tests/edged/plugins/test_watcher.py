@@ -3,7 +3,6 @@
 import errno
 import os
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -35,13 +34,6 @@ class Handler:
 
     def deregister(self, plugin: Plugin) -> None:
         self.seen.append(("gone", plugin.name))
-
-
-@pytest.fixture
-def directory() -> Iterator[Path]:
-    """Short: a socket's path has 107 bytes."""
-    with short_directory("plug-") as made:
-        yield made
 
 
 class Watched:

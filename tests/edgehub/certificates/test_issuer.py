@@ -3,7 +3,7 @@
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -35,17 +35,6 @@ from edgehub.tls import client_context
 from tests.edgehub.certificates.authority import DAY, NODE, Authority, CertificateServer, key_pem, name
 from tests.edgehub.clouds import TIMEOUT
 from tests.edgehub.links import RunningLink
-
-
-@pytest.fixture(scope="module")
-def authority() -> Authority:
-    return Authority()
-
-
-@pytest.fixture
-def server(authority: Authority, tmp_path: Path) -> Iterator[CertificateServer]:
-    with CertificateServer(authority, authority.server_context(tmp_path), tmp_path) as running:
-        yield running
 
 
 class StubLink(Link):

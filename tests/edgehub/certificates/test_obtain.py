@@ -5,7 +5,6 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -37,17 +36,6 @@ from tests.edgehub.certificates import recorded
 from tests.edgehub.certificates.authority import DAY, NODE, Authority, CertificateServer, name
 
 CLOCK = RealClock()
-
-
-@pytest.fixture(scope="module")
-def authority() -> Authority:
-    return Authority()
-
-
-@pytest.fixture
-def server(authority: Authority, tmp_path: Path) -> Iterator[CertificateServer]:
-    with CertificateServer(authority, authority.server_context(tmp_path), tmp_path) as running:
-        yield running
 
 
 def joined(server: CertificateServer) -> CertificateSettings:

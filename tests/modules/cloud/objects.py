@@ -14,6 +14,14 @@ CERTIFICATE = b64encode(b"-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICAT
 """What a signer answers to a certificate request; its content does not matter."""
 SIGNING_REQUEST = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUE9PQotLS0tLUVORCBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0K"
 """What a certificate request asks for, as an API server wants it: base64 of PEM."""
+POD_MANIFEST = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  nodeName: n1
+  containers: [{name: main, image: "busybox:1.35"}]
+"""
 
 
 def pod(name: str = "web", /, **spec: Any) -> dict[str, Any]:

@@ -25,15 +25,7 @@ from edged.volumes.csi.model import CsiVolume, NodeCapability
 from modules.apimachinery.types.persistent import CSIDriver, CSIDriverSpec
 from tests.edged.posted import Posted
 from tests.support.csi_driver import NAME, CsiDriver
-from tests.support.directories import short_directory
 from tests.support.patience import PATIENCE
-
-
-@pytest.fixture
-def directory() -> Iterator[Path]:
-    """Short: a socket's path has 107 bytes."""
-    with short_directory("csi-") as made:
-        yield made
 
 
 @pytest.fixture

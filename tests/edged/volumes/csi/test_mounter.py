@@ -38,7 +38,6 @@ from tests.edged.pods.builders import a_pod
 from tests.edged.volumes.mounting import needs_mounts, nothing_mounted_at_the_end
 from tests.support.crash import Crash, crash_after
 from tests.support.csi_driver import NAME, CsiDriver
-from tests.support.directories import short_directory
 from tests.support.patience import PATIENCE
 
 VOLUME = CsiVolume("pv1", NAME, "disk-1", access_modes=("ReadWriteOnce",), attributes={"tier": "fast"})
@@ -97,13 +96,6 @@ class _Publisher(Actor):
 
 def pod(uid: str) -> Pod:
     return a_pod(meta={"uid": uid}, security_context=PodSecurityContext())
-
-
-@pytest.fixture
-def directory() -> Iterator[Path]:
-    """Short: a socket's path has 107 bytes."""
-    with short_directory("csi-") as made:
-        yield made
 
 
 @pytest.fixture

@@ -14,11 +14,12 @@ from modules.cloud.apiserver.ephemeral_volumes import EphemeralVolumes
 from modules.cloud.apiserver.volume_protection import FINALIZERS
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 from tests.modules.cloud.apiserver.quotas.test_ledger import World
+from tests.modules.cloud.apiserver.test_reconcilers import attempt
 from tests.modules.cloud.apiserver.test_volume_binder import claim, volume
 from tests.modules.cloud.objects import namespace, node, pod
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 CLAIM = ObjectKey("PersistentVolumeClaim", "default", "web-scratch")
 SPEC = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
@@ -40,10 +41,6 @@ def cluster() -> Cluster:
 @pytest.fixture
 def volumes(cluster: Cluster) -> EphemeralVolumes:
     return EphemeralVolumes(cluster)
-
-
-def attempt(work: Callable[[], None]) -> None:
-    work()
 
 
 def changed(volumes: EphemeralVolumes, obj: JsonObject, type_: EventType = EventType.ADDED) -> None:

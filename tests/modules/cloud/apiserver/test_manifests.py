@@ -13,17 +13,10 @@ from modules.cloud.apiserver.admission.chain import PLUGINS
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.manifest_directory import ManifestDirectory, ManifestDirectoryError, check_directory
 from modules.cloud.apiserver.manifests import ManifestError, items_of, read_manifests
+from tests.modules.cloud.objects import POD_MANIFEST
 
 WEB = ObjectKey("Pod", "default", "web")
 SETTINGS = ObjectKey("ConfigMap", "default", "settings")
-POD = """\
-apiVersion: v1
-kind: Pod
-metadata: {name: web}
-spec:
-  nodeName: n1
-  containers: [{name: main, image: "busybox:1.35"}]
-"""
 CONFIGMAP = """\
 apiVersion: v1
 kind: ConfigMap
@@ -33,7 +26,7 @@ data: {a: "1"}
 
 
 def test_documents_know_the_line_they_begin_at() -> None:
-    documents = read_manifests("---\n" + POD + "---\n" + CONFIGMAP + "---\n", "a.yaml")
+    documents = read_manifests("---\n" + POD_MANIFEST + "---\n" + CONFIGMAP + "---\n", "a.yaml")
     assert [(document.content["kind"], document.line) for document in documents] == [("Pod", 2), ("ConfigMap", 9)]
 
 
@@ -101,7 +94,7 @@ def put(write: Write, directory: ManifestDirectory) -> Write:
 
 
 def test_files_come_change_and_go(tmp_path: Path, cluster: Cluster, directory: ManifestDirectory, put: Write) -> None:
-    put("a.yaml", POD + "---\n" + CONFIGMAP)
+    put("a.yaml", POD_MANIFEST + "---\n" + CONFIGMAP)
     assert cluster.storage.find(WEB) and cluster.storage.find(SETTINGS)
     put("a.yaml", CONFIGMAP.replace('"1"', '"2"'))
     assert cluster.storage.get(SETTINGS)["data"] == {"a": "2"}
@@ -115,11 +108,11 @@ def test_a_file_that_is_being_rewritten_in_its_place_is_read_when_it_is_whole(
     tmp_path: Path, cluster: Cluster, directory: ManifestDirectory, put: Write
 ) -> None:
     """Its first half is a manifest without the pod, and the pod went."""
-    put("a.yaml", CONFIGMAP + "---\n" + POD)
+    put("a.yaml", CONFIGMAP + "---\n" + POD_MANIFEST)
     before = cluster.storage.get(WEB)
     (tmp_path / "a.yaml").write_text(CONFIGMAP.replace('"1"', '"2"'))
     directory.sync()
-    (tmp_path / "a.yaml").write_text(CONFIGMAP.replace('"1"', '"2"') + "---\n" + POD)
+    (tmp_path / "a.yaml").write_text(CONFIGMAP.replace('"1"', '"2"') + "---\n" + POD_MANIFEST)
     directory.sync()
     assert cluster.storage.get(SETTINGS)["data"] == {"a": "1"}
     directory.sync()
@@ -154,7 +147,7 @@ def test_the_second_look_at_a_broken_file_logs_nothing(tmp_path: Path, caplog: p
 
 
 def test_an_unchanged_directory_changes_nothing(cluster: Cluster, directory: ManifestDirectory, put: Write) -> None:
-    put("a.yaml", POD)
+    put("a.yaml", POD_MANIFEST)
     cluster.storage.drain_events()
     directory.sync()
     assert cluster.storage.drain_events() == []
@@ -164,7 +157,7 @@ def test_an_unchanged_directory_changes_nothing(cluster: Cluster, directory: Man
     "broken",
     [
         pytest.param(CONFIGMAP + "---\na: [", id="it does not parse"),
-        pytest.param(CONFIGMAP + "---\n" + POD.replace("web", "WEB"), id="one document is invalid"),
+        pytest.param(CONFIGMAP + "---\n" + POD_MANIFEST.replace("web", "WEB"), id="one document is invalid"),
         pytest.param(CONFIGMAP + "---\n" + CONFIGMAP, id="an object is in it twice"),
         pytest.param("\udcff", id="it is not text"),
     ],
@@ -172,7 +165,7 @@ def test_an_unchanged_directory_changes_nothing(cluster: Cluster, directory: Man
 def test_a_broken_file_keeps_its_former_state_in_force(
     tmp_path: Path, cluster: Cluster, directory: ManifestDirectory, put: Write, broken: str
 ) -> None:
-    put("a.yaml", POD)
+    put("a.yaml", POD_MANIFEST)
     before = cluster.storage.get(WEB)
     (tmp_path / ".a.yaml").write_bytes(broken.encode(errors="surrogateescape"))
     (tmp_path / ".a.yaml").replace(tmp_path / "a.yaml")
@@ -180,7 +173,7 @@ def test_a_broken_file_keeps_its_former_state_in_force(
     assert cluster.storage.get(WEB) is before
     assert cluster.storage.find(SETTINGS) is None
     assert "a.yaml:" in directory.errors()[0]
-    put("a.yaml", POD)
+    put("a.yaml", POD_MANIFEST)
     assert directory.errors() == []
 
 
@@ -196,19 +189,19 @@ def test_an_object_belongs_to_one_file(
 def test_a_change_that_kubernetes_forbids_is_reported(
     cluster: Cluster, directory: ManifestDirectory, put: Write
 ) -> None:
-    put("a.yaml", POD)
-    put("a.yaml", POD.replace("name: main", "name: other"))
+    put("a.yaml", POD_MANIFEST)
+    put("a.yaml", POD_MANIFEST.replace("name: main", "name: other"))
     assert "pod updates may not change fields" in directory.errors()[0]
 
 
 def test_a_pod_that_comes_back_while_it_is_being_deleted_is_made_when_it_is_gone(
     tmp_path: Path, cluster: Cluster, directory: ManifestDirectory, put: Write
 ) -> None:
-    put("a.yaml", POD)
+    put("a.yaml", POD_MANIFEST)
     first = cluster.storage.get(WEB)["metadata"]["uid"]
     (tmp_path / "a.yaml").unlink()
     directory.sync()
-    put("a.yaml", POD)
+    put("a.yaml", POD_MANIFEST)
     assert cluster.storage.get(WEB)["metadata"]["uid"] == first
     cluster.delete(WEB, 0)
     directory.sync()
@@ -276,7 +269,7 @@ def test_a_manifest_of_a_few_lines_does_not_stand_for_gigabytes() -> None:
 
 
 def test_a_misspelt_field_is_an_error_with_its_line(cluster: Cluster, directory: ManifestDirectory, put: Write) -> None:
-    put("a.yaml", "# a comment\n" + POD.replace("image:", "imgae:"))
+    put("a.yaml", "# a comment\n" + POD_MANIFEST.replace("image:", "imgae:"))
     (error,) = directory.errors()
     assert "a.yaml:7" in error
     assert 'strict decoding error: unknown field "spec.containers[0].imgae"' in error
@@ -297,7 +290,7 @@ def test_a_custom_object_with_the_name_of_a_built_in_kind_is_no_such_object(
 def test_an_empty_file_is_an_error_and_takes_nothing_away(
     tmp_path: Path, cluster: Cluster, directory: ManifestDirectory, write: Write, put: Write, text: str
 ) -> None:
-    put("a.yaml", POD)
+    put("a.yaml", POD_MANIFEST)
     write("a.yaml", text)
     for _ in range(2):
         directory.sync()

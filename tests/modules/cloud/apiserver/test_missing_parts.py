@@ -1,6 +1,6 @@
 """Objects that lack a part, or have it empty, are refused or stored, and never stop the API server's own work."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -16,14 +16,10 @@ from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.reconcilers import ControlPlane, Reconcilers, reconcilers_of
 from modules.cloud.apiserver.system_objects import make_system_objects
 from modules.cloud.client.calls import ApiCall
+from tests.modules.cloud.apiserver.test_reconcilers import attempt
 from tests.modules.cloud.apiserver.updates.samples import sample
 
 GONE = object()
-
-
-def attempt(work: Callable[[], None]) -> None:
-    """Do the work in a transaction that is not undone."""
-    work()
 
 
 def with_missing_parts(obj: Any) -> Iterator[Any]:

@@ -1,6 +1,5 @@
 """What cloudhub does with connections, with what passes over them, and with what it may not pass on."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,12 +19,6 @@ from modules.cloud.messages import HANDLED, HANDLED_RESOURCE, NODES, NODES_RESOU
 from modules.cloud.object_writes import JOURNAL
 from modules.cloud.websocket.link import FrameReceived, LinkClosed, LinkOpened
 from tests.modules.cloud.cloudhub.test_module import Cloud, ListLink
-
-
-@pytest.fixture
-def cloud() -> Iterator[Cloud]:
-    with Harness() as bee:
-        yield Cloud(bee)
 
 
 def states(cloud: Cloud) -> list[NodeConnection]:
@@ -49,12 +42,6 @@ def asked(cloud: Cloud) -> list[int]:
 def handled(cloud: Cloud, number: int) -> None:
     """Let edgecontroller report handled messages of n1."""
     cloud.bee.send("cloudhub", cloud.bee.message(HANDLED_RESOURCE, HANDLED, {"n1": number}, source="edgecontroller"))
-
-
-@pytest.fixture
-def link(cloud: Cloud) -> ListLink:
-    """A link of the node n1."""
-    return cloud.connect()
 
 
 def test_a_handled_message_lets_the_next_one_of_its_node_go_on(link: ListLink, cloud: Cloud) -> None:

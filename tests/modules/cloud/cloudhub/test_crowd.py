@@ -34,12 +34,6 @@ def served() -> Iterator[Served]:
     started.server.stop()
 
 
-@pytest.fixture
-def cloud() -> Iterator[Cloud]:
-    with Harness() as bee:
-        yield Cloud(bee)
-
-
 class UnreadLink(ListLink):
     """A link whose socket is not read."""
 

@@ -1,10 +1,7 @@
 """The end of connections before cloudcore stops: the decisions, and cloudhub alone in virtual time."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from beehive.testing import Harness
 from modules.cloud.cloudhub.draining import Draining
 from modules.cloud.messages import DRAIN, DRAIN_RESOURCE, HANDLED, HANDLED_RESOURCE, Drain
 from modules.cloud.websocket.link import LinkOpened
@@ -24,12 +21,6 @@ class EndingListLink(ListLink):
         """Takes the news."""
         assert (code, reason) == (1001, "")
         self.is_ended = True
-
-
-@pytest.fixture
-def cloud() -> Iterator[Cloud]:
-    with Harness() as bee:
-        yield Cloud(bee)
 
 
 def test_the_ends_of_many_connections_begin_within_half_of_the_time() -> None:

@@ -1,6 +1,6 @@
 """cloudhub alone on a hive, in virtual time, with links that are lists."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -121,18 +121,6 @@ class Cloud:
         """What edgecontroller was told each time."""
         told = [m for m in self.bee.sent_to("edgecontroller") if m.route.operation == ACKNOWLEDGED]
         return [[(a.node, a.uid, a.version, a.is_delete) for a in m.content_as(list[Acknowledged])] for m in told]
-
-
-@pytest.fixture
-def cloud() -> Iterator[Cloud]:
-    with Harness() as bee:
-        yield Cloud(bee)
-
-
-@pytest.fixture
-def link(cloud: Cloud) -> ListLink:
-    """A link of the node n1."""
-    return cloud.connect()
 
 
 def test_controllers_get_connections(link: ListLink, cloud: Cloud) -> None:

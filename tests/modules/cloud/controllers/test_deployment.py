@@ -317,11 +317,6 @@ def test_an_orphan_that_matches_is_adopted_and_released_when_it_no_longer_does(k
     }  # fmt: skip
 
 
-@pytest.fixture
-def site() -> Site:
-    return Site()
-
-
 @pytest.mark.parametrize("kind", OF_REPLICAS)
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_an_orphan_that_has_ended_is_not_adopted(site: Site, kind: str, phase: str) -> None:

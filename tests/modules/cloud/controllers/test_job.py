@@ -199,11 +199,6 @@ def test_a_pod_that_leaves_its_job_loses_the_finalizer(way: str) -> None:
     assert (found.get("ownerReferences"), found.get("finalizers")) == (None, None)
 
 
-@pytest.fixture
-def site() -> Site:
-    return Site()
-
-
 def test_a_released_pod_keeps_what_others_have_given_it(site: Site) -> None:
     labels = {"batch": "sums"}
     wanted = job(manualSelector=True, selector={"matchLabels": labels}, completions=1)

@@ -50,11 +50,6 @@ def shown(site: Site) -> dict[str, tuple[bool, bool, bool]]:
     }
 
 
-@pytest.fixture
-def site() -> Site:
-    return Site()
-
-
 def test_a_service_without_pods_has_an_empty_slice_and_endpoints_that_a_person_can_read(site: Site) -> None:
     made = site.apply(service())
     (found,) = slices(site)

@@ -37,11 +37,6 @@ def review(
     return dict(found["status"])
 
 
-@pytest.fixture
-def core(bee: Harness) -> ClusterController:
-    return ClusterController(bee)
-
-
 def test_custom_resources_of_a_cluster_are_read_in_the_nodes_name(core: ClusterController) -> None:
     """One, all, and a selection; the cluster's refusals are passed on."""
     core.server.apply(definition(), device("pump"), device("fan"))
@@ -63,12 +58,10 @@ def test_the_documents_of_discovery_are_read_in_nobodys_name(core: ClusterContro
     assert core.server.impersonated == []
 
 
-def test_a_call_that_another_module_makes_for_a_node_is_checked_as_the_nodes(
-    core: ClusterController, bee: Harness
-) -> None:
+def test_a_call_that_another_module_makes_for_a_node_is_checked_as_the_nodes(core: ClusterController) -> None:
     """The same call without a node is an administrator's."""
     core.server.apply(secret(), pod(nodeName="n2", imagePullSecrets=[{"name": "key"}]))
-    bee.settle()
+    core.bee.settle()
     call = ApiCall(verb="get", api_version="v1", plural="secrets", namespace="default", name="key")
     for node, expected in (("n1", 403), ("n2", 0), ("", 0)):
         made = core.bee.message(

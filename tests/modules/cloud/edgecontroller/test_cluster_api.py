@@ -1,7 +1,7 @@
 """edgecontroller with the API server of a cluster, alone on a hive, in virtual time."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,12 +19,6 @@ from tests.modules.cloud.objects import configmap, node, pod, secret
 _NAMESPACE = kind_named("Namespace")
 TAINTS = [{"key": "quarantine", "effect": "NoExecute"}]
 RUNNING = json.dumps({"status": {"phase": "Running"}})
-
-
-@pytest.fixture
-def core() -> Iterator[ClusterController]:
-    with Harness() as bee:
-        yield ClusterController(bee)
 
 
 def asked(core: ClusterController, verb: str, plural: str, name: str = "", **fields: Any) -> ApiResult:

@@ -26,6 +26,7 @@ from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.object_sync import Holder, NodeState, ObjectSync
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer, FakeExchange
 from tests.modules.cloud.edgecontroller.controller import USES, WEB
+from tests.modules.cloud.edgecontroller.test_node_state import pods_in
 from tests.modules.cloud.objects import configmap, node, pod
 from tests.support.presence import present
 
@@ -139,11 +140,6 @@ def acknowledge(core: ClusterController) -> None:
     live = core.server.cluster.storage.get(WEB)
     core.acknowledged(uid_of(live), int(version_of(live)))
     core.down()
-
-
-def pods_in(sent: list[str]) -> list[str]:
-    """The messages about pods."""
-    return [each for each in sent if "/pod/" in each]
 
 
 def test_after_a_restart_nothing_is_sent_again(site: Site) -> None:

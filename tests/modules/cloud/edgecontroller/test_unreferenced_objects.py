@@ -1,22 +1,11 @@
 """Objects that a node has and that no pod of it refers to any more."""
 
-from collections.abc import Iterator
-
-import pytest
-
-from beehive.testing import Harness
 from modules.apimachinery.kinds import ObjectKey, uid_of, version_of
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController
 from tests.modules.cloud.edgecontroller.controller import USES, WEB
 from tests.modules.cloud.objects import configmap, pod
 
 SETTINGS = ObjectKey("ConfigMap", "default", "settings")
-
-
-@pytest.fixture
-def core() -> Iterator[ClusterController]:
-    with Harness() as bee:
-        yield ClusterController(bee)
 
 
 def test_an_object_that_a_node_may_not_read_any_more_is_no_reason_to_send_again(core: ClusterController) -> None:

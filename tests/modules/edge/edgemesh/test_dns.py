@@ -1289,7 +1289,6 @@ def test_without_descriptors_its_thread_sleeps_and_names_are_answered_over_udp(m
     lack.set()
     monkeypatch.setattr(socket.socket, "accept", accepts)
     monkeypatch.setattr("modules.edge.edgemesh.dns.server.REST_SECONDS", 60.0)
-    question(f"web.default.svc.{Z}")
     with (
         serving() as (address, port, _),
         asking("127.0.0.1", (address, port)) as client,
@@ -1398,7 +1397,6 @@ def test_the_server_answers_over_udp_and_tcp(served: Served) -> None:
 
 def test_the_server_cuts_long_answers_over_udp_only() -> None:
     many = slice_of(*(endpoint(f"10.86.1.{number}") for number in range(60)), name="db")
-    question(f"db.default.svc.{Z}")
     with (
         serving(made=zone(HEADLESS, db=many)) as (host, port, _),
         asking(host, (host, port)) as client,
@@ -1438,7 +1436,6 @@ def test_a_connection_that_has_ended_is_looked_at_no_more() -> None:
         turns.append(1)
         tidy(self, poll)
 
-    question(f"web.default.svc.{Z}")
     with (
         patch.object(NameServer, "_tidy", counted),
         serving() as (host, port, _),

@@ -9,16 +9,8 @@ import pytest
 
 from modules.cloud.apiserver.access.loopback_service import is_local
 from modules.processes.cloudcore.cli import main
+from tests.modules.cloud.objects import POD_MANIFEST
 from tests.modules.processes.cloudcore.stubs import DEADLINE, Stub
-
-_POD = """\
-apiVersion: v1
-kind: Pod
-metadata: {name: web}
-spec:
-  nodeName: n1
-  containers: [{name: main, image: "busybox:1.35"}]
-"""
 
 
 @pytest.fixture
@@ -83,7 +75,7 @@ def test_a_library_may_name_an_origin_of_its_own(port: int, of_browser: dict[str
 def test_a_form_of_a_web_page_creates_nothing(port: int) -> None:
     """The content types that a page may send without being asked are no objects."""
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
-        assert ask(port, "POST", "/api/v1/namespaces/default/pods", _POD, **{"Content-Type": kind}) == 415
+        assert ask(port, "POST", "/api/v1/namespaces/default/pods", POD_MANIFEST, **{"Content-Type": kind}) == 415
 
 
 def test_a_body_that_is_too_long_is_refused_with_a_status(port: int) -> None:

@@ -35,20 +35,12 @@ from modules.processes.cloudcore.config import TlsConfig
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.apiextensions.definition import DEFINITIONS, DEVICES, definition
 from tests.modules.cloud.cloudhub.certificates.made import OPENSSL_LAG, csr, new_key
-from tests.modules.cloud.objects import SIGNING_REQUEST, pod, secret
+from tests.modules.cloud.objects import POD_MANIFEST, SIGNING_REQUEST, pod, secret
 from tests.modules.processes.cloudcore.stubs import CLOCK, DEADLINE, Stub
 from tests.support.control_client import Apply, Get
 
 _KUBECTL = shutil.which("kubectl")
 _TOKENS = 'admins-token,alice,1,"system:masters"\nplain-token,bob,2\n'
-_POD = """\
-apiVersion: v1
-kind: Pod
-metadata: {name: web}
-spec:
-  nodeName: n1
-  containers: [{name: main, image: "busybox:1.35"}]
-"""
 
 
 class Secure:
@@ -463,7 +455,7 @@ def test_kubectl_with_the_written_kubeconfig(secure: Secure) -> None:
     assert main(["kubeconfig", "--output", str(file), "--server", secure.url, *options]) == 0
     assert file.stat().st_mode & 0o777 == 0o600
     admin = ("--kubeconfig", str(file))
-    applied = secure.kubectl(*admin, "apply", "-f", "-", text=_POD)
+    applied = secure.kubectl(*admin, "apply", "-f", "-", text=POD_MANIFEST)
     assert (applied.stdout, applied.stderr) == ("pod/web created\n", applied.stderr)
     waited = secure.kubectl(*admin, "wait", "pod/web", "--for=jsonpath={.spec.nodeName}=n1", "--timeout=60s")
     assert waited.returncode == 0, waited.stderr

@@ -20,11 +20,6 @@ BY_MEMORY = {
 }
 
 
-@pytest.fixture
-def api() -> Serving:
-    return Serving()
-
-
 def by_cpu(percent: int) -> Json:
     """Return a metric of the newer version."""
     target = {"type": "Utilization", "averageUtilization": percent}

@@ -15,11 +15,6 @@ RBAC = "/apis/rbac.authorization.k8s.io/v1"
 ROLE = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
 
 
-@pytest.fixture
-def api() -> Serving:
-    return Serving()
-
-
 def asked(api: Serving, method: str, path: str, body: Any, media: str = "application/json") -> tuple[int, Any]:
     """Return the status and the object of an answer."""
     reply = api.ask(method, path, body, media)

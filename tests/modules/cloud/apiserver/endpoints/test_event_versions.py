@@ -17,11 +17,6 @@ WHEN = "2026-01-01T00:00:00.000000Z"
 ABOUT = {"kind": "Pod", "namespace": "default", "name": "web"}
 
 
-@pytest.fixture
-def api() -> Serving:
-    return Serving()
-
-
 def event(name: str = "web.1", **fields: Any) -> Json:
     """Return an Event of events.k8s.io/v1, as client-go's newer recorder makes it."""
     return {

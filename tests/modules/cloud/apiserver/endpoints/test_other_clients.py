@@ -31,11 +31,6 @@ TEXTS = (
 SDK = Path("/usr/lib/google-cloud-sdk/bin")
 
 
-@pytest.fixture
-def api() -> Serving:
-    return Serving()
-
-
 def config_map(name: str, **data: str) -> dict[str, Any]:
     """A ConfigMap."""
     return {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": name}, "data": data}

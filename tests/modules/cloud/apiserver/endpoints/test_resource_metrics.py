@@ -1,10 +1,5 @@
 """`metrics.k8s.io` on a cluster alone, with nodes that keep when they are asked."""
 
-import os
-import shutil
-import subprocess
-from pathlib import Path
-
 import pytest
 
 from beehive.http.request import Request, request_from
@@ -163,23 +158,3 @@ def test_a_node_may_not_ask(site: Site, path: str) -> None:
     )
     assert isinstance(reply, Response)
     assert (reply.status, site.nodes.asked) == (404 if path == ROOT else 403, [])
-
-
-@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
-def test_the_real_kubectl_shows_it(site: Site, tmp_path: Path) -> None:
-    """`top pod`, also by containers, and `top node` with shares of what is allocatable."""
-    with site.on_a_port() as port:
-
-        def top(*words: str) -> list[list[str]]:
-            command = ["kubectl", "--server", f"http://127.0.0.1:{port}", "top", *words]
-            environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
-            done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
-            assert done.returncode == 0, done.stderr
-            return [line.split() for line in done.stdout.splitlines()[1:]]
-
-        assert top("pod", "-A") == [["default", "db", "1m", "3Mi"], ["default", "web", "250m", "3Mi"]]
-        assert top("pod", "web", "--containers") == [["web", "main", "250m", "3Mi"]]
-        assert top("node", "--sort-by", "cpu")[:2] == [
-            ["n1", "500m", "25%", "1024Mi", "50%"],
-            ["n2", "1m", "0%", "1024Mi", "50%"],
-        ]

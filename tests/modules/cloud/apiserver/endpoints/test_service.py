@@ -22,11 +22,6 @@ from tests.support.failing import Failing
 _APPLY = "application/apply-patch+yaml"
 
 
-@pytest.fixture
-def api() -> Serving:
-    return Serving()
-
-
 def body_of(response: Response) -> Any:
     return json.loads(response.body)
 

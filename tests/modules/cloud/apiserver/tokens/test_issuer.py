@@ -12,11 +12,6 @@ from tests.modules.cloud.apiserver.tokens.accounts import ISSUER, Accounts, payl
 DAY = 24 * 3600
 
 
-@pytest.fixture
-def accounts() -> Accounts:
-    return Accounts()
-
-
 def test_a_token_of_a_pod_has_kubernetes_claims(accounts: Accounts) -> None:
     made = accounts.request(kind="Pod", of="web", uid=accounts.uid("Pod", "web"), expirationSeconds=3607)
     claims, now = payload_of(made["status"]["token"]), int(accounts.clock.now())

@@ -21,11 +21,6 @@ from tests.support.presence import present
 DAY = 24 * 3600
 
 
-@pytest.fixture
-def accounts() -> Accounts:
-    return Accounts()
-
-
 def test_a_token_is_its_accounts_user(accounts: Accounts) -> None:
     found = present(accounts.user(accounts.token(kind="Pod", of="web")))
     user = found.user

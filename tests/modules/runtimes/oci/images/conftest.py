@@ -28,3 +28,11 @@ def scratch() -> Iterator[Path]:
 def store(scratch: Path) -> ImageStore:
     """An empty store."""
     return ImageStore(scratch / "images", RealClock(), scratch / "certs.d")
+
+
+@pytest.fixture
+def container(scratch: Path) -> Path:
+    """The directory of a container."""
+    path = scratch / "container"
+    path.mkdir()
+    return path

@@ -24,14 +24,6 @@ _LAYER = tar(
 _LABEL = "system_u:object_r:container_file_t:s0:c1,c2"
 
 
-@pytest.fixture
-def container(scratch: Path) -> Path:
-    """The directory of a container."""
-    path = scratch / "container"
-    path.mkdir()
-    return path
-
-
 @pytest.fixture(params=["overlay", "copy"])
 def root(
     request: pytest.FixtureRequest, store: ImageStore, container: Path, monkeypatch: pytest.MonkeyPatch

@@ -43,14 +43,6 @@ def image(store: ImageStore) -> StoredImage:
     return imported(store, _BASE, _CHANGES)
 
 
-@pytest.fixture
-def container(scratch: Path) -> Path:
-    """The directory of a container."""
-    path = scratch / "container"
-    path.mkdir()
-    return path
-
-
 def _seen(root: Path) -> set[str]:
     return {str(path.relative_to(root)) for path in root.rglob("*")}
 
