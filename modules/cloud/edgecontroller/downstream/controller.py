@@ -369,17 +369,17 @@ class DownstreamController:
             return
         uid = down.uid
         is_by_name = not is_deletion or down.key.kind != _POD.name
-        if is_by_name and self._is_succeeded(down.node, down.key, uid):
+        if down.node in self.stale.ahead and is_by_name and self._is_succeeded(down.node, down.key, uid):
             if not is_deletion:
                 self.stale.hold(down.node, down.key)
             return
         if is_deletion and self._owes_too_many(down.node, uid):
             return
         sync = self._object_syncs.of(down.node).get(uid)
-        if version and (
-            self.stale.may_be_deleted(down.node, down.key, version, sync)
-            or not self._delete_predecessors(down.node, down.key, version)
-        ):
+        if version and self.stale.may_be_deleted(down.node, down.key, version, sync):
+            self.stale.hold(down.node, down.key)
+            return
+        if version and down.node in self.unconfirmed.by_node and not self._may_follow(down.node, down.key, version):
             self.stale.hold(down.node, down.key)
             return
         self._object_syncs.sending(down.node, uid, down.key, version)
@@ -524,13 +524,14 @@ class DownstreamController:
 
     def _is_succeeded(self, node: str, key: ObjectKey, uid: str) -> bool:
         """Return whether a node has a newer object of the name, which no watch has told of yet."""
-        successor = self.stale.uid_of(node, key)
-        if successor in (None, uid):
+        ahead = self.stale.ahead[node]
+        successor = ahead.get(key, uid)
+        if successor == uid:
             return False
         sync = self._object_syncs.of(node).get(successor)
         if sync is not None and self.newest.is_behind(sync):
             return True
-        self.stale.drop(node, key)
+        del ahead[key]
         if sync is not None and key.kind == _POD.name and not self._sent.has(node, successor, None):
             self._send_deletion(node, successor, sync)  # its name is another pod's: it is deleted before that one comes
         return False
@@ -565,16 +566,17 @@ class DownstreamController:
         else:
             self.send(deletion_of_unknown(node, sync.key, uid))
 
-    def _delete_predecessors(self, node: str, key: ObjectKey, version: int) -> bool:
+    def _may_follow(self, node: str, key: ObjectKey, version: int) -> bool:
         """Send the unconfirmed deletions of the pods of a name ahead of a later version of the next pod. Return whether
         none is left, of a pod that may be newer: then the next one waits until that deletion is confirmed.
         """
-        for uid in self.unconfirmed.of(node, key):
+        uids = self.unconfirmed.by_node[node].get(key, set())
+        for uid in sorted(uids):
             sync = self._object_syncs.of(node).get(uid)
             if sync is None or sync.existed_at <= version:
                 self.unconfirmed.end(node, key, uid)
                 self._delete_missing(node, key, uid)
-        return not self.unconfirmed.of(node, key)
+        return not uids
 
     def _send_next(self, node: str, key: ObjectKey, uid: str) -> None:
         """Send the confirmed deletion of a pod, and the next pod of the name if that waits."""

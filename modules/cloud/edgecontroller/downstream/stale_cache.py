@@ -26,7 +26,7 @@ class StaleCache:
         self._object_syncs = object_syncs
         self._newest = newest
         self._live = live
-        self._ahead: dict[str, dict[ObjectKey, str]] = {}
+        self.ahead: dict[str, dict[ObjectKey, str]] = {}
         """By node, the uids of the objects that it has and that no watch has told of yet."""
         self._held: defaultdict[str, set[ObjectKey]] = defaultdict(set)
         """By node, the objects that wait."""
@@ -35,7 +35,7 @@ class StaleCache:
 
     def forget(self, node: str) -> None:
         """Forget a node that has disconnected."""
-        self._ahead.pop(node, None)
+        self.ahead.pop(node, None)
         self._held.pop(node, None)
         self._untold.pop(node, None)
 
@@ -43,24 +43,16 @@ class StaleCache:
         """Note which of a node's objects no watch has told of yet: another cloudcore has sent them."""
         ahead = self._newest.ahead(self._object_syncs.of(node))
         if ahead:
-            self._ahead[node] = ahead
+            self.ahead[node] = ahead
         else:
-            self._ahead.pop(node, None)
+            self.ahead.pop(node, None)
 
     def answered(self, node: str, key: ObjectKey, uid: str) -> None:
         """Note that a node, which has an ObjectSync of it, was answered an object that the cache lacks."""
-        ahead = self._ahead.setdefault(node, {})
+        ahead = self.ahead.setdefault(node, {})
         ahead[key] = uid
         if len(ahead) > 2 * len(self._object_syncs.of(node)):
             self.records_loaded(node)  # most are of pods that have gone
-
-    def uid_of(self, node: str, key: ObjectKey) -> str | None:
-        """Return the uid of the object of a name that a node has and no watch had told of."""
-        return self._ahead.get(node, {}).get(key)
-
-    def drop(self, node: str, key: ObjectKey) -> None:
-        """Forget an object that `uid_of` returned: the watches have caught up with it."""
-        del self._ahead[node][key]
 
     def is_behind(self, node: str, kind: str) -> bool:
         """Return whether a node has acknowledged a deletion of a kind that the watch has not told yet."""
@@ -70,7 +62,7 @@ class StaleCache:
         """Return whether a node may have been sent the deletion of an object, or a newer one of the name, which the
         watch has not told yet.
         """
-        return self.uid_of(node, key) is not None or self.is_behind(node, key.kind)
+        return key in self.ahead.get(node, ()) or self.is_behind(node, key.kind)
 
     def may_be_deleted(self, node: str, key: ObjectKey, version: int, sync: ObjectSync | None) -> bool:
         """Return whether a node may have deleted an object of which the cache has a version: it is older than what was

@@ -22,31 +22,27 @@ class UnconfirmedDeletions:
     ) -> None:
         self._confirm = confirm
         self._confirmed = confirmed
-        self._of: dict[str, dict[ObjectKey, set[str]]] = {}
+        self.by_node: dict[str, dict[ObjectKey, set[str]]] = {}
         """By node and name, the uids of the pods."""
 
     def forget(self, node: str) -> None:
         """Forget a node that has disconnected."""
-        self._of.pop(node, None)
-
-    def of(self, node: str, key: ObjectKey) -> list[str]:
-        """Return the uids of a node's pods of a name whose deletions wait."""
-        return sorted(self._of.get(node, {}).get(key, ()))
+        self.by_node.pop(node, None)
 
     def begin(self, node: str, key: ObjectKey, uid: str) -> None:
         """Ask the API server for a pod."""
-        self._of.setdefault(node, {}).setdefault(key, set()).add(uid)
+        self.by_node.setdefault(node, {}).setdefault(key, set()).add(uid)
         self._confirm(key, uid, partial(self._handle_confirmed, node, key, uid))
 
     def end(self, node: str, key: ObjectKey, uid: str) -> None:
         """Forget a deletion: it is sent."""
-        names = self._of.get(node, {})
+        names = self.by_node.get(node, {})
         uids = names.get(key, set())
         uids.discard(uid)
         if not uids:
             names.pop(key, None)
         if not names:
-            self._of.pop(node, None)
+            self.by_node.pop(node, None)
 
     def _handle_confirmed(self, node: str, key: ObjectKey, uid: str) -> None:
         self.end(node, key, uid)

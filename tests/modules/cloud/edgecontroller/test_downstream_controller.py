@@ -226,6 +226,6 @@ def test_no_pod_is_remembered_whose_deletion_was_confirmed_or_whose_node_has_gon
         downstream.unconfirmed._confirm = lambda *_args: None
     downstream.newest.listed("Pod", "5")
     downstream.node_connected("n1")
-    assert ("n1" in downstream.unconfirmed._of) is not is_confirmed
+    assert ("n1" in downstream.unconfirmed.by_node) is not is_confirmed
     downstream.node_disconnected("n1")
-    assert not downstream.unconfirmed._of
+    assert not downstream.unconfirmed.by_node

@@ -132,7 +132,7 @@ def test_pods_that_a_node_makes_and_ends_leave_nothing() -> None:
     for number in range(100):
         metadata = {"name": f"p{number}", "namespace": "default", "uid": str(number), "resourceVersion": "9"}
         downstream.record_answer("n1", {**pod(), "metadata": metadata})
-        assert len(downstream.stale._ahead["n1"]) <= 4
+        assert len(downstream.stale.ahead["n1"]) <= 4
         syncs.deleted("n1", str(number))
 
 
