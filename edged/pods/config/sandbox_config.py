@@ -3,7 +3,6 @@
 from fractions import Fraction
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from edged.errors import ConfigError
 from edged.pods.config.dns import ClusterDns, ResolvConf, dns_config, pod_dns
@@ -11,7 +10,7 @@ from edged.pods.config.resources import HostResources, cpu_quota, cpu_shares
 from edged.pods.config.security import sandbox_security
 from edged.pods.labels import ref_of, sandbox_annotations, sandbox_labels
 from edged.pods.paths import PodPaths
-from modules.apimachinery.pods.demand import Amounts, pod_limits, pod_requests
+from modules.apimachinery.pods.demand import Amounts, pod_sum, requests_without_overhead
 from modules.apimachinery.pods.sidecars import is_sidecar
 from modules.apimachinery.types import ContainerPort, Pod, parse_quantity
 from protos.cri.v1 import api_pb2 as cri
@@ -40,8 +39,8 @@ def sum_resources(pod: Pod, machine: HostResources) -> cri.LinuxContainerResourc
     Runtimes that run the sandbox as a virtual machine choose its size by them (kubelet's calculateSandboxResources and
     convertOverheadToLinuxResources). Others (runc) ignore them: there the pod's cgroup limits the pod.
     """
-    containers = replace(pod, spec=replace(pod.spec, overhead={}))
-    requests, limits = pod_requests(containers), pod_limits(containers)
+    requests = requests_without_overhead(pod)
+    limits = pod_sum(pod, lambda resources: resources.limits)
     return _resources(requests, limits, machine) if requests else None
 
 

@@ -43,8 +43,11 @@ def diff_pod_status(old: PodStatus, new: PodStatus, uid: str, *, sure: bool = Tr
     The uid in the patch makes the API server refuse it for another pod of that name. Without `sure` the cloud may have
     another status than `old`, and the patch sets every field of the node's own.
     """
+    whole = with_parts_of_others(new, old)
+    if sure and whole == old:
+        return None
     difference = _diff if sure else _restatement
-    changes = difference(to_value(old), to_value(with_parts_of_others(new, old)), _POD_STATUS_KEYS)
+    changes = difference(to_value(old), to_value(whole), _POD_STATUS_KEYS)
     return _text({"metadata": {"uid": uid}, "status": changes}) if changes else None
 
 

@@ -23,7 +23,8 @@ def pod_requests(pod: Pod, unnamed: Mapping[str, Quantity] = MappingProxyType({}
         pod: the pod.
         unnamed: the requests that a container counts for where it names none.
     """
-    return _add((requests_without_overhead(pod, unnamed), _parse(pod.spec.overhead)))
+    requests = requests_without_overhead(pod, unnamed)
+    return _add((requests, _parse(pod.spec.overhead))) if pod.spec.overhead else requests
 
 
 def requests_without_overhead(pod: Pod, unnamed: Mapping[str, Quantity] = MappingProxyType({})) -> Amounts:
@@ -39,6 +40,8 @@ def pod_limits(pod: Pod) -> Amounts:
     A resource that one container leaves unlimited has a sum too; `all_limited` tells whether every container limits it.
     """
     limits = pod_sum(pod, lambda resources: resources.limits)
+    if not pod.spec.overhead:
+        return limits
     overhead = _parse(pod.spec.overhead)
     return _add((limits, {name: amount for name, amount in overhead.items() if limits.get(name)}))
 
