@@ -9,6 +9,7 @@ import errno
 import logging
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -95,6 +96,17 @@ def remove_log(path: Path) -> None:
     """Remove a log and its rotated files, if they exist. Raises OSError."""
     for file in (path, *rotated(path)):
         file.unlink(missing_ok=True)
+
+
+def links_to(log: Path, directory: Path) -> list[Path]:
+    """Return the links in a directory that lead to a log, or to the logs below a directory. Raises OSError."""
+    found = []
+    with suppress(FileNotFoundError), os.scandir(directory) as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):
+                if entry.is_symlink() and Path(os.readlink(entry.path)).is_relative_to(log):  # noqa: PTH115
+                    found.append(Path(entry.path))
+    return found
 
 
 def _readable(path: Path) -> list[Path]:

@@ -2,6 +2,7 @@
 
 import errno
 import glob
+import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,10 +15,10 @@ from beehive.files.reading import read_file
 from beehive.files.removal import remove_tree
 from beehive.node_namespaces import give_to_pods
 from edged.errors import ConfigError
-from edged.logs.files import remove_log
+from edged.logs.files import links_to, remove_log
 from edged.pods.config.sandbox_config import domain_of, hostname_of
 from edged.pods.labels import ref_of
-from edged.pods.model import PodRef, PodUid
+from edged.pods.model import ContainerId, PodRef, PodUid
 from edged.pods.paths import PodPaths, log_path
 from edged.settings import EdgedSettings
 from edged.volumes import (
@@ -30,6 +31,8 @@ from edged.volumes import (
 )
 from modules.apimachinery.types import Container, Nanoseconds, Pod
 from protos.cri.v1 import api_pb2 as cri
+
+_log = logging.getLogger(__name__)
 
 _DIRECTORY_MODE = 0o750
 _HOSTS = Path("/etc/hosts")
@@ -100,6 +103,19 @@ class PodDirectories:
             raise ConfigError("name the log directory of a pod", path.name, hint)
         path.mkdir(mode=0o755, parents=True, exist_ok=True)
 
+    def link_log(self, pod: Pod, container: str, attempt: int, container_id: ContainerId) -> None:
+        """Link to a container's log from the directory that collectors of logs read (kubelet's startContainer). Without
+        the link the container runs nevertheless.
+        """
+        ref = ref_of(pod)
+        link = self._paths.log_link(ref, container, container_id)
+        try:
+            link.parent.mkdir(mode=0o755, exist_ok=True)
+            if not link.is_symlink():
+                link.symlink_to(self._paths.pod_logs(ref) / log_path(container, attempt))
+        except OSError as error:
+            _log.warning("pod %s: the log of container %s has no link: %s", ref, container, error)
+
     def pods(self) -> list[PodUid]:
         """Return the pods that have files on the node, whether or not they are known."""
         directory = self._paths.pod(PodUid("any")).parent
@@ -121,12 +137,21 @@ class PodDirectories:
         """
         logs = [self._paths.pod_logs(ref)] if ref.name else [*self._paths.logs.glob(f"*_{glob.escape(ref.uid)}")]
         self._volumes.remove(ref.uid)
+        for path in logs:
+            self._remove_log_links(path)
         self._remove_trees(*logs, self._paths.pod(ref.uid))
 
     def remove_container(self, ref: PodRef, name: str, attempt: int) -> None:
         """Remove the logs and last words of a container that was removed. Raises OSError."""
-        remove_log(self._paths.pod_logs(ref) / log_path(name, attempt))
+        log = self._paths.pod_logs(ref) / log_path(name, attempt)
+        self._remove_log_links(log)
+        remove_log(log)
         self._paths.termination_message(ref.uid, name, attempt).unlink(missing_ok=True)
+
+    def _remove_log_links(self, log: Path) -> None:
+        """Remove the links to a log, or to the logs in a directory. Raises OSError."""
+        for link in links_to(log, self._paths.log_links):
+            link.unlink(missing_ok=True)
 
     def _remove_trees(self, *paths: Path) -> None:
         """Remove files, or directories with their content. Something else may be mounted there: a removal does not go

@@ -136,7 +136,9 @@ class ContainerStarter:
             ImageRequest(pod, container, sandbox.config, context.sources, now)
         )
         config = self._config(pod, start, context, image, user)
-        return self._run(pod, container, sandbox, config)
+        made = self._run(pod, container, sandbox, config)
+        self._resources.directories.link_log(pod, container.name, start.attempt, made)
+        return made
 
     def _recheck_configuration(self, pod: Pod, start: ContainerStart, context: StartContext) -> None:
         """Check the configuration of a container whose last attempt failed at it (a configmap is missing), before its

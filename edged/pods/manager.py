@@ -255,6 +255,10 @@ class PodManager:
         """Return the static pods that are not deleted."""
         return [record.pod for record in self._static.values() if not record.deleted]
 
+    def static_names(self) -> set[tuple[str, str]]:
+        """Return the namespaces and names of all static pods, also of those that are still ending."""
+        return {(record.ref.namespace, record.ref.name) for record in self._static.values()}
+
     def put(self, pod: Pod) -> PodRecord:
         """Add a pod, or update a known one (`PodRecord.update`); return its record."""
         ref = ref_of(pod)

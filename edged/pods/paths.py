@@ -9,10 +9,11 @@ from pathlib import Path
 from msgspec import Struct
 
 from edged.errors import ConfigError
-from edged.pods.model import PodRef, PodUid
+from edged.pods.model import ContainerId, PodRef, PodUid
 
 DEFAULT_LOG_ROOT = Path("/var/log/pods")
 _PODS, _VOLUMES = "pods", "volumes"
+_LONGEST_LINK = 255 - len(".log")
 
 
 class PodPaths(Struct, frozen=True):
@@ -75,6 +76,16 @@ class PodPaths(Struct, frozen=True):
     def pod_logs(self, ref: PodRef) -> Path:
         """Return the logs of one pod: `<namespace>_<name>_<uid>`."""
         return Path(f"{self.logs}/{_component(ref.namespace)}_{_component(ref.name)}_{_component(ref.uid)}")
+
+    @property
+    def log_links(self) -> Path:
+        """The directory of links to all containers' logs, beside that of the logs (`/var/log/containers`)."""
+        return self.logs.with_name("containers")
+
+    def log_link(self, ref: PodRef, container: str, container_id: ContainerId) -> Path:
+        """Return a container's link: `<name>_<namespace>_<container>-<id>.log`, cut where Linux takes no more."""
+        name = f"{_component(ref.name)}_{_component(ref.namespace)}_{_component(container)}-{_component(container_id)}"
+        return self.log_links / f"{name[:_LONGEST_LINK]}.log"
 
 
 def log_path(container: str, attempt: int) -> str:

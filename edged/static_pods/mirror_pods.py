@@ -88,15 +88,18 @@ class MirrorPods:
             self.mirror_added(mirror)
 
     def sync(self) -> None:
-        """Create missing mirrors and delete superfluous ones, as far as known."""
+        """Create missing mirrors and delete superfluous ones, as far as known. The mirror of a static pod whose file is
+        gone or has changed stays until nothing of the pod runs (kubelet's IsPodForMirrorPodTerminatingByFullName).
+        """
         if not self._complete:
             return
+        names = self._pods.static_names()
         static_pods = {_name(pod): pod for pod in self._pods.static_pods()}
         for name, mirror in list(self._mirrors.items()):
             pod = static_pods.get(name)
             if pod is not None and _stands_for(mirror, pod):
                 self._reporter.set_mirror(ref_of(pod).uid, mirror)
-            else:
+            elif pod is not None or name not in names:
                 self._delete(mirror)
         for name, pod in static_pods.items():
             if name not in self._mirrors:

@@ -108,7 +108,7 @@ def file_system(directory: Path, at: Nanoseconds) -> FsStats | None:
     )
 
 
-def part_of(whole: FsStats | None, used: int, inodes: int, at: Nanoseconds) -> FsStats:
+def part_of(whole: FsStats | None, used: int, inodes: int | None, at: Nanoseconds) -> FsStats:
     """Return the stats of a part of a file system."""
     if whole is None:
         return FsStats(format_time(at), used_bytes=used, inodes_used=inodes)

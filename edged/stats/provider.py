@@ -32,7 +32,7 @@ from edged.stats.procfs_usage import ProcfsUsage, file_system, part_of
 from edged.stats.usage import CpuRates, ResourceUsage, cpu_stats, memory_stats, total
 from edged.volumes.claims import claim_of
 from modules.apimachinery.pods.qos import qos_class
-from modules.apimachinery.types import Nanoseconds, Pod, Time, format_time
+from modules.apimachinery.types import Nanoseconds, Pod, Time
 from protos.cri.v1 import api_pb2 as cri
 
 FRESH = 2.0
@@ -123,6 +123,7 @@ class StatsProvider:
         runs = by_pod(runtime.list_container_stats(), ids)
         pods = self._pods()
         node_fs = file_system(self._root, at) if disk else None
+        images = _image_fs(runtime.image_fs_info(), at) if disk else None
         found = []
         for pod in pods:
             ref = ref_of(pod)
@@ -130,11 +131,10 @@ class StatsProvider:
             found.append(
                 pod_stats(
                     pod, runs.get(ref.uid, []), self._of_pod(pod, at), counted, rates=self._rates, node_fs=node_fs,
-                    at=at,
+                    images=images, at=at,
                 )
             )  # fmt: skip
         self._disks.keep({ref_of(pod).uid for pod in pods})
-        images = _image_fs(runtime.image_fs_info(), at) if disk else None
         summary = Summary(self._node(at, node_fs, images), tuple(sorted(found, key=_order)))
         self._rates.rotate()
         return summary
@@ -209,12 +209,12 @@ def usage_of(stats: cri.ContainerStats, at: Nanoseconds) -> ResourceUsage:
 
 def pod_stats(
     pod: Pod, runs: list[cri.ContainerStats], own: ResourceUsage | None, disk: PodDisk | None, *, rates: CpuRates,
-    node_fs: FsStats | None, at: Nanoseconds,
+    node_fs: FsStats | None, images: FsStats | None, at: Nanoseconds,
 ) -> PodStats:  # fmt: skip
     """Return one pod's stats. `own` is the usage of its cgroup; without it its containers are summed up."""
     meta = pod.metadata
     usage = own or total((usage_of(each, at) for each in runs), at)
-    containers = tuple(_container(pod, each, disk, rates, node_fs, at) for each in runs)
+    containers = tuple(_container(pod, each, disk, rates, node_fs, images, at) for each in runs)
     return PodStats(
         pod_ref=PodReference(meta.name, meta.namespace, meta.uid),
         start_time=pod.status.start_time,
@@ -228,8 +228,9 @@ def pod_stats(
 
 
 def _container(
-    pod: Pod, stats: cri.ContainerStats, disk: PodDisk | None, rates: CpuRates, node_fs: FsStats | None, at: Nanoseconds
-) -> ContainerStats:
+    pod: Pod, stats: cri.ContainerStats, disk: PodDisk | None, rates: CpuRates, node_fs: FsStats | None,
+    images: FsStats | None, at: Nanoseconds,
+) -> ContainerStats:  # fmt: skip
     name = stats.attributes.labels.get(CONTAINER_NAME, stats.attributes.metadata.name)
     usage, layer = usage_of(stats, at), stats.writable_layer
     log = disk.logs.get(name) if disk is not None else None
@@ -239,7 +240,7 @@ def _container(
         start_time=_started(pod, name),
         cpu=cpu_stats(usage, rates.nano_cores(f"{pod.metadata.uid}/{name}", usage)),
         memory=memory_stats(usage),
-        rootfs=None if used is None else FsStats(format_time(at), used_bytes=used, inodes_used=inodes),
+        rootfs=None if used is None else part_of(images, used, inodes, at),
         logs=None if log is None else part_of(node_fs, log.size, log.inodes, at),
     )
 

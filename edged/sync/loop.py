@@ -507,12 +507,15 @@ class SyncLoop:
             self._of_pods.status_generator.forget_pod(uid)
             self._drop_deadline(uid)
             _log.info("pod %s is gone", record.ref)
+            if is_static(record.pod.pod):
+                self._sources.static_pods.sync_mirrors()
 
     def _begin_held_pod(self, uid: PodUid) -> None:
         """Begin the pod that was held until the one of its uid or name was removed."""
         held = self._of_pods.pods.release(uid)
         if held is not None:
             self._update_pod(held.pod, is_stored=held.is_stored)
+            self._sources.static_pods.pod_added(held.pod)
 
     def _set_deadline(self, record: PodRecord) -> None:
         """Wait for the active deadline of a pod, if it has one (kubelet's activeDeadlineHandler).

@@ -171,7 +171,7 @@ _MODES: Final = {
     "sockets of CRI, devices and plug-ins; of mappers": r".*\.sock",
     "state of containers and images": r"edged/oci/",
     "databases; the lock; chains": r"[a-z-]+\.db(-[a-z]+)?|edged/(edgecore\.lock|chains)",
-    "a pod's log directories, a container's log": r"logs/pods/.*",
+    "a pod's log directories, a container's log": r"logs/(pods|containers)/.*",
     "/etc/hosts, termination message, emptyDir": (
         r"edged/pods/UID/(etc-hosts|containers/app/0|volumes/kubernetes\.io~empty-dir/d/)"
     ),

@@ -77,8 +77,7 @@ def pod_status(
         waiting_reasons: by container name, why a worker could not start it (see `crash_loop`).
         ended: the pod was killed for good: its containers will not be started again.
         kill: set when this node ends the pod. Phase, reason and message then change together, once `ended` is true:
-            until then the containers' exits do not change the phase (kubelet's status manager keeps it while containers
-            could run).
+            until then the containers' exits do not change the phase.
         is_on_hold: whether the pod waits for a release by the owner of the node.
     """
     before = pod.status if old is None else old
@@ -143,8 +142,10 @@ def _rejected(pod: Pod, before: PodStatus, kill: KillOptions, now: Nanoseconds) 
 def _with_phase(
     status: PodStatus, before: PodStatus, phase: Phase, *, ended: bool, kill: KillOptions | None
 ) -> PodStatus:
-    """Return the status with its phase and the phase's reason and message."""
-    if kill is not None and not ended and phase.final:
+    """Return the status with its phase and the phase's reason and message. No phase is final while a container could
+    run (kubelet's mergePodStatus): others would take its place.
+    """
+    if phase.final and not ended and (kill is not None or _any_runs(status)):
         phase = Phase(before.phase or Phase.PENDING)
     lasting = _lasting_phase(before, phase)
     if lasting == before.phase:
@@ -152,6 +153,12 @@ def _with_phase(
     if ended and kill is not None:
         return replace(status, phase=lasting, reason=kill.reason, message=kill.message)
     return replace(status, phase=lasting)
+
+
+def _any_runs(status: PodStatus) -> bool:
+    """Return whether a container still runs: sidecars of a pod whose init container has failed, ephemeral ones."""
+    lists = (status.container_statuses, status.init_container_statuses, status.ephemeral_container_statuses)
+    return any(each.state.running for some in lists for each in some)
 
 
 def _lasting_phase(before: PodStatus, phase: Phase) -> str:

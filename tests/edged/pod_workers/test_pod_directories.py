@@ -15,7 +15,7 @@ from beehive.simulation import Simulation
 from edged.errors import ConfigError
 from edged.pod_workers.pod_directories import PodDirectories
 from edged.pods.labels import ref_of
-from edged.pods.model import PodRef, PodUid
+from edged.pods.model import ContainerId, PodRef, PodUid
 from edged.pods.paths import log_path
 from edged.settings import EdgedSettings
 from edged.volumes import VolumeError
@@ -131,7 +131,9 @@ def test_each_attempt_has_last_words_of_its_own(files: PodDirectories) -> None:
     assert first.read_text() == "good bye"
 
 
-def test_the_log_of_a_container_goes_with_it_and_with_no_other(files: PodDirectories, tmp_path: Path) -> None:
+def test_the_log_of_a_container_and_its_link_go_with_it_and_with_no_other(
+    files: PodDirectories, tmp_path: Path
+) -> None:
     prepare(files)
     files.make_log_directory(POD)
     logs = [tmp_path / "logs/default_web_u1" / log_path("main", attempt) for attempt in (0, 1)]
@@ -139,9 +141,25 @@ def test_the_log_of_a_container_goes_with_it_and_with_no_other(files: PodDirecto
     for each in logs:
         each.parent.mkdir(exist_ok=True)
         each.write_text("x")
+    for attempt, container_id in enumerate(("c0", "c1")):
+        files.link_log(POD, "main", attempt, ContainerId(container_id))
+    links = [tmp_path / f"containers/web_default_main-c{attempt}.log" for attempt in (0, 1)]
+    assert [each.readlink() for each in links] == logs
+    (tmp_path / "containers/of-another.log").symlink_to("/var/log/pods/gone")
     for _ in range(2):
         files.remove_container(ref_of(POD), "main", 0)
-        assert [each.exists() for each in (*logs, *words)] == [False, True, False, True]
+        assert [each.exists() for each in (*logs, *words, *links)] == [False, True] * 3
+    files.remove(ref_of(POD))
+    assert [each.name for each in (tmp_path / "containers").iterdir()] == ["of-another.log"]
+
+
+def test_a_container_runs_without_a_link_to_its_log(
+    files: PodDirectories, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A file is where the directory of the links should be."""
+    (tmp_path / "containers").touch()
+    files.link_log(POD, "main", 0, ContainerId("c0"))
+    assert "the log of container main has no link" in caplog.text
 
 
 def test_files_and_logs_go_and_a_second_removal_is_no_error(files: PodDirectories, tmp_path: Path) -> None:

@@ -101,6 +101,8 @@ def test_phase_sums_up_the_containers(pod: Pod, known: PodFacts, phase: str, wor
         (a_pod(A, init=(SIDE,), restart="Never"), facts(running(SIDE), exited(A)), "Running"),
         (a_pod(A, init=(SIDE,), restart="Never"), facts(exited(SIDE, 137), exited(A)), "Succeeded"),
         (a_pod(A, init=(SIDE, I1)), facts(running(SIDE), running(I1)), "Pending"),
+        (a_pod(A, init=(SIDE, I1), restart="Never"), facts(running(SIDE), exited(I1, 1)), "Pending"),
+        (a_pod(A, init=(SIDE, I1), restart="Never"), facts(exited(SIDE), exited(I1, 1)), "Failed"),
     ],
 )
 def test_phase_of_a_pod_with_init_containers(pod: Pod, known: PodFacts, phase: str) -> None:

@@ -159,6 +159,7 @@ def test_a_pod_of_the_cloud_with_its_name_does_not_take_the_place_of_one_that_wa
     bench.put(manifest(), wait=3)
     bench.runtime.obeys = 5
     bench.put(manifest("busybox:1.37"), wait=2)
+    bench.tell("delete", bench.meta.cloud.pop(MIRROR))
     bench.tell("insert", pod(NAME))
     bench.tell("delete", {"metadata": {"name": NAME, "namespace": "default"}}, wait=60)
     assert [each.spec.containers[0].image for each in bench.snapshots.pods] == ["busybox:1.37"]
@@ -216,6 +217,24 @@ def test_a_file_that_goes_ends_the_pod_and_its_mirror(bench: StaticBench) -> Non
     bench.run(15)
     assert bench.runtime.sandboxes == {}
     assert bench.meta.deletions == [MIRROR]
+
+
+@pytest.mark.parametrize("successor", [None, "busybox:1.37"])
+def test_a_mirror_stays_until_its_pod_has_ended(bench: StaticBench, successor: str | None) -> None:
+    """The cloud shows what still runs. Then the mirror of the successor comes, if there is one."""
+    bench.put(manifest())
+    bench.start(wait=15)
+    bench.runtime.obeys = 5
+    if successor:
+        bench.put(manifest(successor), wait=4)
+    else:
+        (bench.files / "web.yaml").unlink()
+        bench.run(4)
+    assert (bench.running(), bench.meta.deletions) == (["main"], [])
+    bench.run(5)
+    assert bench.meta.deletions == [MIRROR]
+    bench.tell("delete", bench.meta.cloud.pop(MIRROR))
+    assert (MIRROR in bench.meta.cloud) is (successor is not None)
 
 
 def test_a_file_that_changes_is_another_pod_which_begins_when_the_first_is_gone(bench: StaticBench) -> None:

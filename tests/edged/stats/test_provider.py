@@ -134,6 +134,7 @@ def test_the_disk_usage_of_a_pod(node: Node) -> None:
         directory.mkdir(parents=True)
     log.write_bytes(b"x" * 10_000)
     (volume / "file").write_bytes(b"x" * 20_000)
+    node.runtime.images_directory = str(node.directory)
     pod = node.pod()
     logs, ephemeral = pod.containers[0].logs, pod.ephemeral_storage
     assert logs is not None
@@ -144,6 +145,10 @@ def test_the_disk_usage_of_a_pod(node: Node) -> None:
     assert ephemeral is not None
     assert (ephemeral.used_bytes or 0) == LAYER + (logs.used_bytes or 0) + (data.used_bytes or 0)
     assert (ephemeral.capacity_bytes or 0) > 0
+    layer = pod.containers[0].rootfs
+    assert layer is not None
+    assert layer.used_bytes == LAYER
+    assert (layer.capacity_bytes or 0) > 0, "of the file system of images"
 
 
 def test_files_are_counted_seldom(node: Node) -> None:

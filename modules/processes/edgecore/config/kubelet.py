@@ -333,7 +333,9 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
     before you change it."""
 
     pod_logs_dir: Annotated[Path, AbsolutePath()] = Path("/var/log/pods")
-    """Directory of the containers' logs, `<namespace>_<name>_<uid>/<container>/<attempt>.log` below it."""
+    """Directory of the containers' logs, `<namespace>_<name>_<uid>/<container>/<attempt>.log` below it. The directory
+    `containers` beside it has a link to each log, `<name>_<namespace>_<container>-<id>.log`, as collectors of logs
+    expect it."""
 
     pod_pids_limit: Annotated[int, Whole("processes", -1, 4_194_304)] = -1
     """Most processes of a pod. -1: no limit but the machine's."""

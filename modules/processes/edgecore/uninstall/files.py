@@ -8,6 +8,8 @@ from typing import Final, NamedTuple
 
 from beehive.files.damaged import DIRECTORY as DAMAGED
 from beehive.files.removal import remove_tree
+from edged.logs.files import links_to
+from edged.pods.paths import PodPaths
 from edgehub.certificates.files import unfinished
 from metamanager.store import sqlite_path
 from modules.processes.edgecore.config import EdgeCoreConfig
@@ -92,7 +94,7 @@ def leftovers(config: EdgeCoreConfig, location: NodeLocation) -> Leftovers:
     directories = [edged / name for name in _IF_EMPTY] + [edged]
     logs = config.modules.edged.tailored_kubelet_config.pod_logs_dir
     if _is_own(logs, location):
-        directories += [logs, logs.parent]
+        directories += [logs, PodPaths(edged, logs).log_links, logs.parent]
     hub = config.modules.edge_hub
     directories += {path.parent: None for path in (hub.tls_ca_file, hub.tls_cert_file, hub.tls_private_key_file)}
     directories += [Path(manifests)] if manifests else []
@@ -108,11 +110,14 @@ def pod_uids(config: EdgeCoreConfig) -> frozenset[str]:
 
 
 def _logs(config: EdgeCoreConfig, location: NodeLocation) -> Iterator[Path]:
-    """Yield the directories of the pods' logs, which end in the uid."""
+    """Yield the directories of the pods' logs, which end in the uid, and the links to these logs."""
     logs, uids = config.modules.edged.tailored_kubelet_config.pod_logs_dir, pod_uids(config)
     own = _is_own(logs, location)
     with suppress(OSError):
-        yield from (path for path in sorted(logs.iterdir()) if own or path.name.rpartition("_")[2] in uids)
+        for path in sorted(logs.iterdir()):
+            if own or path.name.rpartition("_")[2] in uids:
+                yield from links_to(path, PodPaths(config.modules.edged.root_directory, logs).log_links)
+                yield path
 
 
 def _is_own(logs: Path, location: NodeLocation) -> bool:
