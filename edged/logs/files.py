@@ -98,14 +98,18 @@ def remove_log(path: Path) -> None:
         file.unlink(missing_ok=True)
 
 
-def links_to(log: Path, directory: Path) -> list[Path]:
-    """Return the links in a directory that lead to a log, or to the logs below a directory. Raises OSError."""
-    found = []
+def links_to(log: Path, directory: Path, prefix: str = "") -> list[Path]:
+    """Return the links in a directory whose names begin so and that lead to a log, or to the logs below a directory.
+    Raises OSError.
+    """
+    found, target = [], str(log)
     with suppress(FileNotFoundError), os.scandir(directory) as entries:
         for entry in entries:
             with suppress(FileNotFoundError):
-                if entry.is_symlink() and Path(os.readlink(entry.path)).is_relative_to(log):  # noqa: PTH115
-                    found.append(Path(entry.path))
+                if entry.name.startswith(prefix) and entry.is_symlink():
+                    leads_to = os.readlink(entry.path)  # noqa: PTH115 - a path for each would take longer
+                    if leads_to == target or leads_to.startswith(f"{target}/"):
+                        found.append(Path(entry.path))
     return found
 
 

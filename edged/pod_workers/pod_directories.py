@@ -138,19 +138,20 @@ class PodDirectories:
         logs = [self._paths.pod_logs(ref)] if ref.name else [*self._paths.logs.glob(f"*_{glob.escape(ref.uid)}")]
         self._volumes.remove(ref.uid)
         for path in logs:
-            self._remove_log_links(path)
+            self._remove_log_links(ref, path)
         self._remove_trees(*logs, self._paths.pod(ref.uid))
 
     def remove_container(self, ref: PodRef, name: str, attempt: int) -> None:
         """Remove the logs and last words of a container that was removed. Raises OSError."""
         log = self._paths.pod_logs(ref) / log_path(name, attempt)
-        self._remove_log_links(log)
+        self._remove_log_links(ref, log)
         remove_log(log)
         self._paths.termination_message(ref.uid, name, attempt).unlink(missing_ok=True)
 
-    def _remove_log_links(self, log: Path) -> None:
-        """Remove the links to a log, or to the logs in a directory. Raises OSError."""
-        for link in links_to(log, self._paths.log_links):
+    def _remove_log_links(self, ref: PodRef, log: Path) -> None:
+        """Remove the links to a log of a pod, or to the logs in its directory. Raises OSError."""
+        prefix = self._paths.log_link_prefix(ref) if ref.name else ""
+        for link in links_to(log, self._paths.log_links, prefix):
             link.unlink(missing_ok=True)
 
     def _remove_trees(self, *paths: Path) -> None:

@@ -80,11 +80,15 @@ class PodPaths(Struct, frozen=True):
     @property
     def log_links(self) -> Path:
         """The directory of links to all containers' logs, beside that of the logs (`/var/log/containers`)."""
-        return self.logs.with_name("containers")
+        return self.logs.parent / ("containers" if self.logs.name != "containers" else "container-logs")
+
+    def log_link_prefix(self, ref: PodRef) -> str:
+        """Return how the names of the links to a pod's logs begin."""
+        return f"{_component(ref.name)}_{_component(ref.namespace)}_"[:_LONGEST_LINK]
 
     def log_link(self, ref: PodRef, container: str, container_id: ContainerId) -> Path:
         """Return a container's link: `<name>_<namespace>_<container>-<id>.log`, cut where Linux takes no more."""
-        name = f"{_component(ref.name)}_{_component(ref.namespace)}_{_component(container)}-{_component(container_id)}"
+        name = f"{self.log_link_prefix(ref)}{_component(container)}-{_component(container_id)}"
         return self.log_links / f"{name[:_LONGEST_LINK]}.log"
 
 
