@@ -30,7 +30,9 @@ _SYNC = (
     "tests/edged/lifecycle/test_ending_pods.py",
     "tests/edged/lifecycle/test_hooked_pods.py",
     "tests/edged/probes/test_probed_pods.py",
+    "tests/edged/events/test_pod_events.py",
     "tests/edged/test_the_node.py",
+    "tests/edged/test_volume_manager.py",
     *_WHOLE_NODE,
 )
 """Tests of edged as a whole that reach the sync loop in their own ways."""
