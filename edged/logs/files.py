@@ -100,12 +100,15 @@ def remove_log(path: Path) -> None:
 
 def links_to(log: Path, directory: Path) -> list[Path]:
     """Return the links in a directory that lead to a log, or to the logs below a directory. Raises OSError."""
-    found = []
+    found, whole = [], str(log)
     with suppress(FileNotFoundError), os.scandir(directory) as entries:
         for entry in entries:
-            with suppress(FileNotFoundError):
-                if entry.is_symlink() and Path(os.readlink(entry.path)).is_relative_to(log):  # noqa: PTH115
-                    found.append(Path(entry.path))
+            try:
+                target = os.readlink(entry.path)  # noqa: PTH115 - a link for each container of the node
+            except OSError:  # gone meanwhile, or no link
+                continue
+            if target == whole or target.startswith(f"{whole}/"):
+                found.append(Path(entry.path))
     return found
 
 

@@ -80,12 +80,12 @@ class PodPaths(Struct, frozen=True):
     @property
     def log_links(self) -> Path:
         """The directory of links to all containers' logs, beside that of the logs (`/var/log/containers`)."""
-        return self.logs.with_name("containers")
+        return self.logs.parent / "containers"
 
     def log_link(self, ref: PodRef, container: str, container_id: ContainerId) -> Path:
         """Return a container's link: `<name>_<namespace>_<container>-<id>.log`, cut where Linux takes no more."""
         name = f"{_component(ref.name)}_{_component(ref.namespace)}_{_component(container)}-{_component(container_id)}"
-        return self.log_links / f"{name[:_LONGEST_LINK]}.log"
+        return Path(f"{self.log_links}/{name[:_LONGEST_LINK]}.log")
 
 
 def log_path(container: str, attempt: int) -> str:
