@@ -109,10 +109,15 @@ class PodDirectories:
         """
         ref = ref_of(pod)
         link = self._paths.log_link(ref, container, container_id)
+        log = f"{self._paths.pod_logs(ref)}/{log_path(container, attempt)}"
         try:
-            link.parent.mkdir(mode=0o755, exist_ok=True)
-            if not link.is_symlink():
-                link.symlink_to(self._paths.pod_logs(ref) / log_path(container, attempt))
+            try:
+                os.symlink(log, link)  # noqa: PTH211 - at each start of a container
+            except FileNotFoundError:
+                link.parent.mkdir(mode=0o755, exist_ok=True)
+                link.symlink_to(log)
+        except FileExistsError:
+            pass
         except OSError as error:
             _log.warning("pod %s: the log of container %s has no link: %s", ref, container, error)
 

@@ -89,7 +89,7 @@ class PodPaths(Struct, frozen=True):
     def log_link(self, ref: PodRef, container: str, container_id: ContainerId) -> Path:
         """Return a container's link: `<name>_<namespace>_<container>-<id>.log`, cut where Linux takes no more."""
         name = f"{self.log_link_prefix(ref)}{_component(container)}-{_component(container_id)}"
-        return self.log_links / f"{name[:_LONGEST_LINK]}.log"
+        return Path(f"{self.log_links}/{name[:_LONGEST_LINK]}.log")
 
 
 def log_path(container: str, attempt: int) -> str:
