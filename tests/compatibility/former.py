@@ -8,7 +8,7 @@ import pytest
 
 from tests.end_to_end.processes import REPOSITORY
 
-RELEASES: Final = {"0.3.0": "11775f4f", "0.4.0": "475548f5", "0.5.0": "d57753a9"}
+RELEASES: Final = {"0.4.0": "475548f5", "0.5.0": "d57753a9", "0.6.0": "77c8806d"}
 """The commits of the releases of the last three minor versions."""
 _PRODUCT: Final = ("beehive", "edged", "edgehub", "metamanager", "modules", "protos", "setup.cfg")
 

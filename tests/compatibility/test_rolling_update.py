@@ -22,7 +22,7 @@ _NODES = 4
 _SECONDS = 120.0
 
 
-@pytest.fixture(params=["0.5.0", "0.4.0", pytest.param("0.3.0", marks=pytest.mark.slow)])
+@pytest.fixture(params=["0.6.0", "0.5.0", pytest.param("0.4.0", marks=pytest.mark.slow)])
 def former(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """Return the code of a release."""
     return unpack(request.param, tmp_path)
@@ -30,7 +30,7 @@ def former(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 @needs_postgresql
 @pytest.mark.parametrize(
-    "former", ["0.5.0", *(pytest.param(each, marks=pytest.mark.slow) for each in ("0.4.0", "0.3.0"))], indirect=True
+    "former", ["0.6.0", *(pytest.param(each, marks=pytest.mark.slow) for each in ("0.5.0", "0.4.0"))], indirect=True
 )
 def test_cloudcores_that_are_replaced_one_after_the_other_lose_and_double_nothing(former: Path) -> None:
     """Of a former release by this one, and back, on one PostgreSQL."""

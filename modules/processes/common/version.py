@@ -7,7 +7,7 @@ of this file in a wheel or an sdist.
 
 from typing import Final
 
-VERSION: Final = "0.6.0"
+VERSION: Final = "0.7.0.dev0"
 """Version of this distribution, written here only: a release (`0.2.0`), or what leads to one (`0.3.0.dev0`). In a wheel
 the last number of the latter grows with every commit (`0.3.0.dev5210+g46384b1b`).
 """
