@@ -115,14 +115,18 @@ def _end_lost(directory: Path) -> None:
 
 
 def _kill_all(*marks: str) -> None:
-    """Kill the processes whose mounts have one of some marks."""
+    """Kill the processes whose mounts have one of some marks.
+
+    The mounts of a process that may not be killed are not read: a thousand containers of root have a million of them.
+    """
     for process in _processes():
         with suppress(OSError, ValueError):  # it has ended, or is somebody else's
             handle = os.pidfd_open(int(process.name))
             try:
+                os.seteuid(_user_of(process))
+                signal.pidfd_send_signal(handle, 0)
                 mounts = (process / "mountinfo").read_text(errors="replace")
                 if any(each in mounts for each in marks):
-                    os.seteuid(_user_of(process))
                     signal.pidfd_send_signal(handle, signal.SIGKILL)
             finally:
                 os.seteuid(0)

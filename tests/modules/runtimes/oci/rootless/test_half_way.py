@@ -120,14 +120,12 @@ def test_namespaces_that_cannot_be_entered_are_closed(monkeypatch: pytest.Monkey
     assert not census().more_than(before)
 
 
-def test_a_process_that_cannot_be_killed_leaves_the_user_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The others would be killed in the name of its user, who may not."""
-    (tmp_path / str(os.getpid())).mkdir()
-    (tmp_path / str(os.getpid()) / "mountinfo").write_text("a mark")
+def test_a_process_that_cannot_be_killed_leaves_the_user_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others would be killed in the name of its user, who may not. Nothing more is asked of it: its mounts may be
+    many.
+    """
     users = list[int]()
-    monkeypatch.setattr(entering, "_processes", tmp_path.iterdir)
+    monkeypatch.setattr(entering, "_processes", lambda: [SimpleNamespace(name=str(os.getpid()))])
     monkeypatch.setattr(entering, "_user_of", lambda _: 100_007)
     monkeypatch.setattr(os, "seteuid", users.append)
     monkeypatch.setattr(signal, "pidfd_send_signal", Failing(0).call(print))
