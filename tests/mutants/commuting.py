@@ -12,20 +12,35 @@ from tests.mutants.statements import CONTAINER_METHODS, is_silent
 
 _QUESTIONS = frozenset(
     {
-        "HasField", "SerializeToString", "abs", "all", "any", "auto", "bisect_left", "bisect_right",
-        "bit_length", "bool", "bytearray", "bytes", "casefold", "copy", "deepcopy", "dict", "encode",
-        "endswith", "enumerate", "float", "from_bytes", "fromkeys", "frozenset", "fullmatch", "get", "getattr",
-        "getsockname", "hasattr", "int", "is_absolute", "isalnum", "isascii", "isdecimal", "isdigit",
-        "isinstance", "islice", "isprintable", "items", "join", "keys", "len", "list", "lower", "lstrip",
-        "max", "min", "partition", "range", "relative_to", "removeprefix", "removesuffix", "repr", "reversed",
-        "rfind", "rpartition", "rsplit", "rstrip", "set", "sorted", "split", "splitlines", "startswith", "str",
-        "strip", "sum", "to_bytes", "token_bytes", "token_hex", "tuple", "type", "upper", "values",
-        "with_name", "with_suffix", "zip",
+        "HasField", "SerializeToString", "abs", "all", "any", "astimezone", "auto", "b64encode", "bisect_left",
+        "bisect_right", "bit_length", "bool", "bytearray", "bytes", "casefold", "copy", "count", "deepcopy", "deque",
+        "dict", "divmod", "encode", "endswith", "enumerate", "findall", "finditer", "float", "from_bytes", "fromkeys",
+        "fromtimestamp", "frozenset", "fullmatch", "get", "getattr", "getsockname", "gmtime", "hasattr", "hexdigest",
+        "int", "is_absolute", "isalnum", "isascii", "isdecimal", "isdigit", "isfinite", "isinstance", "islice",
+        "isoformat", "isprintable", "items", "iter", "join", "keys", "len", "list", "ljust", "lower", "lstrip",
+        "match", "max", "min", "partial", "partition", "range", "relative_to", "removeprefix", "removesuffix", "repr",
+        "reversed", "rfind", "rjust", "round", "rpartition", "rsplit", "rstrip", "search", "set", "sha256", "sorted",
+        "split", "splitlines", "startswith", "str", "strftime", "strip", "sub", "sum", "timedelta", "timestamp",
+        "title", "to_bytes", "token_bytes", "token_hex", "total_seconds", "translate", "tuple", "type", "upper",
+        "urlencode", "values", "with_name", "with_suffix", "zip",
     }
 )  # fmt: skip
 """Functions and methods of Python that change nothing."""
+_OTHER_QUESTIONS = frozenset({"msgspec.structs.replace", "os.getpid", "replace", "select.poll"})
+"""The same, where the name alone does not tell it."""
+_PARSERS = frozenset({"b64decode", "convert", "decode_json", "fromisoformat", "strptime"})
+"""Functions that only read, and may raise."""
+_READINGS = frozenset({"monotonic", "monotonic_ns", "new_id", "now", "now_ms", "now_ns", "time"})
+"""Methods that read a clock, or take the next number: what may take time, or an effect, stays where it is."""
+_TIME = "time"
 _LATER = frozenset({"after", "after_commit", "call_soon", "every"})
 """Methods that let a module call something later, on the same thread."""
+_SENDS = frozenset(
+    {"announce_not_ready", "announce_progress", "announce_ready", "broadcast", "reply", "request", "respond", "send"}
+)
+"""Methods of a module whose effect on it, if there is one, comes in a later turn."""
+_SETTINGS = frozenset({"load_cert_chain", "load_verify_locations", "set_alpn_protocols", "set_ciphers"})
+"""Methods of a TLS context that nobody has yet."""
 _COUNTERS = frozenset({"_counters", "_meter", "counters", "meter"})
 """Names of what only counts."""
 _RULES = "modules/apimachinery/validation/"
@@ -60,6 +75,15 @@ class Uses(NamedTuple):
     """Whether it may do so without an error."""
 
 
+class Method(NamedTuple):
+    """A method whose definition is known."""
+
+    path: str
+    definition: ast.FunctionDef
+    owner: str
+    """Dotted name of its object."""
+
+
 def commute(path: str, first: ast.stmt, second: ast.stmt) -> bool:
     """Return whether it makes no difference which of two statements of a module comes first.
 
@@ -83,7 +107,7 @@ def _disturbs(one: Uses, other: Uses) -> bool:
     if not any((one.written, one.acts, one.ends)) or not any((other.written, other.acts, other.ends)):
         return False
     is_effect = other.acts or any("." in name for name in other.written)
-    if (one.acts or one.ends) and is_effect:
+    if ((one.acts or one.ends) and is_effect) or (one.acts and _TIME in other.read):
         return True
     changed = one.written | {name.partition(".")[0] for name in one.read if one.acts}
     pairs = ((name, used) for name in changed for used in other.written | other.read)
@@ -101,13 +125,15 @@ def uses_of(path: str, statement: ast.stmt) -> Uses:
                 acts = True
             case ast.Call() if _tells(path, node):
                 written.add(_TOLD)
+            case ast.Call(func=ast.Attribute(value=clock, attr=name)) if _is_reading(clock, name):
+                read.add(_TIME)
             case ast.Call(func=ast.Attribute(value=changed, attr=name)) if name in CONTAINER_METHODS:
                 written.add(f"{_name(changed)}.[]")
                 acts = acts or _name(changed) in {"", "self"}
-            case ast.Call() if (own := _changed_by(node)) is not None:
+            case ast.Call() if (own := _changed_by(path, node)) is not None:
                 written.add(f"{own}.[]")
-            case ast.Call(func=ast.Attribute(attr=name)) if _is_known(path, node):
-                done = _done_by(path, name)
+            case ast.Call() if (known := _known_method(path, node)) is not None:
+                done = _done_by(known)
                 written, read, ends = written | done.written, read | done.read, ends or done.ends
             case ast.Call():
                 called = _called(path, node)
@@ -133,9 +159,22 @@ def _tells(path: str, node: ast.AST) -> bool:
     return False
 
 
-def _changed_by(call: ast.Call) -> str | None:
+def _is_reading(clock: ast.expr, name: str) -> bool:
+    return name in _READINGS and (name == "new_id" or _name(clock).endswith(("clock", "time")))
+
+
+def _changed_by(path: str, call: ast.Call) -> str | None:
     """Return the name of what a function or method changes that changes nothing else; None for any other."""
     match call:
+        case ast.Call(
+            func=ast.Attribute(value=ast.Name(id=parser), attr="add_argument"),
+            args=[ast.Constant(value=str(option)), *_],
+        ):
+            return f"{parser}.[{option}]" if option.startswith("-") else f"{parser}.[]"
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=context), attr=name)) if name in _SETTINGS:
+            return f"{context}.{name}"
+        case ast.Call(func=ast.Attribute(value=module, attr=name)) if name in _SENDS and _is_module(path, module):
+            return "bus"
         case ast.Call(func=ast.Attribute(value=timer, attr="cancel"), args=[]) if _name(timer).endswith("timer"):
             return _name(timer)
         case ast.Call(func=ast.Attribute(value=backoff, attr="reset")) if _name(backoff).endswith("backoff"):
@@ -145,6 +184,13 @@ def _changed_by(call: ast.Call) -> str | None:
         case ast.Call(func=ast.Attribute(attr=name)) if name in _LATER:
             return "later"
     return None
+
+
+def _is_module(path: str, expression: ast.expr) -> bool:
+    """Return whether it is a module of the bus: `self` only in the file of its class."""
+    bases = [ast.unparse(base) for node in _body(path) if isinstance(node, ast.ClassDef) for base in node.bases]
+    name = ast.unparse(expression)
+    return name in {"module", "self.module", "self._module"} or (name == "self" and "Module" in bases)
 
 
 def _key(node: ast.AST) -> str | None:
@@ -166,6 +212,8 @@ def _walk(path: str, node: ast.AST) -> Iterator[ast.AST]:
             children = list[ast.AST](of_cause)
         case ast.Call(args=arguments) if _tells(path, node):
             children = list[ast.AST](arguments[:-1])
+        case ast.Call(func=ast.Attribute()) if _changed_by(path, node) or _known_method(path, node):
+            del children[0]
         case ast.Call(func=ast.Attribute(value=value)):
             children[0] = value
         case ast.Call(func=ast.Name()):
@@ -174,18 +222,20 @@ def _walk(path: str, node: ast.AST) -> Iterator[ast.AST]:
             children = []
         case _ if _key(node) is not None:
             children = []
-    if _is_known(path, node):
-        del children[0]
     for child in children:
         yield from _walk(path, child)
 
 
-def _is_known(path: str, node: ast.AST) -> bool:
-    """Return whether it calls a method that changes nothing but its object."""
+def _known_method(path: str, node: ast.AST) -> Method | None:
+    """Return the called method, if it changes nothing but its object: `self`, or what `self` alone makes."""
+    found = None
     match node:
         case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name)) if name in _methods(path):
-            return not _done_by(path, name).acts
-    return False
+            found = Method(path, _methods(path)[name], "self")
+        case ast.Call(func=ast.Attribute(value=ast.Attribute(value=ast.Name(id="self"), attr=member), attr=name)):
+            where, methods = _members(path).get(member, ("", {}))
+            found = Method(where, methods[name], f"self.{member}") if name in methods else None
+    return None if found is None or _done_by(found).acts else found
 
 
 def _name(node: ast.AST) -> str:
@@ -213,12 +263,20 @@ def _called(path: str, call: ast.Call) -> _Call:
             return _Call.ACTS
         case ast.Attribute(value=ast.Name(), attr="decode"):
             return _Call.REFUSES
+        case ast.Name(id=name) | ast.Attribute(attr=name) if name in _PARSERS:
+            return _Call.REFUSES
         case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Subscript(value=ast.Name(id=name)) if (
             name in _QUESTIONS
         ):
             return _Call.ASKS
+        case ast.Name(id="next") if isinstance(call.args[0], ast.GeneratorExp | ast.Call):
+            return _Call.ASKS
+        case ast.Name() | ast.Attribute() if ast.unparse(call.func) in _OTHER_QUESTIONS:
+            return _Call.ASKS
         case ast.Name(id=name):
             return _Call.ASKS if name[:1].isupper() else _function(path, name)
+        case ast.Attribute(value=ast.Name(), attr=name) if name.istitle() or name.endswith("Error"):
+            return _Call.ASKS
         case ast.Attribute(value=ast.Name(id=module), attr=name):
             return _function(path, f"{module}.{name}")
     return _Call.ACTS
@@ -244,36 +302,45 @@ def _function(path: str, name: str) -> _Call:
 _known: dict[tuple[str, str], _Call] = {}
 
 
-def _done_by(path: str, name: str) -> Uses:
-    """Return what a private method does to its object: it acts if it changes anything else, or calls itself."""
-    if (path, name) not in _done:
-        _done[path, name] = _ACTS
-        method = _methods(path)[name]
-        every, own = [uses_of(path, each) for each in method.body], {"", *_fresh(method)}
+def _done_by(method: Method) -> Uses:
+    """Return what a method does to its object: it acts if it changes anything else, or calls itself."""
+    path, key = method.path, (method.path, method.definition.lineno)
+    if key not in _done:
+        _done[key] = _ACTS
+        body = method.definition.body
+        every, own = [uses_of(path, each) for each in body], {"", *_fresh(method.definition)}
         written = {one for uses in every for one in uses.written if "." in one and one.partition(".")[0] not in own}
-        read = {one for uses in every for one in uses.read if one.partition(".")[0] == "self"}
+        read = {one for uses in every for one in uses.read if one.partition(".")[0] in {"self", _TIME}}
         if all(one.startswith("self.") or one.endswith("timer.[]") for one in written):
             acts = any(uses.acts for uses in every)
-            _done[path, name] = Uses(written, read, acts, any(_may_raise(path, each) for each in ast.walk(method)))
-    return _done[path, name]
+            _done[key] = Uses(written, read, acts, any(_may_raise(path, each) for each in ast.walk(method.definition)))
+    done = _done[key]
+    written, read = ({_renamed(one, method.owner) for one in names} for names in (done.written, done.read))
+    return done._replace(written=written, read=read)
+
+
+def _renamed(name: str, owner: str) -> str:
+    first, dot, rest = name.partition(".")
+    return f"{owner}{dot}{rest}" if first == "self" else name
 
 
 def _may_raise(path: str, node: ast.AST) -> bool:
-    match node:
-        case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name)) if name in _methods(path):
-            return _done_by(path, name).ends
-        case ast.Call():
-            return _called(path, node) is _Call.REFUSES
-    return isinstance(node, ast.Raise)
+    if (method := _known_method(path, node)) is not None:
+        return _done_by(method).ends
+    return isinstance(node, ast.Raise) or (isinstance(node, ast.Call) and _called(path, node) is _Call.REFUSES)
 
 
 _ACTS = Uses(set(), set(), acts=True, ends=True)
-_done: dict[tuple[str, str], Uses] = {}
+_done: dict[tuple[str, int], Uses] = {}
 
 
 def _has_effect(path: str, statement: ast.stmt, own: set[str]) -> bool:
     uses = uses_of(path, statement)
-    return uses.acts or any("." in name and name.partition(".")[0] not in own for name in uses.written)
+    return (
+        uses.acts
+        or _TIME in uses.read
+        or any("." in name and name.partition(".")[0] not in own for name in uses.written)
+    )
 
 
 def _fresh(function: ast.FunctionDef) -> set[str]:
@@ -302,16 +369,62 @@ def _methods(path: str) -> dict[str, ast.FunctionDef]:
 
 
 @cache
+def _members(path: str) -> dict[str, tuple[str, dict[str, ast.FunctionDef]]]:
+    """Return the members that one statement of a module sets, to a new object of a class of the product without a base:
+    with the path and the methods of its class.
+    """
+    nodes = [each for one in _body(path) if isinstance(one, ast.ClassDef) for each in ast.walk(one)]
+    times = Counter(each.attr for each in nodes if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store))
+    found, classes = dict[str, tuple[str, dict[str, ast.FunctionDef]]](), _classes(path)
+    for node in nodes:
+        match node:
+            case (
+                ast.Assign(targets=[ast.Attribute(attr=member)], value=ast.Call(func=ast.Name(id=name)))
+                | ast.AnnAssign(target=ast.Attribute(attr=member), value=ast.Call(func=ast.Name(id=name)))
+            ) if times[member] == 1 and name in classes and not classes[name][1].bases:
+                where, made = classes[name]
+                methods = [each for each in made.body if isinstance(each, ast.FunctionDef) and not each.decorator_list]
+                found[member] = where, {each.name: each for each in methods}
+    return found
+
+
+@cache
+def _classes(path: str) -> dict[str, tuple[str, ast.ClassDef]]:
+    """Return the classes that a module defines, and the ones that it imports from other modules of the product."""
+    found = {node.name: (path, node) for node in _body(path) if isinstance(node, ast.ClassDef)}
+    for node in _body(path):
+        if isinstance(node, ast.ImportFrom) and node.module is not None and not node.level:
+            other = f"{node.module.replace('.', '/')}.py"
+            names = {each.name for each in node.names}
+            found.update(
+                {one.name: (other, one) for one in _body(other) if isinstance(one, ast.ClassDef) and one.name in names}
+            )
+    return found
+
+
+@cache
 def _functions(path: str) -> Functions:
     """Return the functions that a module defines, and the ones that it imports from other modules of the product."""
     found = dict(_own_functions(path))
     for node in _body(path):
         if isinstance(node, ast.ImportFrom) and node.module is not None and not node.level:
-            others = _own_functions(f"{node.module.replace('.', '/')}.py")
+            others = _exported(node.module)
             found.update({each.asname or each.name: others[each.name] for each in node.names if each.name in others})
             for each in node.names:
                 inside = _own_functions(f"{node.module}.{each.name}".replace(".", "/") + ".py")
                 found.update({f"{each.asname or each.name}.{name}": one for name, one in inside.items()})
+    return found
+
+
+@cache
+def _exported(module: str) -> Functions:
+    """Return the functions of a module, or those that a package takes from its modules."""
+    path = module.replace(".", "/")
+    found = dict(_own_functions(f"{path}.py"))
+    for node in _body(f"{path}/__init__.py"):
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            others = _own_functions(f"{node.module.replace('.', '/')}.py")
+            found.update({each.asname or each.name: others[each.name] for each in node.names if each.name in others})
     return found
 
 
