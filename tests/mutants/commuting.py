@@ -89,8 +89,11 @@ def commute(path: str, first: ast.stmt, second: ast.stmt) -> bool:
 
     Statements commute when at most one calls what may have an effect, and neither changes what the other reads or
     changes. A call may change all that it names. A function of the product has no effect when nothing in it has one.
-    Which of two refusals or faults comes first is not of importance, nor when something is counted.
+    Which of two refusals or faults comes first is not of importance, nor when something is counted, nor the order of
+    commands and options in a help.
     """
+    if _registers(first) and _registers(second):
+        return True
     uses, later = uses_of(path, first), uses_of(path, second)
     if (_counts(first) and not later.ends) or (_counts(second) and not uses.ends):
         return True
@@ -100,6 +103,15 @@ def commute(path: str, first: ast.stmt, second: ast.stmt) -> bool:
 
 def _counts(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.AugAssign) and not _COUNTERS.isdisjoint(_name(statement.target).split("."))
+
+
+def _registers(statement: ast.stmt) -> bool:
+    """Return whether it only adds a command to a command line."""
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=arguments)):
+            is_registration = name in {"add", "add_verbs"} or name.startswith("_add_")
+            return is_registration and any(ast.unparse(each) == "commands" for each in arguments)
+    return False
 
 
 def _disturbs(one: Uses, other: Uses) -> bool:
@@ -171,6 +183,8 @@ def _changed_by(path: str, call: ast.Call) -> str | None:
             args=[ast.Constant(value=str(option)), *_],
         ):
             return f"{parser}.[{option}]" if option.startswith("-") else f"{parser}.[]"
+        case ast.Call(func=ast.Name(id=name), args=[ast.Name(id=parser), *_]) if _adds_options(path, name):
+            return f"{parser}.[{name}]"
         case ast.Call(func=ast.Attribute(value=ast.Name(id=context), attr=name)) if name in _SETTINGS:
             return f"{context}.{name}"
         case ast.Call(func=ast.Attribute(value=module, attr=name)) if name in _SENDS and _is_module(path, module):
@@ -184,6 +198,25 @@ def _changed_by(path: str, call: ast.Call) -> str | None:
         case ast.Call(func=ast.Attribute(attr=name)) if name in _LATER:
             return "later"
     return None
+
+
+def _adds_options(path: str, name: str) -> bool:
+    """Return whether a function only adds options to its first argument."""
+    if name not in _functions(path):
+        return False
+    path, function = _functions(path)[name]
+    key = path, function.name
+    if key not in _adding:
+        _adding[key] = False
+        every = [uses_of(path, each) for each in function.body]
+        written = {one for uses in every for one in uses.written if "." in one}
+        parser = function.args.args[0].arg if function.args.args else ""
+        is_quiet = not any(uses.acts or uses.ends for uses in every)
+        _adding[key] = is_quiet and bool(written) and all(one.startswith(f"{parser}.[-") for one in written)
+    return _adding[key]
+
+
+_adding: dict[tuple[str, str], bool] = {}
 
 
 def _is_module(path: str, expression: ast.expr) -> bool:
@@ -216,8 +249,8 @@ def _walk(path: str, node: ast.AST) -> Iterator[ast.AST]:
             del children[0]
         case ast.Call(func=ast.Attribute(value=value)):
             children[0] = value
-        case ast.Call(func=ast.Name()):
-            del children[0]
+        case ast.Call(func=ast.Name(id=name)):
+            del children[: 2 if _adds_options(path, name) else 1]
         case ast.Attribute(value=ast.Name() | ast.Attribute()):
             children = []
         case _ if _key(node) is not None:

@@ -220,6 +220,8 @@ def test_mutants_of_order_are_marked() -> None:
         ("now = self.clock.monotonic()", "self.due = item"),
         ("self.due = self.clock.now()", "if not self.timer:\n    self.timer = self.module.after(3, self._tell)"),
         ("parser.add_argument('--all', help=item)", "parser.add_argument('name')"),
+        ("parser.add_argument('name')", "options(parser)"),
+        ("token_command.add(commands)", "_add_unit(commands)"),
         ("context.set_ciphers(item)", "context.minimum_version = other"),
         ("self.shelf.put(item)", "self.due = item"),
     ],
@@ -269,6 +271,8 @@ def test_statements_that_commute_are_not_swapped(first: str, second: str, own_mo
         ("self.module.send(item)", "self.module.reply(item)"),
         ("if item is None:\n    return", "self.module.send(item)"),
         ("parser.add_argument('kind')", "parser.add_argument('name')"),
+        ("options(parser)", "item.add(parser)"),
+        ("token_command.add(commands)", "add_help(parser, commands)"),
         ("self.shelf.put(item)", "size = len(self.shelf.items)"),
         ("self.shelf.tell(item)", "self.due = item"),
         ("self.either.put(item)", "self.due = item"),
@@ -319,6 +323,10 @@ def keep(item):
 
 def twice(item):
     return twice(item) if item else []
+
+
+def options(parser):
+    parser.add_argument("--all", help="everything")
 
 
 class Shelf:
