@@ -191,8 +191,10 @@ def _changed_by(path: str, call: ast.Call) -> str | None:
             return "bus"
         case ast.Call(func=ast.Attribute(value=timer, attr="cancel"), args=[]) if _name(timer).endswith("timer"):
             return _name(timer)
-        case ast.Call(func=ast.Attribute(value=backoff, attr="reset")) if _name(backoff).endswith("backoff"):
+        case ast.Call(func=ast.Attribute(value=backoff, attr="reset" | "next")) if _name(backoff).endswith("backoff"):
             return _name(backoff)
+        case ast.Call(func=ast.Attribute(value=condition, attr="notify" | "notify_all"), args=[]):
+            return f"{_name(condition)}.notified"  # who waits needs the lock
         case ast.Call(func=ast.Name(id="insort"), args=[order, _]):
             return _name(order)
         case ast.Call(func=ast.Attribute(attr=name)) if name in _LATER:

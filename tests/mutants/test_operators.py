@@ -221,6 +221,8 @@ def test_mutants_of_order_are_marked() -> None:
         ("self.due = self.clock.now()", "if not self.timer:\n    self.timer = self.module.after(3, self._tell)"),
         ("parser.add_argument('--all', help=item)", "parser.add_argument('name')"),
         ("parser.add_argument('name')", "options(parser)"),
+        ("self.is_closed = True", "self.changed.notify_all()"),
+        ("self.due = item", "delay = backoff.next(item)"),
         ("token_command.add(commands)", "_add_unit(commands)"),
         ("context.set_ciphers(item)", "context.minimum_version = other"),
         ("self.shelf.put(item)", "self.due = item"),
