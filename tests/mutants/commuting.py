@@ -18,11 +18,11 @@ _QUESTIONS = frozenset(
         "fromtimestamp", "frozenset", "fullmatch", "get", "getattr", "getsockname", "gmtime", "hasattr", "hexdigest",
         "int", "is_absolute", "isalnum", "isascii", "isdecimal", "isdigit", "isfinite", "isinstance", "islice",
         "isoformat", "isprintable", "items", "iter", "join", "keys", "len", "list", "ljust", "lower", "lstrip",
-        "match", "max", "min", "partial", "partition", "range", "relative_to", "removeprefix", "removesuffix", "repr",
-        "reversed", "rfind", "rjust", "round", "rpartition", "rsplit", "rstrip", "search", "set", "sha256", "sorted",
-        "split", "splitlines", "startswith", "str", "strftime", "strip", "sub", "sum", "timedelta", "timestamp",
-        "title", "to_bytes", "token_bytes", "token_hex", "total_seconds", "translate", "tuple", "type", "upper",
-        "urlencode", "values", "with_name", "with_suffix", "zip",
+        "match", "max", "memoryview", "min", "partial", "partition", "range", "relative_to", "removeprefix",
+        "removesuffix", "repr", "reversed", "rfind", "rjust", "round", "rpartition", "rsplit", "rstrip", "search",
+        "set", "sha256", "sorted", "split", "splitlines", "startswith", "str", "strftime", "strip", "sub", "sum",
+        "timedelta", "timestamp", "title", "to_bytes", "token_bytes", "token_hex", "total_seconds", "translate",
+        "tuple", "type", "upper", "urlencode", "values", "with_name", "with_suffix", "zip",
     }
 )  # fmt: skip
 """Functions and methods of Python that change nothing."""
@@ -32,6 +32,8 @@ _PARSERS = frozenset({"b64decode", "convert", "decode_json", "fromisoformat", "s
 """Functions that only read, and may raise."""
 _READINGS = frozenset({"monotonic", "monotonic_ns", "new_id", "now", "now_ms", "now_ns", "time"})
 """Methods that read a clock, or take the next number: what may take time, or an effect, stays where it is."""
+_MAKERS = frozenset({"message", "new"})
+"""Methods of a module, and of the class, that make a message with a new id."""
 _TIME = "time"
 _LATER = frozenset({"after", "after_commit", "call_soon", "every"})
 """Methods that let a module call something later, on the same thread."""
@@ -57,6 +59,8 @@ class _Call(Enum):
     ACTS = auto()
     ASKS = auto()
     """It only reads."""
+    READS_TIME = auto()
+    """It only reads, and that a clock or the next number."""
     REFUSES = auto()
     """It only reads, and may raise."""
 
@@ -137,7 +141,7 @@ def uses_of(path: str, statement: ast.stmt) -> Uses:
                 acts = True
             case ast.Call() if _tells(path, node):
                 written.add(_TOLD)
-            case ast.Call(func=ast.Attribute(value=clock, attr=name)) if _is_reading(clock, name):
+            case ast.Call(func=ast.Attribute(value=clock, attr=name)) if _is_reading(path, clock, name):
                 read.add(_TIME)
             case ast.Call(func=ast.Attribute(value=changed, attr=name)) if name in CONTAINER_METHODS:
                 written.add(f"{_name(changed)}.[]")
@@ -150,6 +154,7 @@ def uses_of(path: str, statement: ast.stmt) -> Uses:
             case ast.Call():
                 called = _called(path, node)
                 acts, ends = acts or called is _Call.ACTS, ends or called is _Call.REFUSES
+                read |= {_TIME} if called is _Call.READS_TIME else set()
             case ast.Name() | ast.Attribute() | ast.Subscript():
                 name = _name(node)
                 if (key := _key(node)) is not None:
@@ -171,7 +176,9 @@ def _tells(path: str, node: ast.AST) -> bool:
     return False
 
 
-def _is_reading(clock: ast.expr, name: str) -> bool:
+def _is_reading(path: str, clock: ast.expr, name: str) -> bool:
+    if name in _MAKERS:
+        return ast.unparse(clock) == "Message" or _is_module(path, clock)
     return name in _READINGS and (name == "new_id" or _name(clock).endswith(("clock", "time")))
 
 
@@ -330,7 +337,10 @@ def _function(path: str, name: str) -> _Call:
         if not any(_has_effect(path, each, own) for each in function.body):
             refuses = any(isinstance(node, ast.Raise) for node in ast.walk(function))
             refuses = refuses or any(_called(path, call) is _Call.REFUSES for call in calls)
-            _known[key] = _Call.REFUSES if refuses else _Call.ASKS
+            reads = any(_TIME in uses_of(path, each).read for each in function.body)
+            _known[key] = _Call.ASKS
+            if refuses or reads:
+                _known[key] = _Call.READS_TIME if not refuses else _Call.ACTS if reads else _Call.REFUSES
     return _known[key]
 
 
@@ -371,11 +381,7 @@ _done: dict[tuple[str, int], Uses] = {}
 
 def _has_effect(path: str, statement: ast.stmt, own: set[str]) -> bool:
     uses = uses_of(path, statement)
-    return (
-        uses.acts
-        or _TIME in uses.read
-        or any("." in name and name.partition(".")[0] not in own for name in uses.written)
-    )
+    return uses.acts or any("." in name and name.partition(".")[0] not in own for name in uses.written)
 
 
 def _fresh(function: ast.FunctionDef) -> set[str]:

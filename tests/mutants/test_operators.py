@@ -222,6 +222,7 @@ def test_mutants_of_order_are_marked() -> None:
         ("parser.add_argument('--all', help=item)", "parser.add_argument('name')"),
         ("parser.add_argument('name')", "options(parser)"),
         ("self.is_closed = True", "self.changed.notify_all()"),
+        ("self.due = item", "self._module.send(stamped(clock), self._module.message(item))"),
         ("self.due = item", "delay = backoff.next(item)"),
         ("token_command.add(commands)", "_add_unit(commands)"),
         ("context.set_ciphers(item)", "context.minimum_version = other"),
@@ -270,6 +271,7 @@ def test_statements_that_commute_are_not_swapped(first: str, second: str, own_mo
         ("meta['kind'] = item", "meta['kind'] = other"),
         ("meta['kind'] = item", "size = len(meta)"),
         ("now = self.clock.monotonic()", "self.send(item)"),
+        ("now = stamped(clock)", "self.send(item)"),
         ("self.module.send(item)", "self.module.reply(item)"),
         ("if item is None:\n    return", "self.module.send(item)"),
         ("parser.add_argument('kind')", "parser.add_argument('name')"),
@@ -325,6 +327,10 @@ def keep(item):
 
 def twice(item):
     return twice(item) if item else []
+
+
+def stamped(clock):
+    return clock.now()
 
 
 def options(parser):
