@@ -63,8 +63,7 @@ class Alarms:
         alarm.function = None
         self._cancelled += 1
         if self._cancelled > self.SLACK and self._cancelled * 2 > len(self._heap):
-            self._heap = [entry for entry in self._heap if entry[2].function is not None]
-            heapq.heapify(self._heap)
+            self._heap = sorted(entry for entry in self._heap if entry[2].function is not None)
             self._cancelled = 0
         return True
 

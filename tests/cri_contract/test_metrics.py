@@ -1,7 +1,10 @@
 """critest: PodSandbox metrics, Streaming List."""
 
+import os
+import socket
 from typing import Any, Final
 
+from modules.runtimes.oci.metrics.collector import process_samples
 from protos.cri.v1 import api_pb2 as cri
 from tests.cri_contract.client import LOOP, Client
 
@@ -67,6 +70,20 @@ def test_values(client: Client) -> None:
     named = dict(zip(keys[processes.name], processes.label_values, strict=True))
     assert named["pod"] == client.pod_status(pod).metadata.name
     assert named["container"].startswith("main-")
+
+
+def test_sockets_are_told_from_other_descriptors() -> None:
+    """Those of this process: one more, and a pipe."""
+
+    def counts() -> list[int]:
+        return [each.value for each in process_samples([os.getpid()])]
+
+    before, pipe = counts(), os.pipe()
+    with socket.socket():
+        after = counts()
+    for end in pipe:
+        os.close(end)
+    assert [one - other for one, other in zip(after, before, strict=True)] == [0, 3, 1]
 
 
 def test_a_pod_without_containers(client: Client) -> None:

@@ -12,20 +12,37 @@ from tests.mutants.statements import CONTAINER_METHODS, is_silent
 
 _QUESTIONS = frozenset(
     {
-        "HasField", "SerializeToString", "abs", "all", "any", "auto", "bisect_left", "bisect_right",
-        "bit_length", "bool", "bytearray", "bytes", "casefold", "copy", "deepcopy", "dict", "encode",
-        "endswith", "enumerate", "float", "from_bytes", "fromkeys", "frozenset", "fullmatch", "get", "getattr",
-        "getsockname", "hasattr", "int", "is_absolute", "isalnum", "isascii", "isdecimal", "isdigit",
-        "isinstance", "islice", "isprintable", "items", "join", "keys", "len", "list", "lower", "lstrip",
-        "max", "min", "partition", "range", "relative_to", "removeprefix", "removesuffix", "repr", "reversed",
-        "rfind", "rpartition", "rsplit", "rstrip", "set", "sorted", "split", "splitlines", "startswith", "str",
-        "strip", "sum", "to_bytes", "token_bytes", "token_hex", "tuple", "type", "upper", "values",
-        "with_name", "with_suffix", "zip",
+        "HasField", "SerializeToString", "abs", "all", "any", "astimezone", "auto", "b64encode", "bisect_left",
+        "bisect_right", "bit_length", "bool", "bytearray", "bytes", "casefold", "copy", "count", "deepcopy", "deque",
+        "dict", "divmod", "encode", "endswith", "enumerate", "findall", "finditer", "float", "from_bytes", "fromkeys",
+        "fromtimestamp", "frozenset", "fullmatch", "get", "getattr", "getsockname", "gmtime", "hasattr", "hexdigest",
+        "int", "is_absolute", "isalnum", "isascii", "isdecimal", "isdigit", "isfinite", "isinstance", "islice",
+        "isoformat", "isprintable", "items", "iter", "join", "keys", "len", "list", "ljust", "lower", "lstrip",
+        "match", "max", "memoryview", "min", "partial", "partition", "range", "relative_to", "removeprefix",
+        "removesuffix", "repr", "reversed", "rfind", "rjust", "round", "rpartition", "rsplit", "rstrip", "search",
+        "set", "sha256", "sorted", "split", "splitlines", "startswith", "str", "strftime", "strip", "sub", "sum",
+        "timedelta", "timestamp", "title", "to_bytes", "token_bytes", "token_hex", "total_seconds", "translate",
+        "tuple", "type", "upper", "urlencode", "values", "with_name", "with_suffix", "zip",
     }
 )  # fmt: skip
 """Functions and methods of Python that change nothing."""
+_OTHER_QUESTIONS = frozenset({"msgspec.structs.replace", "os.getpid", "replace", "select.poll"})
+"""The same, where the name alone does not tell it."""
+_PARSERS = frozenset({"b64decode", "convert", "decode_json", "fromisoformat", "strptime"})
+"""Functions that only read, and may raise."""
+_READINGS = frozenset({"monotonic", "monotonic_ns", "new_id", "now", "now_ms", "now_ns", "time"})
+"""Methods that read a clock, or take the next number: what may take time, or an effect, stays where it is."""
+_MAKERS = frozenset({"message", "new"})
+"""Methods of a module, and of the class, that make a message with a new id."""
+_TIME = "time"
 _LATER = frozenset({"after", "after_commit", "call_soon", "every"})
 """Methods that let a module call something later, on the same thread."""
+_SENDS = frozenset(
+    {"announce_not_ready", "announce_progress", "announce_ready", "broadcast", "reply", "request", "respond", "send"}
+)
+"""Methods of a module whose effect on it, if there is one, comes in a later turn."""
+_SETTINGS = frozenset({"load_cert_chain", "load_verify_locations", "set_alpn_protocols", "set_ciphers"})
+"""Methods of a TLS context that nobody has yet."""
 _COUNTERS = frozenset({"_counters", "_meter", "counters", "meter"})
 """Names of what only counts."""
 _RULES = "modules/apimachinery/validation/"
@@ -42,6 +59,8 @@ class _Call(Enum):
     ACTS = auto()
     ASKS = auto()
     """It only reads."""
+    READS_TIME = auto()
+    """It only reads, and that a clock or the next number."""
     REFUSES = auto()
     """It only reads, and may raise."""
 
@@ -60,13 +79,25 @@ class Uses(NamedTuple):
     """Whether it may do so without an error."""
 
 
+class Method(NamedTuple):
+    """A method whose definition is known."""
+
+    path: str
+    definition: ast.FunctionDef
+    owner: str
+    """Dotted name of its object."""
+
+
 def commute(path: str, first: ast.stmt, second: ast.stmt) -> bool:
     """Return whether it makes no difference which of two statements of a module comes first.
 
     Statements commute when at most one calls what may have an effect, and neither changes what the other reads or
     changes. A call may change all that it names. A function of the product has no effect when nothing in it has one.
-    Which of two refusals or faults comes first is not of importance, nor when something is counted.
+    Which of two refusals or faults comes first is not of importance, nor when something is counted, nor the order of
+    commands and options in a help.
     """
+    if _registers(first) and _registers(second):
+        return True
     uses, later = uses_of(path, first), uses_of(path, second)
     if (_counts(first) and not later.ends) or (_counts(second) and not uses.ends):
         return True
@@ -78,12 +109,21 @@ def _counts(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.AugAssign) and not _COUNTERS.isdisjoint(_name(statement.target).split("."))
 
 
+def _registers(statement: ast.stmt) -> bool:
+    """Return whether it only adds a command to a command line."""
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name), args=arguments)):
+            is_registration = name in {"add", "add_verbs"} or name.startswith("_add_")
+            return is_registration and any(ast.unparse(each) == "commands" for each in arguments)
+    return False
+
+
 def _disturbs(one: Uses, other: Uses) -> bool:
     """Return whether the other statement may do something else behind this one, or nothing."""
     if not any((one.written, one.acts, one.ends)) or not any((other.written, other.acts, other.ends)):
         return False
     is_effect = other.acts or any("." in name for name in other.written)
-    if (one.acts or one.ends) and is_effect:
+    if ((one.acts or one.ends) and is_effect) or (one.acts and _TIME in other.read):
         return True
     changed = one.written | {name.partition(".")[0] for name in one.read if one.acts}
     pairs = ((name, used) for name in changed for used in other.written | other.read)
@@ -101,17 +141,20 @@ def uses_of(path: str, statement: ast.stmt) -> Uses:
                 acts = True
             case ast.Call() if _tells(path, node):
                 written.add(_TOLD)
+            case ast.Call(func=ast.Attribute(value=clock, attr=name)) if _is_reading(path, clock, name):
+                read.add(_TIME)
             case ast.Call(func=ast.Attribute(value=changed, attr=name)) if name in CONTAINER_METHODS:
                 written.add(f"{_name(changed)}.[]")
                 acts = acts or _name(changed) in {"", "self"}
-            case ast.Call() if (own := _changed_by(node)) is not None:
+            case ast.Call() if (own := _changed_by(path, node)) is not None:
                 written.add(f"{own}.[]")
-            case ast.Call(func=ast.Attribute(attr=name)) if _is_known(path, node):
-                done = _done_by(path, name)
+            case ast.Call() if (known := _known_method(path, node)) is not None:
+                done = _done_by(known)
                 written, read, ends = written | done.written, read | done.read, ends or done.ends
             case ast.Call():
                 called = _called(path, node)
                 acts, ends = acts or called is _Call.ACTS, ends or called is _Call.REFUSES
+                read |= {_TIME} if called is _Call.READS_TIME else set()
             case ast.Name() | ast.Attribute() | ast.Subscript():
                 name = _name(node)
                 if (key := _key(node)) is not None:
@@ -133,18 +176,63 @@ def _tells(path: str, node: ast.AST) -> bool:
     return False
 
 
-def _changed_by(call: ast.Call) -> str | None:
+def _is_reading(path: str, clock: ast.expr, name: str) -> bool:
+    if name in _MAKERS:
+        return ast.unparse(clock) == "Message" or _is_module(path, clock)
+    return name in _READINGS and (name == "new_id" or _name(clock).endswith(("clock", "time")))
+
+
+def _changed_by(path: str, call: ast.Call) -> str | None:
     """Return the name of what a function or method changes that changes nothing else; None for any other."""
     match call:
+        case ast.Call(
+            func=ast.Attribute(value=ast.Name(id=parser), attr="add_argument"),
+            args=[ast.Constant(value=str(option)), *_],
+        ):
+            return f"{parser}.[{option}]" if option.startswith("-") else f"{parser}.[]"
+        case ast.Call(func=ast.Name(id=name), args=[ast.Name(id=parser), *_]) if _adds_options(path, name):
+            return f"{parser}.[{name}]"
+        case ast.Call(func=ast.Attribute(value=ast.Name(id=context), attr=name)) if name in _SETTINGS:
+            return f"{context}.{name}"
+        case ast.Call(func=ast.Attribute(value=module, attr=name)) if name in _SENDS and _is_module(path, module):
+            return "bus"
         case ast.Call(func=ast.Attribute(value=timer, attr="cancel"), args=[]) if _name(timer).endswith("timer"):
             return _name(timer)
-        case ast.Call(func=ast.Attribute(value=backoff, attr="reset")) if _name(backoff).endswith("backoff"):
+        case ast.Call(func=ast.Attribute(value=backoff, attr="reset" | "next")) if _name(backoff).endswith("backoff"):
             return _name(backoff)
+        case ast.Call(func=ast.Attribute(value=condition, attr="notify" | "notify_all"), args=[]):
+            return f"{_name(condition)}.notified"  # who waits needs the lock
         case ast.Call(func=ast.Name(id="insort"), args=[order, _]):
             return _name(order)
         case ast.Call(func=ast.Attribute(attr=name)) if name in _LATER:
             return "later"
     return None
+
+
+def _adds_options(path: str, name: str) -> bool:
+    """Return whether a function only adds options to its first argument."""
+    if name not in _functions(path):
+        return False
+    path, function = _functions(path)[name]
+    key = path, function.name
+    if key not in _adding:
+        _adding[key] = False
+        every = [uses_of(path, each) for each in function.body]
+        written = {one for uses in every for one in uses.written if "." in one}
+        parser = function.args.args[0].arg if function.args.args else ""
+        is_quiet = not any(uses.acts or uses.ends for uses in every)
+        _adding[key] = is_quiet and bool(written) and all(one.startswith(f"{parser}.[-") for one in written)
+    return _adding[key]
+
+
+_adding: dict[tuple[str, str], bool] = {}
+
+
+def _is_module(path: str, expression: ast.expr) -> bool:
+    """Return whether it is a module of the bus: `self` only in the file of its class."""
+    bases = [ast.unparse(base) for node in _body(path) if isinstance(node, ast.ClassDef) for base in node.bases]
+    name = ast.unparse(expression)
+    return name in {"module", "self.module", "self._module"} or (name == "self" and "Module" in bases)
 
 
 def _key(node: ast.AST) -> str | None:
@@ -166,26 +254,30 @@ def _walk(path: str, node: ast.AST) -> Iterator[ast.AST]:
             children = list[ast.AST](of_cause)
         case ast.Call(args=arguments) if _tells(path, node):
             children = list[ast.AST](arguments[:-1])
+        case ast.Call(func=ast.Attribute()) if _changed_by(path, node) or _known_method(path, node):
+            del children[0]
         case ast.Call(func=ast.Attribute(value=value)):
             children[0] = value
-        case ast.Call(func=ast.Name()):
-            del children[0]
+        case ast.Call(func=ast.Name(id=name)):
+            del children[: 2 if _adds_options(path, name) else 1]
         case ast.Attribute(value=ast.Name() | ast.Attribute()):
             children = []
         case _ if _key(node) is not None:
             children = []
-    if _is_known(path, node):
-        del children[0]
     for child in children:
         yield from _walk(path, child)
 
 
-def _is_known(path: str, node: ast.AST) -> bool:
-    """Return whether it calls a method that changes nothing but its object."""
+def _known_method(path: str, node: ast.AST) -> Method | None:
+    """Return the called method, if it changes nothing but its object: `self`, or what `self` alone makes."""
+    found = None
     match node:
         case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name)) if name in _methods(path):
-            return not _done_by(path, name).acts
-    return False
+            found = Method(path, _methods(path)[name], "self")
+        case ast.Call(func=ast.Attribute(value=ast.Attribute(value=ast.Name(id="self"), attr=member), attr=name)):
+            where, methods = _members(path).get(member, ("", {}))
+            found = Method(where, methods[name], f"self.{member}") if name in methods else None
+    return None if found is None or _done_by(found).acts else found
 
 
 def _name(node: ast.AST) -> str:
@@ -213,12 +305,20 @@ def _called(path: str, call: ast.Call) -> _Call:
             return _Call.ACTS
         case ast.Attribute(value=ast.Name(), attr="decode"):
             return _Call.REFUSES
+        case ast.Name(id=name) | ast.Attribute(attr=name) if name in _PARSERS:
+            return _Call.REFUSES
         case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Subscript(value=ast.Name(id=name)) if (
             name in _QUESTIONS
         ):
             return _Call.ASKS
+        case ast.Name(id="next") if isinstance(call.args[0], ast.GeneratorExp | ast.Call):
+            return _Call.ASKS
+        case ast.Name() | ast.Attribute() if ast.unparse(call.func) in _OTHER_QUESTIONS:
+            return _Call.ASKS
         case ast.Name(id=name):
             return _Call.ASKS if name[:1].isupper() else _function(path, name)
+        case ast.Attribute(value=ast.Name(), attr=name) if name.istitle() or name.endswith("Error"):
+            return _Call.ASKS
         case ast.Attribute(value=ast.Name(id=module), attr=name):
             return _function(path, f"{module}.{name}")
     return _Call.ACTS
@@ -237,38 +337,46 @@ def _function(path: str, name: str) -> _Call:
         if not any(_has_effect(path, each, own) for each in function.body):
             refuses = any(isinstance(node, ast.Raise) for node in ast.walk(function))
             refuses = refuses or any(_called(path, call) is _Call.REFUSES for call in calls)
-            _known[key] = _Call.REFUSES if refuses else _Call.ASKS
+            reads = any(_TIME in uses_of(path, each).read for each in function.body)
+            _known[key] = _Call.ASKS
+            if refuses or reads:
+                _known[key] = _Call.READS_TIME if not refuses else _Call.ACTS if reads else _Call.REFUSES
     return _known[key]
 
 
 _known: dict[tuple[str, str], _Call] = {}
 
 
-def _done_by(path: str, name: str) -> Uses:
-    """Return what a private method does to its object: it acts if it changes anything else, or calls itself."""
-    if (path, name) not in _done:
-        _done[path, name] = _ACTS
-        method = _methods(path)[name]
-        every, own = [uses_of(path, each) for each in method.body], {"", *_fresh(method)}
+def _done_by(method: Method) -> Uses:
+    """Return what a method does to its object: it acts if it changes anything else, or calls itself."""
+    path, key = method.path, (method.path, method.definition.lineno)
+    if key not in _done:
+        _done[key] = _ACTS
+        body = method.definition.body
+        every, own = [uses_of(path, each) for each in body], {"", *_fresh(method.definition)}
         written = {one for uses in every for one in uses.written if "." in one and one.partition(".")[0] not in own}
-        read = {one for uses in every for one in uses.read if one.partition(".")[0] == "self"}
+        read = {one for uses in every for one in uses.read if one.partition(".")[0] in {"self", _TIME}}
         if all(one.startswith("self.") or one.endswith("timer.[]") for one in written):
             acts = any(uses.acts for uses in every)
-            _done[path, name] = Uses(written, read, acts, any(_may_raise(path, each) for each in ast.walk(method)))
-    return _done[path, name]
+            _done[key] = Uses(written, read, acts, any(_may_raise(path, each) for each in ast.walk(method.definition)))
+    done = _done[key]
+    written, read = ({_renamed(one, method.owner) for one in names} for names in (done.written, done.read))
+    return done._replace(written=written, read=read)
+
+
+def _renamed(name: str, owner: str) -> str:
+    first, dot, rest = name.partition(".")
+    return f"{owner}{dot}{rest}" if first == "self" else name
 
 
 def _may_raise(path: str, node: ast.AST) -> bool:
-    match node:
-        case ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name)) if name in _methods(path):
-            return _done_by(path, name).ends
-        case ast.Call():
-            return _called(path, node) is _Call.REFUSES
-    return isinstance(node, ast.Raise)
+    if (method := _known_method(path, node)) is not None:
+        return _done_by(method).ends
+    return isinstance(node, ast.Raise) or (isinstance(node, ast.Call) and _called(path, node) is _Call.REFUSES)
 
 
 _ACTS = Uses(set(), set(), acts=True, ends=True)
-_done: dict[tuple[str, str], Uses] = {}
+_done: dict[tuple[str, int], Uses] = {}
 
 
 def _has_effect(path: str, statement: ast.stmt, own: set[str]) -> bool:
@@ -302,16 +410,62 @@ def _methods(path: str) -> dict[str, ast.FunctionDef]:
 
 
 @cache
+def _members(path: str) -> dict[str, tuple[str, dict[str, ast.FunctionDef]]]:
+    """Return the members that one statement of a module sets, to a new object of a class of the product without a base:
+    with the path and the methods of its class.
+    """
+    nodes = [each for one in _body(path) if isinstance(one, ast.ClassDef) for each in ast.walk(one)]
+    times = Counter(each.attr for each in nodes if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store))
+    found, classes = dict[str, tuple[str, dict[str, ast.FunctionDef]]](), _classes(path)
+    for node in nodes:
+        match node:
+            case (
+                ast.Assign(targets=[ast.Attribute(attr=member)], value=ast.Call(func=ast.Name(id=name)))
+                | ast.AnnAssign(target=ast.Attribute(attr=member), value=ast.Call(func=ast.Name(id=name)))
+            ) if times[member] == 1 and name in classes and not classes[name][1].bases:
+                where, made = classes[name]
+                methods = [each for each in made.body if isinstance(each, ast.FunctionDef) and not each.decorator_list]
+                found[member] = where, {each.name: each for each in methods}
+    return found
+
+
+@cache
+def _classes(path: str) -> dict[str, tuple[str, ast.ClassDef]]:
+    """Return the classes that a module defines, and the ones that it imports from other modules of the product."""
+    found = {node.name: (path, node) for node in _body(path) if isinstance(node, ast.ClassDef)}
+    for node in _body(path):
+        if isinstance(node, ast.ImportFrom) and node.module is not None and not node.level:
+            other = f"{node.module.replace('.', '/')}.py"
+            names = {each.name for each in node.names}
+            found.update(
+                {one.name: (other, one) for one in _body(other) if isinstance(one, ast.ClassDef) and one.name in names}
+            )
+    return found
+
+
+@cache
 def _functions(path: str) -> Functions:
     """Return the functions that a module defines, and the ones that it imports from other modules of the product."""
     found = dict(_own_functions(path))
     for node in _body(path):
         if isinstance(node, ast.ImportFrom) and node.module is not None and not node.level:
-            others = _own_functions(f"{node.module.replace('.', '/')}.py")
+            others = _exported(node.module)
             found.update({each.asname or each.name: others[each.name] for each in node.names if each.name in others})
             for each in node.names:
                 inside = _own_functions(f"{node.module}.{each.name}".replace(".", "/") + ".py")
                 found.update({f"{each.asname or each.name}.{name}": one for name, one in inside.items()})
+    return found
+
+
+@cache
+def _exported(module: str) -> Functions:
+    """Return the functions of a module, or those that a package takes from its modules."""
+    path = module.replace(".", "/")
+    found = dict(_own_functions(f"{path}.py"))
+    for node in _body(f"{path}/__init__.py"):
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            others = _own_functions(f"{node.module.replace('.', '/')}.py")
+            found.update({each.asname or each.name: others[each.name] for each in node.names if each.name in others})
     return found
 
 

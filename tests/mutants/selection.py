@@ -125,6 +125,12 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/modules/cloud/test_followers.py",
     ),
     "modules/cloud/apiserver/tokens": ("tests/modules/cloud/apiserver/tokens",),
+    "modules/processes/common": (
+        "tests/modules/processes/common",
+        "tests/modules/processes/cloudcore/test_doctor.py",
+        "tests/modules/processes/edgecore/doctor",
+        "tests/modules/processes/edgecore/support_bundle",
+    ),
     "modules/runtimes/engine": (
         "tests/modules/runtimes/engine",
         "tests/modules/runtimes/cri_server",

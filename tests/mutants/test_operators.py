@@ -216,6 +216,17 @@ def test_mutants_of_order_are_marked() -> None:
         ("self.ranks[item] = rank", "insort(self.order, rank)"),
         ("number = int.from_bytes(item, 'big')", "try:\n    name = text.decode()\nexcept ValueError:\n    name = ''"),
         ("if item:\n    meta['kind'] = item", "if other:\n    meta['name'] = other"),
+        ("self.due = item", "self._module.request(item, self._tell)"),
+        ("now = self.clock.monotonic()", "self.due = item"),
+        ("self.due = self.clock.now()", "if not self.timer:\n    self.timer = self.module.after(3, self._tell)"),
+        ("parser.add_argument('--all', help=item)", "parser.add_argument('name')"),
+        ("parser.add_argument('name')", "options(parser)"),
+        ("self.is_closed = True", "self.changed.notify_all()"),
+        ("self.due = item", "self._module.send(stamped(clock), self._module.message(item))"),
+        ("self.due = item", "delay = backoff.next(item)"),
+        ("token_command.add(commands)", "_add_unit(commands)"),
+        ("context.set_ciphers(item)", "context.minimum_version = other"),
+        ("self.shelf.put(item)", "self.due = item"),
     ],
 )
 def test_statements_that_commute_are_not_swapped(first: str, second: str, own_module: str) -> None:
@@ -259,6 +270,16 @@ def test_statements_that_commute_are_not_swapped(first: str, second: str, own_mo
         ("insort(self.order, item)", "first = self.order[0]"),
         ("meta['kind'] = item", "meta['kind'] = other"),
         ("meta['kind'] = item", "size = len(meta)"),
+        ("now = self.clock.monotonic()", "self.send(item)"),
+        ("now = stamped(clock)", "self.send(item)"),
+        ("self.module.send(item)", "self.module.reply(item)"),
+        ("if item is None:\n    return", "self.module.send(item)"),
+        ("parser.add_argument('kind')", "parser.add_argument('name')"),
+        ("options(parser)", "item.add(parser)"),
+        ("token_command.add(commands)", "add_help(parser, commands)"),
+        ("self.shelf.put(item)", "size = len(self.shelf.items)"),
+        ("self.shelf.tell(item)", "self.due = item"),
+        ("self.either.put(item)", "self.due = item"),
     ],
 )
 def test_statements_whose_order_may_be_seen_are_swapped(first: str, second: str, own_module: str) -> None:
@@ -308,7 +329,28 @@ def twice(item):
     return twice(item) if item else []
 
 
+def stamped(clock):
+    return clock.now()
+
+
+def options(parser):
+    parser.add_argument("--all", help="everything")
+
+
+class Shelf:
+    def put(self, item):
+        self.items.append(item)
+
+    def tell(self, item):
+        self.send(item)
+
+
 class Books:
+    def __init__(self, other):
+        self.shelf = Shelf()
+        self.either = Shelf()
+        self.either = other
+
     def _note(self, item):
         self.seen.add(item)
         self._end(item)

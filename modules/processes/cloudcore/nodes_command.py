@@ -72,11 +72,11 @@ def run(chosen: argparse.Namespace) -> int:
         return ExitCode.OK
     found = client.connections()
     nodes: list[JsonObject] = []
-    why = ""
+    remarks: Sequence[str] = ()
     try:
         nodes = client.objects("Node")
     except ApiRefusedError as error:
-        why = error.hint
+        remarks = [f"The Nodes are not known: {printable(error.hint)}"]
     newest, elsewhere = client.links(LinkQuery(newest_only=True)), client.cloudcores().elsewhere()
     connections, refused = found.nodes, found.refused
     if not selector.selects_all:
@@ -84,11 +84,10 @@ def run(chosen: argparse.Namespace) -> int:
         wanted = {str(node["metadata"]["name"]) for node in nodes}
         connections = [each for each in connections if each.node in wanted]
         refused = [each for each in refused if each.node in wanted]
-    shown = table(nodes, connections, elsewhere, refused, newest, time.time(), are_read=not why)
-    remarks = (f"The Nodes are not known: {printable(why)}",) if why else ()
+    shown = table(nodes, connections, elsewhere, refused, newest, time.time(), are_read=not remarks)
     empty = shown.empty if selector.selects_all else "No node has these labels."
     print_table(chosen.output, shown._replace(empty=empty, remarks=remarks), connections)
-    return ExitCode.NOT_DONE if why else ExitCode.OK
+    return ExitCode.NOT_DONE if remarks else ExitCode.OK
 
 
 def history(sessions: Sequence[LinkSession], now: float) -> Table:

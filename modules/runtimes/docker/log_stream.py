@@ -149,11 +149,10 @@ class LogFollower:
 
 def open_log_stream(docker: DockerClient, container_id: str, since: str, *, follow: bool) -> Exchange:
     """Return Docker's stream of a log. Raises RequestRefusedError."""
-    query: dict[str, str] = {"stdout": "1", "stderr": "1", "timestamps": "1", "follow": "1" if follow else "0"}
+    query: Query = {"stdout": "1", "stderr": "1", "timestamps": "1", "follow": "1" if follow else "0"}
     if since:
-        query["since"] = since
-    asked: Query = query
-    return docker.stream("GET", f"/containers/{container_id}/logs", f"read the log of container {container_id}", asked)
+        query = {**query, "since": since}
+    return docker.stream("GET", f"/containers/{container_id}/logs", f"read the log of container {container_id}", query)
 
 
 def catch_up(docker: DockerClient, container_id: str, log: ContainerLog) -> None:

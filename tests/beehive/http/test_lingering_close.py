@@ -132,10 +132,12 @@ def test_a_reader_that_stops_is_left_after_a_while(late: Late) -> None:
 
 
 def test_a_connection_that_is_reset_has_no_polite_end() -> None:
+    """One that another thread has closed is left as it is."""
     with socket.create_server(("127.0.0.1", 0)) as listening, socket.create_connection(listening.getsockname()) as peer:
         server = listening.accept()[0]
         reset_at_close(server)
         server.close()
+        reset_at_close(server)
         with pytest.raises(ConnectionResetError):
             peer.recv(1)
 

@@ -39,6 +39,7 @@ CASES = {
     "spdy": ("SPDY/3.1", output(ends=True), True),
     "spdy-cut": ("spdy/3.1", output(ends=False), False),
     "spdy-of-containerd": ("SPDY/3.1", output(ends=False) + RESETS + GOAWAY, True),
+    "spdy-last-frame-is-empty": ("SPDY/3.1", output(ends=False) + struct.pack(">IBBH", 5, 1, 0, 0), True),
     "spdy-nothing": ("SPDY/3.1", b"", False),
     "spdy-control-without-content": ("SPDY/3.1", struct.pack(">HHI", 0x8003, 7, 0) + GOAWAY, False),
     "websocket": ("websocket", messages(0, 1, 125, 126, 65_535, 65_536, closes=True), True),

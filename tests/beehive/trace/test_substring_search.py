@@ -49,6 +49,8 @@ def test_every_length_at_every_place(size: int) -> None:
     for before in range(20):
         assert needles.find(b"x" * before + wanted + b"y") == [SubstringMatch(before, before + size, wanted)]
         assert needles.find(b"x" * before + wanted[:-1]) == []
+    both = [SubstringMatch(0, size, wanted), SubstringMatch(size, 2 * size, wanted)]
+    assert needles.find(2 * wanted) == both, "neighbours do not overlap"
 
 
 def test_the_longest_that_begins_at_a_place_is_taken() -> None:

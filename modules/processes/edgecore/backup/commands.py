@@ -24,6 +24,7 @@ from modules.processes.common.backup.commands import (
 )
 from modules.processes.common.backup.errors import BackupError
 from modules.processes.common.backup.replacement import check_places, replace_all, suffix_for
+from modules.processes.common.confirming import is_confirmed
 from modules.processes.edgecore.backup import node
 from modules.processes.edgecore.backup.node import NodeFiles
 from modules.processes.edgecore.config import EdgeCoreConfig, load
@@ -145,12 +146,9 @@ def _confirm(strange: Sequence[Path]) -> None:
     """
     if not strange:
         return
-    if sys.stdin.isatty():
-        sys.stderr.write("edgecore: the backup puts these files there, and keeps those that are there beside them. ")
-        sys.stderr.write("Go on? [y/N] ")
-        sys.stderr.flush()
-        if sys.stdin.readline(16).strip().lower() in ("y", "yes"):
-            return
+    question = "the backup puts these files there, and keeps those that are there beside them. Go on?"
+    if sys.stdin.isatty() and is_confirmed(question):
+        return
     hint = "--force puts the backup's files there, and keeps the old ones beside them"
     more = f" and {len(strange) - _SHOWN} more" if len(strange) > _SHOWN else ""
     where = ", ".join(map(str, strange[:_SHOWN])) + more

@@ -195,7 +195,7 @@ def _listeners(proc: Path) -> Iterator[tuple[tuple[str, int], str]]:
     for name in ("tcp", "tcp6"):
         for line in _text(proc / "net" / name).splitlines()[1:]:
             fields = line.split()
-            if len(fields) > 9 and fields[3] == _LISTEN:
+            if fields[3] == _LISTEN:
                 host, _, port = fields[1].partition(":")
                 yield (_address(host), int(port, 16)), fields[9]
 

@@ -10,6 +10,7 @@ from beehive import RealClock
 from edged.errors import EdgedError
 from modules.apimachinery.attempts import AttemptError
 from modules.apimachinery.printing.terminal import print_error, print_lines
+from modules.processes.common.confirming import is_confirmed
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.container_runtime import purge_kind
 from modules.processes.edgecore.location import node_location
@@ -103,7 +104,5 @@ def _listed(directories: Sequence[Path]) -> str:
 def _ask(what: str) -> None:
     if not sys.stdin.isatty():
         raise EdgedError("reset the runtime", what, "--yes confirms it")
-    sys.stderr.write(f"edgecore: end all pods and remove {what}? [y/N] ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+    if not is_confirmed(f"end all pods and remove {what}?"):
         raise EdgedError("reset the runtime", what, "nothing was changed")

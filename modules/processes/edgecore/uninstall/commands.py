@@ -18,6 +18,7 @@ from modules.edge.edgemesh.nft.addresses import AddressError, HostAddresses
 from modules.edge.edgemesh.nft.program import Nft, NftError, NftMissingError
 from modules.edge.edgemesh.nft.ruleset import deletion
 from modules.processes.common.backup.errors import BackupError
+from modules.processes.common.confirming import is_confirmed
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.container_runtime import purge_kind
 from modules.processes.edgecore.location import NodeLocation, node_location
@@ -171,9 +172,7 @@ def _print_plan(found: Leftovers, units: list[Path], pods: int, chosen: argparse
 def _ask(location: NodeLocation) -> None:
     if not sys.stdin.isatty():
         raise BackupError("not uninstalled", str(location), "--yes confirms it, --dry-run shows what would be")
-    sys.stderr.write("edgecore: uninstall? [y/N] ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+    if not is_confirmed("uninstall?"):
         raise BackupError("not uninstalled", hint="nothing was changed")
 
 

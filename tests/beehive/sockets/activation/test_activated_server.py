@@ -459,3 +459,15 @@ def test_a_function_that_fails_ends_no_watch(caplog: pytest.LogCaptureFixture) -
         thread.call(lambda: thread.watch(near, 0, fail)).result(SECONDS)
         thread.end()
     assert caplog.text.count("ValueError: unforeseen") == 2
+
+
+def test_functions_are_called_in_the_order_of_asking() -> None:
+    thread, order, may_go_on = SelectorThread(), list[int](), threading.Event()
+    thread.begin()
+    thread.call(partial(may_go_on.wait, SECONDS))
+    asked = [thread.call(partial(order.append, number)) for number in range(3)]
+    may_go_on.set()
+    for each in asked:
+        each.result(SECONDS)
+    thread.end()
+    assert order == [0, 1, 2]

@@ -32,7 +32,8 @@ def test_a_cluster_that_is_well_has_good_results_only() -> None:
     ("changes", "level", "text"),
     [
         ({"error": "cannot connect"}, Level.FAILED, "cannot connect"),
-        ({"version": "v1.19.2", "node_versions": {"v1.19.1": 1}}, Level.FAILED, "v1.19.2"),
+        ({"version": "v1.21.14", "node_versions": {"v1.21.14": 1}}, Level.FAILED, "v1.21.14"),
+        ({"version": "v1.22.0", "node_versions": {"v1.22.0": 1}}, None, ""),
         ({"version": "nginx"}, Level.WARNING, "nginx"),
         ({"skew": -90.0}, Level.WARNING, "90 s behind this machine's"),
         ({"skew": None}, None, ""),

@@ -87,8 +87,8 @@ def machine() -> Iterator[OwnMachine]:
 
 
 @needs_plugins
-def test_packets_that_are_not_forwarded(machine: OwnMachine) -> None:
-    """By a switch of the kernel, or by a firewall without edgecore's rules."""
+def test_packets_that_are_not_forwarded(machine: OwnMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a switch of the kernel, or by a firewall without edgecore's rules, if those can be read."""
     config = node(machine.directory)
     machine.sh("iptables -w -P FORWARD DROP")
     assert machine.do(lambda: pod_network.needs(config)).dropping == (), "no pod, no rules"
@@ -101,6 +101,8 @@ def test_packets_that_are_not_forwarded(machine: OwnMachine) -> None:
     machine.sh("ip6tables -w -A FORWARD -j REJECT")
     found = machine.do(lambda: pod_network.needs(config))
     assert (found.switched_off, found.dropping) == (("net.ipv4.ip_forward",), ("iptables", "ip6tables"))
+    monkeypatch.setenv("PATH", str(machine.directory))
+    assert machine.do(lambda: pod_network.needs(config)).dropping == ()
 
 
 @needs_plugins

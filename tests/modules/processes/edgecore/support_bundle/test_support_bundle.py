@@ -205,6 +205,15 @@ def test_texts_are_cut_and_large_files_left_out(tmp_path: Path, monkeypatch: pyt
     assert "b" not in members
 
 
+def test_the_last_part_of_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "LARGEST", 5)
+    log = tmp_path / "update.log"
+    log.write_text("all")
+    assert machine.tail(log) == "all"
+    log.write_text("the end")
+    assert machine.tail(log) == "e end"
+
+
 def test_a_command_that_fails_or_says_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "LARGEST", 1000)
     assert machine.command(["yes"]) == "y\n" * 500

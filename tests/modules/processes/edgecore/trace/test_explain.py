@@ -117,6 +117,13 @@ def backing_off(node: Node, handled: int) -> None:
     reports(node, "web", "u1", found, 0)
 
 
+def reported_pull(node: Node, handled: int) -> None:
+    """A message was dropped before the image could not be pulled, as the node reports."""
+    dropped(node, handled)
+    no_image(node, handled)
+    reports(node, "web", "u1", status("Pending", waiting=("ErrImagePull", "no such image nginx:1.27")), 0)
+
+
 def made_not_started(node: Node, handled: int) -> None:
     """The trace ends between two calls."""
     starts(node, "web", "u1", handled)
@@ -137,6 +144,7 @@ def dropped(node: Node, handled: int) -> None:
         (refused, "metamanager answered for default/configmap/settings: not found", "error"),
         (refused_by_cloud, "cloud answered for default/configmap/settings: configmaps not found", "response"),
         (no_image, "NotFoundError: no such image nginx:1.27", "pull_image"),
+        (reported_pull, "no such image nginx:1.27", "pull_image"),
         (made_not_started, "a container was made and not started", "create_container"),
         (dropped, "dropped: inbox full", "update"),
     ],

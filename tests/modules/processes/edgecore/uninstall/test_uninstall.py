@@ -238,13 +238,15 @@ def test_a_dry_run_changes_nothing(node: Path, capsys: pytest.CaptureFixture[str
 
 
 def test_it_asks(node: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Where nobody can answer, nothing is done; a terminal's owner may say no."""
+    """Where nobody can answer, nothing is done; a terminal's owner sees the question, and may say no."""
     before = files(node)
     monkeypatch.setattr("sys.stdin", io.StringIO())
     assert main(["uninstall", "--root", str(node)]) == ExitCode.NOT_DONE
     assert "--yes" in capsys.readouterr().err
-    answers = SimpleNamespace(isatty=lambda: True, readline=lambda: "n\n")
+    seen = io.BytesIO()
+    answers = SimpleNamespace(isatty=lambda: True, readline=lambda _: "n\n" if seen.getvalue() else "y\n")
     monkeypatch.setattr("sys.stdin", answers)
+    monkeypatch.setattr("sys.stderr", io.TextIOWrapper(seen))
     assert main(["uninstall", "--root", str(node)]) == ExitCode.NOT_DONE
     assert files(node) == before
 
