@@ -255,12 +255,6 @@ def _of_try(statement: ast.Try, function: str) -> Iterator[Candidate]:
         only = ast.copy_location(ast.If(_NO_ERROR, statement.finalbody, []), first)
         texts = f"finally: {_head(first)}", f"without an error: {_head(first)}"
         yield function, first, Change(lambda: _set(statement, "finalbody", [only]), texts, of_failure=True)
-    for handler in statement.handlers:
-        *cleaning, last = handler.body
-        if cleaning and isinstance(last, ast.Raise) and last.exc is None and not all(map(is_silent, cleaning)):
-            texts = f"except: {_head(cleaning[0])}; raise", "except: raise"
-            change = Change(partial(_set, handler, "body", [last]), texts, of_failure=True)
-            yield function, cleaning[0], change
 
 
 def _of_contexts(statement: ast.With) -> Iterator[Change]:
