@@ -167,11 +167,7 @@ def allocatable_amounts(report: NodeReport, old: NodeStatus) -> dict[str, Fracti
 
 
 def node_status_has_changed(new: NodeStatus, sent: NodeStatus | None) -> bool:
-    """Return whether a status differs from the last one sent in more than heartbeat times. API servers before 1.31 do
-    not keep the runtime handlers.
-    """
-    if sent is not None and not sent.runtime_handlers:
-        new = msgspec.structs.replace(new, runtime_handlers=())
+    """Return whether a status differs from the last one sent in more than heartbeat times."""
     return sent is None or _without_heartbeats(new) != _without_heartbeats(sent)
 
 

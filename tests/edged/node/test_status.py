@@ -13,7 +13,7 @@ from edged.node.lease import new_lease, renewed_lease
 from edged.node.machine import FileSystem, MachineFacts, read_machine, read_usage
 from edged.node.status import NodeReport, node_object, node_status, node_status_has_changed
 from modules.apimachinery.types import Nanoseconds, NodeStatus, encode
-from modules.apimachinery.types.nodes import NodeRuntimeHandler, Taint
+from modules.apimachinery.types.nodes import Taint
 
 NOW = Nanoseconds(1_795_139_667_000_000_000)
 LATER = Nanoseconds(NOW + 60_000_000_000)
@@ -105,15 +105,6 @@ def test_heartbeats_alone_are_not_worth_sending() -> None:
     assert node_status_has_changed(first, None)
     assert not node_status_has_changed(node_status(REPORT, first, LATER), first)
     assert node_status_has_changed(node_status(replace(REPORT, max_pods=5), first, LATER), first)
-
-
-def test_runtime_handlers_are_not_sent_again_and_again_to_an_api_server_that_drops_them() -> None:
-    """Those before 1.31 do; where there are some, a change is sent."""
-    without, handlers = node_status(REPORT, NodeStatus(), NOW), (NodeRuntimeHandler(), NodeRuntimeHandler("other"))
-    first = node_status(replace(REPORT, runtime_handlers=handlers), NodeStatus(), NOW)
-    assert first.runtime_handlers == handlers
-    assert not node_status_has_changed(first, without)
-    assert node_status_has_changed(replace(first, runtime_handlers=handlers[:1]), first)
 
 
 def test_amounts_and_ports_are_such_as_an_api_server_takes() -> None:
