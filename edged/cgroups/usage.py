@@ -1,12 +1,15 @@
 """Resource usage of a control group, from the kernel's files: cgroup v1, v2, or both."""
 
 from collections.abc import Iterable
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from beehive.whole_numbers import whole_number
 from edged.cgroups.hierarchies import Hierarchy
 
+_MOST_GROUPS = 64
 _NO_LIMIT = 1 << 60
 """Bytes; cgroup v1 shows a larger limit when none is set."""
 
@@ -48,6 +51,14 @@ class UsageFiles:
         pids = self._directory("pids", path)
         processes = None if pids is None else read_number(pids / "pids.current")
         return (memory or GroupUsage())._replace(cpu=cpu, processes=processes)
+
+    def process(self, path: str) -> int | None:
+        """Return a process in one of the control groups below a path; None without any."""
+        directory = self._directory("pids", path) or self._directory("memory", path)
+        files = () if directory is None else islice(directory.rglob("cgroup.procs"), _MOST_GROUPS)
+        with suppress(OSError, ValueError):  # a group is removed, or has threads only
+            return next((int(found[0]) for file in files if (found := file.read_text().split(maxsplit=1))), None)
+        return None
 
     def _cpu(self, path: str) -> int | None:
         hierarchy = self._of.get("cpu")

@@ -143,6 +143,12 @@ class CriClient(ContainerRuntime):
         request = pb.ListContainerStatsRequest(filter=stats_filter)
         return self._ask(request, pb.ListContainerStatsResponse).stats
 
+    def list_metric_descriptors(self) -> Sequence[pb.MetricDescriptor]:
+        return self._ask(pb.ListMetricDescriptorsRequest(), pb.ListMetricDescriptorsResponse).descriptors
+
+    def list_pod_sandbox_metrics(self) -> Sequence[pb.PodSandboxMetrics]:
+        return self._ask(pb.ListPodSandboxMetricsRequest(), pb.ListPodSandboxMetricsResponse).pod_metrics
+
     def image_status(self, image: pb.ImageSpec) -> pb.Image | None:
         answer = self.image_status_response(image)
         return answer.image if answer.HasField("image") else None

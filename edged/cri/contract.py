@@ -119,6 +119,12 @@ class ContainerRuntime(Protocol):
         removed.
         """
 
+    def list_metric_descriptors(self) -> Sequence[pb.MetricDescriptor]:
+        """Return the metrics of `list_pod_sandbox_metrics`, with their labels. Raises UnimplementedError."""
+
+    def list_pod_sandbox_metrics(self) -> Sequence[pb.PodSandboxMetrics]:
+        """Return the metrics of all pods, under cAdvisor's names. Raises UnimplementedError (containerd 1)."""
+
     def image_status(self, image: pb.ImageSpec) -> pb.Image | None:
         """Return the image when it is present on this machine, None otherwise."""
 

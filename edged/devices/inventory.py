@@ -22,6 +22,8 @@ class PluginEndpoint(Struct, frozen=True):
     devices: Mapping[str, Device] = {}
     listed: bool = False
     """Whether this plug-in has reported the devices; else they are from before its registration."""
+    is_restored: bool = False
+    """Whether the devices are the checkpoint's, and no plug-in has reported any since edged started."""
     gone_at: float = 0.0
     """Monotonic seconds of its disconnection."""
 
@@ -46,7 +48,9 @@ class Inventory:
 
     def __init__(self, known: Mapping[str, Sequence[Device]], now: float) -> None:
         self._endpoints = {
-            resource: PluginEndpoint(devices={each.id: replace(each, healthy=True) for each in devices}, gone_at=now)
+            resource: PluginEndpoint(
+                devices={each.id: replace(each, healthy=True) for each in devices}, is_restored=True, gone_at=now
+            )
             for resource, devices in known.items()
         }
         self._removed: set[str] = set()
@@ -68,7 +72,9 @@ class Inventory:
     def connected(self, resource: str, plugin: DevicePlugin, options: PluginOptions) -> DevicePlugin | None:
         """Add a plug-in; return its predecessor."""
         former = self._endpoints.get(resource, PluginEndpoint())
-        self._endpoints[resource] = PluginEndpoint(plugin, options, former.devices, former.listed)
+        self._endpoints[resource] = PluginEndpoint(
+            plugin, options, former.devices, former.listed, is_restored=former.is_restored
+        )
         return former.plugin
 
     def listed(self, resource: str, plugin: DevicePlugin, devices: Iterable[Device]) -> bool:
@@ -79,7 +85,7 @@ class Inventory:
         if endpoint is None or endpoint.plugin is not plugin:
             return False
         found = {device.id: device for device in devices}
-        self._endpoints[resource] = replace(endpoint, devices=found, listed=True)
+        self._endpoints[resource] = replace(endpoint, devices=found, listed=True, is_restored=False)
         return found != endpoint.devices or not endpoint.listed
 
     def disconnected(self, resource: str, plugin: DevicePlugin, now: float) -> bool:
@@ -93,13 +99,16 @@ class Inventory:
     def capacity(self, now: float) -> dict[str, DeviceCapacity]:
         """Return capacity and allocatable devices by resource (kubelet's GetCapacity).
 
-        Without their plug-in devices count as unhealthy, and after five minutes not at all. A vanished resource then
-        stays with 0, which tells that it existed.
+        Without their plug-in devices count as unhealthy, and not at all after five minutes, or before its first report
+        to this agent. A vanished resource stays with 0, which tells that it existed.
         """
         for resource in [name for name, endpoint in self._endpoints.items() if endpoint.is_over(now)]:
             del self._endpoints[resource]
             self._removed.add(resource)
-        there = {name: DeviceCapacity(len(each.devices), len(each.healthy)) for name, each in self._endpoints.items()}
+        there = {
+            name: DeviceCapacity(0 if each.is_restored else len(each.devices), len(each.healthy))
+            for name, each in self._endpoints.items()
+        }
         return {**{name: DeviceCapacity(0, 0) for name in sorted(self._removed)}, **there}
 
     def expected(self, now: float) -> dict[str, int]:

@@ -8,6 +8,7 @@ from edged.cri.errors import CriError, DeadlineExceededError
 from edged.errors import HookError, HookInterruptedError, NetworkError, PlainAnswerError, TargetError
 from edged.lifecycle.running_grace_periods import GracePeriod
 from edged.lifecycle.waits import WaitEndedError, WaitOverError, Waits
+from edged.pods.effective_grace_period import SHORTEST_STOP_SECONDS
 from edged.pods.model import PodUid
 from edged.probes.network import Network
 from edged.probes.targets import HOOK_AGENT, HttpTarget, http_target, tcp_target
@@ -56,7 +57,7 @@ class HookRunner:
             raise HookInterruptedError(subject.container.name, "the pod or edgecore is stopping") from None
 
     def run_pre_stop(self, hook: LifecycleHandler, subject: HookTarget, grace_period: GracePeriod) -> None:
-        """Run a preStop hook, no longer than the grace period.
+        """Run a preStop hook, and wait no longer than the grace period; a command may go on until the kill.
 
         Raises:
             HookError: the hook failed, or took longer.
@@ -65,7 +66,7 @@ class HookRunner:
             if hook.sleep is not None:
                 self._waits.pause(hook.sleep.seconds, limit=grace_period)
             else:
-                seconds = grace_period.stop_timeout()
+                seconds = grace_period.stop_timeout() + SHORTEST_STOP_SECONDS
                 self._waits.call(lambda: self._run(hook, subject, seconds), limit=grace_period)
         except WaitOverError:
             raise HookError(subject.container.name, "it took longer than the grace period") from None

@@ -363,7 +363,7 @@ class NodeReporter:
             self._anew = False
             return
         saying = self._own_part(report)
-        if not overdue and saying == self._said and not self._may_correct():
+        if not overdue and saying == self._said and (_lacks_handlers_only(node, wanted) or not self._may_correct()):
             return
         patch = diff_node(node, wanted)
         if patch is not None:
@@ -437,3 +437,10 @@ class NodeReporter:
         self._sent_at = float("-inf")
         if gone:
             self._patch_status()
+
+
+def _lacks_handlers_only(node: Node, wanted: Node) -> bool:
+    """Return whether the cloud has all but the runtime's handlers: API servers before 1.31 do not keep them."""
+    there = replace(node.status, runtime_handlers=wanted.status.runtime_handlers)
+    is_same = node.metadata == wanted.metadata and not node_status_has_changed(wanted.status, there)
+    return is_same and not node.status.runtime_handlers

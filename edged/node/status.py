@@ -24,7 +24,14 @@ from modules.apimachinery.types import (
     format_quantity,
     parse_quantity,
 )
-from modules.apimachinery.types.nodes import ContainerImage, DaemonEndpoint, NodeDaemonEndpoints, NodeSpec, Taint
+from modules.apimachinery.types.nodes import (
+    ContainerImage,
+    DaemonEndpoint,
+    NodeDaemonEndpoints,
+    NodeRuntimeHandler,
+    NodeSpec,
+    Taint,
+)
 
 
 class NodeReport(msgspec.Struct, frozen=True):
@@ -39,6 +46,7 @@ class NodeReport(msgspec.Struct, frozen=True):
     """Of what answers for Services on the node; empty without."""
     runtime_version: str = ""
     """`containerd://1.6.20`; empty while the runtime has not answered."""
+    runtime_handlers: tuple[NodeRuntimeHandler, ...] = ()
     runtime_problem: str = ""
     """Why the runtime is not ready; empty when it is."""
     network_problem: str = ""
@@ -147,6 +155,7 @@ def node_status(report: NodeReport, old: NodeStatus, now: Nanoseconds, *, own_po
         images=report.images,
         volumes_in_use=report.volumes_in_use,
         volumes_attached=old.volumes_attached,
+        runtime_handlers=report.runtime_handlers,
     )
 
 

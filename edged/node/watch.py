@@ -15,7 +15,7 @@ from edged.node.status import NodeReport
 from edged.pods.config.resources import HostResources
 from edged.settings import EdgedSettings
 from edged.sync_events import SyncEvents
-from modules.apimachinery.types.nodes import ContainerImage
+from modules.apimachinery.types.nodes import ContainerImage, NodeRuntimeHandler, NodeRuntimeHandlerFeatures
 from protos.cri.v1 import api_pb2 as cri
 
 _log = logging.getLogger(__name__)
@@ -70,6 +70,8 @@ class NodeWatch(Actor):
         self._version = version
         self._machine: MachineFacts | None = None
         self._runtime_version = ""
+        self._handlers: tuple[NodeRuntimeHandler, ...] = ()
+        """As the runtime has told last."""
         self._version_known = False
         """Whether the runtime's version is known. After a failure it may come back with another one."""
 
@@ -103,6 +105,7 @@ class NodeWatch(Actor):
             agent_version=self._version,
             proxy_version=self._version if settings.has_service_proxy else "",
             runtime_version=self._runtime_version,
+            runtime_handlers=self._handlers,
             runtime_problem=runtime_problem,
             network_problem=network_problem,
             reserved=settings.cgroups.reserved(),
@@ -135,14 +138,24 @@ class NodeWatch(Actor):
                 version = self._runtime_client.version()
                 self._runtime_version = f"{version.runtime_name}://{version.runtime_version}"
                 self._version_known = True
-            conditions = {c.type: c for c in self._runtime_client.status().status.conditions}
+            status = self._runtime_client.status()
         except CriError as error:
             self._version_known = False
             return f"container runtime is down: {error}", ""
+        self._handlers = tuple(map(_runtime_handler, status.runtime_handlers))
+        conditions = {c.type: c for c in status.status.conditions}
         return (
             _problem("container runtime not ready", conditions, "RuntimeReady"),
             _problem("container runtime network not ready", conditions, "NetworkReady"),
         )
+
+
+def _runtime_handler(handler: cri.RuntimeHandler) -> NodeRuntimeHandler:
+    features = NodeRuntimeHandlerFeatures(
+        recursive_read_only_mounts=handler.features.recursive_read_only_mounts,
+        user_namespaces=handler.features.user_namespaces,
+    )
+    return NodeRuntimeHandler(handler.name, features)
 
 
 def _problem(what: str, conditions: Mapping[str, cri.RuntimeCondition], name: str) -> str:

@@ -75,6 +75,8 @@ class PodDirectories:
         volumes: Mapping[str, Path],
         environment: Mapping[str, str],
         ips: tuple[str, ...],
+        *,
+        has_recursive: bool = False,
     ) -> list[cri.Mount]:
         """Return the mounts of one container, with the pod's /etc/hosts and the file for the container's last words, as
         a kubelet has them. The process runtime leaves those two out where it cannot mount.
@@ -88,6 +90,7 @@ class PodDirectories:
             etc_hosts=self._etc_hosts(pod, ips),
             termination_message=self._last_words(pod, container, attempt),
             sub_paths=sub_paths,
+            has_recursive=has_recursive,
         )
 
     def make_log_directory(self, pod: Pod) -> None:

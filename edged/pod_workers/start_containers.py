@@ -8,7 +8,6 @@ import msgspec
 from beehive import Clock
 from edged.cri.contract import ContainerId, ContainerRuntime, SandboxId
 from edged.cri.errors import AlreadyExistsError, CriError
-from edged.errors import ConfigError
 from edged.events.pods import PodEvents
 from edged.node.state import LocalNode
 from edged.pod_workers.errors import POD_FAILURES, ContainerStartError
@@ -161,10 +160,9 @@ class ContainerStarter:
                 self._events.variables_skipped(pod, container.name, source, keys)
             devices = self._resources.devices.run_container_options(pod, container)
             mounts = self._resources.directories.mounts(
-                pod, container, start.attempt, context.volumes, own, view.pod_ips
-            )
-            if any(mount.recursive_read_only for mount in mounts):
-                self._check_recursive_mounts(pod, container)
+                pod, container, start.attempt, context.volumes, own, view.pod_ips,
+                has_recursive=self._has_recursive_mounts(pod, container),
+            )  # fmt: skip
             target = target_of(container, context.facts) if isinstance(container, EphemeralContainer) else None
         except POD_FAILURES as error:
             self._misconfigured.add(key)
@@ -172,12 +170,14 @@ class ContainerStarter:
         self._misconfigured.discard(key)
         return _ConfigurationParts({**devices.envs, **own}, mounts, devices, target)
 
-    def _check_recursive_mounts(self, pod: Pod, container: Container) -> None:
-        """Raise ConfigError if the runtime cannot make the mounts below a volume read-only, too."""
+    def _has_recursive_mounts(self, pod: Pod, container: Container) -> bool:
+        """Return whether the runtime can make the mounts below a volume read-only, too; only where that may be wanted
+        it is asked.
+        """
+        if not any(mount.recursive_read_only for mount in container.volume_mounts):
+            return False
         features = {each.name: each.features for each in self._runtime.status().runtime_handlers}
-        if not features.get(runtime_handler(pod), cri.RuntimeHandlerFeatures()).recursive_read_only_mounts:
-            hint = "recursiveReadOnly: Enabled is not supported by the runtime on this machine"
-            raise ConfigError("mount a volume", container.name, hint)
+        return features.get(runtime_handler(pod), cri.RuntimeHandlerFeatures()).recursive_read_only_mounts
 
     def _config(
         self, pod: Pod, start: ContainerStart, context: StartContext, image: str, user: ImageUser

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from beehive.http.errors import HttpStatusError
 from beehive.http.request import Request
 from beehive.http.responses import Response, json
-from edged.server.cadvisor import cadvisor_text
+from edged.cri.contract import ContainerRuntime
+from edged.cri.errors import UnimplementedError
+from edged.server.cadvisor import RuntimeMetrics, cadvisor_text
 from edged.server.samples import TEXT, Sample, milliseconds, prometheus_text
 from edged.server.snapshots import Snapshots
 from edged.stats.model import ContainerStats, CpuStats, MemoryStats, Summary
@@ -42,7 +44,10 @@ class Statistics:
 
     def containers(self, _request: Request) -> Response:
         """Answer Prometheus with cAdvisor's names."""
-        return Response(200, TEXT, cadvisor_text(self._measure(disk=True), self._snapshots.pods).encode())
+        summary = self._measure(disk=True)
+        with self._snapshots.calling() as runtime:
+            further = _runtime_metrics(runtime)
+        return Response(200, TEXT, cadvisor_text(summary, self._snapshots.pods, further).encode())
 
     def _measure(self, *, disk: bool) -> Summary:
         stats = self._snapshots.stats
@@ -50,6 +55,14 @@ class Statistics:
             raise HttpStatusError(503, "there are no statistics", hint="edged does not run here")
         with self._snapshots.calling() as runtime:
             return stats.summary(runtime, disk=disk)
+
+
+def _runtime_metrics(runtime: ContainerRuntime) -> RuntimeMetrics:
+    """Return the runtime's metrics; none if it counts none. Raises CriError."""
+    try:
+        return RuntimeMetrics(runtime.list_metric_descriptors(), runtime.list_pod_sandbox_metrics())
+    except UnimplementedError:
+        return RuntimeMetrics()
 
 
 def exposition(summary: Summary) -> str:

@@ -118,6 +118,7 @@ class PodStats(KubeStruct, frozen=True):
     containers: tuple[ContainerStats, ...] = field(default_factory=tuple)
     cpu: CpuStats | None = None
     memory: MemoryStats | None = None
+    network: NetworkStats | None = None
     volume: tuple[VolumeStats, ...] = ()
     ephemeral_storage: FsStats | None = field(default=None, name="ephemeral-storage")
     process_stats: ProcessStats | None = field(default=None, name="process_stats")

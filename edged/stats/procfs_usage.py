@@ -11,6 +11,7 @@ from modules.apimachinery.types import Nanoseconds, Time, format_time
 
 _TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+_MOST_INTERFACES = 256
 _BUSY = (0, 1, 2, 5, 6, 7)
 """Fields of /proc/stat with busy time: user, nice, system, irq, softirq, steal."""
 
@@ -57,10 +58,19 @@ class ProcfsUsage:
             int(fields[9]),
         )  # fmt: skip
 
+    def agent_start(self) -> Time | None:
+        """Return the time of this process's start."""
+        boot, fields = self._boot(), " ".join(self._lines("self/stat")).rpartition(")")[2].split()
+        return None if boot is None or len(fields) < 20 else format_time(Nanoseconds(boot + int(fields[19]) * _TICK))
+
     def boot_time(self) -> Time | None:
         """Return the time of the machine's boot."""
+        boot = self._boot()
+        return None if boot is None else format_time(boot)
+
+    def _boot(self) -> Nanoseconds | None:
         lines = [line.split() for line in self._lines("stat") if line.startswith("btime ")]
-        return format_time(Nanoseconds(int(lines[0][1]) * 1_000_000_000)) if lines else None
+        return Nanoseconds(int(lines[0][1]) * 1_000_000_000) if lines else None
 
     def rlimit(self, at: Nanoseconds) -> RlimitStats:
         """Return the number of processes and threads, and its limit."""
@@ -68,21 +78,24 @@ class ProcfsUsage:
         running = load[3].partition("/")[2] if len(load) > 3 else ""
         return RlimitStats(format_time(at), whole_number(most), whole_number(running))
 
-    def network(self, at: Nanoseconds) -> NetworkStats:
-        """Return the interfaces except the loopback; the default route's stands for the node."""
-        found = tuple(_interface(line) for line in self._lines("net/dev")[2:])
+    def network(self, at: Nanoseconds, process: int | None = None) -> NetworkStats:
+        """Return the interfaces except the loopback; the default route's stands for all.
+
+        Args:
+            at: time of the measurement.
+            process: whose network it is; the machine's without one.
+        """
+        place = "net" if process is None else f"{process}/net"
+        found = tuple(_interface(line) for line in self._lines(f"{place}/dev")[2 : 2 + _MOST_INTERFACES])
         interfaces = tuple(each for each in found if each.name != "lo")
-        name = self._default_interface()
+        routes = (line.split() for line in self._lines(f"{place}/route")[1:])
+        name = next((words[0] for words in routes if len(words) > 1 and words[1] == "00000000"), "")
         main = next((each for each in interfaces if each.name == name), None)
         if main is None:
             return NetworkStats(format_time(at), interfaces=interfaces)
         return NetworkStats(
             format_time(at), name, main.rx_bytes, main.rx_errors, main.tx_bytes, main.tx_errors, interfaces
         )
-
-    def _default_interface(self) -> str:
-        routes = (line.split() for line in self._lines("net/route")[1:])
-        return next((words[0] for words in routes if len(words) > 1 and words[1] == "00000000"), "")
 
     def _lines(self, name: str) -> list[str]:
         try:

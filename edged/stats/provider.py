@@ -18,6 +18,7 @@ from edged.settings.cgroups import CgroupSettings
 from edged.stats.model import (
     ContainerStats,
     FsStats,
+    NetworkStats,
     NodeStats,
     PodReference,
     PodStats,
@@ -55,6 +56,10 @@ class CgroupUsage:
         """Return the current usage; None for a missing cgroup, or one without controllers."""
         usage = self._files.read(path)
         return None if usage is None else ResourceUsage(at, *usage)
+
+    def process(self, path: CgroupPath) -> int | None:
+        """Return a process in a cgroup below this one; None without any."""
+        return self._files.process(path)
 
 
 class StatsProvider:
@@ -131,7 +136,7 @@ class StatsProvider:
             found.append(
                 pod_stats(
                     pod, runs.get(ref.uid, []), self._of_pod(pod, at), counted, rates=self._rates, node_fs=node_fs,
-                    images=images, at=at,
+                    images=images, network=self._network_of(pod, at) if disk else None, at=at,
                 )
             )  # fmt: skip
         self._disks.keep({ref_of(pod).uid for pod in pods})
@@ -144,10 +149,17 @@ class StatsProvider:
             return None
         return self._hierarchies.read(self._names.of_pod(ref_of(pod).uid, qos_class(pod)), at)
 
+    def _network_of(self, pod: Pod, at: Nanoseconds) -> NetworkStats | None:
+        """Return the traffic of a pod with a network of its own, as one of its processes sees it."""
+        if self._hierarchies is None or pod.spec.host_network:
+            return None
+        process = self._hierarchies.process(self._names.of_pod(ref_of(pod).uid, qos_class(pod)))
+        return None if process is None else self._machine.network(at, process)
+
     def _node(self, at: Nanoseconds, node_fs: FsStats | None, images: FsStats | None) -> NodeStats:
         usage, agent = self._machine.node(at), self._machine.agent(at)
         pods = self._hierarchies.read(self._names.pods, at) if self._hierarchies is not None else None
-        system = [self._system("kubelet", agent)]
+        system = [self._system("kubelet", agent, self._machine.agent_start())]
         if pods is not None:
             system.append(self._system("pods", pods))
         return NodeStats(
@@ -162,9 +174,9 @@ class StatsProvider:
             rlimit=self._machine.rlimit(at),
         )
 
-    def _system(self, name: str, usage: ResourceUsage) -> ContainerStats:
+    def _system(self, name: str, usage: ResourceUsage, start: Time | None = None) -> ContainerStats:
         rate = self._rates.nano_cores(f"system/{name}", usage)
-        return ContainerStats(name=name, cpu=cpu_stats(usage, rate), memory=memory_stats(usage))
+        return ContainerStats(name=name, start_time=start, cpu=cpu_stats(usage, rate), memory=memory_stats(usage))
 
 
 def _image_fs(answers: Sequence[cri.FilesystemUsage], at: Nanoseconds) -> FsStats | None:
@@ -209,7 +221,7 @@ def usage_of(stats: cri.ContainerStats, at: Nanoseconds) -> ResourceUsage:
 
 def pod_stats(
     pod: Pod, runs: list[cri.ContainerStats], own: ResourceUsage | None, disk: PodDisk | None, *, rates: CpuRates,
-    node_fs: FsStats | None, images: FsStats | None, at: Nanoseconds,
+    node_fs: FsStats | None, images: FsStats | None, network: NetworkStats | None, at: Nanoseconds,
 ) -> PodStats:  # fmt: skip
     """Return one pod's stats. `own` is the usage of its cgroup; without it its containers are summed up."""
     meta = pod.metadata
@@ -221,6 +233,7 @@ def pod_stats(
         containers=containers,
         cpu=cpu_stats(usage, rates.nano_cores(meta.uid, usage)),
         memory=memory_stats(usage),
+        network=network,
         volume=tuple(_volumes(pod, disk, node_fs, at)) if disk is not None else (),
         ephemeral_storage=_ephemeral(containers, disk, node_fs, at) if disk is not None else None,
         process_stats=None if usage.processes is None else ProcessStats(usage.processes),

@@ -277,7 +277,8 @@ class SyncLoop:
         """Take a report of the machine and the runtime."""
         self._of_node.snapshots.node_reported(report, Nanoseconds(self._context.clock.now_ns()))
         runtime_name = report.runtime_version.partition("://")[0]
-        if self._of_pods.status_generator.set_node(NodeView(report.machine.addresses, runtime_name)):
+        recursive = frozenset(each.name for each in report.runtime_handlers if each.features.recursive_read_only_mounts)
+        if self._of_pods.status_generator.set_node(NodeView(report.machine.addresses, runtime_name, recursive)):
             for record in list(self._records.values()):
                 self._carry_out(record, machine.UpdateStatus())
         self._of_node.reporter.set_report(report)

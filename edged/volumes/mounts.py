@@ -38,6 +38,7 @@ def container_mounts(
     etc_hosts: Path | None = None,
     termination_message: Path | None = None,
     sub_paths: SubPaths | None = None,
+    has_recursive: bool = False,
 ) -> list[cri.Mount]:
     """Return the mounts of a container, parents before their children.
 
@@ -49,6 +50,7 @@ def container_mounts(
         etc_hosts: the pod's /etc/hosts, mounted unless the container mounts its own.
         termination_message: the file that becomes the container's terminationMessagePath.
         sub_paths: binds sub paths; without it they are only resolved.
+        has_recursive: whether the runtime has recursive read-only mounts.
 
     Raises VolumeError, and TooLargeError for a subPathExpr that becomes longer than a path can be.
     """
@@ -57,7 +59,7 @@ def container_mounts(
         return resolve_sub_path(volumes[mount.name], sub_path)
 
     mounts = [
-        _mount(pod, mount, volumes, environment, partial(sub_paths or resolve, index))
+        _mount(pod, mount, volumes, environment, partial(sub_paths or resolve, index), has_recursive=has_recursive)
         for index, mount in enumerate(container.volume_mounts)
     ]
     taken = {mount.container_path for mount in mounts}
@@ -103,6 +105,8 @@ def _mount(
     volumes: Mapping[str, Path],
     environment: Mapping[str, str],
     sub_paths: Callable[[VolumeMount, str], Path],
+    *,
+    has_recursive: bool,
 ) -> cri.Mount:
     host_path = volumes.get(mount.name)
     if host_path is None:
@@ -120,9 +124,17 @@ def _mount(
         container_path=str(PurePosixPath("/", mount.mount_path)),
         host_path=str(host_path),
         readonly=mount.read_only or _is_read_only(pod, mount.name),
-        recursive_read_only=mount.recursive_read_only == "Enabled",
+        recursive_read_only=_is_recursive(mount, is_possible=has_recursive),
         propagation=_PROPAGATION[mount.mount_propagation],
     )
+
+
+def _is_recursive(mount: VolumeMount, *, is_possible: bool) -> bool:
+    """Return whether the mounts below a volume are read-only, too (kubelet's resolveRecursiveReadOnly)."""
+    if mount.recursive_read_only == "Enabled" and not is_possible:
+        hint = "recursiveReadOnly: Enabled is not supported by the runtime on this machine"
+        raise VolumeError("cannot mount the volume", mount.name, hint)
+    return mount.recursive_read_only in ("Enabled", "IfPossible") and is_possible
 
 
 class _SetVariables(Mapping[str, str]):

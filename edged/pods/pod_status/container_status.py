@@ -39,7 +39,7 @@ class StatusInput(Struct, frozen=True, gc=False):
     """Input of container statuses.
 
     `runtime` is the prefix of container ids (`containerd`); `waiting_reasons` has, by container name, why a worker
-    could not start it.
+    could not start it; `is_recursive` is whether the runtime has recursive read-only mounts.
     """
 
     pod: Pod
@@ -47,6 +47,7 @@ class StatusInput(Struct, frozen=True, gc=False):
     probes: ProbeFacts
     runtime: str
     waiting_reasons: Mapping[str, ContainerStateWaiting]
+    is_recursive: bool
 
 
 def regular_statuses(given: StatusInput, old: Iterable[ContainerStatus]) -> tuple[ContainerStatus, ...]:
@@ -76,7 +77,7 @@ def ephemeral_statuses(given: StatusInput, old: Iterable[ContainerStatus]) -> tu
             status = replace(old_status, state=lost(_LOST_RUNNING))
         elif waiting is not None and status.state.waiting is not None:
             status = replace(status, state=ContainerState(waiting=waiting))
-        statuses.append(replace(status, volume_mounts=_mounts(container)))
+        statuses.append(replace(status, volume_mounts=_mounts(given, container)))
     return tuple(sorted(statuses, key=lambda status: status.name))
 
 
@@ -96,7 +97,7 @@ def _statuses(
         status = _known(given, container, before.get(container.name))
         status = _with_waiting_reason(given, container, status, is_init=is_init)
         status = _with_health(given, container, status, is_init=is_init)
-        statuses.append(replace(status, volume_mounts=_mounts(container)))
+        statuses.append(replace(status, volume_mounts=_mounts(given, container)))
     return statuses
 
 
@@ -204,21 +205,22 @@ def _with_health(
     return replace(status, started=started, ready=started and passes)
 
 
-def _mounts(container: Container) -> tuple[VolumeMountStatus, ...]:
+def _mounts(given: StatusInput, container: Container) -> tuple[VolumeMountStatus, ...]:
     return tuple(
         VolumeMountStatus(
             name=mount.name,
             mount_path=mount.mount_path,
             read_only=mount.read_only,
-            recursive_read_only=_recursive_mode(mount) if mount.read_only else None,
+            recursive_read_only=_recursive_mode(given, mount) if mount.read_only else None,
         )
         for mount in container.volume_mounts
     )
 
 
-def _recursive_mode(mount: VolumeMount) -> str:
-    """Return the mode of a read-only mount. `IfPossible`, which allows both, is not recursive here."""
-    return "Enabled" if mount.recursive_read_only == "Enabled" else "Disabled"
+def _recursive_mode(given: StatusInput, mount: VolumeMount) -> str:
+    """Return the mode of a read-only mount."""
+    wanted = mount.recursive_read_only in ("Enabled", "IfPossible")
+    return "Enabled" if wanted and given.is_recursive else "Disabled"
 
 
 def _time(at: Nanoseconds) -> Time | None:

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from edged.pods.actions import ContainerWait
 from edged.pods.addresses import sort_pod_ips
+from edged.pods.config.sandbox_config import runtime_handler
 from edged.pods.kill_options import KillOptions
 from edged.pods.model import PodFacts, PodRef, ProbeFacts
 from edged.pods.pod_status.conditions import pod_conditions
@@ -51,10 +52,13 @@ LONGEST_OF_POD = 12 * 1024
 
 
 class NodeView(Struct, frozen=True, gc=False):
-    """The node's part of a pod's status: its addresses, primary first, and the runtime's name (`containerd`)."""
+    """The node's part of a pod's status: its addresses, primary first, the runtime's name (`containerd`), and its
+    handlers with recursive read-only mounts.
+    """
 
     ips: tuple[str, ...]
     runtime: str
+    recursive_read_only: frozenset[str] = frozenset()
 
 
 def pod_status(
@@ -83,7 +87,8 @@ def pod_status(
     before = pod.status if old is None else old
     if kill is not None and kill.rejected and ended:
         return _rejected(pod, before, kill, now)
-    given = StatusInput(pod, facts, probes or ProbeFacts(), node.runtime, waiting_reasons or {})
+    is_recursive = runtime_handler(pod) in node.recursive_read_only
+    given = StatusInput(pod, facts, probes or ProbeFacts(), node.runtime, waiting_reasons or {}, is_recursive)
     status = PodStatus(
         observed_generation=pod.metadata.generation,
         container_statuses=regular_statuses(given, before.container_statuses),

@@ -88,6 +88,20 @@ class AttachedVolume(KubeStruct, frozen=True):
     device_path: str = field(default_factory=str)
 
 
+class NodeRuntimeHandlerFeatures(KubeStruct, frozen=True):
+    """The features of a runtime handler."""
+
+    recursive_read_only_mounts: bool | None = None
+    user_namespaces: bool | None = None
+
+
+class NodeRuntimeHandler(KubeStruct, frozen=True):
+    """A handler of the container runtime; the default one has no name."""
+
+    name: str = field(default_factory=str)
+    features: NodeRuntimeHandlerFeatures = field(default_factory=NodeRuntimeHandlerFeatures)
+
+
 class NodeStatus(KubeStruct, frozen=True):
     """The status that the node reports."""
 
@@ -101,6 +115,7 @@ class NodeStatus(KubeStruct, frozen=True):
     images: tuple[ContainerImage, ...] = ()
     volumes_in_use: tuple[str, ...] = ()
     volumes_attached: tuple[AttachedVolume, ...] = ()
+    runtime_handlers: tuple[NodeRuntimeHandler, ...] = ()
 
 
 class Node(KubeStruct, frozen=True):

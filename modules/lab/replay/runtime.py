@@ -43,6 +43,8 @@ _ANSWERS: Final[dict[str, type[Message] | list[type[Message]]]] = {
     "list_pod_sandboxes": [pb.PodSandbox],
     "list_containers": [pb.Container],
     "list_container_stats": [pb.ContainerStats],
+    "list_metric_descriptors": [pb.MetricDescriptor],
+    "list_pod_sandbox_metrics": [pb.PodSandboxMetrics],
     "list_images": [pb.Image],
     "image_fs_info": [pb.FilesystemUsage],
 }

@@ -50,6 +50,8 @@ def local_calls(methods: CriMethods, threads: CallThreads) -> dict[str, LocalCal
     images = cri.DESCRIPTOR.services_by_name["ImageService"].full_name
     events = partial(methods.events, takes_containers=False)  # edged reads its pods itself
     calls: dict[str, LocalCall] = {f"/{service}/GetContainerEvents": _local_stream(events)}
+    for each in cri.DESCRIPTOR.services_by_name["RuntimeService"].methods:
+        calls.setdefault(f"/{service}/{each.name}", _not_implemented)
     for name, method in methods.table().items():
         calls[f"/{service}/{name}"] = _quick_call(method) if name in _QUICK else _slow_call(method, threads)
     calls |= {f"/{service}/{name}": _ending_call(method, threads) for name, method in methods.watching().items()}
@@ -70,6 +72,11 @@ def failure_of(error: Exception) -> tuple[StatusCode, str]:
 
 def _never_left(_: Callable[[], None]) -> None:
     """Register nothing: the client leaves at its deadline only."""
+
+
+def _not_implemented(request: Any, timeout: float | None = None, on_leave: OnLeave = _never_left) -> Any:  # noqa: ARG001
+    """Refuse a call that this runtime does not have: over the socket it would load gRPC's library to be refused."""
+    raise LocalCallError(StatusCode.UNIMPLEMENTED, "this runtime does not have it")
 
 
 def _quick_call(method: Method) -> LocalCall:

@@ -335,7 +335,7 @@ class OciDriver(Driver[OciContainer]):
 
     def _list_metrics(self, _: cri.ListPodSandboxMetricsRequest) -> cri.ListPodSandboxMetricsResponse:
         if self._measured is None:
-            from modules.runtimes.oci.metrics import MetricsCollector  # noqa: PLC0415 - edged asks for none
+            from modules.runtimes.oci.metrics import MetricsCollector  # noqa: PLC0415 - few ask for them
 
             self._measured = MetricsCollector(self._roots, self._namespaces, self._clock)
         ready = [each for each in self._registry.sandboxes() if not each.record.stopped]
@@ -348,6 +348,6 @@ class OciDriver(Driver[OciContainer]):
 
 
 def _list_metric_descriptors(_: cri.ListMetricDescriptorsRequest) -> cri.ListMetricDescriptorsResponse:
-    from modules.runtimes.oci.metrics import metric_descriptors  # noqa: PLC0415 - edged asks for none
+    from modules.runtimes.oci.metrics import metric_descriptors  # noqa: PLC0415 - few ask for them
 
     return cri.ListMetricDescriptorsResponse(descriptors=metric_descriptors())

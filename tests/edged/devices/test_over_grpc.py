@@ -180,7 +180,7 @@ def test_the_sockets_are_roots_and_old_ones_are_removed(root: Path) -> None:
         first.close()
     second = Node(root)
     second.devices.start()
-    assert second.devices.manager.capacity() == {RESOURCE: DeviceCapacity(1, 0)}
+    assert second.devices.manager.capacity() == {RESOURCE: DeviceCapacity(0, 0)}
     assert list(second.devices.manager.pods()) == ["uid-web"]
     assert (root / "device-plugins" / CHECKPOINT).exists(), "it is no socket"
     with DevicePluginDouble(root, "a"):

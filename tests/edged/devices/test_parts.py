@@ -205,10 +205,16 @@ def test_a_plugin_that_goes_is_waited_for_and_then_its_devices_are_gone() -> Non
 
 
 def test_of_devices_that_the_former_agent_knew_all_may_be_hoped_for() -> None:
-    """How they were then may be long past; none can be given before their plug-in has come."""
+    """How they were then may be long past; none counts, or can be given, before their plug-in has reported."""
     inventory = Inventory({"r/x": (Device("a", healthy=False), Device("b"))}, 0.0)
-    assert (inventory.capacity(1.0), inventory.expected(1.0)) == ({"r/x": DeviceCapacity(2, 0)}, {"r/x": 2})
+    assert (inventory.capacity(1.0), inventory.expected(1.0)) == ({"r/x": DeviceCapacity(0, 0)}, {"r/x": 2})
     assert inventory.expected(GRACE_SECONDS) == {}
+    _, plugin = an_inventory()
+    inventory.connected("r/x", plugin, PluginOptions())
+    assert inventory.capacity(1.0) == {"r/x": DeviceCapacity(0, 0)}
+    inventory.listed("r/x", plugin, [Device("a"), Device("b", healthy=False)])
+    inventory.disconnected("r/x", plugin, 1.0)
+    assert inventory.capacity(1.0) == {"r/x": DeviceCapacity(2, 0)}
 
 
 def test_a_replaced_plugin_is_no_longer_read() -> None:

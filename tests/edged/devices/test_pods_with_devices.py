@@ -304,7 +304,7 @@ def test_the_next_agent_knows_who_has_what(bench: DeviceBench, tmp_path: Path) -
     bench.tell("insert", wanting())
     bench.meta.objects["default/pod/web"] = wanting()
     bench.poison(wait=5)
-    assert bench.node() == {RESOURCE: ("2", "0")}
+    assert bench.node() == {RESOURCE: ("0", "0")}
     plugin = bench.plugin("a", "b")
     bench.tell("insert", wanting(1, "next"))
     assert bench.status("next").phase == "Running"

@@ -167,6 +167,23 @@ def test_the_stop_hook_comes_before_the_stop_and_within_the_grace_period(bench: 
     assert (bench.running(), limits) == ([], [22])
 
 
+def test_a_stop_hook_that_does_not_end_runs_until_its_container_is_killed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That is two seconds after the grace period, in which a kubelet leaves it alone."""
+    given: list[int] = []
+
+    def execute(_client: FakeRuntime, _container: Any, _command: Any, seconds: int) -> ExecResult:
+        given.append(seconds)
+        return GOOD
+
+    monkeypatch.setattr(FakeRuntime, "exec_sync", execute)
+    wanted = hooked(stop=EXEC)
+    bench.start(wanted)
+    bench.tell("update", going(wanted), wait=1)
+    assert given == [32]
+
+
 def test_a_stop_hook_is_a_request_too(bench: Bench, limits: list[int]) -> None:
     wanted = hooked(stop=HTTP)
     bench.network.statuses[IP, 80] = 200

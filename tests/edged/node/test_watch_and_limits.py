@@ -15,7 +15,7 @@ from edged.node.machine import MachineError, MachineInfo, default_addresses, rea
 from edged.node.status import NodeReport, node_status
 from edged.node.watch import NodeWatch, largest_images, pod_machine, throttled_processors
 from edged.settings import EdgedSettings
-from modules.apimachinery.types import Nanoseconds, NodeStatus
+from modules.apimachinery.types import Nanoseconds, NodeStatus, encode
 from modules.lab.doubles.container_runtime import FakeRuntime
 from protos.cri.v1 import api_pb2 as pb
 from tests.edged.posted import Posted
@@ -62,6 +62,20 @@ def test_a_healthy_node_is_reported_immediately_and_every_period(tmp_path: Path)
     watched.run(30)
     assert len(watched.reports) == 4
     assert watched.runtime.calls["version"] == 1
+
+
+def test_the_runtimes_handlers_are_reported_with_their_features(tmp_path: Path) -> None:
+    """Also while the runtime is away."""
+    watched = Watched(tmp_path)
+    features = pb.RuntimeHandlerFeatures(recursive_read_only_mounts=True)
+    answer = watched.runtime.status()
+    answer.runtime_handlers.extend([pb.RuntimeHandler(name="", features=features), pb.RuntimeHandler(name="x")])
+    with patch.object(watched.runtime, "status", side_effect=[answer, AWAY]):
+        for report in (watched.start(), watched.run(10)):
+            assert encode(node_status(report, NodeStatus(), Nanoseconds(0)).runtime_handlers) == (
+                b'[{"name":"","features":{"recursiveReadOnlyMounts":true,"userNamespaces":false}},'
+                b'{"name":"x","features":{"recursiveReadOnlyMounts":false,"userNamespaces":false}}]'
+            )
 
 
 def test_a_proxy_of_services_is_reported_as_kube_proxys_version(tmp_path: Path) -> None:

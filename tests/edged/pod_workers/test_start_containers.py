@@ -18,7 +18,7 @@ from edged.pods.config.resources import HostResources
 from edged.pods.config.security import ImageUser
 from edged.pods.model import PodFacts
 from edged.settings import EdgedSettings
-from modules.apimachinery.types import Container, EphemeralContainer, Pod
+from modules.apimachinery.types import Container, EphemeralContainer, Pod, VolumeMount
 from protos.cri.v1 import api_pb2 as cri
 from protos.status import StatusCode
 from tests.edged.pods.builders import REF, UID, a_container, a_pod, a_sandbox, running
@@ -223,28 +223,20 @@ def test_containers_join_the_sandbox_that_runs(bench: Bench, is_known: bool) -> 
     assert bench.calls() == []
 
 
-@pytest.mark.parametrize(("handlers", "starts"), [({"": True}, True), ({"": False, "other": True}, False), ({}, False)])
-def test_a_volume_is_mounted_recursively_read_only_where_the_runtime_can(
-    bench: Bench, handlers: dict[str, bool], starts: bool
+@pytest.mark.parametrize(("mode", "handlers", "is_able"), [
+    ("Enabled", {"": True}, True), ("IfPossible", {"": True}, True), ("IfPossible", {"": False, "other": True}, False),
+    ("Enabled", {}, False), (None, {"": True}, False),
+])  # fmt: skip
+def test_mounts_may_be_recursively_read_only_where_the_runtime_can(
+    bench: Bench, mode: str | None, handlers: dict[str, bool], is_able: bool
 ) -> None:
-    """Another runtime would ignore it, and the container could write below the volume."""
-    bench.parts.resources.directories.mounts.return_value = [cri.Mount(readonly=True, recursive_read_only=True)]
+    """Another would ignore it, and the container could write below the volume; it is asked only where needed."""
     bench.runtime.status.return_value = cri.StatusResponse(
         runtime_handlers=[
             cri.RuntimeHandler(name=name, features=cri.RuntimeHandlerFeatures(recursive_read_only_mounts=able))
             for name, able in handlers.items()
         ]
     )
-    if starts:
-        bench.start()
-        assert bench.runtime.create_container.call_args.args[1].mounts[0].recursive_read_only
-        return
-    with pytest.raises(ContainerStartError, match="recursiveReadOnly: Enabled is not supported") as refused:
-        bench.start()
-    assert refused.value.reason == "CreateContainerConfigError"
-
-
-def test_the_runtime_is_not_asked_what_it_can_do_for_other_mounts(bench: Bench) -> None:
-    bench.parts.resources.directories.mounts.return_value = [cri.Mount(readonly=True)]
-    bench.start()
-    bench.runtime.status.assert_not_called()
+    bench.start(a_container(volume_mounts=(VolumeMount(name="v", read_only=True, recursive_read_only=mode),)))
+    assert bench.parts.resources.directories.mounts.call_args.kwargs == {"has_recursive": is_able}
+    assert bench.runtime.status.called is (mode is not None)

@@ -401,20 +401,22 @@ def test_containers_are_sorted_by_name_and_init_containers_by_turn() -> None:
     assert [c.name for c in status.init_container_statuses] == ["i2", "i1"]
 
 
-def test_mounts_are_reported() -> None:
-    """Each mount shows, a read-only one with its recursive mode."""
+@pytest.mark.parametrize(("handlers", "mode"), [({""}, "Enabled"), ({"other"}, "Disabled")])
+def test_mounts_are_reported(handlers: set[str], mode: str) -> None:
+    """Each mount shows, a read-only one with its recursive mode, which depends on the runtime."""
     mounts = (
         VolumeMount(name="v", mount_path="/v", read_only=True),
         VolumeMount(name="w", mount_path="/w"),
         VolumeMount(name="x", mount_path="/x", read_only=True, recursive_read_only="Enabled"),
         VolumeMount(name="y", mount_path="/y", read_only=True, recursive_read_only="IfPossible"),
     )
-    (container,) = status_of(a_pod(a_container("a", volume_mounts=mounts)), facts()).container_statuses
+    node = replace(NODE, recursive_read_only=frozenset(handlers))
+    (container,) = pod_status(a_pod(a_container("a", volume_mounts=mounts)), facts(), node, at(100)).container_statuses
     assert [(m.name, m.read_only, m.recursive_read_only) for m in container.volume_mounts] == [
         ("v", True, "Disabled"),
         ("w", False, None),
-        ("x", True, "Enabled"),
-        ("y", True, "Disabled"),
+        ("x", True, mode),
+        ("y", True, mode),
     ]
 
 

@@ -9,11 +9,23 @@ import pytest
 from beehive.http.errors import HttpStatusError
 from beehive.trace_context import current_context
 from edged.cri.errors import CriError
-from edged.server.cadvisor import cadvisor_text
+from edged.server.cadvisor import RuntimeMetrics, cadvisor_text
 from edged.server.snapshots import Snapshots
 from edged.server.statistics import Statistics, exposition
-from edged.stats.model import ContainerStats, CpuStats, FsStats, MemoryStats, NodeStats, PodReference, PodStats, Summary
+from edged.stats.model import (
+    ContainerStats,
+    CpuStats,
+    FsStats,
+    InterfaceStats,
+    MemoryStats,
+    NetworkStats,
+    NodeStats,
+    PodReference,
+    PodStats,
+    Summary,
+)
 from modules.apimachinery.types import Pod, Time, from_value
+from protos.cri.v1 import api_pb2 as cri
 from protos.status import StatusCode
 from tests.beehive.http.requests import parse
 
@@ -72,7 +84,7 @@ def test_figures_of_cadvisor() -> None:
     ended = {"name": "init", "image": "i:0", "containerID": "containerd://c0"}
     status = {"containerStatuses": [running], "initContainerStatuses": [ended]}
     pod = from_value(Pod, {"metadata": {"uid": "u"}, "status": status})
-    lines = cadvisor_text(Summary(NodeStats("n1", cpu=CPU), pods), (pod,)).splitlines()
+    lines = cadvisor_text(Summary(NodeStats("n1", cpu=CPU), pods), (pod,), RuntimeMetrics()).splitlines()
     own = 'container="web",id="/kubepods/podu/c1",image="i:1",name="c1",namespace="ns",pod="p"'
     assert [line for line in lines if not line.startswith("#")] == [
         'container_cpu_usage_seconds_total{container="",id="/",image="",name="",namespace="",pod="",cpu="total"} 2.5 '
@@ -89,6 +101,48 @@ def test_figures_of_cadvisor() -> None:
         f"container_memory_working_set_bytes{{{own}}} 4096 1795136400000",
         f"container_start_time_seconds{{{own}}} 1795132800",
     ]
+
+
+def measured(name: str, container: str, value: int, *own: str, kind: Any = cri.COUNTER) -> cri.Metric:
+    """A metric as a runtime counts it, at the second 5, with labels of its own choice."""
+    values = (container, "/of/the/runtime", "docker.io/i:1", "c1", "ns", "p", *own)
+    return cri.Metric(
+        name=name, timestamp=5_000_000_000, metric_type=kind, label_values=values, value=cri.UInt64Value(value=value)
+    )
+
+
+def test_what_only_the_runtime_counts_is_among_the_figures_of_cadvisor() -> None:
+    """With the labels of the other figures, so that they can be divided; the network is the pod's in each case. Without
+    the labels that it describes a metric is left out.
+    """
+    traffic = NetworkStats(AT, interfaces=(InterfaceStats("eth0", 11, 1, 22, None),))
+    pod = PodStats(PodReference("p", "ns", "u"), containers=(ContainerStats("web", cpu=CPU),), network=traffic)
+    labels = ("container", "id", "image", "name", "namespace", "pod")
+    of_container = [
+        measured("container_cpu_usage_seconds_total", "web", 2), measured("container_spec_cpu_shares", "web", 2, "no"),
+        measured("container_spec_memory_limit_bytes", "web", 64, kind=cri.GAUGE),
+    ]  # fmt: skip
+    runtime = cri.PodSandboxMetrics(
+        metrics=[measured(f"container_network_receive_{each}_total", "", 3, "eth0") for each in ("bytes", "packets")],
+        container_metrics=[cri.ContainerMetrics(metrics=of_container)],
+    )
+    descriptors = [
+        cri.MetricDescriptor(name=each.name, help="Help", label_keys=(*labels, "interface")[: len(each.label_values)])
+        for each in (*runtime.metrics, of_container[0], of_container[2])
+    ] + [cri.MetricDescriptor(name="container_spec_cpu_shares", label_keys=labels)]
+    text = cadvisor_text(Summary(NodeStats("n1"), (pod,)), (), RuntimeMetrics(descriptors, [runtime]))
+    at, of_pod = "1795136400000", 'container="",id="/kubepods/podu",image="",name="",namespace="ns",pod="p"'
+    own = 'container="web",id="/kubepods/podu/",image="",name="",namespace="ns",pod="p"'
+    assert sorted(line for line in text.splitlines() if not line.startswith("#")) == [
+        f'container_cpu_usage_seconds_total{{{own},cpu="total"}} 2.5 {at}',
+        f'container_network_receive_bytes_total{{{of_pod},interface="eth0"}} 11 {at}',
+        f'container_network_receive_errors_total{{{of_pod},interface="eth0"}} 1 {at}',
+        f'container_network_receive_packets_total{{{of_pod},interface="eth0"}} 3 5000',
+        f'container_network_transmit_bytes_total{{{of_pod},interface="eth0"}} 22 {at}',
+        f"container_spec_memory_limit_bytes{{{own}}} 64 5000",
+    ]
+    assert "# TYPE container_spec_memory_limit_bytes gauge\n" in text
+    assert "# TYPE container_network_receive_packets_total counter\n" in text
 
 
 def test_statistics_that_the_runtime_refuses_are_its_status() -> None:

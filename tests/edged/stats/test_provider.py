@@ -4,6 +4,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+from msgspec.structs import replace
 
 from beehive.simulation import Simulation
 from edged.cgroups.hierarchies import Hierarchy
@@ -12,6 +13,7 @@ from edged.pods.labels import CONTAINER_NAME, POD_NAME, POD_NAMESPACE, POD_UID
 from edged.pods.paths import PodPaths
 from edged.settings.cgroups import CgroupSettings
 from edged.stats.model import PodStats
+from edged.stats.procfs_usage import ProcfsUsage
 from edged.stats.provider import DISK_PERIOD, FRESH, CgroupUsage, StatsProvider
 from edged.volumes.directory_usage import DirectoryCounts
 from modules.apimachinery.types import Pod, encode, from_value
@@ -73,10 +75,10 @@ class Node:
         self.runtime.end("b", 0)
         self.provider = self.provided(None)
 
-    def provided(self, hierarchies: CgroupUsage | None) -> StatsProvider:
+    def provided(self, hierarchies: CgroupUsage | None, machine: ProcfsUsage | None = None) -> StatsProvider:
         return StatsProvider(
             "n1", self.paths, self.simulation.clock, lambda: self.pods, cgroups=CgroupSettings(),
-            hierarchies=hierarchies,
+            hierarchies=hierarchies, machine=machine,
         )  # fmt: skip
 
     def pod(self, *, disk: bool = True) -> PodStats:
@@ -124,6 +126,27 @@ def test_a_pods_own_cgroup_knows_better(node: Node, tmp_path: Path) -> None:
     assert pod.memory is not None
     assert pod.memory.usage_bytes == 3000000
     assert b'"process_stats":{"process_count":3}' in encode(pod)
+
+
+@pytest.mark.parametrize(("own", "disk", "received"), [(True, True, 11), (True, False, None), (False, True, None)])
+def test_the_traffic_of_a_pod_is_what_one_of_its_processes_sees(
+    node: Node, tmp_path: Path, own: bool, disk: bool, received: int | None
+) -> None:
+    """A process is in the cgroup of a container, at any depth. The machine's network is no pod's."""
+    node.pods = (replace(node.pods[0], spec=replace(node.pods[0].spec, host_network=not own)),)
+    group = tmp_path / "cgroup/kubepods/besteffort/podu"
+    for place, processes in (("", ""), ("sandbox", ""), ("container/inner", "42\n43\n")):
+        (group / place).mkdir(parents=True, exist_ok=True)
+        (group / place / "cgroup.procs").write_text(processes)
+    (group / "memory.current").write_text("3000000")
+    (tmp_path / "proc/42/net").mkdir(parents=True)
+    (tmp_path / "proc/42/net/dev").write_text("h1\nh2\n  eth0: 11 5 1 0 0 0 0 0 22 6 2 0 0 0 0 0\n")
+    (tmp_path / "proc/42/net/route").write_text("Iface\tDestination\neth0\t00000000\n")
+    node.provider = node.provided(
+        CgroupUsage([Hierarchy(tmp_path / "cgroup", ("memory", "pids"), unified=True)]), ProcfsUsage(tmp_path / "proc")
+    )
+    network = node.pod(disk=disk).network
+    assert (network and (network.name, network.rx_bytes)) == (received and ("eth0", received))
 
 
 def test_the_disk_usage_of_a_pod(node: Node) -> None:

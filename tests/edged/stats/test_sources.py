@@ -79,7 +79,9 @@ def test_the_machine(tmp_path: Path) -> None:
         loadavg="0.1 0.2 0.3 2/345 6789\n",
     )
     write(tmp_path / "sys/kernel", pid_max="32768\n")
-    write(tmp_path / "self", stat="6 (edge) core) S 1 2 3 4 5 6 7 8 9 10 11 12 13\n", statm="60 5 4 3 0 2 0\n")
+    ticks = 60 * os.sysconf("SC_CLK_TCK")
+    agent_stat = f"6 (edge) core) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 {ticks} 20\n"
+    write(tmp_path / "self", stat=agent_stat, statm="60 5 4 3 0 2 0\n")
     device = "h1\nh2\n    lo: 1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0\n  eth0: 11 5 1 0 0 0 0 0 22 6 2 0 0 0 0 0\n"
     write(tmp_path / "net", dev=device, route="Iface\tDestination\neth0\t00000000\n")
     machine = ProcfsUsage(tmp_path)
@@ -91,7 +93,7 @@ def test_the_machine(tmp_path: Path) -> None:
     assert (limit.maxpid, limit.curproc) == (32768, 345)
     assert network.interfaces == (InterfaceStats("eth0", 11, 1, 22, 2),)
     assert (network.name, network.rx_bytes, network.tx_errors) == ("eth0", 11, 2)
-    assert machine.boot_time() == "2026-11-20T01:43:20Z"
+    assert (machine.boot_time(), machine.agent_start()) == ("2026-11-20T01:43:20Z", "2026-11-20T01:44:20Z")
     agent, resident = machine.agent(AT), 5 * os.sysconf("SC_PAGE_SIZE")
     assert agent.cpu == 23 * (1_000_000_000 // os.sysconf("SC_CLK_TCK"))
     assert (agent.memory, agent.working_set, agent.rss, agent.limit) == (resident, resident, resident, None)
@@ -102,7 +104,7 @@ def test_a_machine_without_facts_breaks_nothing(tmp_path: Path) -> None:
     """Each figure by itself may be missing."""
     machine = ProcfsUsage(tmp_path)
     assert machine.agent(AT) == ResourceUsage(AT)
-    assert machine.boot_time() is None
+    assert machine.boot_time() is machine.agent_start() is None
     assert machine.network(AT).interfaces == ()
     assert machine.rlimit(AT).curproc is None
     assert machine.node(AT).cpu == 0

@@ -10,7 +10,7 @@ from edged.node.reporter import CORRECTIONS, REGISTRATION_PAUSE
 from metamanager.client import AlreadyExistsError, ConflictError
 from modules.apimachinery.types import Node as NodeObject
 from modules.apimachinery.types import decode
-from modules.apimachinery.types.nodes import Taint
+from modules.apimachinery.types.nodes import NodeRuntimeHandler, Taint
 from tests.edged.status.meta_requests import NOT_FOUND, rejected
 from tests.edged.status.test_node_reports import LEASE, LOST, REPORT, Node
 
@@ -101,6 +101,19 @@ def test_two_writers_that_do_not_agree_do_not_fill_the_link(node: Reconciled) ->
         node.requests.run(1)
     assert CORRECTIONS <= sent <= CORRECTIONS + 2
     node.report = replace(REPORT, runtime_problem="down")
+    node.loses()
+    assert node.requests.asked() == ["patch nodepatch"]
+
+
+def test_runtime_handlers_are_sent_once_to_an_api_server_that_drops_them(node: Reconciled) -> None:
+    """Those before 1.31 do; corrections are kept for what others change."""
+    node.report = replace(REPORT, runtime_handlers=(NodeRuntimeHandler(),))
+    node.sync()
+    assert node.takes() == {"status": {"runtimeHandlers": [{"name": "", "features": {}}]}}
+    for _ in range(CORRECTIONS + 2):
+        node.changes()
+        node.sync()
+        assert node.requests.open == []
     node.loses()
     assert node.requests.asked() == ["patch nodepatch"]
 

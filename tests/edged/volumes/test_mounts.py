@@ -1,5 +1,6 @@
 """Containers see the volumes of their pod where it says, and nothing beyond them."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -64,13 +65,17 @@ def test_propagation_is_passed_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "recursive"), [("Enabled", True), ("IfPossible", False), ("Disabled", False), (None, False)]
+    ("mode", "recursive"), [("Enabled", True), ("IfPossible", True), ("Disabled", False), (None, False)]
 )
-def test_a_read_only_mount_is_recursive_where_it_has_to_be(mode: str | None, recursive: bool) -> None:
+def test_a_read_only_mount_is_recursive_where_it_may_be(mode: str | None, recursive: bool) -> None:
+    """Where the runtime cannot do that, it is refused if it has to be, and not recursive otherwise."""
     mount = VolumeMount(name="v", mount_path="/v", read_only=True, recursive_read_only=mode)
     container = a_container(volume_mounts=(mount,))
-    (made,) = container_mounts(a_pod(container), container, {"v": Path("/v")}, {})
+    (made,) = container_mounts(a_pod(container), container, {"v": Path("/v")}, {}, has_recursive=True)
     assert (made.readonly, made.recursive_read_only) == (True, recursive)
+    with pytest.raises(VolumeError, match="Enabled is not supported") if mode == "Enabled" else nullcontext():
+        (made,) = container_mounts(a_pod(container), container, {"v": Path("/v")}, {})
+        assert (made.readonly, made.recursive_read_only) == (True, False)
 
 
 def test_unknown_volume_is_refused() -> None:

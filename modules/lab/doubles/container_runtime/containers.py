@@ -6,7 +6,7 @@ import grpc
 import pykka
 
 from edged.cri.contract import ContainerId, ExecResult, SandboxId
-from edged.cri.errors import AlreadyExistsError, CriError
+from edged.cri.errors import AlreadyExistsError, CriError, UnimplementedError
 from modules.lab.doubles.container_runtime.core import KILLED, FakeCore, call, not_found
 from protos.cri.v1 import api_pb2 as pb
 
@@ -144,3 +144,11 @@ class FakeContainers(FakeCore):
         with self._lock:
             ids = [c.id for c in self.containers.values() if not wanted.id or c.id == wanted.id]
         return [self.stats_of(ContainerId(each)) for each in ids]
+
+    @call
+    def list_metric_descriptors(self) -> Sequence[pb.MetricDescriptor]:
+        raise UnimplementedError("ListMetricDescriptors", "", grpc.StatusCode.UNIMPLEMENTED, "there are no metrics")
+
+    @call
+    def list_pod_sandbox_metrics(self) -> Sequence[pb.PodSandboxMetrics]:
+        return []

@@ -9,7 +9,13 @@ import pytest
 
 from edged.cri import CriError
 from edged.cri.client import CriClient
-from edged.cri.errors import AlreadyExistsError, ConnectionClosedError, ExhaustedError, NotFoundError
+from edged.cri.errors import (
+    AlreadyExistsError,
+    ConnectionClosedError,
+    ExhaustedError,
+    NotFoundError,
+    UnimplementedError,
+)
 from modules.runtimes.cri_server.local_calls import REQUEST_LIMIT, local_calls
 from modules.runtimes.cri_server.methods import CriMethods
 from protos.cri.v1 import api_pb2 as cri
@@ -72,6 +78,8 @@ def test_everything_that_edged_asks_for_is_answered_without_the_socket(node: Loc
     assert client.status().status.conditions
     assert client.exec_sync(container, ["echo", "hello"], 60).stdout == b"hello\n"
     assert [each.attributes.id for each in client.list_container_stats()] == [container]
+    with pytest.raises(UnimplementedError):
+        client.list_metric_descriptors()
     assert client.pull_image(image)
     assert client.image_status(image) is not None
     assert client.image_fs_info()
