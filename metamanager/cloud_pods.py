@@ -64,13 +64,14 @@ class CloudPods:
         self._list = PodList(module, store, node, seconds, changes=changes, complete=self._compare)
         self._absent = AbsentObjects(module, seconds, changes)
         self._is_new_node = False
-        """Whether the node has registered anew, and what its pods refer to was not compared since."""
+        """Whether the node has registered anew, and what its pods refer to is to be queried with the next list."""
         self._node_uid = ""
         """Uid of the cloud's Node object for this node; empty until this process has seen it."""
 
     def connection_changed(self, *, connected: bool) -> None:
         """Take a change of the connection to the cloud."""
         if not connected:
+            self._is_new_node |= self._absent.has_references
             self._absent.cancel()
         self._list.connection_changed(connected=connected and bool(self._node))
 
@@ -105,6 +106,7 @@ class CloudPods:
 
     def _compare(self, listed: frozenset[str]) -> None:
         """Query the stored pods that a complete list lacks; if the store fails, the list is requested again."""
+        self._is_new_node |= self._absent.has_references
         try:
             stored = self._store.get_all(ResourceType.POD)
             references = list(self._references()) if self._is_new_node else []
@@ -140,6 +142,11 @@ class AbsentObjects:
     def __init__(self, module: Module, seconds: float, changes: StoreChanges) -> None:
         self._changes = changes
         self._queries = RepeatedQueries(module, seconds, _question_about, self._decided)
+
+    @property
+    def has_references(self) -> bool:
+        """Whether the cloud has not decided on all that pods refer to."""
+        return any(each.type != ResourceType.POD for each in self._queries.undecided)
 
     def check(self, objects: Iterable[StoredObject]) -> None:
         """Query the objects that the newest list lacks, instead of an older list's."""

@@ -1,7 +1,7 @@
 """Queries of the cloud about stored objects that its list lacks, until it has decided on each."""
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Generic, TypeVar
 
 from beehive import BeehiveError, Group, Message, Module, ModuleName, Timer
@@ -42,6 +42,11 @@ class RepeatedQueries(Generic[T]):
         self._busy = False
         self._pause: Timer | None = None
         self._delay = FIRST_DELAY
+
+    @property
+    def undecided(self) -> Sequence[T]:
+        """The objects about which the cloud has not decided yet."""
+        return [*self._queue, *([] if self._asked is None else [self._asked])]
 
     def ask(self, objects: Iterable[T]) -> None:
         """Query objects, instead of those of an older list."""

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 from unittest.mock import patch
 
@@ -239,10 +239,15 @@ def told_of_pods(bee: Harness) -> list[str]:
     return [each.route.operation for each in bee.sent_to(EDGED) if each.route.resource != "node/disk"]
 
 
-def test_a_pod_whose_end_is_not_durable_does_not_end_yet() -> None:
+def a_full_disk() -> AbstractContextManager[object]:
+    """A disk on which nothing can be committed."""
     error = StoreWriteError("change the database", hint="disk full", batch_lost=True)
+    return patch.object(SqliteStore, "commit", side_effect=error)
+
+
+def test_a_pod_whose_end_is_not_durable_does_not_end_yet() -> None:
     with a_node_with(pod("a"), listed=listing()) as (bee, _):
-        with patch.object(SqliteStore, "commit", side_effect=error):
+        with a_full_disk():
             connect(bee)
             bee.settle()
         assert told_of_pods(bee) == []
@@ -283,6 +288,27 @@ def test_what_pods_refer_to_is_compared_after_a_new_registration() -> None:
         assert deleted == ["default/configmap/gone", "default/persistentvolumeclaim/claim"]
         reconnect(bee, wait=DAYS)
         assert len(cloud.asked) == len(kinds)
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["a link that ends", "a list that is not durable"])
+def test_what_pods_refer_to_is_queried_until_the_cloud_has_decided(ends: bool) -> None:
+    """The cloud tells nobody of a Secret that was deleted before it knew this node: the node would keep it."""
+    with a_node_with(pod("a"), listed=listing(pod("a"))) as (bee, cloud):
+        for name in ("x", "y"):
+            bee.send(META, from_cloud(bee, f"default/secret/{name}", Operation.INSERT, thing(name, uid=f"uid-{name}")))
+        cloud.pods["x"] = lambda _request: None
+        connect(bee)
+        bee.send(META, from_cloud(bee, "default/node/n1", Operation.INSERT, thing("n1", uid="another")))
+        with nullcontext() if ends else a_full_disk():
+            bee.run_for(SHORTEST_INTERVAL + AFTER_REGISTRATION)
+        cloud.pods.clear()
+        if ends:
+            reconnect(bee)
+        bee.run_for(DAYS)
+        assert [store_of(bee).get(f"default/secret/{name}") for name in ("x", "y")] == [None, None]
+        count = len(cloud.asked)
+        reconnect(bee, wait=DAYS)
+        assert len(cloud.asked) == count
 
 
 def test_a_cloud_that_may_have_lost_its_objects_is_asked_for_nothing_that_pods_refer_to() -> None:

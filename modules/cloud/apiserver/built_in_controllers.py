@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from modules.apimachinery.graceful_deletion import finalizers_of
-from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_for, kind_named
+from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, key_for, key_of, kind_named
 from modules.apimachinery.pods.objects import node_of
 from modules.cloud.apiserver.admission.api_access import ROOT_CERTIFICATE
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.namespaces import SYSTEM_NAMESPACE
-from modules.cloud.apiserver.reconciler import Attempt, Reconciler
+from modules.cloud.apiserver.reconciler import Attempt, Reconciler, one_of_many
 from modules.cloud.apiserver.system_roles import CLIENT_AUTHORITY
 from modules.cloud.apiserver.volume_protection import FINALIZERS, released
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
@@ -89,8 +89,11 @@ class OrphanedPods(Reconciler):
 def release_volumes(cluster: Cluster) -> None:
     """Let go of claims that are being deleted and are not used any more, and then of volumes, which they have left."""
     for kind in FINALIZERS:
-        gone = list(map(cluster.replace, list(released(cluster.storage, kind))))
-        if gone:
+        unused = list(released(cluster.storage, kind))
+        for each in unused:
+            with one_of_many(key_of(each)):
+                cluster.replace(each)
+        if unused:
             cluster.update_volume_phases()
 
 
@@ -122,12 +125,14 @@ def keep_root_certificates(cluster: Cluster, authority: str, *, repairs: bool) -
 
 
 def _keep_config_map(cluster: Cluster, metadata: JsonObject, data: dict[str, str], *, repairs: bool) -> None:
-    found = cluster.storage.find(key_for(_CONFIG_MAP, metadata["namespace"], metadata["name"]))
-    if found is None:
-        made = {"kind": _CONFIG_MAP.name, "apiVersion": _CONFIG_MAP.api_version, "metadata": metadata, "data": data}
-        cluster.create(made)
-    elif repairs and found.get("data") != data:
-        cluster.replace({**found, "data": data})
+    key = key_for(_CONFIG_MAP, metadata["namespace"], metadata["name"])
+    found = cluster.storage.find(key)
+    with one_of_many(key):
+        if found is None:
+            made = {"kind": _CONFIG_MAP.name, "apiVersion": _CONFIG_MAP.api_version, "metadata": metadata, "data": data}
+            cluster.create(made)
+        elif repairs and found.get("data") != data:
+            cluster.replace({**found, "data": data})
 
 
 def may_lack_account(event: ObjectEvent) -> bool:
@@ -142,6 +147,8 @@ def make_default_accounts(cluster: Cluster) -> None:
     """Make the account `default` in each namespace that lacks it. A namespace without an object has no account."""
     for namespace in cluster.storage.list(_NAMESPACE):
         name = namespace["metadata"]["name"]
-        if not is_being_deleted(namespace) and cluster.storage.find(key_for(_ACCOUNT, name, _DEFAULT)) is None:
+        key = key_for(_ACCOUNT, name, _DEFAULT)
+        if not is_being_deleted(namespace) and cluster.storage.find(key) is None:
             metadata = {"name": _DEFAULT, "namespace": name}
-            cluster.create({"kind": _ACCOUNT.name, "apiVersion": _ACCOUNT.api_version, "metadata": metadata})
+            with one_of_many(key):
+                cluster.create({"kind": _ACCOUNT.name, "apiVersion": _ACCOUNT.api_version, "metadata": metadata})

@@ -1,13 +1,13 @@
 """The embedded API server, with small parts of the scheduler, kubectl and the volume controller."""
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from modules.apimachinery.api_errors import ApiError, BadRequestError, ConflictError
+from modules.apimachinery.api_errors import BadRequestError, ConflictError
 from modules.apimachinery.computed import computed
 from modules.apimachinery.conversion import validate_schema
 from modules.apimachinery.graceful_deletion import (
@@ -71,6 +71,7 @@ from modules.cloud.apiserver.namespaces import (
 from modules.cloud.apiserver.node_lifecycle import NodeLifecycle
 from modules.cloud.apiserver.pod_scheduler import PodScheduler, Scheduling
 from modules.cloud.apiserver.quotas.ledger import QuotaLedger
+from modules.cloud.apiserver.reconciler import one_of_many
 from modules.cloud.apiserver.service_addresses import ServiceRanges, with_addresses, with_kept_addresses
 from modules.cloud.apiserver.service_addresses import service_ranges as default_ranges
 from modules.cloud.apiserver.strategies import with_approval, with_changed_status, with_kept_fields
@@ -304,14 +305,21 @@ class Cluster:
             why = volume_binder.why_lost(each, format_rfc3339(self.clock.now()))
             if why is not None:
                 self._events.keep(why)
-        for each in volume_binder.with_provisioners(self.storage.list(_CLAIM), self.storage.find):
-            self.storage.replace(each)
+        self._replace_each(volume_binder.with_provisioners(self.storage.list(_CLAIM), self.storage.find))
 
     def _change_volumes(
         self, changed: Callable[[list[JsonObject], list[JsonObject]], list[JsonObject]]
     ) -> list[JsonObject]:
         claims, volumes = (self.storage.list(kind_named(kind)) for kind in volume_binder.KINDS)
-        return [self.storage.replace(each) for each in changed(claims, volumes)]
+        return self._replace_each(changed(claims, volumes))
+
+    def _replace_each(self, objects: Iterable[JsonObject]) -> list[JsonObject]:
+        """Store new states of objects, and return those that were not refused."""
+        stored = []
+        for each in objects:
+            with one_of_many(key_of(each)):
+                stored.append(self.storage.replace(each))
+        return stored
 
     def create(
         self, obj: JsonObject, creation: Creation | None = None, uid: str = "", *, is_decoded: bool = False
@@ -382,10 +390,8 @@ class Cluster:
     def address_services(self) -> None:
         """Give addresses to Services that have none: an older cloudcore has stored them."""
         for service in self.storage.list(_SERVICE):
-            try:
+            with one_of_many(key_of(service)):
                 self.storage.replace(self._addressed(key_of(service), service, service))
-            except ApiError as error:
-                _log.warning("%s", error)
 
     def _shaped(self, obj: JsonObject, live: JsonObject | None, *, is_decoded: bool = False) -> JsonObject:
         """Return a requested object that has its kind's schema; one of a custom kind as its schema has it."""

@@ -3,7 +3,7 @@ EndpointSlice (kube-apiserver 1.32, `pkg/controlplane/controller/kubernetesservi
 """
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from ipaddress import ip_address
 from typing import Final, NamedTuple
 
@@ -100,6 +100,8 @@ class KubernetesServiceReconciler(OwnChanges):
         self._cluster = cluster
         self._service = service
         self._repairs = True
+        self._problem = ""
+        """Why the objects could not be made last."""
 
     def reset(self) -> None:
         """Have the objects made, and changed if they lead elsewhere: that may have been undone."""
@@ -109,14 +111,29 @@ class KubernetesServiceReconciler(OwnChanges):
     def reconcile(self, attempt: Attempt, *, is_turn: bool) -> bool:
         """Make the Service, unless another Service has its address."""
         try:
-            return super().reconcile(attempt, is_turn=is_turn)
+            has_rest = super().reconcile(attempt, is_turn=is_turn)
         except ApiError as error:
-            _log.warning("pods do not reach the API server by the Service kubernetes: %s", error)
+            if str(error) != self._problem:
+                _log.warning("pods do not reach the API server by the Service kubernetes: %s", error)
+            self._problem = str(error)
             return False
+        self._problem = ""
+        return has_rest
+
+    def overdue(self) -> Callable[[], None] | None:
+        """Have the objects made that could not be made before: what was in their way may be gone."""
+        if not self._problem:
+            return None
+        self.is_due = True
+        return _nothing
 
     def _keep(self) -> None:
-        repairs, self._repairs = self._repairs, False
-        keep_kubernetes_service(self._cluster, self._service, repairs=repairs)
+        keep_kubernetes_service(self._cluster, self._service, repairs=self._repairs)
+        self._repairs = False
+
+
+def _nothing() -> None:
+    """Begin a transaction, at whose end the objects are made."""
 
 
 def _objects(service: KubernetesService) -> Iterator[JsonObject]:

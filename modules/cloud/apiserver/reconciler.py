@@ -6,12 +6,29 @@ and a transaction of its own would double the commits of each pod. What may be w
 `modules.cloud.controllers`.
 """
 
-from collections.abc import Callable, Collection
+import logging
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 
+from modules.apimachinery.api_errors import ApiError
+from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.storage.object_storage import ObjectEvent
+
+_log = logging.getLogger(__name__)
 
 Attempt = Callable[[Callable[[], None]], None]
 """Does work in the transaction; if it raises, nothing of it remains (`Transactions.attempt`)."""
+
+
+@contextmanager
+def one_of_many(key: ObjectKey) -> Iterator[None]:
+    """Log the refusal of a change that follows for one object: all others must not wait for an object that a user has
+    made so large that nothing can be added.
+    """
+    try:
+        yield
+    except ApiError as error:
+        _log.warning("%s is left as it is: %s", key, error)
 
 
 class Reconciler:

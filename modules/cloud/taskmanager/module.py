@@ -73,7 +73,7 @@ class _Job:
         self.again: set[str] = set()
         """Nodes that have connected, and have the job again if they have reported nothing."""
         self.timer: Timer | None = None
-        self.is_busy = self.is_due = False
+        self.is_busy = False
         self.failures = 0
         self.refusal = ""
         """Why its status cannot be stored, as the log has it."""
@@ -224,13 +224,12 @@ class CloudTaskManager(Module):
 
     def _due(self, job: _Job, delay: float = 0.0) -> None:
         """Look at a job soon."""
-        job.is_due = True
         if self._is_loaded and not job.is_busy and job.timer is None:
             job.timer = self.after(delay, partial(self._step, job))
 
     def _step(self, job: _Job) -> None:
         """Bring a job up to date."""
-        job.timer, job.is_due = None, False
+        job.timer = None
         if self._jobs.get(key_of(job.object)) is not job:
             return
         try:

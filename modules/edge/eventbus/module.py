@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from beehive import Group, Message, Module, ModuleName, Operation, ResourceType, Source, handles
+from beehive import Group, Message, Module, ModuleName, Operation, ResourceType, Source, Timer, handles
 from beehive.decoding import decode_json
 from beehive.errors import BeehiveError
 from edged.events.model import EventType
@@ -31,7 +31,7 @@ MOST_TOPICS: Final = 1000
 """Subscriptions of the cloud."""
 
 _ROW: Final = ("", "topics")
-_READ_AGAIN_AFTER: Final = 5.0
+_AGAIN_AFTER: Final = 5.0
 _LOOK_SECONDS: Final = 5.0
 
 DOWN_SECONDS: Final = 15.0
@@ -76,6 +76,8 @@ class EventBus(Module):
         self._refusals = RefusalLog()
         self._connections: list[BrokerConnection] = []
         self._supervisor: BrokerSupervisor | None = None
+        self._keeping: Timer | None = None
+        """Runs after the subscriptions could not be stored."""
         self._is_dropping = False
         self._events = NodeEventRecorder(self, settings.node, self._meta)
         self._told_down: set[str] = set()
@@ -229,7 +231,7 @@ class EventBus(Module):
         def read(result: bytes | CallError) -> None:
             if isinstance(result, CallError) and not isinstance(result, NotFoundError):
                 _log.error("the subscriptions are not read, and are asked for again: %s", result)
-                self.after(_READ_AGAIN_AFTER, self._read_topics)
+                self.after(_AGAIN_AFTER, self._read_topics)
                 return
             self._topics = [] if isinstance(result, CallError) else _read(result)
             self._are_read = True
@@ -267,9 +269,15 @@ class EventBus(Module):
                 each.subscribe(topic)
 
     def _keep_topics(self) -> None:
+        """Store the subscriptions, and try that again if it fails: what the cloud sends again is no change here."""
+        again, self._keeping = self._keeping, None
+        if again is not None:
+            again.cancel()
+
         def kept(result: bytes | CallError | None) -> None:
             if isinstance(result, CallError):
-                _log.error("the subscriptions are not stored: %s", result)
+                _log.error("the subscriptions are not stored, and are stored later: %s", result)
+                self._keeping = self._keeping or self.after(_AGAIN_AFTER, self._keep_topics)
 
         row = msgspec.json.encode({"topics": self._topics})
         self._meta.update(ResourceType.MQTT_TOPICS, *_ROW, row, then=kept)

@@ -103,6 +103,8 @@ class ServiceBus(Module):
         self._server: HttpServer | None = None
         self._again: Timer | None = None
         """The next try to listen."""
+        self._keeping: Timer | None = None
+        """The next try to store the URLs."""
 
     def on_start(self) -> None:
         """Read the stored URLs."""
@@ -278,9 +280,15 @@ class ServiceBus(Module):
         self._apply()
 
     def _keep_urls(self) -> None:
+        """Store the URLs, and try that again if it fails: what the cloud sends again is no change here."""
+        again, self._keeping = self._keeping, None
+        if again is not None:
+            again.cancel()
+
         def kept(result: bytes | CallError | None) -> None:
             if isinstance(result, CallError):
-                _log.error("the URLs of applications are not stored: %s", result)
+                _log.error("the URLs of applications are not stored, and are stored later: %s", result)
+                self._keeping = self._keeping or self.after(_AGAIN_AFTER, self._keep_urls)
 
         row = msgspec.json.encode(StoredUrls(self._urls, self._kubeedge))
         self._meta.update(ResourceType.TARGET_URLS, *_ROW, row, then=kept)

@@ -207,9 +207,15 @@ class ContainerLogFile:
             append_lines(self._descriptor, line)
 
     def reopen(self) -> None:
-        """Continue in a new file after the old one was renamed. Raises OSError."""
-        self.close()
-        self._open()
+        """Continue in a new file after the old one was renamed. Raises OSError, and then goes on in the old one."""
+        before, self._descriptor = self._descriptor, -1
+        try:
+            self._open()
+        except BaseException:
+            self._descriptor = before
+            raise
+        if before >= 0:
+            os.close(before)
 
     def close(self) -> None:
         """Close the file."""

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
+from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.apiserver.tokens.claims import AccountClaims, is_void, read_claims
 from modules.cloud.apiserver.tokens.signing_keys import public_key, public_keys
 from modules.cloud.authentication.jws import JwsError, is_signed_by, read_jws
@@ -124,7 +125,9 @@ class ServiceAccountTokens:
         self._lock = threading.Lock()
         self._keys: Mapping[str, bytes] = {}
         self._asked_at = -_PAUSE
-        """Monotonic seconds of the last question for keys."""
+        """Monotonic seconds of the last answer to a question for keys, or of its failure."""
+        self._problem: ApiStatusError | None = None
+        """Why the last question had no answer."""
 
     def authenticate(self, token: str, audiences: tuple[str, ...]) -> Authenticated | None:
         """Return the user of a token for one of some audiences; None if the token is not valid.
@@ -156,10 +159,20 @@ class ServiceAccountTokens:
         return claims is not None and _is_refused(claims, self._refuses)
 
     def _keys_with(self, key_id: str) -> Mapping[str, bytes]:
-        """Return the keys; an unknown key may have been made by another cloudcore, or by this one, just now."""
-        if key_id not in self._keys:
-            with self._lock:
-                if key_id not in self._keys and self._clock.monotonic() >= self._asked_at + _PAUSE:
-                    self._asked_at = self._clock.monotonic()
-                    self._keys = self._server.token_keys()
-        return self._keys
+        """Return the keys; an unknown key may have been made by another cloudcore, or by this one, just now.
+
+        Raises:
+            ApiStatusError: whether there is such a key is not known, as the last question had no answer.
+        """
+        if key_id in self._keys:
+            return self._keys
+        with self._lock:
+            if key_id not in self._keys and self._clock.monotonic() >= self._asked_at + _PAUSE:
+                try:
+                    self._keys, self._problem = self._server.token_keys(), None
+                except ApiStatusError as error:
+                    self._problem = error
+                self._asked_at = self._clock.monotonic()
+            if key_id not in self._keys and self._problem is not None:
+                raise self._problem.with_traceback(None)
+            return self._keys

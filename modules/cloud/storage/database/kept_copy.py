@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from beehive.files.advice import advice
 from beehive.files.descriptors import OwnedFd
 from beehive.files.durable import beside, put_in_place
+from beehive.on_failure import on_failure
 from modules.cloud.storage.database.errors import DatabaseError
 
 _log = logging.getLogger(__name__)
@@ -36,15 +37,16 @@ def keep_copy(connection: Connection, version: int, where: str) -> None:
     part = beside(copy)
     try:
         part.unlink(missing_ok=True)
-        with OwnedFd(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)) as descriptor:
-            with (
-                closing(sqlite3.connect(f"{Path(name).absolute().as_uri()}?mode=ro", uri=True)) as original,
-                closing(sqlite3.connect(part)) as copied,
-            ):
-                original.backup(copied)
-                copied.execute("PRAGMA journal_mode=DELETE")
-            os.fsync(descriptor)
-        put_in_place(part, copy)
+        with on_failure(lambda: part.unlink(missing_ok=True)):  # of a full disk it would take the rest
+            with OwnedFd(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)) as descriptor:
+                with (
+                    closing(sqlite3.connect(f"{Path(name).absolute().as_uri()}?mode=ro", uri=True)) as original,
+                    closing(sqlite3.connect(part)) as copied,
+                ):
+                    original.backup(copied)
+                    copied.execute("PRAGMA journal_mode=DELETE")
+                os.fsync(descriptor)
+            put_in_place(part, copy)
     except sqlite3.Error as error:
         raise DatabaseError("copy the database before its schema is changed", where, str(error)) from error
     except OSError as error:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+import msgspec
 import pytest
 
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
+from modules.apimachinery.limits import OBJECT_BYTES
 from modules.cloud.apiserver.account_secrets import TYPE, keep_account_secrets, may_lack_token
 from modules.cloud.apiserver.tokens.signing_keys import LONGEST_LIFE
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
@@ -55,6 +57,16 @@ def test_a_secret_has_a_token_of_its_account_that_does_not_expire(accounts: Acco
         accounts.clock.jump_wall(2 * LONGEST_LIFE)
         accounts.token()
     assert kept(accounts) == secret
+
+
+def test_a_secret_that_has_no_room_for_a_token_keeps_no_other_waiting(accounts: Accounts) -> None:
+    """Anybody who may make Secrets can make one."""
+    large = of_account(data={"a": base64.b64encode(bytes(1024 * 1024)).decode()})
+    room = OBJECT_BYTES - len(msgspec.json.encode(large)) - 400
+    large["metadata"] |= {"name": "large", "annotations": {**large["metadata"]["annotations"], "b": "b" * room}}
+    for each in (large, of_account()):
+        accounts.create(each)
+    assert "token" in data_of(kept(accounts))
 
 
 @pytest.mark.parametrize("gone", [("Secret", "login"), ("ServiceAccount", "app")])

@@ -15,7 +15,7 @@ from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.embedded_kube_api import EmbeddedKubeApi
 from modules.cloud.apiserver.kubernetes_service import KubernetesService, keep_kubernetes_service, kubernetes_service
 from modules.cloud.apiserver.module import ApiServer
-from modules.cloud.apiserver.reconcilers import ControlPlane
+from modules.cloud.apiserver.reconcilers import PERIOD, ControlPlane
 from modules.cloud.apiserver.service_addresses import service_ranges
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles
@@ -121,16 +121,23 @@ def test_a_deleted_one_is_recreated_immediately() -> None:
 
 
 def test_its_address_may_be_taken(caplog: pytest.LogCaptureFixture) -> None:
-    """By a Service that an earlier version has stored. The API server runs, and says so."""
+    """By a Service that an earlier version has stored. The API server runs, and says so, once; when that one is gone,
+    it takes the address.
+    """
     with Harness() as bee:
         cluster = _started(bee)
         metadata = {"name": "web", "namespace": "default"}
         spec = {"ports": [{"port": 80}], "clusterIP": "10.96.0.1", "clusterIPs": ["10.96.0.1"], "ipFamilies": ["IPv4"]}
         cluster.storage.create({"kind": "Service", "apiVersion": "v1", "metadata": metadata, "spec": spec})
         bee.start()
+        bee.run_for(3 * PERIOD)
         assert [cluster.storage.find(key) for key in KEYS] == [None] * 3
-    assert "pods do not reach the API server by the Service kubernetes" in caplog.text
-    assert "provided IP is already allocated" in caplog.text
+        assert caplog.text.count("pods do not reach the API server by the Service kubernetes") == 1
+        assert "provided IP is already allocated" in caplog.text
+        call = ApiCall(verb="delete", plural="services", api_version="v1", name="web", namespace="default")
+        bee.ask(MODULE, bee.message(RESOURCE, Verb.CALL, call, source=SOURCE))
+        bee.run_for(PERIOD)
+        assert all(cluster.storage.find(key) is not None for key in KEYS)
 
 
 def test_the_certificate_has_its_names(tmp_path: Path) -> None:

@@ -4,11 +4,13 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import pytest
 
 from beehive.simulation import Simulation
 from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.kinds import JsonObject, ObjectKey, kind_named
+from modules.apimachinery.limits import OBJECT_BYTES
 from modules.apimachinery.pods.node_selector import selector_matches
 from modules.apimachinery.times import format_rfc3339
 from modules.apimachinery.types.scheduling import NodeSelector
@@ -611,3 +613,14 @@ def test_a_pod_whose_claims_look_at_too_many_volumes_fits_nowhere(
     assert (placed is not None) is fits
     assert delayed.decisive, "it is not taken for a pod without claims"
     assert placed is None or len(placed) == 2 * claims
+
+
+def test_a_claim_that_has_no_room_for_its_volume_keeps_no_other_waiting(cluster: Cluster) -> None:
+    """Anybody who may make claims can make one; not even the volume could be stored."""
+    large = claim("large")
+    large["metadata"]["annotations"] = {"a": "a" * (OBJECT_BYTES - len(msgspec.json.encode(large)) - 150)}
+    cluster.storage.create(large)
+    for each in (volume("v1"), claim(), volume("v2")):
+        cluster.create(each)
+    claims = [cluster.storage.get(ObjectKey("PersistentVolumeClaim", "default", each)) for each in ("large", "data")]
+    assert [each["spec"].get("volumeName") for each in claims] == [None, "v2"]

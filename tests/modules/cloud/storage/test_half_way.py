@@ -25,7 +25,7 @@ from modules.cloud.storage.database.tables import state
 from modules.cloud.storage.object_sync import Holder
 from tests.modules.cloud.storage.test_transactions import SYNC, Core
 from tests.support.descriptors import open_descriptors
-from tests.support.failing import Failing, PlannedError, fail_at_each_kernel_call
+from tests.support.failing import Attempt, Failing, PlannedError, fail_at_each_call, fail_at_each_kernel_call
 
 
 def test_a_database_that_cannot_be_used_is_closed(tmp_path: Path) -> None:
@@ -200,11 +200,18 @@ def test_claims_that_were_read_in_a_lost_transaction_are_read_again(
         each.database.close()
 
 
-def test_a_copy_of_a_file_that_fails_leaves_no_descriptor(tmp_path: Path) -> None:
-    """A schema is changed at a start; the next one copies the file again."""
+def test_a_copy_of_a_file_that_fails_leaves_neither_descriptor_nor_part(tmp_path: Path) -> None:
+    """A schema is changed at a start; the next one copies the file again. The part would take the room of a full disk
+    from the earlier cloudcore that goes on with the file.
+    """
     engine = make_engine(url_of(str(tmp_path / "db")))
     with engine.connect() as connection:
-        assert fail_at_each_kernel_call(lambda: keep_copy(connection, 1, "db")) >= 4
+
+        def attempt(failing: Failing) -> Attempt:
+            copy = failing.in_kernel(lambda: keep_copy(connection, 1, "db"))
+            return Attempt(copy, left=lambda: sorted(tmp_path.glob(".*")))
+
+        assert fail_at_each_call(attempt) >= 4
     engine.dispose()
 
 

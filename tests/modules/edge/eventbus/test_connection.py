@@ -324,6 +324,28 @@ def test_subscriptions_of_the_cloud_are_stored_at_each_change(monkeypatch: pytes
         assert ended == ["a", "a", "lost", "lost"], "each broker is told, also of what the store has lost"
 
 
+def test_subscriptions_that_cannot_be_stored_are_stored_later() -> None:
+    """As on a full disk: after the next restart, those that have ended would be there, and others would not."""
+    refused: list[Message] = []
+    with Harness() as bee:
+
+        def answer(asked: Message) -> Message:
+            if asked.route.operation != "update":
+                return asked.reply(bee.clock, [], source="metamanager")
+            if len(refused) == 3:
+                return asked.reply(bee.clock, source="metamanager")
+            refused.append(asked)
+            return asked.error(bee.clock, "the disk is full", source="metamanager")
+
+        bee.answer("metamanager", answer)
+        bee.start(_Subscribing, [])
+        bee.settle()
+        for topic in ("a", "b"):
+            bee.send("eventbus", bee.message(topic, "subscribe"))
+        bee.run_for(60.0)
+        assert _kept(bee) == [["a"], ["a", "b"], ["a", "b"], ["a", "b"]]
+
+
 def test_what_the_cloud_subscribes_to_before_the_stored_topics_are_read_joins_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -415,6 +415,8 @@ class Stored:
     def _answer(self, request: Message) -> Message:
         if self.is_broken:
             return request.error(self.bee.clock, "database or disk is full")
+        if request.route.operation == "update":
+            return request.reply(self.bee.clock, source="metamanager")
         rows = [json.dumps({"urls": self._urls})] if request.route.resource.endswith("/urls") else []
         return request.reply(self.bee.clock, rows, source="metamanager")
 
@@ -425,9 +427,12 @@ class Stored:
 
     def kept(self) -> list[str]:
         """The URLs that were stored last."""
+        return (self.all_kept() or [[]])[-1]
+
+    def all_kept(self) -> list[list[str]]:
+        """The URLs that were to be stored, each time."""
         stored = [each for each in self.bee.sent_to(ModuleName.METAMANAGER) if each.route.operation == "update"]
-        urls: list[str] = json.loads(stored[-1].content_bytes())["urls"] if stored else []
-        return urls
+        return [json.loads(each.content_bytes())["urls"] for each in stored]
 
 
 def test_a_store_that_cannot_be_read_loses_no_url(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -438,6 +443,19 @@ def test_a_store_that_cannot_be_read_loses_no_url(bee: Harness, monkeypatch: pyt
     stored.is_broken = False
     bee.run_for(10)
     assert stored.kept() == ["http://old.example/", URL]
+
+
+def test_urls_that_cannot_be_stored_are_stored_later(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that the cloud has forbidden would be allowed again after the next restart."""
+    stored = Stored(bee, monkeypatch, URL, *(others := ["http://a.example/", "http://b.example/"]))
+    bee.start()
+    stored.is_broken = True
+    for url in (URL, others[0]):
+        stored.tell(url, "stop")
+    bee.run_for(6)
+    stored.is_broken = False
+    bee.run_for(60)
+    assert stored.all_kept() == [others, *[others[1:]] * 3]
 
 
 def test_what_the_cloud_says_before_the_store_is_read_is_bounded(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -180,7 +180,9 @@ def test_a_terminals_line_without_end(tmp_path: Path, size: int) -> None:
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("elsewhere")])
 def test_a_log_is_written_to_a_regular_file_only(tmp_path: Path, make: Callable[[Path], None]) -> None:
-    """Others may have put a pipe there while the log was rotated: it would hold up the logs of all containers."""
+    """Others may have put a pipe there while the log was rotated: it would hold up the logs of all containers. The log
+    goes on in the rotated file.
+    """
     path = tmp_path / "0.log"
     log = log_at(path)
     stream, _ = log.resume()
@@ -193,6 +195,7 @@ def test_a_log_is_written_to_a_regular_file_only(tmp_path: Path, make: Callable[
         log.write(stream, frame(f"{TIMES[2]} {'b' * 16_000}\n"))
     log.close()
     assert not (tmp_path / "elsewhere").exists()
+    assert len((tmp_path / "old").read_text().splitlines()) == 21
 
 
 def test_no_stream_of_dockers() -> None:

@@ -1,5 +1,6 @@
 """What is left of shims whose start fails half-way."""
 
+import errno
 import gc
 import os
 import signal
@@ -268,12 +269,21 @@ def test_a_container_that_could_not_start_has_ended_also_on_a_full_disk(tmp_path
     assert (container.exit.reason, container.exit.message, told) == ("StartError", "of this test", [container])
 
 
-def test_the_search_for_a_shim_that_has_ended_leaves_no_descriptor(tmp_path: Path) -> None:
-    """Of the container's directory: a node has many containers that have ended."""
+def test_the_search_for_a_shim_that_has_ended_leaves_no_descriptor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the container's directory: a node has many containers that have ended. Without a descriptor it is not known
+    whether one has ended: edgecore would kill all of them.
+    """
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as link:
         before = census()
         assert not shim_manager._reach(link, tmp_path)
         assert not census().more_than(before)
+        monkeypatch.setattr(
+            shim_manager, "ControlAddress", Failing(0, OSError(errno.EMFILE, "of this test")).call(print)
+        )
+        with pytest.raises(OSError, match="of this test"):
+            shim_manager._reach(link, tmp_path)
 
 
 def test_pods_have_the_address_by_which_the_machine_reaches_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ import threading
 from contextlib import ExitStack
 from typing import Any
 
+import msgspec
 import pytest
 
 from beehive.http.request import Request
@@ -165,6 +166,16 @@ def test_a_flooding_client_is_asked_to_retry_later_and_nodes_are_served() -> Non
         assert status(PODS) == 200
         users.user_of_all = ALICE
     assert status(PODS) == 200
+
+
+def test_the_seat_is_taken_by_who_is_impersonated() -> None:
+    """A proxy that asks in the names of its users has for each of them a seat of their own, as in kube-apiserver."""
+    flow, pod = FlowControl(seats=2, waiting=0), get("/api/v1/namespaces/default/pods/p")
+    service = AccessService(OneUser(ALICE), Served(), lambda _node: Served(), not_asked, flow=flow)
+    as_bob = msgspec.structs.replace(pod, headers=(("impersonate-user", "bob"), ("impersonate-group", ADMINISTRATORS)))
+    with flow.seat(ALICE, pod, "get"):
+        found: list[Any] = [service.serve(request) for request in (pod, as_bob)]
+        assert [each.status for each in found] == [429, 200]
 
 
 def test_an_object_that_is_called_like_a_stream_needs_a_seat() -> None:

@@ -166,10 +166,14 @@ class Server:
         self.accounts = accounts
         self.questions = 0
         self.is_away = False
+        self.seconds = 0.0
+        """That a question takes."""
         self.lost: list[BoundObjects] = []
 
     def token_keys(self) -> dict[str, bytes]:
         self.questions += 1
+        if self.seconds:
+            self.accounts.clock.fire_next(self.accounts.clock.monotonic() + self.seconds)
         if self.is_away:
             raise ApiStatusError(503, "away")
         return self.accounts.issuer.public_keys()
@@ -190,10 +194,28 @@ def test_a_connection_asks_for_unknown_keys_once_a_second(accounts: Accounts) ->
     assert server.questions == 1, "anybody can send unknown ids"
     accounts.clock.fire_next(1.0)
     server.is_away = True
-    with pytest.raises(ApiStatusError):
-        tokens.authenticate(foreign, ())
-    assert tokens.authenticate(foreign, ()) is None
+    for _ in range(2):
+        with pytest.raises(ApiStatusError):
+            tokens.authenticate(foreign, ())
     assert server.questions == 2, "no more often while it does not answer"
+    assert tokens.authenticate(token, ()) is not None
+
+
+def test_no_valid_token_is_refused_before_the_keys_are_known(accounts: Accounts) -> None:
+    """After a restart of cloudcore, with an API server that loads: its clients would take 401 for the end of their
+    tokens. However long it does not answer, it is asked again a second later.
+    """
+    server = Server(accounts)
+    server.is_away, server.seconds = True, 30.0
+    tokens = ServiceAccountTokens(accounts.settings, server, accounts.clock, refuses_none)
+    token = accounts.token()
+    for _ in range(2):
+        with pytest.raises(ApiStatusError):
+            tokens.authenticate(token, ())
+    assert server.questions == 1
+    server.is_away, server.seconds = False, 0.0
+    accounts.clock.fire_next(accounts.clock.monotonic() + 1.0)
+    assert tokens.authenticate(token, ()) is not None
 
 
 def test_a_connection_asks_about_the_objects_each_time(accounts: Accounts) -> None:
