@@ -12,6 +12,8 @@ from modules.apimachinery.types import Nanoseconds, Time, format_time
 _TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _MOST_INTERFACES = 256
+_MOST_CHARACTERS = 1024 * 1024
+"""Of a file."""
 _BUSY = (0, 1, 2, 5, 6, 7)
 """Fields of /proc/stat with busy time: user, nice, system, irq, softirq, steal."""
 
@@ -98,8 +100,10 @@ class ProcfsUsage:
         )
 
     def _lines(self, name: str) -> list[str]:
+        """Return the lines of a file; a pod with NET_ADMIN may have any number of routes and names of any bytes."""
         try:
-            return (self._proc / name).read_text().splitlines()
+            with (self._proc / name).open(errors="replace") as file:
+                return file.read(_MOST_CHARACTERS).splitlines()
         except OSError:
             return []
 

@@ -30,8 +30,9 @@ _CONTAINERD: Final = {
     ),
     **_because(
         "containerd 1.6 has no metrics, no streamed listings, no RuntimeConfig and no events",
-        "test_descriptors test_values test_a_pod_without_containers test_streamed_pods test_streamed_containers "
-        "test_streamed_stats test_streamed_images test_runtime_config test_events",
+        "test_descriptors test_values test_an_interface_with_a_name_of_any_bytes test_a_pod_without_containers "
+        "test_streamed_pods test_streamed_containers test_streamed_stats test_streamed_images test_runtime_config "
+        "test_events",
     ),
     **_because(
         "containerd 1.6 does not know the policy, nor tells the user in the status",
@@ -96,7 +97,10 @@ _PROCESSES: Final = {
 }
 _DOCKER: Final = {
     **_because("Docker maps users for all containers of a daemon, or for none", _USER_NAMESPACES),
-    **_because("dockershim has no metrics of CRI", "test_descriptors test_values test_a_pod_without_containers"),
+    **_because(
+        "dockershim has no metrics of CRI",
+        "test_descriptors test_values test_an_interface_with_a_name_of_any_bytes test_a_pod_without_containers",
+    ),
     **_because(
         "Docker mounts no images",
         "test_image_volume test_image_volume_in_the_status test_image_volume_of_a_part "
@@ -148,7 +152,8 @@ UNSAFE: Final[dict[str, dict[str, str]]] = {
         ),
         **_because(
             "the bridge would be the machine's",
-            "test_privileged[privileged] test_privileged[plain] test_add_capability",
+            "test_privileged[privileged] test_privileged[plain] test_add_capability "
+            "test_an_interface_with_a_name_of_any_bytes",
         ),
         **_because(
             "the hostname would be the machine's",

@@ -72,6 +72,18 @@ def test_values(client: Client) -> None:
     assert named["container"].startswith("main-")
 
 
+def test_an_interface_with_a_name_of_any_bytes(client: Client) -> None:
+    """A pod with NET_ADMIN names one so; the metrics of all pods are still there."""
+    pod = client.pod(network=True)
+    security = cri.LinuxContainerSecurityContext(capabilities=cri.Capability(add_capabilities=["NET_ADMIN"]))
+    container = client.start(*LOOP, pod=pod, security=security)
+    assert client.execute(container, "sh", "-c", r"brctl addbr $(printf '\377')").exit_code == 0
+    answer = client.runtime.ListPodSandboxMetrics(cri.ListPodSandboxMetricsRequest())
+    (found,) = (each for each in answer.pod_metrics if each.pod_sandbox_id == pod)
+    names = {value for each in found.metrics for value in each.label_values}
+    assert "\ufffd" in names
+
+
 def test_sockets_are_told_from_other_descriptors() -> None:
     """Those of this process: one more, and a pipe."""
 

@@ -122,18 +122,11 @@ class KubernetesServiceReconciler(OwnChanges):
 
     def overdue(self) -> Callable[[], None] | None:
         """Have the objects made that could not be made before: what was in their way may be gone."""
-        if not self._problem:
-            return None
-        self.is_due = True
-        return _nothing
+        return self.reset if self._problem else None
 
     def _keep(self) -> None:
         keep_kubernetes_service(self._cluster, self._service, repairs=self._repairs)
         self._repairs = False
-
-
-def _nothing() -> None:
-    """Begin a transaction, at whose end the objects are made."""
 
 
 def _objects(service: KubernetesService) -> Iterator[JsonObject]:

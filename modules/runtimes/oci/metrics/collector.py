@@ -25,7 +25,8 @@ _RECEIVE: Final = ("bytes", "packets", "errors", "packets_dropped")
 """The first columns of /proc/net/dev; the other direction's are the same, eight further."""
 _TRANSMIT_AT: Final = 8
 _MOST_INTERFACES: Final = 256
-
+_MOST_CHARACTERS: Final = 1024 * 1024
+"""Of a file of the kernel's."""
 _MOST_PROCESSES: Final = 4096
 _MOST_LINKS: Final = 16_384
 """Descriptors of a container that are looked at for sockets; more are counted only."""
@@ -129,7 +130,7 @@ class MetricsCollector:
         if pinned is None or pinned.network is None:
             return
         try:
-            lines = in_network_namespace(pinned.network, _DEV.read_text).splitlines()
+            lines = in_network_namespace(pinned.network, lambda: _lines(_DEV))
         except OSError:  # the pod is being stopped
             return
         for line in lines[2 : 2 + _MOST_INTERFACES]:
@@ -361,7 +362,9 @@ def _is_device(text: str) -> bool:
 
 
 def _lines(file: Path) -> list[str]:
+    """Return the lines of a file of the kernel's; a pod with NET_ADMIN names its interfaces as it likes."""
     try:
-        return [line for line in file.read_text(errors="replace").splitlines() if line]
+        with file.open(errors="replace") as opened:
+            return [line for line in opened.read(_MOST_CHARACTERS).splitlines() if line]
     except OSError:
         return []
