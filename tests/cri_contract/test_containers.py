@@ -193,6 +193,18 @@ def test_log(client: Client) -> None:
     assert first[2] == "F"
 
 
+def test_a_process_with_a_name_of_any_bytes(client: Client) -> None:
+    """A container's first process names itself so: there is still all to be known of it, and it can be stopped."""
+    container = client.start("sh", "-c", r"printf '\377' >/proc/$$/comm; echo named; while :; do sleep 1; done")
+    eventually(lambda: client.log(container, "stdout") == "named\n")
+    asked = cri.ContainerStatusRequest(container_id=container, verbose=True)
+    assert client.runtime.ContainerStatus(asked).status.state == cri.CONTAINER_RUNNING
+    assert client.runtime.ContainerStats(cri.ContainerStatsRequest(container_id=container)).stats.cpu.timestamp
+    assert client.execute(container, "true").exit_code == 0
+    client.stop(container)
+    assert client.ended(container).status.exit_code == 137
+
+
 def test_reopen_log(client: Client) -> None:
     """critest: Container: runtime should support reopening container log; the old file grows no more."""
     container = client.start("sh", "-c", "while :; do echo line; sleep 0.02; done")

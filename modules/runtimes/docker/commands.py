@@ -127,6 +127,6 @@ def _kill(pid: int, container_id: str) -> None:
 
 def _belongs(pid: int, container_id: str) -> bool:
     try:
-        return container_id in Path(f"/proc/{pid}/cgroup").read_text()
+        return container_id in Path(f"/proc/{pid}/cgroup").read_text(errors="replace")
     except OSError:
         return False

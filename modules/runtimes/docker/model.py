@@ -48,8 +48,8 @@ class DockerContainer(RuntimeContainer):
 def _user_of(pid: int, container_id: str) -> cri.ContainerUser | None:
     """Return user and groups of a process; None if it has ended, even if its pid belongs to another process by now."""
     try:
-        status = Path(f"/proc/{pid}/status").read_text().splitlines()
-        if container_id not in Path(f"/proc/{pid}/cgroup").read_text():
+        status = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
+        if container_id not in Path(f"/proc/{pid}/cgroup").read_text(errors="replace"):
             return None
     except OSError:
         return None

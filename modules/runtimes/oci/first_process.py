@@ -55,7 +55,7 @@ class FirstProcess:
         with contextlib.ExitStack() as unless_it_is:
             unless_it_is.callback(os.close, pidfd)
             try:
-                groups = Path(f"/proc/{pid}/cgroup").read_text()
+                groups = Path(f"/proc/{pid}/cgroup").read_text(errors="replace")
             except OSError:
                 groups = ""
             status = read_stat(pid)

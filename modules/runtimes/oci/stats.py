@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from beehive.clock import Clock
-from edged.cgroups.hierarchies import Hierarchy, read_hierarchies, with_unified_controllers
+from edged.cgroups.hierarchies import Hierarchy
+from edged.cgroups.opening import machine_hierarchies
 from edged.cgroups.usage import GroupUsage, UsageFiles
 from modules.runtimes.engine.model import RuntimeContainer, Sandbox
 from modules.runtimes.engine.views import container_stats, cpu_usage, sandbox_stats, value_of
@@ -15,7 +16,6 @@ from modules.runtimes.oci.images.model import StorageUsage
 from modules.runtimes.shim.procfs import all_processes
 from protos.cri.v1 import api_pb2 as cri
 
-_MOUNTINFO: Final = Path("/proc/self/mountinfo")
 _SECTOR: Final = 512
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _TICK: Final = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
@@ -43,7 +43,7 @@ class UsageMeter:
         self._roots = roots
         self._further = files
         self._clock = clock
-        self._hierarchies = with_unified_controllers(read_hierarchies(_MOUNTINFO.read_text()))
+        self._hierarchies = machine_hierarchies()
         self._files = UsageFiles(self._hierarchies)
 
     def of_container(self, container: RuntimeContainer) -> cri.ContainerStats:
@@ -116,7 +116,7 @@ def control_group(pid: int, container_id: str, hierarchies: Iterable[Hierarchy])
         hierarchies: of the machine.
     """
     try:
-        lines = Path(f"/proc/{pid}/cgroup").read_text().splitlines()
+        lines = Path(f"/proc/{pid}/cgroup").read_text(errors="surrogateescape").splitlines()
     except OSError:
         return ""
     groups: dict[str, str] = {}

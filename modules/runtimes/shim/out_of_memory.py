@@ -33,7 +33,7 @@ def _mounted_group() -> str:
     It is read once: the table of mounts grows with the pods. Raises OSError.
     """
     found = ""
-    with open("/proc/self/mountinfo") as lines:  # noqa: PTH123 - as below
+    with open("/proc/self/mountinfo", errors="surrogateescape") as lines:  # noqa: PTH123 - as below
         for line in lines:
             fields = line.split(" ", 5)
             if fields[4] == _CGROUPS and " - cgroup2 " in fields[5]:

@@ -56,7 +56,8 @@ def processes() -> str:
     lines = ["PID PPID STATE RSS-KIB NAME"]
     for directory in sorted(Path("/proc").glob("[0-9]*"), key=lambda path: int(path.name))[:_MOST_PROCESSES]:
         with suppress(OSError, ValueError, KeyError):
-            fields = dict(line.split(":", 1) for line in (directory / "status").read_text().splitlines() if ":" in line)
+            status = (directory / "status").read_text(errors="replace")
+            fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
             memory = fields.get("VmRSS", "0").split()[0]
             state, parent = fields["State"].split()[0], fields["PPid"].strip()
             lines.append(f"{directory.name} {parent} {state} {memory} {fields['Name'].strip()}")

@@ -220,7 +220,7 @@ def inspected(runtime: CriClient, found: RuntimeObject) -> dict[str, Any]:
 def cgroup_of(pid: int, proc: Path = Path("/proc")) -> str:
     """Return the control group of a process, in the unified hierarchy or else in memory's; empty without one."""
     try:
-        lines = (proc / str(pid) / "cgroup").read_text().splitlines() if pid else []
+        lines = (proc / str(pid) / "cgroup").read_text(errors="replace").splitlines() if pid else []
     except OSError:
         return ""
     groups = dict(line.split(":", 2)[1:] for line in lines if line.count(":") >= 2)

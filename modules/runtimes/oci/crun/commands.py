@@ -219,6 +219,6 @@ def _namespace(pid: int | str) -> str:
 def _is_in(pid: int, container: str, processes: str) -> bool:
     """Return whether a process is in a container, by its control group or, where there are none, its namespace."""
     try:
-        return container in Path(f"/proc/{pid}/cgroup").read_text() or _namespace(pid) == processes
+        return container in Path(f"/proc/{pid}/cgroup").read_text(errors="replace") or _namespace(pid) == processes
     except OSError:
         return False

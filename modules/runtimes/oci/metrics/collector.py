@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Final
 
 from beehive.clock import Clock
-from edged.cgroups.hierarchies import Hierarchy, read_hierarchies, with_unified_controllers
+from edged.cgroups.hierarchies import Hierarchy
+from edged.cgroups.opening import machine_hierarchies
 from edged.cgroups.usage import read_number, read_table
 from modules.runtimes.engine.model import Sandbox
 from modules.runtimes.oci.images import RootFilesystems
@@ -17,7 +18,6 @@ from modules.runtimes.oci.network.namespaces import PodNamespaces
 from modules.runtimes.oci.stats import control_group
 from protos.cri.v1 import api_pb2 as cri
 
-_MOUNTINFO: Final = Path("/proc/self/mountinfo")
 _DEV: Final = Path("/proc/thread-self/net/dev")
 """`/proc/self` is the main thread, which stays in the machine's network."""
 _SECOND: Final = 1_000_000_000
@@ -93,7 +93,7 @@ class MetricsCollector:
         self._roots = roots
         self._namespaces = namespaces
         self._clock = clock
-        self._hierarchies = with_unified_controllers(read_hierarchies(_MOUNTINFO.read_text()))
+        self._hierarchies = machine_hierarchies()
         self._groups = GroupMetrics(self._hierarchies)
 
     def of_pod(self, sandbox: Sandbox, containers: Sequence[OciContainer]) -> cri.PodSandboxMetrics:

@@ -135,7 +135,7 @@ def _kill_all(*marks: str) -> None:
 
 def _user_of(process: Path) -> int:
     """Return the user of a process; its directory may be root's. Raises OSError."""
-    lines = (process / "status").read_text().splitlines()
+    lines = (process / "status").read_text(errors="replace").splitlines()
     return int(next(line.split()[1] for line in lines if line.startswith("Uid:")))
 
 

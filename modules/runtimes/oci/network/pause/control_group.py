@@ -6,16 +6,15 @@ from pathlib import Path
 from typing import Final
 
 from edged.cgroups.errors import CgroupError
-from edged.cgroups.hierarchies import read_hierarchies, with_unified_controllers
 from edged.cgroups.knobs import CONTROLLERS
 from edged.cgroups.names import CgroupPath
+from edged.cgroups.opening import machine_hierarchies
 from edged.cgroups.tree import CgroupFiles
 
 _log = logging.getLogger(__name__)
 
 _FILE: Final = "group"
 """File with the path of the control group, in the directory of the sandbox's namespaces."""
-_MOUNTINFO: Final = Path("/proc/self/mountinfo")
 _PROCESSES: Final = "cgroup.procs"
 
 
@@ -28,7 +27,7 @@ def enter_control_group(directory: Path, group: str, pid: int) -> None:
         group: its path below the mount of each hierarchy.
         pid: of the process.
     """
-    hierarchies = with_unified_controllers(read_hierarchies(_MOUNTINFO.read_text()))
+    hierarchies = machine_hierarchies()
     used = [each for each in hierarchies if set(each.controllers) & set(CONTROLLERS)]
     try:
         (directory / _FILE).write_text(group)
@@ -47,4 +46,4 @@ def leave_control_group(directory: Path) -> None:
         return
     if group:
         with suppress(CgroupError):  # the removal of the pod's own group removes it, too
-            CgroupFiles(read_hierarchies(_MOUNTINFO.read_text())).remove(CgroupPath(group))
+            CgroupFiles(machine_hierarchies()).remove(CgroupPath(group))
