@@ -1,6 +1,5 @@
 """The embedded API server, with small parts of the scheduler, kubectl and the volume controller."""
 
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -84,7 +83,6 @@ from modules.cloud.storage.preview import StoragePreview
 if TYPE_CHECKING:
     from beehive.clock import Clock
 
-_log = logging.getLogger(__name__)
 
 Admission = Callable[[JsonObject | None, JsonObject | None], None]
 """Checks a requested change: the object before (None: it is created) and after (None: it is deleted). Raises an

@@ -104,7 +104,7 @@ def test_the_network_of_a_pod_that_names_and_routes_as_it_likes(tmp_path: Path) 
     """With NET_ADMIN a pod may have names of any bytes, and more routes and interfaces than are looked at."""
     numbers = b": 11 5 1 0 0 0 0 0 22 6 2 0 0 0 0 0\n"
     (tmp_path / "42/net").mkdir(parents=True)
-    (tmp_path / "42/net/dev").write_bytes(b"h1\nh2\n\xff\x1e\"" + numbers + b"e" + (b"e" + numbers) * 100_000)
+    (tmp_path / "42/net/dev").write_bytes(b'h1\nh2\n\xff\x1e"' + numbers + b"e" + (b"e" + numbers) * 100_000)
     (tmp_path / "42/net/route").write_bytes(b"Iface\tDestination\n" + b"e\t01000000\n" * 100_000 + b"e\t00000000\n")
     network = ProcfsUsage(tmp_path).network(AT, 42)
     assert (network.name, 0 < len(network.interfaces) <= 256) == ("", True)
