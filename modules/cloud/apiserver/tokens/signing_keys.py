@@ -8,6 +8,8 @@ that do not expire are signed by a key of their own, which is never replaced.
 from __future__ import annotations
 
 import hashlib
+import logging
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import msgspec
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric import ec
 
     from modules.apimachinery.kinds import JsonObject
+
+_log = logging.getLogger(__name__)
 
 _DAY: Final = 24 * 3600
 SIGNS_FOR: Final = 90 * _DAY
@@ -71,11 +75,11 @@ def current_signer(store: KeyStore, now: float) -> Signer:
     for old in keys:
         if old.made == _UNENDING:
             continue
-        if old.retired == 0:
-            public = _public_pem(_private(old.pem).public_key())
-            store.put_signing_key(old.key_id, StoredSigningKey(old.key_id, old.made, int(now), public))
-        elif now > old.retired + _KEPT:
+        public = _public_part(old)
+        if public is None or 0 < old.retired < now - _KEPT:
             store.put_signing_key(old.key_id, None)
+        elif old.retired == 0:
+            store.put_signing_key(old.key_id, StoredSigningKey(old.key_id, old.made, int(now), public))
     signer = _new_signer()
     store.put_signing_key(signer.key_id, StoredSigningKey(signer.key_id, int(now), 0, _private_pem(signer.key)))
     return signer
@@ -83,7 +87,7 @@ def current_signer(store: KeyStore, now: float) -> Signer:
 
 def unending_signer(store: KeyStore) -> Signer:
     """Return the key that signs tokens which do not expire; `store` is as for `current_signer`."""
-    found = [key for key in store.signing_keys() if key.made == _UNENDING and key.retired == 0]
+    found = [key for key in store.signing_keys() if key.made == _UNENDING and key.retired == 0 and _public_part(key)]
     if found:
         key = max(found, key=lambda each: each.key_id)
         return Signer(key.key_id, _private(key.pem))
@@ -94,10 +98,7 @@ def unending_signer(store: KeyStore) -> Signer:
 
 def public_keys(store: KeyStore) -> dict[str, bytes]:
     """Return the public keys, PEM, of all tokens that may still be valid, by their ids."""
-    return {
-        key.key_id: key.pem if key.retired else _public_pem(_private(key.pem).public_key())
-        for key in store.signing_keys()
-    }
+    return {key.key_id: public for key in store.signing_keys() if (public := _public_part(key)) is not None}
 
 
 def json_web_keys(keys: dict[str, bytes]) -> JsonObject:
@@ -123,8 +124,18 @@ def public_key(pem: bytes) -> ec.EllipticCurvePublicKey:
 
 def _signing(keys: Sequence[StoredSigningKey], now: float) -> StoredSigningKey | None:
     """Return the newest key that still signs. One from the future is another cloudcore's, whose clock is ahead."""
-    found = [key for key in keys if key.retired == 0 and now < key.made + SIGNS_FOR]
+    found = [key for key in keys if key.retired == 0 and now < key.made + SIGNS_FOR and _public_part(key)]
     return max(found, key=lambda key: (key.made, key.key_id), default=None)
+
+
+@lru_cache(maxsize=64)
+def _public_part(key: StoredSigningKey) -> bytes | None:
+    """Return the public key, PEM, of a stored one; None if it is damaged: all others still count."""
+    try:
+        return _public_pem(public_key(key.pem) if key.retired else _private(key.pem).public_key())
+    except (TypeError, ValueError) as error:
+        _log.error("the stored key %s of service accounts' tokens is damaged; its tokens are refused: %s", key, error)
+        return None
 
 
 def _new_signer() -> Signer:

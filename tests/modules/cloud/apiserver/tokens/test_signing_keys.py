@@ -12,6 +12,7 @@ from modules.cloud.apiserver.tokens.signing_keys import (
     public_keys,
     unending_signer,
 )
+from modules.cloud.storage.signing_key import StoredSigningKey
 
 NOW = 1_800_000_000.0
 DAY = 24 * 3600
@@ -42,6 +43,20 @@ def test_a_retired_key_has_no_private_part_and_goes_after_its_last_token(store: 
     assert first.key_id in public_keys(store)
     current_signer(store, last + SIGNS_FOR)
     assert first.key_id not in public_keys(store)
+
+
+@pytest.mark.parametrize("is_retired", [False, True])
+@pytest.mark.parametrize("pem", [b"", b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"])
+def test_a_damaged_key_costs_its_own_tokens_only(store: KeysInMemory, is_retired: bool, pem: bytes) -> None:
+    """The others count; another one signs in its place, and it is gone when the next one is made."""
+    unending, damaged = unending_signer(store), StoredSigningKey("z", int(NOW), int(NOW) * is_retired, pem)
+    store.put_signing_key("z", damaged)
+    store.put_signing_key("0", StoredSigningKey("0", 0, 0, pem))
+    signer = current_signer(store, NOW)
+    assert (signer.key_id != "z", unending_signer(store).key_id) == (True, unending.key_id)
+    assert sorted(public_keys(store)) == sorted((signer.key_id, unending.key_id))
+    current_signer(store, NOW + SIGNS_FOR)
+    assert "z" not in [key.key_id for key in store.signing_keys()]
 
 
 def test_the_newest_key_of_two_cloudcores_signs() -> None:
