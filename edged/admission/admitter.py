@@ -1,17 +1,22 @@
 """Admission of pods to this node (kubelet's canAdmitPod)."""
 
+from fractions import Fraction
+
 from msgspec.structs import replace
 
 from edged.admission.admit import NodeInfo, refusal
+from edged.admission.preemption import PREEMPTED, pods_to_preempt
 from edged.admission.validation import validate_pod
 from edged.devices.node_devices import NodeDevices
 from edged.node.state import LocalNode
-from edged.pods.kill_options import KillOptions
+from edged.pods.critical import is_critical
+from edged.pods.kill_options import KillCause, KillOptions, KillPod
 from edged.pods.labels import ref_of
 from edged.pods.manager import PodManager, PodRecord
 from edged.pods.restart import is_terminal
 from edged.pods.taken_room import demand_of
 from edged.settings import EdgedSettings
+from modules.apimachinery.pods.general_predicates import insufficient_amounts
 from modules.apimachinery.types import Pod
 
 
@@ -52,6 +57,26 @@ class PodAdmitter:
         if refused is None:
             room.put(record.ref.uid, demand)
         return refused
+
+    def preemption(self, record: PodRecord, node_info: NodeInfo | None) -> list[KillPod]:
+        """Return the requests to end pods that make room for a critical one, which nothing else keeps out (kubelet's
+        CriticalPodAdmissionHandler).
+        """
+        pod = record.pod
+        if node_info is None or not record.may_be_killed or not is_critical(pod) or validate_pod(pod) is not None:
+            return []
+        demand, room = demand_of(pod), self._pods.taken_room
+        requests, used, there = demand.requests, room.used, node_info.allocatable
+        missing = {
+            name: used.get(name, 0) + requests.get(name, Fraction(1)) - there.get(name, 0)
+            for name, _ in insufficient_amounts(requests, used, there)
+        }
+        if not missing or refusal(pod, demand, room, replace(node_info, allocatable={})) is not None:
+            return []
+        others = [each.pod for each in self._pods if each.ref.uid in room]
+        return [
+            KillPod(ref_of(each).uid, PREEMPTED, KillCause.PREEMPTION) for each in pods_to_preempt(pod, missing, others)
+        ]
 
     def fault(self, pod: Pod) -> KillOptions | None:
         """Return why the node runs a pod no longer in its new state: it must still be valid, unless it ends anyway."""

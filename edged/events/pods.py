@@ -129,7 +129,7 @@ class PodEvents:
         self._record(pod, WARNING, Reason.FAILED_KILL_POD, f"error killing pod: {error}")
 
     def refused(self, pod: Pod, reason: str, message: str) -> None:
-        """Make the event: the node has rejected the pod; the reason is its status'."""
+        """Make the event: the node has rejected or preempted the pod; the reason is its status'."""
         self._record(pod, WARNING, reason, message)
 
     def evicted(self, pod: Pod, message: str) -> None:

@@ -46,6 +46,8 @@ class KillCause(Enum):
     DEADLINE = "deadline"
     REJECTION = "rejection"
     """The node does not admit the pod (kubelet's rejectPod)."""
+    PREEMPTION = "preemption"
+    """A critical pod takes the room."""
     OTHER = "other"
     """No event: the part that decided has recorded its own."""
 

@@ -348,6 +348,8 @@ class SyncLoop:
         if is_stored:
             self._of_pods.pods.drop_held(ref.namespace, ref.name, up_to=pod, static=is_static(pod))
             self._remove_older(ref, pod)
+        for victim in self._of_node.admitter.preemption(added, node_info):
+            self._step(victim.uid, victim)
         self._step(ref.uid, machine.AddPod(pod, self._of_node.admitter.rejection(added, node_info)))
 
     def _update_of(self, known: PodRecord, pod: Pod) -> PodEvent:
@@ -490,7 +492,7 @@ class SyncLoop:
                 self._of_pods.events.evicted(pod.pod, options.message)
             case KillCause.DEADLINE:
                 self._of_pods.events.deadline_exceeded(pod.pod, options.message)
-            case KillCause.REJECTION:
+            case KillCause.REJECTION | KillCause.PREEMPTION:
                 self._of_pods.events.refused(pod.pod, options.reason, options.message)
 
     def _forget_pod(self, record: PodSyncRecord) -> None:

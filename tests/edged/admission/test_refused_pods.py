@@ -10,9 +10,9 @@ from edged.node.state import LocalNode
 from tests.edged.conftest import Bench, pod
 
 
-def _asking(name: str, cpu: str) -> dict[str, object]:
+def _asking(name: str, cpu: str, **spec: object) -> dict[str, object]:
     container = {"name": "main", "image": "busybox:1.36", "command": ["sleep", "inf"]}
-    return pod(name, containers=[{**container, "resources": {"requests": {"cpu": cpu}}}])
+    return pod(name, containers=[{**container, "resources": {"requests": {"cpu": cpu}}}], **spec)
 
 
 def test_a_pod_without_room_is_failed_with_the_reason_and_nothing_of_it_is_made(bench: Bench) -> None:
@@ -40,6 +40,22 @@ def test_the_resources_of_the_node_are_computed_once_for_a_pod(bench: Bench) -> 
         bench.tell("insert", {**pod("known"), "status": status})
         assert computed.call_count == 1
     assert bench.running() == ["main", "main"]
+
+
+@pytest.mark.parametrize(("critical", "node_name"), [(True, ""), (False, ""), (True, "other")])
+def test_a_critical_pod_takes_the_room_of_others(bench: Bench, critical: bool, node_name: str) -> None:
+    """Not if something else keeps it out, too. The other pod is no failure of its controller's."""
+    bench.start(_asking("small", "1"))
+    selector = {"kubernetes.io/hostname": node_name or "n1"}
+    cpus = f"{bench.figures.machine(Path()).cpus}"
+    bench.tell("insert", _asking("big", cpus, priority=2_000_000_000 * critical, nodeSelector=selector), wait=40)
+    is_admitted = critical and not node_name
+    assert bench.meta.phases("big")[-1] == ("Running" if is_admitted else "Failed")
+    small = bench.meta.statuses("small")[-1]
+    assert (small["phase"], small.get("reason")) == (("Failed", "Preempting") if is_admitted else ("Running", None))
+    if is_admitted:
+        assert "DisruptionTarget" in [each["type"] for each in small["conditions"]]
+        assert "Preempting" in [reason for reason, _ in bench.meta.told("small")]
 
 
 def test_it_makes_room_for_others_and_never_comes_back(bench: Bench) -> None:
