@@ -16,7 +16,7 @@ from beehive.files.descriptors import SHORTAGES, raise_shortage
 from beehive.files.durable import beside, make_directories, replace_file
 from beehive.files.reading import list_directory, read_file
 from beehive.files.removal import remove_tree
-from edged.errors import MissingContentError, VolumeError
+from edged.errors import MissingContentError, PluginCallError, VolumeError
 from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
 from edged.volumes.csi import rules
@@ -38,6 +38,8 @@ _DATA_MODE = 0o644
 _UNGIVEN = "ungiven"
 """Marks beside a volume that it is to be given to the pod's group; removed once it is, so that after a failure or a
 kill the next publication does it."""
+_UNSETTLED = frozenset({"CANCELLED", "DEADLINE_EXCEEDED", "UNAVAILABLE", "RESOURCE_EXHAUSTED", "ABORTED"})
+"""Failures after which a driver may go on with a call (kubelet's isFinalError has the others)."""
 _LONGEST = 1024 * 1024
 """Bytes read of a record."""
 _PLUGIN = "csi"
@@ -149,7 +151,6 @@ class CsiMounter:
     def _publish(self, task: _Task, place: Path) -> None:
         volume = task.volume
         mode = "Ephemeral" if volume.ephemeral else "Persistent"
-        _write(place.parent / _DATA, PublishedVolume(volume.driver, volume.handle, volume.name, self._node, mode))
         from edged.volumes.csi.client import NodeVolumeRequest  # noqa: PLC0415 - see there
 
         capabilities, owner = task.driver.capabilities, task.owner
@@ -158,7 +159,9 @@ class CsiMounter:
         request = NodeVolumeRequest(
             volume, capabilities, self._publish_context(task), attributes=task.attributes, group=group
         )
-        staged = None if volume.ephemeral else self._stage(task, request)
+        published = PublishedVolume(volume.driver, volume.handle, volume.name, self._node, mode)
+        with _recorded(place.parent / _DATA, published):
+            staged = None if volume.ephemeral else self._stage(task, request)
         ungiven = place.with_name(_UNGIVEN)
         is_to_give = owner is not None and not by_driver and rules.supports_fs_group(task.rules, volume)
         if is_to_give and not is_mounted(self._mounts, place):
@@ -176,14 +179,14 @@ class CsiMounter:
         """
         volume = task.volume
         directory = self._stage_directory((volume.driver, volume.handle))
-        _write(directory / _DATA, PublishedVolume(volume.driver, volume.handle))
-        if NodeCapability.STAGE_UNSTAGE_VOLUME not in task.driver.capabilities:
-            return None
-        place = directory / "globalmount"
-        if (volume.driver, volume.handle) not in self._staged:
-            place.mkdir(mode=0o750, exist_ok=True)
-            task.client.stage(request._replace(secrets=_secrets(task.sources, volume.stage_secret)), place)
-            self._staged.add((volume.driver, volume.handle))
+        with _recorded(directory / _DATA, PublishedVolume(volume.driver, volume.handle)):
+            if NodeCapability.STAGE_UNSTAGE_VOLUME not in task.driver.capabilities:
+                return None
+            place = directory / "globalmount"
+            if (volume.driver, volume.handle) not in self._staged:
+                place.mkdir(mode=0o750, exist_ok=True)
+                task.client.stage(request._replace(secrets=_secrets(task.sources, volume.stage_secret)), place)
+                self._staged.add((volume.driver, volume.handle))
         return place
 
     def _publish_context(self, task: _Task) -> dict[str, str]:
@@ -256,6 +259,22 @@ def _secrets(sources: CsiSources, reference: SecretReference | None) -> dict[str
     if secret is None:
         raise MissingContentError("secret not found", f"{reference.namespace}/{reference.name}")
     return {key: value.decode("utf-8", "replace") for key, value in secret.data.items()}
+
+
+@contextmanager
+def _recorded(path: Path, value: PublishedVolume) -> Iterator[None]:
+    """Write a record before the volume is staged. If the driver refuses that, and there was no record before, nothing
+    is staged: the record is removed, so that a volume that never was there is not unstaged (kubelet).
+    """
+    is_first = not os.path.lexists(path)
+    _write(path, value)
+    try:
+        yield
+    except PluginCallError as error:
+        if is_first and error.code not in _UNSETTLED:
+            _remove_empty(path.parent / "globalmount")
+            _forget(path)
+        raise
 
 
 def _write(path: Path, value: PublishedVolume) -> None:

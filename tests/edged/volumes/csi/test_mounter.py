@@ -196,6 +196,36 @@ def test_whatever_step_an_agent_is_killed_at_the_next_one_undoes_all(node: Node)
     assert steps > 40
 
 
+@pytest.mark.parametrize(
+    ("first", "undone"),
+    [
+        ([grpc.StatusCode.INVALID_ARGUMENT], []),
+        ([grpc.StatusCode.DEADLINE_EXCEEDED], ["NodeUnpublishVolume", "NodeUnstageVolume"]),
+        ([grpc.StatusCode.ABORTED, grpc.StatusCode.INTERNAL], ["NodeUnpublishVolume", "NodeUnstageVolume"]),
+    ],
+)
+def test_a_stage_that_the_driver_refused_is_not_undone(
+    node: Node, first: list[grpc.StatusCode], undone: list[str]
+) -> None:
+    """One that it may go on with is, also when it refused the next. A pod that shares the volume keeps it."""
+    for code in first:
+        node.driver.fail("NodeStageVolume", code, "no")
+        with pytest.raises(PluginError):
+            node.publish()
+    made = len(node.driver.made())
+    node.mounter.tear_down(PodUid("u1"))
+    assert (node.driver.made()[made:], node.mounter.in_use()) == (undone, ())
+    node.publish("u2")
+    node.agent()
+    node.driver.fail("NodeStageVolume", grpc.StatusCode.INTERNAL, "it is staged since before the restart")
+    with pytest.raises(PluginError):
+        node.publish("u3")
+    node.mounter.tear_down(PodUid("u3"))
+    assert node.mounter.in_use() != ()
+    node.mounter.tear_down(PodUid("u2"))
+    assert (node.driver.staged, node.mounter.in_use()) == ({}, ())
+
+
 def test_a_removal_that_failed_halfway_goes_on(node: Node) -> None:
     """Unpublished and not yet unstaged: the file in the pod goes last, so the next agent does the rest."""
     node.publish()
