@@ -390,6 +390,7 @@ def test_an_upload_is_answered_when_its_own_write_has_ended(disk: Disk, monkeypa
         bed.bee.run_for(1)
         assert open_at_write == [[True, True], [False, True, True], [False, False, True]]
         assert not bed.bee.hive.pending_requests.ids()
+        assert not bed.bee.hive.pending_requests.unmatched, "each is answered once"
 
 
 def test_requests_and_answers_are_not_kept(disk: Disk) -> None:
