@@ -184,7 +184,8 @@ def _of_statement(body: list[ast.stmt], index: int, statement: ast.stmt, functio
     for handler in getattr(statement, "handlers", []):
         raises = any(isinstance(each, ast.Raise) for each in ast.walk(handler))
         for name, each, change in _of_body(handler.body, function):
-            cleans_up = raises and change.text is not None and change.text[1] == "pass"
+            is_gone = change.text is not None and change.text[1] == "pass"
+            cleans_up = raises and is_gone and not isinstance(each, ast.AugAssign | ast.Continue)
             yield name, each, change._replace(of_failure=change.of_failure or cleans_up)
     for case in getattr(statement, "cases", []):
         yield from _of_body(case.body, function)
