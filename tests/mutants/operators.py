@@ -53,8 +53,10 @@ _NO_ERROR = ast.parse("__import__('sys').exc_info()[0] is None", mode="eval").bo
 _PIECE = 1024
 """Bytes from which on a number says how much is read at a time, and not how much is expected."""
 _STACKED = ("callback", "enter_context")
-"""Methods of an `ExitStack` that give it something to clean up."""
-_NO_CLEAN_UP = ("suppress", "nullcontext", "open", "fdopen", "scandir", "socket.socket")
+"""Methods of an `ExitStack` that give it something to clean up; one that an object keeps is closed without an error."""
+_NO_CLEAN_UP = (
+    "suppress", "nullcontext", "open", "fdopen", "scandir", "socket.socket", "create_connection", "memoryview",
+)  # fmt: skip
 """Ends of the names of contexts without clean-up, or with one that the end of their last reference makes, too."""
 _LARGE = 1000
 Undo = Callable[[], None]
@@ -182,7 +184,8 @@ def _of_statement(body: list[ast.stmt], index: int, statement: ast.stmt, functio
     for handler in getattr(statement, "handlers", []):
         raises = any(isinstance(each, ast.Raise) for each in ast.walk(handler))
         for name, each, change in _of_body(handler.body, function):
-            cleans_up = raises and change.text is not None and change.text[1] == "pass"
+            is_gone = change.text is not None and change.text[1] == "pass"
+            cleans_up = raises and is_gone and not isinstance(each, ast.AugAssign | ast.Continue)
             yield name, each, change._replace(of_failure=change.of_failure or cleans_up)
     for case in getattr(statement, "cases", []):
         yield from _of_body(case.body, function)
@@ -299,7 +302,7 @@ def _of_call(node: ast.Call) -> Iterator[Change]:
     match node:
         case ast.Call(func=ast.Attribute(attr=name), args=arguments) if len(arguments) > _DEFERRED.get(name, math.inf):
             yield _replace_all(node, {"func": arguments[_DEFERRED[name]], "args": [], "keywords": []}, of_order=True)
-        case ast.Call(func=ast.Attribute(attr=name) as called, args=[_, *_]) if name in _STACKED:
+        case ast.Call(func=ast.Attribute(ast.Name(), name) as called, args=[_, *_]) if name in _STACKED:
             texts = ast.unparse(node), f"without an error: {ast.unparse(node)}"
             left = _left_open("LeftOpenStack", called.value)
             yield Change(partial(_set, called, "value", left), texts, of_failure=True)

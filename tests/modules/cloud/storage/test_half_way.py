@@ -212,6 +212,11 @@ def test_a_copy_of_a_file_that_fails_leaves_neither_descriptor_nor_part(tmp_path
             return Attempt(copy, left=lambda: sorted(tmp_path.glob(".*")))
 
         assert fail_at_each_call(attempt) >= 4
+        (tmp_path / "db").write_bytes(b"no database" * 1000)
+        before = open_descriptors()
+        with pytest.raises(DatabaseError, match="not a database"):
+            keep_copy(connection, 1, "db")
+        assert open_descriptors() <= before
     engine.dispose()
 
 
