@@ -53,8 +53,10 @@ _NO_ERROR = ast.parse("__import__('sys').exc_info()[0] is None", mode="eval").bo
 _PIECE = 1024
 """Bytes from which on a number says how much is read at a time, and not how much is expected."""
 _STACKED = ("callback", "enter_context")
-"""Methods of an `ExitStack` that give it something to clean up."""
-_NO_CLEAN_UP = ("suppress", "nullcontext", "open", "fdopen", "scandir", "socket.socket")
+"""Methods of an `ExitStack` that give it something to clean up; one that an object keeps is closed without an error."""
+_NO_CLEAN_UP = (
+    "suppress", "nullcontext", "open", "fdopen", "scandir", "socket.socket", "create_connection", "memoryview",
+)  # fmt: skip
 """Ends of the names of contexts without clean-up, or with one that the end of their last reference makes, too."""
 _LARGE = 1000
 Undo = Callable[[], None]
@@ -180,7 +182,11 @@ def _of_statement(body: list[ast.stmt], index: int, statement: ast.stmt, functio
     for part in ("body", "orelse", "finalbody"):
         yield from _of_body(getattr(statement, part, []), function)
     for handler in getattr(statement, "handlers", []):
-        yield from _of_body(handler.body, function)
+        raises = any(isinstance(each, ast.Raise) for each in ast.walk(handler))
+        for name, each, change in _of_body(handler.body, function):
+            is_gone = change.text is not None and change.text[1] == "pass"
+            cleans_up = raises and is_gone and not isinstance(each, ast.AugAssign | ast.Continue)
+            yield name, each, change._replace(of_failure=change.of_failure or cleans_up)
     for case in getattr(statement, "cases", []):
         yield from _of_body(case.body, function)
 
@@ -252,23 +258,18 @@ def _of_try(statement: ast.Try, function: str) -> Iterator[Candidate]:
         only = ast.copy_location(ast.If(_NO_ERROR, statement.finalbody, []), first)
         texts = f"finally: {_head(first)}", f"without an error: {_head(first)}"
         yield function, first, Change(lambda: _set(statement, "finalbody", [only]), texts, of_failure=True)
-    for handler in statement.handlers:
-        *cleaning, last = handler.body
-        if cleaning and isinstance(last, ast.Raise) and last.exc is None and not all(map(is_silent, cleaning)):
-            texts = f"except: {_head(cleaning[0])}; raise", "except: raise"
-            change = Change(partial(_set, handler, "body", [last]), texts, of_failure=True)
-            yield function, cleaning[0], change
 
 
 def _of_contexts(statement: ast.With) -> Iterator[Change]:
     """Yield a change for each context that cleans up: an error leaves it open."""
     for item in statement.items:
         context = item.context_expr
-        if not isinstance(context, ast.Call) or ast.unparse(context.func).endswith(_NO_CLEAN_UP):
-            continue  # a lock or a condition, without a call
+        if isinstance(context, ast.Call) and ast.unparse(context.func).endswith(_NO_CLEAN_UP):
+            continue
         texts = _head(statement), f"without an error: {ast.unparse(item)}"
-        left = _left_open("LeftOpen", context)
-        yield Change(partial(_set, item, "context_expr", left), texts, of_failure=True)
+        change = partial(_set, item, "context_expr", _left_open("LeftOpen", context))
+        named = None if isinstance(context, ast.Call) else ast.With([item], [])
+        yield Change(change, texts, of_failure=True, without=named)
 
 
 def _left_open(name: str, value: ast.expr) -> ast.Call:
@@ -301,7 +302,7 @@ def _of_call(node: ast.Call) -> Iterator[Change]:
     match node:
         case ast.Call(func=ast.Attribute(attr=name), args=arguments) if len(arguments) > _DEFERRED.get(name, math.inf):
             yield _replace_all(node, {"func": arguments[_DEFERRED[name]], "args": [], "keywords": []}, of_order=True)
-        case ast.Call(func=ast.Attribute(attr=name) as called, args=[_, *_]) if name in _STACKED:
+        case ast.Call(func=ast.Attribute(ast.Name(), name) as called, args=[_, *_]) if name in _STACKED:
             texts = ast.unparse(node), f"without an error: {ast.unparse(node)}"
             left = _left_open("LeftOpenStack", called.value)
             yield Change(partial(_set, called, "value", left), texts, of_failure=True)

@@ -147,9 +147,7 @@ def _limit(options: JsonObject) -> int:
     limit = options.get("limit") or 0
     if not isinstance(limit, int):
         raise BadRequestError("limit is a number")
-    if limit < 0:
-        return 0
-    return 0 if options.get("resourceVersion") == "0" and not options.get("continue") else limit
+    return 0 if options.get("resourceVersion") == "0" and not options.get("continue") else max(limit, 0)
 
 
 def _present(token: str) -> str:

@@ -367,7 +367,6 @@ class ApiServer(Module):
 
     def _reconcile(self) -> None:
         """Have the reconcilers write what follows from the changes; without a transaction they begin one for it."""
-        self._transactions.collect_changes()
         if not self._disk.is_full and self._reconcilers.run(self._transactions.attempt):
             self.call_soon(self._run_turn)
 

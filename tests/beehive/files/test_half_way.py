@@ -54,13 +54,14 @@ def _replaces_soon(directory: Path) -> None:
         (lambda directory: durable.replace_file(directory / "file", b"content"), 6),
         (_replaces_soon, 6),
         (lambda directory: durable.write_soon(directory / "one", b"1"), 3),
+        (lambda directory: durable.overwrite_soon(directory / "stored", b"text"), 2),
         (_opens_without_rights, 4),
         (lambda directory: os.close(open_without_links(directory / "stored", os.O_RDONLY)), 4),
         (lambda directory: read_file(directory / "stored", 100), 3),
         (_removes, 10),
         (_walks, 2 * _LEVELS),
     ],
-    ids=["replace", "replace soon", "write soon", "without rights", "without links", "read", "remove", "walk"],
+    ids=["replace", "replace soon", "write soon", "overwrite", "no rights", "no links", "read", "remove", "walk"],
 )
 def test_files_are_closed_after_a_failure_of_any_call(
     tmp_path: Path, operation: Callable[[Path], object], calls: int

@@ -145,14 +145,21 @@ def test_v1alpha2_is_spoken_to_a_runtime_that_does_not_know_v1(fakes: Fakes) -> 
     ]
 
 
-def test_a_runtime_exchanged_for_one_without_the_old_version_is_asked_again(fakes: Fakes) -> None:
+@pytest.mark.parametrize(
+    "ask",
+    [CriClient.version, lambda client: client.container_events(lambda: None, lambda _: None)],
+    ids=["call", "stream"],
+)
+def test_a_runtime_exchanged_for_one_without_the_old_version_is_asked_again(
+    fakes: Fakes, ask: Callable[[CriClient], object]
+) -> None:
     """One call fails (containerd 1.5 replaced by 2.0 under a running edged), the next finds the new version."""
     server = fakes.server(V1ALPHA2, Version=version_answer)
     client = fakes.client(server.endpoint)
     client.version()
     server.api_versions = (V1,)
     with pytest.raises(UnimplementedError):
-        client.version()
+        ask(client)
     assert client.version().runtime_name == "fake"
     assert server.called[-1] == f"/{V1}.RuntimeService/Version"
 

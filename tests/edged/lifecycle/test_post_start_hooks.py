@@ -180,6 +180,7 @@ def test_a_container_that_cannot_be_stopped_keeps_no_other_from_its_end(hooked: 
     waits.get()
     with pytest.raises(CriError):
         fails.get()
+    assert not hooked.lifecycle.grace_periods._running
 
 
 def test_a_grace_period_is_shortened_although_no_thread_can_be_had_for_a_sooner_stop(

@@ -12,6 +12,7 @@ from edged.logs.turns import ReadingTurns
 from modules.apimachinery.pods.log_options import LogOptions
 from modules.apimachinery.types import Nanoseconds
 from tests.end_to_end.processes import wait_until
+from tests.support.failing import Failing, PlannedError
 
 _LINE = b"2026-11-20T05:42:16.000000001Z stdout F text\n"
 
@@ -107,3 +108,11 @@ def test_lines_that_are_not_shown_take_several_turns(log: Path, monkeypatch: pyt
     monkeypatch.setattr(reader._TURNS, "pass_on", lambda: passed.append(None))
     assert _read(log, since=Nanoseconds(1 << 62)) == b""
     assert len(passed) == 200
+
+
+def test_a_reader_that_fails_gives_its_turn_back(tmp_path: Path) -> None:
+    """Nobody would read a log any more."""
+    (path := tmp_path / "0.log").write_bytes(_LINE)
+    with closing(LogReader(path, LogOptions(follow=True), lambda: False)) as read, pytest.raises(PlannedError):
+        list(read.pieces(Failing(0).call(lambda _: False)))
+    assert not reader._TURNS._turns.locked()

@@ -56,9 +56,10 @@ def test_a_client_that_never_connects_holds_nothing_up() -> None:
         assert pod.recv(100) == b""
 
 
-def test_a_probe_that_fails_leaves_neither_connection_nor_thread() -> None:
+def test_a_probe_that_fails_leaves_neither_connection_nor_thread_nor_directory() -> None:
     """The thread would wait for the library's connection for ever."""
     before, (pod, connection) = census(), socket.socketpair()
-    with pod, pytest.raises(PlannedError), relayed(connection):
+    with pod, pytest.raises(PlannedError), relayed(connection) as address:
         raise PlannedError
     assert not census().more_than(before)
+    assert not os.path.exists(os.path.dirname(address.removeprefix("unix:")))  # noqa: PTH110, PTH120 - a text

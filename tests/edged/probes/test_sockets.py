@@ -260,6 +260,23 @@ def test_https_to_a_server_without_it_fails(network: SocketNetwork, listen: Call
         network.http_get(HttpTarget("https", "127.0.0.1", port, "/"), PATIENCE)
 
 
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda network: network.http_get(HttpTarget("http", "10.86.0.7", 80, "/"), PATIENCE),
+        lambda network: network.grpc_serves(GrpcTarget("10.86.0.7", 50051), PATIENCE),
+    ],
+    ids=["http", "grpc"],
+)
+def test_the_connection_of_a_probe_that_fails_is_closed(ask: Callable[[SocketNetwork], object]) -> None:
+    """A pod's probes may fail for months."""
+    connection, pod = socket.socketpair()
+    pod.close()
+    with contextlib.closing(RealClock()) as clock, pytest.raises(NetworkError):
+        ask(SocketNetwork(clock, lambda *_: connection))
+    assert connection.fileno() == -1
+
+
 def test_tcp_only_opens_a_connection(network: SocketNetwork, listen: Callable[[Serve], Server]) -> None:
     server = listen(lambda _connection: None)
     network.tcp_connect(TcpTarget("127.0.0.1", server.port), PATIENCE)

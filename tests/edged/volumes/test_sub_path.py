@@ -11,6 +11,7 @@ from edged.volumes import KernelMounts, MemoryMounts, VolumeError
 from edged.volumes.sub_path import _is_same, bind_sub_path, resolve_sub_path
 from tests.edged.volumes.mounting import needs_mounts, nothing_mounted_at_the_end
 from tests.support.descriptors import open_descriptors
+from tests.support.failing import Failing, PlannedError
 
 
 @pytest.fixture
@@ -57,6 +58,15 @@ def test_a_binding_whose_file_system_has_gone_is_made_anew(volume: Path, tmp_pat
     place.rmdir()
     assert bind_sub_path(mounts, volume, "data", place) == place
     assert [point for _, point, _ in mounts.mounted] == [place]
+
+
+def test_a_binding_that_fails_leaves_no_descriptor(volume: Path, tmp_path: Path) -> None:
+    """It is tried again, until the pod is gone."""
+    mounts, before = MemoryMounts(), open_descriptors()
+    mounts.bind = Failing(0).call(mounts.bind)  # type: ignore[method-assign]
+    with pytest.raises(PlannedError):
+        bind_sub_path(mounts, volume, "data", tmp_path / "place")
+    assert open_descriptors() <= before
 
 
 def test_a_link_that_appears_while_it_is_opened_is_not_followed(volume: Path, tmp_path: Path) -> None:

@@ -176,7 +176,6 @@ class UsageReader:
             return  # somebody reads, and will set the timer again
         try:
             self._drop_old()
-            self._timer = None
             self._tidy_later(KEPT_SECONDS)
         finally:
             self._lock.release()

@@ -15,7 +15,7 @@ Path = tuple[str, ...]
 FieldSet = frozenset[Path]
 
 NOTHING: Final[FieldSet] = frozenset()
-_SELF: Final = "."
+SELF: Final = "."
 """In FieldsV1: the field itself is in the set, beside those below it."""
 _DEEPEST: Final = 200
 """Elements of a path that is read."""
@@ -50,7 +50,7 @@ def to_fields_v1(paths: FieldSet) -> dict[str, Any]:
 def _with_selves(node: dict[str, Any], paths: FieldSet, at: Path) -> dict[str, Any]:
     """Return FieldsV1 with `.` for fields that are in the set beside those below them."""
     kept = {name: _with_selves(below, paths, (*at, name)) for name, below in node.items()}
-    return {_SELF: {}, **kept} if kept and at in paths else kept
+    return {SELF: {}, **kept} if kept and at in paths else kept
 
 
 def from_fields_v1(fields: Any) -> FieldSet:
@@ -65,10 +65,10 @@ def from_fields_v1(fields: Any) -> FieldSet:
         path, node = waiting.pop()
         if not isinstance(node, dict) or len(path) > _DEEPEST:
             raise ValueError(f"{_shown(path)}: an object of fields is wanted")
-        if path and (not node or _SELF in node):
+        if path and (not node or SELF in node):
             found.append(path)
         for element, below in node.items():
-            if element != _SELF:
+            if element != SELF:
                 _check(element)
                 waiting.append(((*path, element), below))
     return frozenset(found)
@@ -108,29 +108,12 @@ def _element_text(element: str) -> str:
     return f"[{','.join(f'{name}={bytes(value).decode()}' for name, value in keys.items())}]"
 
 
-class Tree:
-    """A set of paths by their elements, to go through along with a value.
-
-    Args:
-        paths: the set.
-    """
-
-    def __init__(self, paths: Iterable[Path]) -> None:
-        self._root: dict[str, Any] = {}
-        for path in paths:
-            node = self._root
-            for element in path:
-                node = node.setdefault(element, {})
-            node[_SELF] = True
-        self.node = self._root
-
-    @staticmethod
-    def is_member(node: Mapping[str, Any], element: str) -> bool:
-        """Return whether the path that ends with an element is in the set."""
-        return _SELF in node.get(element, ())
-
-    @staticmethod
-    def below(node: Mapping[str, Any], element: str) -> Mapping[str, Any]:
-        """Return the part of the set below an element, or an empty set."""
-        found: Mapping[str, Any] = node.get(element, {})
-        return found if len(found) > (_SELF in found) else {}
+def tree(paths: Iterable[Path]) -> dict[str, Any]:
+    """Return a set of paths by their elements, to go through along with a value; `SELF` is where a path ends."""
+    root: dict[str, Any] = {}
+    for path in paths:
+        node = root
+        for element in path:
+            node = node.setdefault(element, {})
+        node[SELF] = True
+    return root

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from modules.apimachinery.conversion import copied
-from modules.cloud.apiserver.field_manager.paths import FieldSet, Path, Tree, field, keyed, path_text, valued
+from modules.cloud.apiserver.field_manager.paths import SELF, FieldSet, Path, field, keyed, path_text, tree, valued
 from modules.cloud.apiserver.field_manager.shapes import FieldShape, MergeForm
 
 _ABSENT: Any = object()
@@ -241,7 +241,7 @@ def without(value: Any, gone: FieldSet, shape: FieldShape, *, emptied: Any = _AB
         shape: of the value.
         emptied: what takes the place of an object or list that becomes empty by it; it goes, too, by default.
     """
-    found = _without(value, Tree(gone).node, shape, emptied) if gone else value
+    found = _without(value, tree(gone), shape, emptied) if gone else value
     return {} if found is emptied else found
 
 
@@ -254,19 +254,18 @@ def _without(value: Any, gone: Any, shape: FieldShape, emptied: Any) -> Any:
     if form is MergeForm.MAP:
         kept: dict[str, Any] = {}
         for name, member in value.items():
-            element = field(name)
-            if Tree.is_member(gone, element):
+            below = gone.get(field(name), ())
+            if SELF in below:
                 continue
-            below = Tree.below(gone, element)
             left = _without(member, below, shape.field(name), emptied) if below else member
             if left is not _ABSENT:
                 kept[name] = left
         return kept or emptied
     left_over = []
     for element, member in _elements(value, shape, form, ()):
-        if Tree.is_member(gone, element):
+        below = gone.get(element, ())
+        if SELF in below:
             continue
-        below = Tree.below(gone, element)
         left = _without(member, below, shape.element(), emptied) if below else member
         left_over += [{}] if left is emptied else [left]
     return left_over or emptied
@@ -277,13 +276,13 @@ def with_named(paths: FieldSet, shape: FieldShape) -> FieldSet:
     (`EnsureNamedFieldsAreMembers`).
     """
     found = set(paths)
-    _add_named(Tree(paths).node, shape, (), found)
+    _add_named(tree(paths), shape, (), found)
     return frozenset(found)
 
 
 def _add_named(node: Any, shape: FieldShape, path: Path, found: set[Path]) -> None:
     for element, below in node.items():
-        if element == "." or not (len(below) > ("." in below)):
+        if element == SELF:
             continue
         name = element[2:]
         if element.startswith("f:"):

@@ -22,6 +22,7 @@ import msgspec
 
 from beehive import Clock
 from beehive.decoding import decode_json
+from beehive.files.descriptors import OwnedFd
 from beehive.printable import printable
 from modules.runtimes.oci.network.attachment import Attachment
 from modules.runtimes.oci.network.capabilities import has_nothing_to_do, runtime_config
@@ -136,9 +137,8 @@ class PluginRunner:
 
     def _outcome(self, program: Path, task: Mapping[str, str], text: bytes) -> _Outcome:
         with ExitStack() as stack:
-            task_file = stack.enter_context(os.fdopen(os.memfd_create("cni", os.MFD_CLOEXEC), "w+b"))
-            task_file.write(text)
-            task_file.seek(0)
+            task_file = stack.enter_context(OwnedFd(os.memfd_create("cni", os.MFD_CLOEXEC)))
+            os.pwrite(task_file, text, 0)
             process = subprocess.Popen(
                 [program], stdin=task_file, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                 env={"PATH": os.environ.get("PATH", _PATH), **task}, cwd="/", start_new_session=True,

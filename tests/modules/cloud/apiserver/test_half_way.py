@@ -16,10 +16,13 @@ from beehive.http.responses import Stream
 from beehive.simulation import Simulation
 from modules.apimachinery import computed
 from modules.apimachinery.computed import Results
+from modules.cloud.apiserver import api_calls
 from modules.cloud.apiserver.access import service as access
 from modules.cloud.apiserver.access.flow_control import FairSeats
 from modules.cloud.apiserver.access.service import AccessService
+from modules.cloud.apiserver.authorized_calls import AuthorizedCalls
 from modules.cloud.apiserver.cluster import Cluster
+from modules.cloud.apiserver.completeness import Completeness
 from modules.cloud.apiserver.endpoints.node_usage import UsageReader
 from modules.cloud.apiserver.endpoints.service import ApiService
 from modules.cloud.apiserver.endpoints.web_socket_streams import _Messages
@@ -27,7 +30,10 @@ from modules.cloud.apiserver.field_manager.managed_fields import APPLY, Manager
 from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.apiserver.recorded_writes import NO_WRITER
 from modules.cloud.apiserver.short_turns import short_turns
+from modules.cloud.authorization.graph import NodeGraph
+from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.client.calls import ApiCall
+from modules.cloud.refusals import Refusals
 from tests.support.failing import PlannedError
 
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}}
@@ -67,6 +73,21 @@ def test_a_context_ends_with_an_error_as_without(
         assert _state(owner) != before
         raise PlannedError
     assert _state(owner) == before
+
+
+@pytest.mark.parametrize("sender", [{"user": "jane"}, {}, {"node": "n1"}], ids=["user", "administrator", "node"])
+def test_a_request_that_fails_leaves_the_next_without_its_limits(
+    monkeypatch: pytest.MonkeyPatch, sender: dict[str, Any]
+) -> None:
+    """Its rights would be asked for the control plane's own changes, and quotas would refuse these."""
+    cluster, clock = _cluster(), Simulation(1).clock
+    asked = RbacIndex(), Refusals(clock), Mock(Completeness)
+    calls = AuthorizedCalls(cluster, NodeGraph(cluster.storage, clock), *asked, clock)
+    before = _state(cluster)
+    monkeypatch.setattr(api_calls, "serve", _fail)
+    with pytest.raises(PlannedError):
+        calls.serve(ApiCall(verb="get", api_version="v1", plural="nodes", name="n1", **sender))
+    assert _state(cluster) == before
 
 
 def test_an_apply_that_fails_leaves_the_next_write_its_own_manager(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -201,10 +201,15 @@ def test_claims_that_were_read_in_a_lost_transaction_are_read_again(
 
 
 def test_a_copy_of_a_file_that_fails_leaves_no_descriptor(tmp_path: Path) -> None:
-    """A schema is changed at a start; the next one copies the file again."""
+    """A schema is changed at a start; the next one copies the file again, which may be damaged."""
     engine = make_engine(url_of(str(tmp_path / "db")))
     with engine.connect() as connection:
         assert fail_at_each_kernel_call(lambda: keep_copy(connection, 1, "db")) >= 4
+        (tmp_path / "db").write_bytes(b"no database" * 1000)
+        before = open_descriptors()
+        with pytest.raises(DatabaseError, match="not a database"):
+            keep_copy(connection, 1, "db")
+        assert open_descriptors() <= before
     engine.dispose()
 
 

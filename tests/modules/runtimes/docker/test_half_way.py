@@ -15,7 +15,7 @@ import pytest
 
 from beehive.http.errors import HttpError
 from beehive.simulation import Simulation
-from modules.runtimes.docker import commands, driver, images, log_stream, streams, watch
+from modules.runtimes.docker import client, commands, driver, images, log_stream, streams, watch
 from modules.runtimes.docker.answers import Progress, ProgressDetail
 from modules.runtimes.docker.images import DockerImages, ReportedLayers
 from modules.runtimes.docker.log_stream import LogFollower, catch_up
@@ -66,7 +66,15 @@ def _compares(_: pytest.MonkeyPatch, docker: Any) -> None:
         assert watch._exchange is None, "stop would use it"
 
 
-@pytest.mark.parametrize("operation", [_pulls, _reads_a_log, _compares])
+def _asks(monkeypatch: pytest.MonkeyPatch, docker: Any) -> None:
+    exchange = docker.stream()
+    exchange.ask = Failing(0, _UNEXPECTED).call(print)
+    monkeypatch.setattr(client, "Exchange", lambda *_: exchange)
+    asked = SimpleNamespace(_address="", clock=Simulation(0).clock)
+    client.DockerClient._open(cast("Any", asked), "ask", "GET", "/version")
+
+
+@pytest.mark.parametrize("operation", [_pulls, _reads_a_log, _compares, _asks])
 def test_a_connection_is_closed_after_any_error(
     monkeypatch: pytest.MonkeyPatch, operation: Callable[[pytest.MonkeyPatch, Any], None]
 ) -> None:

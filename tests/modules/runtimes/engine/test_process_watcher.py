@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 
 from modules.runtimes.engine.process_watcher import ProcessWatcher, Watched
-from tests.support.failing import Attempt, Failing, census, fail_at_each_call
+from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call
 
 
 class Ending:
@@ -99,6 +99,14 @@ def test_what_cannot_be_watched_is_closed_and_forgotten(
         return Attempt(run, (watcher,))
 
     assert fail_at_each_call(make) == 1
+
+
+def test_a_watcher_that_cannot_be_made_leaves_no_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = census()
+    monkeypatch.setattr(select, "epoll", Failing(0).call(select.epoll))
+    with pytest.raises(PlannedError):
+        ProcessWatcher()
+    assert not census().more_than(before)
 
 
 def test_a_watcher_that_stops_closes_what_it_has() -> None:

@@ -5,8 +5,8 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,6 +14,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from beehive.files.descriptors import OwnedFd
 from beehive.simulation import Simulation
 from modules.runtimes.engine.errors import RunFailedError, WrongStateError
 from modules.runtimes.engine.model import Sandbox
@@ -217,11 +218,25 @@ def test_a_namespace_that_cannot_be_entered_is_closed() -> None:
 
 
 def test_a_command_leaves_no_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A probe may run one each second."""
-    command = Mock(start=lambda _: os.open(os.devnull, os.O_RDONLY), poll=lambda: 0, was_started=True)
-    monkeypatch.setattr(execution, "Command", lambda *_: nullcontext(command))
-    executor = Executor(cast("Any", None), cast("Any", None), Simulation(0).clock)
-    container, before = SimpleNamespace(id="c", directory=None), census()
-    answer = executor._once(cast("Any", container), {}, None, lambda _: True)
-    assert answer == cri.ExecSyncResponse()
-    assert not census().more_than(before)
+    """A probe may run one each second; any of its calls may fail."""
+    container = SimpleNamespace(id="c", directory=None)
+
+    def make(failing: Failing) -> Attempt:
+        command = Mock(start=lambda _: os.open(os.devnull, os.O_RDONLY), poll=lambda: 0, was_started=True)
+
+        @contextmanager
+        def opened(*_: object) -> Iterator[Mock]:
+            with OwnedFd(os.open(os.devnull, os.O_RDONLY)):
+                yield command
+
+        monkeypatch.setattr(execution, "Command", opened)
+        executor = Executor(cast("Any", None), cast("Any", None), Simulation(0).clock)
+
+        def run() -> None:
+            with failing.kernel_calls():
+                answer = executor._once(cast("Any", container), {}, None, lambda _: True)
+            assert answer == cri.ExecSyncResponse()
+
+        return Attempt(run)
+
+    assert fail_at_each_call(make) >= 5

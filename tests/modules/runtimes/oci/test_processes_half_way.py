@@ -74,9 +74,10 @@ class Machine:
             await_others=lambda _: None,
         )  # fmt: skip
         called = failing.calls_of(doubles, *_CALLS)
+        self.announcer = MagicMock()
         parts = SimpleNamespace(
             state=SimpleNamespace(journal=MagicMock()), watcher=SimpleNamespace(add=add), clock=Simulation(1).clock,
-            announcer=MagicMock(),
+            announcer=self.announcer,
         )  # fmt: skip
         self.processes = ContainerProcesses(called, called, called, cast("Any", parts))
         request = cri.CreateContainerRequest()
@@ -111,6 +112,7 @@ def test_a_start_that_fails_leaves_nothing_of_the_container(
                 except BaseException as found:
                     assert isinstance(found, RunFailedError) is isinstance(error, OSError)
                     assert (there.container.exit is not None) is isinstance(error, OSError)
+                    assert there.announcer.stopped.called is isinstance(error, OSError)
                     for each in there.watched:  # the watcher sees the end of its conmon
                         each.gone()
                     raise

@@ -61,7 +61,8 @@ def test_nothing_is_kept_when_nobody_asks(site: Site) -> None:
     usage = site.service._metrics._usage
     assert (usage._known, usage._silent) != ({}, {})
     site.simulation.run_for(3 * KEPT_SECONDS)
-    assert (usage._known, usage._asked, usage._silent, usage._timer) == ({}, {}, {}, None)
+    assert usage._timer is not None
+    assert (usage._known, usage._asked, usage._silent, usage._timer.active) == ({}, {}, {}, False)
 
 
 def test_a_node_that_hangs_is_left_alone_for_a_while(site: Site) -> None:

@@ -23,7 +23,7 @@ from tests.modules.cloud.cloudhub.certificates.made import YEAR, chain
 from tests.modules.processes.edgecore.upgrade.releases import KEY, make_bundle
 from tests.packaging.bundle import public_key
 from tests.support.clocks import StandingClock
-from tests.support.failing import census
+from tests.support.failing import census, fail_at_each_kernel_call
 
 NAME = "edgecore-1.2.3-cp311-x86_64.bundle"
 NODE = CertifiedPeer("01", 0.0, node="n1", user="system:node:n1")
@@ -68,12 +68,13 @@ def test_a_node_gets_the_pieces_that_it_asks_for(directory: Path) -> None:
 
 
 def test_a_bundle_is_closed_whatever_is_answered(directory: Path) -> None:
-    """A part of it, that it ends before, or that it is no file."""
+    """A part of it, that it ends before, or that it is no file; or it cannot be read."""
     (directory / NAME.replace("1.2.3", "1.2.4")).mkdir()
     served, before = served_from(directory), census()
     answers = [ask(served), ask(served, wanted="bytes=9999999-"), ask(served, NAME.replace("1.2.3", "1.2.4"))]
     assert [answer.status for answer in answers] == [206, 416, 404]
     assert not census().more_than(before)
+    assert fail_at_each_kernel_call(lambda: served._piece(NAME, 0, 9)) == 2
 
 
 @pytest.mark.parametrize(

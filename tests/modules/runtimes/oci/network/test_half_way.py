@@ -2,9 +2,10 @@
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -117,6 +118,30 @@ def test_a_plugin_that_has_ended_with_an_error_is_not_killed_later() -> None:
     with process, pytest.raises(PlannedError), runner._known(process):
         raise PlannedError
     clock.close()
+    assert not runner._running
+
+
+def test_a_plugin_is_killed_and_waited_for_after_a_failure_of_any_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would work on the network of a pod that counts as not attached."""
+    runner, started, killed = PluginRunner(Simulation(0).clock), list[Any](), list[Any]()
+    start, kill = subprocess.Popen, plugin._kill_group
+
+    def noted(*args: Any, **options: Any) -> Any:
+        counting = sys.getprofile()
+        sys.setprofile(None)  # Python's own calls leave pipes when they fail
+        started.append(process := start(*args, **options))
+        sys.setprofile(counting)
+        return process
+
+    def kill_noted(process: Any) -> None:
+        killed.append(process)
+        kill(process)
+
+    monkeypatch.setattr(subprocess, "Popen", noted)
+    monkeypatch.setattr(plugin, "_kill_group", kill_noted)
+    assert fail_at_each_kernel_call(lambda: runner._outcome(Path("/bin/true"), {}, b"{}")) >= 4
+    assert killed == started
+    assert None not in [each.returncode for each in started]
     assert not runner._running
 
 
