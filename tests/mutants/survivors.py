@@ -24,4 +24,6 @@ class Survivor(NamedTuple):
 def survivors(file: Path = FILE) -> list[Survivor]:
     """Return all entries of the file."""
     with file.open("rb") as opened:
-        return [Survivor(**one) for one in tomllib.load(opened).get("survivor", [])]
+        found = tomllib.load(opened)
+    shared = [(*item, one["reason"]) for one in found.get("shared", []) for item in one["changes"].items()]
+    return [*(Survivor(**one) for one in found.get("survivor", [])), *(Survivor(*one) for one in shared)]

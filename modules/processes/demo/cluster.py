@@ -376,11 +376,11 @@ class DemoCluster:
     def _start_edge(self, address: str) -> None:
         file = self.directory / _FILE
         ports = self.port, self._tunnel_port
-        self._config = _config(self.directory / "edge", address, *ports, oci=bool(self._images))
-        file.write_text(render(self._config))
+        config = self._config = _config(self.directory / "edge", address, *ports, oci=bool(self._images))
+        file.write_text(render(config))
         if self._images:
-            self._config.image_archives.mkdir(parents=True)
-            write_archive(self._config.image_archives / "busybox.tar", self._images)
+            config.image_archives.mkdir(parents=True)
+            write_archive(config.image_archives / "busybox.tar", self._images)
         self._children.append(
             Child("modules.processes.edgecore", ["run", "--config", str(file)], self.directory / "edgecore.log")
         )

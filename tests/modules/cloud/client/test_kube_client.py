@@ -224,6 +224,19 @@ def test_a_call_that_the_end_of_another_makes_has_its_own_deadline() -> None:
     assert failed_at == [30.0, 60.0]
 
 
+def test_calls_that_fail_together_are_told_in_their_order() -> None:
+    """Those that waited for the first, which is never answered."""
+    simulation = Simulation(1)
+    thread = Thread(simulation.clock)
+    client = KubeClient(HttpKubeApi(Transport()), thread, thread.clock.random)
+    ends: list[CallEnd] = []
+    for number in range(4):
+        call = ApiCall(verb="get", api_version="v1", plural="nodes", name=f"n{number}")
+        client.call(RequestLane.QUERY, call, ends.append, key="n")
+    simulation.run_for(31.0)
+    assert [end.number for end in ends] == [2, 3, 4]
+
+
 @dataclass
 class Connection:
     """The connection of a watch, read by a thread that may be interrupted before it stops reading."""

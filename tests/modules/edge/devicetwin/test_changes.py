@@ -132,7 +132,8 @@ def test_a_device_whose_object_went_while_the_module_did_not_run_is_removed() ->
     slots = Mock(spec=Slots)
     gone, listed = Device("ns/gone", has_object=True), Device("ns/listed")
     Members(cast("Any", slots), "n1", Rules(), lambda: None).load(Stored([gone, listed], [], []), _STAMP)
-    assert [call.args[0] for call in slots.remove.call_args_list] == ["ns/gone"]
+    done = [(name, arguments[0]) for name, arguments, _ in slots.mock_calls]
+    assert done == [("load", [gone, listed]), ("remove", "ns/gone")]
 
 
 def test_a_desired_value_that_the_model_forbids_is_named_and_not_expected() -> None:

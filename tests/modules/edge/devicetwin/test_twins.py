@@ -226,7 +226,7 @@ def test_the_expected_value_is_checked_too() -> None:
 
 def test_a_deleted_property_comes_back_with_higher_versions() -> None:
     twin = twins.update(None, TwinRequest(actual="1", type="int"), None, AT)
-    gone = twins.update(twin, None, None, At(2000, 2))
+    gone = twins.update(twin, None, TEMPERATURE, At(2000, 2))
     assert gone is not None and not gone.is_live and gone.actual is not None and gone.actual.edge == 2
     back = twins.update(gone, TwinRequest(actual="on"), None, At(3000, 3))
     assert back is not None and back.type == "string" and back.actual == Side("on", 3000, edge=3, due=3)

@@ -50,7 +50,7 @@ def test_the_group_that_is_mounted_is_found_among_other_mounts(monkeypatch: pyte
         "32 23 0:28 / /proc rw - proc proc rw",
     ]
     files = {"/proc/self/mountinfo": "\n".join(lines), "/sys/fs/cgroup/a/b/memory.events": "oom_kill 1\n"}
-    monkeypatch.setattr(out_of_memory, "open", lambda path: io.StringIO(files[path]), raising=False)
+    monkeypatch.setattr(out_of_memory, "open", lambda path, **_: io.StringIO(files[path]), raising=False)
     out_of_memory._mounted_group.cache_clear()
     assert out_of_memory.ran_out_of_memory(_V2)
     out_of_memory._mounted_group.cache_clear()

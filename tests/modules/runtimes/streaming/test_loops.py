@@ -164,7 +164,7 @@ def test_a_client_reads_why_its_command_is_refused_as_slowly_as_it_likes(
     assert "no such program" in statuses[0]["message"]
 
 
-@pytest.mark.parametrize(("tty", "version", "wanted"), [(True, 2, "EO"), (True, 4, "EOR"), (False, 4, "EO2")])
+@pytest.mark.parametrize(("tty", "version", "wanted"), [(True, 2, "EO"), (True, 3, "EOR"), (False, 4, "EO2")])
 def test_a_terminal_has_no_errors_apart_and_a_size_since_version_3(*, tty: bool, version: int, wanted: str) -> None:
     request = StreamRequest("exec", "c", tty=tty, stdout=True, stderr=True)
     names = dict(zip("EO2R", (StreamChannel.ERROR, *list(StreamChannel)[1:3], StreamChannel.RESIZE), strict=True))
@@ -341,11 +341,13 @@ def _session(**link: Any) -> tuple[PortForwardSession, list[int]]:
     return PortForwardSession(streams, "s", SimpleNamespace(), cast("Clock", StandingClock()), Semaphore(9)), closed
 
 
-@pytest.mark.parametrize("client_ended", [False, True])
-def test_a_pod_that_says_no_more_is_closed_when_it_takes_no_more_or_its_client_has_ended(*, client_ended: bool) -> None:
+@pytest.mark.parametrize(("client_ended", "is_reset"), [(False, True), (True, False), (True, True)])
+def test_a_pod_that_says_no_more_is_closed_when_it_takes_no_more_or_its_client_has_ended(
+    *, client_ended: bool, is_reset: bool
+) -> None:
     session, closed = _session()
-    send = len if client_ended else Failing(0, OSError("reset")).call(len)
-    each = _Forwarded(1, cast("Any", SimpleNamespace(send=send, shutdown=abs, close=list)))
+    send, shutdown = (Failing(0, OSError("reset")).call(each) if is_reset else each for each in (len, abs))
+    each = _Forwarded(1, cast("Any", SimpleNamespace(send=send, shutdown=shutdown, close=list)))
     each.held += b"for nobody"
     each.pod_ended, each.client_ended, session._open[1] = True, client_ended, each
     session._write(each)

@@ -77,7 +77,7 @@ def parse_challenges(header: str) -> list[Challenge]:
     found: list[Challenge] = []
     at = 0
     text = header[:_LONGEST]
-    while (part := _PART.match(text, at)) is not None and part.end() > at:
+    while (part := _PART.match(text, at)) is not None:
         at = part.end()
         key, quoted, plain, scheme = part.groups()
         if scheme is not None:
