@@ -10,6 +10,7 @@ import pykka
 
 from beehive import Actor, ModuleContext
 from edged.errors import ConfigError
+from edged.housekeeping import Chore, Housekeeper
 from edged.node.state import LocalNode
 from edged.plugins.watcher import PluginHandler, PluginWatcher
 from edged.pods.kill_options import KillPod, eviction
@@ -30,6 +31,9 @@ from modules.apimachinery.types import Pod
 
 PERIOD = 10.0
 """Seconds between two measurements (kubelet's evictionMonitoringPeriod)."""
+
+UNSTAGE_PERIOD = 30.0
+"""Seconds between two attempts to unstage volumes that no pod has."""
 
 REGISTRY = "plugins_registry"
 """Directory below the root into which plug-ins put their sockets (kubelet's)."""
@@ -124,16 +128,28 @@ class VolumeManager:
         self._node = node
         self._controller: pykka.ActorRef[CsiController] | None = None
         self._monitor: pykka.ActorRef[EmptyDirMonitor] | None = None
+        self._unstaging: pykka.ActorRef[Any] | None = None
         self._measuring = False
         self._paths = paths = PodPaths(settings.root, settings.pod_logs)
         self.drivers = CsiDrivers(changes)
-        self.csi = CsiMounter(paths, self.drivers, mounts, settings.node_name)
+        unstage_later = partial(context.call_soon, self._unstage_later)
+        self.csi = CsiMounter(paths, self.drivers, mounts, settings.node_name, unstage_later)
         self.volumes = PodVolumes(paths, mounts, memory, csi=self.csi, node=self._here)
 
     def start(self, **handlers: PluginHandler) -> None:
         """Start to look for plug-ins; `handlers` take those other than storage drivers, by plug-in type."""
         plugins = {"CSIPlugin": self.drivers, **handlers}
         self._context.start_actor(PluginWatcher, self._settings.root / REGISTRY, plugins)
+        if self._paths.stages("csi").is_dir():
+            self._unstage_later()
+
+    def _unstage_later(self) -> None:
+        """Unstage volumes without a pod, now and then. The actor is started when a driver could not do so, and with an
+        agent whose predecessor had volumes staged.
+        """
+        if self._unstaging is None:
+            chore = Chore("unstage volumes", UNSTAGE_PERIOD, self.csi.unstage_unused)
+            self._unstaging = self._context.start_actor(Housekeeper, [chore], name="edged/unstaging")
 
     def watch_sizes(self, pods: PodManager, kills: SyncEvents[KillPod]) -> None:
         """Measure the volumes of pods that have a size limit, and evict the pods that exceed one. The actor that

@@ -129,6 +129,21 @@ def test_a_removal_waits_for_the_driver(bench: Bench, driver: CsiDriver) -> None
     assert (driver.staged, driver.published) == ({}, {})
 
 
+def test_a_removal_does_not_wait_for_a_volume_to_be_unstaged(bench: Bench, driver: CsiDriver) -> None:
+    """It stays in use until the driver can; so the cloud does not detach it."""
+    no_attachment(bench)
+    claim(bench)
+    bench.start(claiming(), wait=5)
+    driver.fail("NodeUnstageVolume", grpc.StatusCode.INTERNAL, "busy", times=2)
+    bench.tell("delete", claiming(), wait=20)
+    assert not (bench.settings.root / "pods" / "uid-web").exists()
+    assert (list(driver.staged), driver.published) == (["disk-1"], {})
+    bench.run(80)
+    assert driver.staged == {}
+    said = [patch.get("status", {}) for patch in patches(bench)]
+    assert [status["volumesInUse"] for status in said if "volumesInUse" in status][-1:] == [None]
+
+
 def test_operations_of_the_cloud(bench: Bench, driver: CsiDriver) -> None:
     """Answered with what the driver says; an error is answered as such, not with silence as KubeEdge's is."""
     bench.start(wait=1)

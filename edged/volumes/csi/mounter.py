@@ -3,7 +3,7 @@
 import logging
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
@@ -84,13 +84,23 @@ class CsiMounter:
         drivers: the registered drivers.
         mounts: of the node.
         node: its name.
+        on_left: is called when a driver could not unstage a volume that no pod has any more, on the caller's thread:
+            `unstage_unused` is to be called until it can.
     """
 
-    def __init__(self, paths: PodPaths, drivers: CsiDrivers, mounts: Mounts, node: str) -> None:
+    def __init__(
+        self,
+        paths: PodPaths,
+        drivers: CsiDrivers,
+        mounts: Mounts,
+        node: str,
+        on_left: Callable[[], None] = lambda: None,
+    ) -> None:
         self._paths = paths
         self._drivers = drivers
         self._mounts = mounts
         self._node = node
+        self._on_left = on_left
         self._lock = threading.Lock()
         self._busy: set[tuple[str, str]] = set()
         self._staged: set[tuple[str, str]] = set()
@@ -115,7 +125,8 @@ class CsiMounter:
         return place
 
     def tear_down(self, uid: PodUid) -> None:
-        """Unpublish the pod's volumes, and unstage those without another pod; may be repeated.
+        """Unpublish the pod's volumes, and unstage those without another pod; may be repeated. The pod does not wait
+        for a driver that cannot unstage one (kubelet's UnmountDevice).
 
         Raises the first VolumeError or PluginError when all volumes were tried; the next call undoes the rest.
         """
@@ -139,13 +150,31 @@ class CsiMounter:
         if problem is not None:
             raise problem
 
+    def unstage_unused(self) -> None:
+        """Unstage the volumes that no pod has any more; none while the record of a pod's volume cannot be read.
+
+        Raises the first VolumeError or PluginError when all volumes were tried.
+        """
+        problem: AttemptError | None = None
+        for stage in self._stages():
+            volume = _read(stage / _DATA)
+            if volume is None or self._may_be_used(volume):
+                continue
+            try:
+                with self._alone(volume.key):
+                    if not self._may_be_used(volume):
+                        self._unstage(volume, *self._drivers.get(volume.driverName))
+            except AttemptError as error:
+                problem = problem or error
+        if problem is not None:
+            raise problem
+
     def in_use(self) -> tuple[str, ...]:
         """Return the unique names of the attachable volumes that this node uses, sorted, for the node's status.
 
         Raises VolumeError when that cannot be read now: the cloud may detach a volume that is not named.
         """
-        stages = chain.from_iterable(map(_listed, _listed(self._paths.stages(_PLUGIN))))
-        found = (_read(stage / _DATA) for stage in stages)
+        found = (_read(stage / _DATA) for stage in self._stages())
         return tuple(sorted({CsiVolume("", v.driverName, v.volumeHandle).unique_name for v in found if v is not None}))
 
     def _publish(self, task: _Task, place: Path) -> None:
@@ -211,7 +240,11 @@ class CsiMounter:
         client.unpublish(volume.volumeHandle, place)
         _remove_empty(place)
         if not self._is_used_by_others(volume, data):
-            self._unstage(volume, driver, client)
+            try:
+                self._unstage(volume, driver, client)
+            except PluginCallError as error:
+                _log.warning("%s; it is tried again, and the pod does not wait for it", error)
+                self._on_left()
         place.with_name(_UNGIVEN).unlink(missing_ok=True)
         _forget(data)
 
@@ -227,10 +260,22 @@ class CsiMounter:
         _forget(directory / _DATA)
 
     def _is_used_by_others(self, volume: PublishedVolume, data: Path) -> bool:
+        others = (each for each in self._records() if each != data)
+        return any(other is not None and other.key == volume.key for other in map(_read, others))
+
+    def _may_be_used(self, volume: PublishedVolume) -> bool:
+        """Return whether a pod has a volume, or a record that cannot be read."""
+        found = map(_read, filter(os.path.lexists, self._records()))
+        return any(each is None or each.key == volume.key for each in found)
+
+    def _records(self) -> Iterator[Path]:
+        """Yield where the records of the pods' volumes are."""
         pods = (PodUid(pod.name) for pod in _listed(self._paths.pods))
         places = chain.from_iterable(_listed(self._paths.volume_kind(uid, _PLUGIN)) for uid in pods)
-        others = (place / _DATA for place in places if place != data.parent)
-        return any(other is not None and other.key == volume.key for other in map(_read, others))
+        return (place / _DATA for place in places)
+
+    def _stages(self) -> Iterator[Path]:
+        return chain.from_iterable(map(_listed, _listed(self._paths.stages(_PLUGIN))))
 
     def _place(self, uid: PodUid, name: str) -> Path:
         return self._paths.volume(uid, _PLUGIN, name) / "mount"

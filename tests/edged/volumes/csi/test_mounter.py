@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock, patch
@@ -66,6 +67,8 @@ class Node:
 
     def __init__(self, directory: Path, **driver: Any) -> None:
         self.root = directory / "root"
+        self.paths = PodPaths(self.root)
+        self.left = list[str]()
         self.mounts = driver.get("mounts") or MemoryMounts()
         self.driver = CsiDriver(directory, **driver)
         self.driver.start()
@@ -75,7 +78,8 @@ class Node:
     def agent(self) -> None:
         self.drivers = CsiDrivers()
         self.drivers.register(Plugin(NAME, self.driver.socket, ("1.0.0",)))
-        self.mounter = CsiMounter(PodPaths(self.root), self.drivers, self.mounts, "n1")
+        left = partial(self.left.append, "a volume")
+        self.mounter = CsiMounter(self.paths, self.drivers, self.mounts, "n1", left)
 
     def publish(self, uid: str = "u1", volume: CsiVolume = VOLUME, owner: VolumeOwner | None = None) -> Path:
         return self.mounter.publish(pod(uid), volume, self.sources, owner)
@@ -226,18 +230,29 @@ def test_a_stage_that_the_driver_refused_is_not_undone(
     assert (node.driver.staged, node.mounter.in_use()) == ({}, ())
 
 
-def test_a_removal_that_failed_halfway_goes_on(node: Node) -> None:
-    """Unpublished and not yet unstaged: the file in the pod goes last, so the next agent does the rest."""
+def test_a_pod_does_not_wait_for_its_volume_to_be_unstaged(node: Node) -> None:
+    """That is tried again until it succeeds, also by the next agent, and not while another pod has the volume, or a
+    record that cannot be read. Until then the cloud does not detach it.
+    """
     node.publish()
-    node.driver.fail("NodeUnstageVolume", grpc.StatusCode.INTERNAL, "busy")
+    node.driver.fail("NodeUnstageVolume", grpc.StatusCode.INTERNAL, "busy", times=2)
+    node.mounter.tear_down(PodUid("u1"))
+    assert (len(node.left), list(node.paths.volume_kind(PodUid("u1"), "csi").iterdir())) == (1, [])
+    node.agent()
     with pytest.raises(PluginError, match=r"NodeUnstageVolume failed: disk-1 \(busy; INTERNAL\)"):
-        node.mounter.tear_down(PodUid("u1"))
+        node.mounter.unstage_unused()
     assert node.mounter.in_use() != ()
     node.publish("u2")
     assert node.driver.made()[-2:] == ["NodeStageVolume", "NodePublishVolume"], "it may have been unstaged"
-    node.agent()
-    for uid in ("u1", "u2"):
-        node.mounter.tear_down(PodUid(uid))
+    node.driver.fail("NodeUnstageVolume", grpc.StatusCode.INTERNAL, "busy")
+    record = node.paths.volume(PodUid("u2"), "csi", "pv1") / "vol_data.json"
+    whole = record.read_bytes()
+    for text in (b"damaged", whole):
+        record.write_bytes(text)
+        node.mounter.unstage_unused()
+    node.mounter.tear_down(PodUid("u2"))
+    assert (list(node.driver.staged), len(node.left)) == (["disk-1"], 2), "it was not asked before"
+    node.mounter.unstage_unused()
     assert (node.driver.staged, node.mounter.in_use()) == ({}, ())
 
 
