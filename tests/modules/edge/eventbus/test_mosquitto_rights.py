@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from beehive.files.descriptors import OwnedFd
 from modules.edge.eventbus import mosquitto_files, mosquitto_launcher
 from modules.edge.eventbus.internal_broker import ACL, CONFIGURATION, DATA, PASSWORDS, InternalBroker
 from modules.edge.eventbus.mosquitto_files import Owner
@@ -31,6 +32,14 @@ def test_the_files_are_for_mosquitto_and_the_secret_name_for_edgecore_alone(tmp_
         assert (_mode(directory), _mode(directory / DATA), _mode(directory / "client-id")) == (0o750, 0o700, 0o600)
         assert {_mode(directory / each) for each in (CONFIGURATION, ACL, PASSWORDS)} == {0o640}
     assert mosquitto_files.client_id(directory) == name
+
+
+def test_a_mosquitto_that_ends_by_itself_needs_no_signal() -> None:
+    """It may be gone between the look at its name and the signal."""
+    ended = subprocess.Popen(["true"])
+    with OwnedFd(os.pidfd_open(ended.pid)) as process:
+        ended.wait()
+        mosquitto_files._end(process)
 
 
 _GROUP = 12_345
