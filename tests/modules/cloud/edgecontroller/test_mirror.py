@@ -327,7 +327,7 @@ def test_whether_a_pod_is_kept_whole_is_not_asked_for_each_status() -> None:
 
 @pytest.mark.parametrize("is_whole", [True, False])
 def test_no_room_is_kept_behind_the_json_of_objects(*, is_whole: bool) -> None:
-    kind, mirror, number = kind_named("ConfigMap"), Mirror(lambda *_: is_whole), 100
+    kind, mirror, number = kind_named("ConfigMap"), Mirror(lambda *_: is_whole), 600
     body = msgspec.json.encode(
         {
             "kind": "ConfigMap", "apiVersion": "v1", "data": {"key": "x" * 1000},
