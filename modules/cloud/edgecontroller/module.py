@@ -163,6 +163,7 @@ class EdgeController(Module):
             self._downstream,
             sender,
             self._handled,
+            connection_of=self._connections.last_connection_of,
             handle=partial(self._handle, begins=False),  # most requests of nodes do not use the database
             read=partial(UpstreamRequest.of, knows_all=lambda: self._client.knows_all, known_since=cluster.known_since),
             admits_statuses=cluster.is_embedded,
@@ -255,6 +256,7 @@ class EdgeController(Module):
                 self._kept.connected(node)
 
             self._kept.connecting(node)
+            self._connections.connecting(event)
             self._client.claims.claim(event, lambda: self._handle(message, connected, refuse), superseded)
 
         self._handle(message, claim, refuse)

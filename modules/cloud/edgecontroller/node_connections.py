@@ -102,6 +102,8 @@ class NodeConnections:
         """The epochs of the API server's versions."""
         self._records: dict[str, NodeRecord] = {}
         """Without empty ones."""
+        self._last: dict[str, str] = {}
+        """By node, the connection that has begun last, until it ends."""
 
     def restore(self) -> list[str]:
         """Claim again the nodes whose claims were rolled back, and return the connected nodes; those that another
@@ -118,6 +120,10 @@ class NodeConnections:
         """
         return self._handle(node, node_machine.Restored())
 
+    def connecting(self, event: ConnectEvent) -> None:
+        """Note the connection of a node that is to be claimed."""
+        self._last[event.client_id] = event.connection
+
     def connected(self, event: ConnectEvent) -> list[ForCluster]:
         """Claim the node and send it its unacknowledged objects; return the effects that need the API server.
 
@@ -129,6 +135,8 @@ class NodeConnections:
 
     def disconnected(self, event: ConnectEvent) -> list[ForCluster]:
         """Remove the node, unless it has another connection by now; return the effects that need the API server."""
+        if self.last_connection_of(event.client_id) == event.connection:
+            del self._last[event.client_id]
         return self._handle(event.client_id, node_machine.Disconnected(event.connection))
 
     def refuse(self, event: ConnectEvent) -> None:
@@ -139,6 +147,12 @@ class NodeConnections:
         """Return the connection of a node, or ""."""
         connection = self._database.connected.get(node)
         return "" if connection is None else connection.id
+
+    def last_connection_of(self, node: str) -> str:
+        """Return the connection of a node that has begun last here, claimed or not yet; "" if that has ended, or was
+        there before the start.
+        """
+        return self._last.get(node, "")
 
     def registered(self, node: str, connection: str) -> None:
         """Send a node everything it needs again that it was not sent over this connection: its process has started.

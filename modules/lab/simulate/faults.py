@@ -15,13 +15,10 @@ from modules.lab.simulate.trap import Trap
 from modules.lab.simulate.undo import Undo, add, nothing, raised
 from modules.lab.simulate.world import World
 
-_LATE: Final = 180.0
-"""Seconds after which a cloudcore has handled the messages that a node had sent to it: it lists all objects at its
-start, and has a minute for each request.
-"""
 _UNDER_WAY: Final = 60.0
-"""The same of the present cloudcore, by a slow link too, at an API server that answers late. A process with an empty
-store does not know of the patches that an earlier one has sent, and begins with what the cloud tells.
+"""Seconds after which the present cloudcore has handled the messages that a node had sent to it, by a slow link too, at
+an API server that answers late. A process with an empty store does not know of the patches that an earlier one has
+sent, and begins with what the cloud tells.
 """
 
 
@@ -220,7 +217,7 @@ class Faults:
             return nothing
 
         def leave() -> None:
-            node.statuses.late_until = self._world.now() + _LATE
+            node.statuses.leave_cloudcore()
             node.line.roam(fault.amount)
 
         def end() -> None:

@@ -246,6 +246,7 @@ class Simulation:
         is_shared = _have(self.plan, FaultKind.TAKEN_OVER)
         if self.cloud.second is not None and is_shared and (self.streams is not None or self.plan.paired):
             self.cloud.second.start()
+            self.statuses.leave_cloudcore()
         if self.streams is not None:
             self.streams.settle(self.nodes)
         self._repeat_reports()

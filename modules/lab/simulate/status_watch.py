@@ -15,6 +15,10 @@ from modules.lab.simulate.world import World
 
 _LONGEST: Final = 200
 """Characters of each value that are shown."""
+_LATE: Final = 180.0
+"""Seconds after which a cloudcore has handled the messages that a node had sent to it: it lists all objects at its
+start, and has a minute for each request.
+"""
 
 
 class StatusWatch:
@@ -48,6 +52,10 @@ class StatusWatch:
         """Until when a cloudcore that a node has left may handle messages that the node had sent to it: the status in
         the cloud is then an older one, until the node has corrected it.
         """
+
+    def leave_cloudcore(self) -> None:
+        """Note that nodes begin to go to another cloudcore."""
+        self.late_until = self._world.now() + _LATE
 
     def found(self, pods: tuple[Pod, ...]) -> None:
         """Note the statuses of a node's pods."""

@@ -207,10 +207,12 @@ class DownstreamController:
             self._object_syncs.sending(node, uid, key, version)
 
     def delete_unknown(self, node: str, key: ObjectKey, uid: str) -> None:
-        """Send a node the deletion of an object that is not here, unless that was sent, and wait for its
-        acknowledgement.
+        """Send a node the deletion of an object that is not here, unless that was sent, and is not acknowledged. Of a
+        pod it is sent once over a connection: later the node may have the next pod of the name. A name alone may be
+        that of many.
         """
-        if uid not in self._object_syncs.of(node) or not self._sent.has(node, uid, None):
+        is_repeated = uid != "" and self._sent.has(node, uid, None)
+        if not (is_repeated and (key.kind == _POD.name or uid in self._object_syncs.of(node))):
             self.send(deletion_of_unknown(node, key, uid))
 
     def send_to_holders(self, key: ObjectKey) -> None:

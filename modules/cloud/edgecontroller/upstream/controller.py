@@ -160,6 +160,7 @@ class UpstreamController:
         downstream: sends objects that the handlers give; it also learns what nodes ask for and get.
         sender: sends the responses.
         handled: counts the messages that are handled.
+        connection_of: returns the last connection of a node, claimed or not yet.
         handle: does the work of a message, now or when the objects are loaded.
         read: returns the request in a message, at a time `now`; raises as `UpstreamRequest.of`.
         admits_statuses: whether the API server authorizes patches of statuses itself.
@@ -174,6 +175,7 @@ class UpstreamController:
         sender: CloudHubSender,
         handled: HandledMessages,
         *,
+        connection_of: Callable[[str], str],
         handle: Handle,
         read: Callable[..., UpstreamRequest],
         admits_statuses: bool,
@@ -185,18 +187,22 @@ class UpstreamController:
         self._downstream = downstream
         self._sender = sender
         self._handled = handled
+        self._connection_of = connection_of
         self._handle = handle
         self._read = read
 
     def answer(self, message: Message, handler: UpstreamHandler, then: Callable[[], None] | None) -> None:
         """Authorize and handle a message of a node, and send the responses; `then` is called after a success, if it is
         given. Either way the message counts as handled.
+
+        An unknown object is deleted only over the connection of the message: another cloudcore may have deleted it
+        since, and the node have the next one of the name.
         """
         since = self._clock.monotonic()
         self._handled.begin(message)
 
-        def finished(results: _Results) -> None:
-            is_answered = self._send_results(message, results)
+        def finished(node: str, connection: str, results: _Results) -> None:
+            is_answered = self._send_results(message, results, deletes=connection == self._connection_of(node))
             if then is not None:
                 then()
             self._handled.count(message, since, is_answered=is_answered)
@@ -212,7 +218,8 @@ class UpstreamController:
                 if operation == Operation.QUERY:
                     self._downstream.record_query(request.node, resource_type, request.key)
                 perform = partial(self._calls.perform, node=request.node)
-            Procedure(handler(request), perform, finished, later).run()
+            finish = partial(finished, request.node, self._connection_of(request.node))
+            Procedure(handler(request), perform, finish, later).run()
 
         def later(rest: _Rest) -> None:
             self._handle(message, rest, refused)
@@ -230,8 +237,8 @@ class UpstreamController:
             if isinstance(result, UpstreamResponse):
                 self._sender.send_response(message, result, is_promise=False)
 
-    def _send_results(self, message: Message, results: Iterable[UpstreamResult]) -> bool:
-        """Send what follows from a message, and return whether it is answered."""
+    def _send_results(self, message: Message, results: Iterable[UpstreamResult], *, deletes: bool = False) -> bool:
+        """Send what follows from a message, perhaps with deletions, and return whether it is answered."""
         is_answered = False
         for result in results:
             if isinstance(result, UpstreamResponse):
@@ -239,6 +246,6 @@ class UpstreamController:
                     self._downstream.record_answer(message.subject_on_cloud.node, result.held)
                 self._sender.send_response(message, result)
                 is_answered = True
-            else:
-                self._downstream.send(result)
+            elif deletes:
+                self._downstream.delete_unknown(result.node, result.key, result.uid)
         return is_answered

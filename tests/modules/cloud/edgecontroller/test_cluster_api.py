@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from beehive.testing import Harness
-from modules.apimachinery.kinds import ObjectKey, kind_named
+from modules.apimachinery.kinds import ObjectKey, kind_named, uid_of
 from modules.cloud import api_messages
 from modules.cloud.client.calls import JSON_PATCH, MERGE, STRATEGIC, ApiCall, ApiResult
 from modules.cloud.edgecontroller.module import EdgeController
@@ -224,6 +224,30 @@ def test_the_answer_to_a_node_that_has_gone_does_no_harm(core: ClusterController
     assert core.answer_to(request).content["Err"] is None
     assert core.unasked() == [], "no change is sent to a node that has gone"
     assert core.handled() == [{"n1": 1}]
+
+
+@pytest.mark.parametrize("reconnects", [False, True])
+def test_a_pod_that_a_late_answer_lacks_is_deleted_once_before_the_next_of_its_name(
+    core: ClusterController, *, reconnects: bool
+) -> None:
+    """An edge of 2019 deletes by name, and would forget the next pod."""
+    core.applied(pod())
+    core.down()
+    former = uid_of(core.server.cluster.storage.get(WEB))
+    core.server.hold("pods")
+    report = json.dumps({"metadata": {"uid": former}, "status": {"phase": "Running"}})
+    request = core.asks("default/podpatch/web", "patch", report)
+    core.removed("pods", "web")
+    assert core.down()[-1] == "delete node/n1/default/pod/web"
+    core.acknowledged(former, 0, is_delete=True)
+    if reconnects:
+        core.connected()
+    core.applied(pod())
+    assert core.down() == ["insert node/n1/default/pod/web"]
+    core.server.release()
+    core.bee.settle()
+    assert core.answer_to(request).content["Err"]["ErrStatus"]["code"] == 422, "the pod of the name has another uid"
+    assert [each for each in core.down(after=60.0) if each.startswith("delete")] == []
 
 
 HOSTILE: list[Any] = [
