@@ -1,6 +1,6 @@
 """`/stats/summary`, `/metrics/resource` and `/metrics/cadvisor`: use of the node and its pods, in a kubelet's forms."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from beehive.http.errors import HttpStatusError
 from beehive.http.request import Request
@@ -12,6 +12,7 @@ from edged.server.samples import TEXT, Sample, milliseconds, prometheus_text
 from edged.server.snapshots import Snapshots
 from edged.stats.model import ContainerStats, CpuStats, MemoryStats, Summary
 from modules.apimachinery.types import encode, parse_time
+from protos.cri.v1.api_pb2 import MetricDescriptor
 
 _NAMES = {
     "node_cpu_usage_seconds_total": ("counter", "[STABLE] Cumulative cpu time consumed by the node in core-seconds"),
@@ -33,6 +34,7 @@ class Statistics:
 
     def __init__(self, snapshots: Snapshots) -> None:
         self._snapshots = snapshots
+        self._descriptors: Sequence[MetricDescriptor] = ()
 
     def summary(self, request: Request) -> Response:
         """Answer with a kubelet's Summary; `only_cpu_and_memory=true` leaves disk use unmeasured."""
@@ -46,7 +48,7 @@ class Statistics:
         """Answer Prometheus with cAdvisor's names."""
         summary = self._measure(disk=True)
         with self._snapshots.calling() as runtime:
-            further = _runtime_metrics(runtime)
+            further = self._runtime_metrics(runtime)
         return Response(200, TEXT, cadvisor_text(summary, self._snapshots.pods, further).encode())
 
     def _measure(self, *, disk: bool) -> Summary:
@@ -56,13 +58,15 @@ class Statistics:
         with self._snapshots.calling() as runtime:
             return stats.summary(runtime, disk=disk)
 
-
-def _runtime_metrics(runtime: ContainerRuntime) -> RuntimeMetrics:
-    """Return the runtime's metrics; none if it counts none. Raises CriError."""
-    try:
-        return RuntimeMetrics(runtime.list_metric_descriptors(), runtime.list_pod_sandbox_metrics())
-    except UnimplementedError:
-        return RuntimeMetrics()
+    def _runtime_metrics(self, runtime: ContainerRuntime) -> RuntimeMetrics:
+        """Return the runtime's metrics; none if it counts none. Their descriptors are asked for once (kubelet). Raises
+        CriError.
+        """
+        try:
+            self._descriptors = self._descriptors or runtime.list_metric_descriptors()
+            return RuntimeMetrics(self._descriptors, runtime.list_pod_sandbox_metrics())
+        except UnimplementedError:
+            return RuntimeMetrics()
 
 
 def exposition(summary: Summary) -> str:

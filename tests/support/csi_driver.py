@@ -70,6 +70,8 @@ class CsiDriver(grpc.GenericRpcHandler):  # type: ignore[misc]
         """Staging path of each volume, by its handle."""
         self.published: dict[str, str] = {}
         """Handle of the volume that is published at each path."""
+        self.refused: list[str] = []
+        """Why calls were refused that CSI forbids, such as to unstage a volume that is published."""
         self.registered: list[tuple[bool, str]] = []
         """Arguments of each `NotifyRegistrationStatus`."""
         self.heard = threading.Event()
@@ -110,7 +112,7 @@ class CsiDriver(grpc.GenericRpcHandler):  # type: ignore[misc]
 
     def fail(self, method: str, code: grpc.StatusCode, text: str, times: int = 1) -> None:
         """Let the next calls of a method (`NodeStageVolume`) fail, before they take effect."""
-        self._failures.setdefault(method, []).extend([(code, text)] * times)
+        self._failures[method] = [(code, text)] * times
 
     def hang(self, method: str) -> threading.Event:
         """Let calls of a method hang until the event is set; `called[method]` is set by the first."""
@@ -147,6 +149,7 @@ class CsiDriver(grpc.GenericRpcHandler):  # type: ignore[misc]
                 try:
                     answer: Message = getattr(self, f"_{method}")(request)
                 except _RefusalError as refusal:
+                    self.refused.append(f"{method}: {refusal}")
                     context.abort(refusal.code, str(refusal))
                 return answer
 

@@ -84,8 +84,8 @@ class CsiMounter:
         drivers: the registered drivers.
         mounts: of the node.
         node: its name.
-        on_left: is called when a driver could not unstage a volume that no pod has any more, on the caller's thread:
-            `unstage_unused` is to be called until it can.
+        on_left: is called when a volume that no pod has any more may have stayed staged, on the caller's thread:
+            `unstage_unused` is to be called until it is not.
     """
 
     def __init__(
@@ -142,6 +142,7 @@ class CsiMounter:
                         "the record of a storage driver's volume cannot be read: %s; only its mounts are undone", data
                     )
                     remove_tree(data)
+                    self._on_left()
                     continue
                 with self._alone(volume.key):
                     self._unpublish(volume, data)
@@ -156,14 +157,16 @@ class CsiMounter:
         Raises the first VolumeError or PluginError when all volumes were tried.
         """
         problem: AttemptError | None = None
-        for stage in self._stages():
-            volume = _read(stage / _DATA)
-            if volume is None or self._may_be_used(volume):
+        staged = [_read(stage / _DATA) for stage in self._stages()]
+        used = self._used() if staged else set()  # read after the stages: a pod's record is there before its stage
+        for volume in staged:
+            if volume is None or _has(used, volume):
                 continue
             try:
+                driver, client = self._drivers.get(volume.driverName)
                 with self._alone(volume.key):
-                    if not self._may_be_used(volume):
-                        self._unstage(volume, *self._drivers.get(volume.driverName))
+                    if not _has(self._used(), volume):  # a pod may have come meanwhile
+                        self._unstage(volume, driver, client)
             except AttemptError as error:
                 problem = problem or error
         if problem is not None:
@@ -239,7 +242,10 @@ class CsiMounter:
         place = data.parent / "mount"
         client.unpublish(volume.volumeHandle, place)
         _remove_empty(place)
-        if not self._is_used_by_others(volume, data):
+        used = self._used(but=data)
+        if None in used:
+            self._on_left()
+        elif volume.key not in used:
             try:
                 self._unstage(volume, driver, client)
             except PluginCallError as error:
@@ -259,14 +265,16 @@ class CsiMounter:
         _remove_empty(place)
         _forget(directory / _DATA)
 
-    def _is_used_by_others(self, volume: PublishedVolume, data: Path) -> bool:
-        others = (each for each in self._records() if each != data)
-        return any(other is not None and other.key == volume.key for other in map(_read, others))
-
-    def _may_be_used(self, volume: PublishedVolume) -> bool:
-        """Return whether a pod has a volume, or a record that cannot be read."""
-        found = map(_read, filter(os.path.lexists, self._records()))
-        return any(each is None or each.key == volume.key for each in found)
+    def _used(self, but: Path | None = None) -> set[tuple[str, str] | None]:
+        """Return the keys of the volumes that pods have, without that of one record; None stands for a record that
+        cannot be read.
+        """
+        read = ((path, _read(path)) for path in self._records() if path != but)
+        return {
+            record.key if record is not None else None
+            for path, record in read
+            if record is not None or os.path.lexists(path)
+        }
 
     def _records(self) -> Iterator[Path]:
         """Yield where the records of the pods' volumes are."""
@@ -295,6 +303,11 @@ class CsiMounter:
         finally:
             with self._lock:
                 self._busy.discard(key)
+
+
+def _has(used: set[tuple[str, str] | None], volume: PublishedVolume) -> bool:
+    """Return whether a pod has the volume, or may have it."""
+    return not used.isdisjoint({volume.key, None})
 
 
 def _secrets(sources: CsiSources, reference: SecretReference | None) -> dict[str, str]:

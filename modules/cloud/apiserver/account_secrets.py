@@ -9,7 +9,6 @@ from typing import Final
 
 from modules.apimachinery.kinds import JsonObject, is_being_deleted, key_for, key_of, kind_named, uid_of
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.reconciler import one_of_many
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
 
 SECRETS: Final = ("Secret", "ServiceAccount")
@@ -39,7 +38,7 @@ def keep_account_secrets(cluster: Cluster, authority: str) -> None:
         if secret.get("type") != TYPE or is_being_deleted(secret):
             continue
         account = _account_of(cluster, secret)
-        with one_of_many(key_of(secret)):
+        with cluster.one_of_many(key_of(secret)):
             if account is None:
                 cluster.delete(key_of(secret))
             elif not secret.get("immutable") and (missing := _missing(cluster, secret, account, authority)):

@@ -11,7 +11,7 @@ from modules.apimachinery.pods.objects import node_of
 from modules.cloud.apiserver.admission.api_access import ROOT_CERTIFICATE
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.namespaces import SYSTEM_NAMESPACE
-from modules.cloud.apiserver.reconciler import Attempt, Reconciler, one_of_many
+from modules.cloud.apiserver.reconciler import Attempt, Reconciler
 from modules.cloud.apiserver.system_roles import CLIENT_AUTHORITY
 from modules.cloud.apiserver.volume_protection import FINALIZERS, released
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
@@ -91,7 +91,7 @@ def release_volumes(cluster: Cluster) -> None:
     for kind in FINALIZERS:
         unused = list(released(cluster.storage, kind))
         for each in unused:
-            with one_of_many(key_of(each)):
+            with cluster.one_of_many(key_of(each)):
                 cluster.replace(each)
         if unused:
             cluster.update_volume_phases()
@@ -127,7 +127,7 @@ def keep_root_certificates(cluster: Cluster, authority: str, *, repairs: bool) -
 def _keep_config_map(cluster: Cluster, metadata: JsonObject, data: dict[str, str], *, repairs: bool) -> None:
     key = key_for(_CONFIG_MAP, metadata["namespace"], metadata["name"])
     found = cluster.storage.find(key)
-    with one_of_many(key):
+    with cluster.one_of_many(key):
         if found is None:
             made = {"kind": _CONFIG_MAP.name, "apiVersion": _CONFIG_MAP.api_version, "metadata": metadata, "data": data}
             cluster.create(made)
@@ -150,5 +150,5 @@ def make_default_accounts(cluster: Cluster) -> None:
         key = key_for(_ACCOUNT, name, _DEFAULT)
         if not is_being_deleted(namespace) and cluster.storage.find(key) is None:
             metadata = {"name": _DEFAULT, "namespace": name}
-            with one_of_many(key):
+            with cluster.one_of_many(key):
                 cluster.create({"kind": _ACCOUNT.name, "apiVersion": _ACCOUNT.api_version, "metadata": metadata})

@@ -70,7 +70,7 @@ from modules.cloud.apiserver.namespaces import (
 from modules.cloud.apiserver.node_lifecycle import NodeLifecycle
 from modules.cloud.apiserver.pod_scheduler import PodScheduler, Scheduling
 from modules.cloud.apiserver.quotas.ledger import QuotaLedger
-from modules.cloud.apiserver.reconciler import one_of_many
+from modules.cloud.apiserver.reconciler import OneOfMany
 from modules.cloud.apiserver.service_addresses import ServiceRanges, with_addresses, with_kept_addresses
 from modules.cloud.apiserver.service_addresses import service_ranges as default_ranges
 from modules.cloud.apiserver.strategies import with_approval, with_changed_status, with_kept_fields
@@ -156,6 +156,7 @@ class Cluster:
         self.scheduler = PodScheduler(self.storage, self._events, clock, scheduling, self.delete)
         self.node_lifecycle = NodeLifecycle(self.storage, self._events, clock)
         """Marks silent nodes, and taints those under pressure."""
+        self.one_of_many = OneOfMany()
         self.admission: Admission | None = None
         """Checks the changes of the present request; None: of the control plane, or an administrator."""
         self._track: _Track = _with_stored_managers
@@ -315,7 +316,7 @@ class Cluster:
         """Store new states of objects, and return those that were not refused."""
         stored = []
         for each in objects:
-            with one_of_many(key_of(each)):
+            with self.one_of_many(key_of(each)):
                 stored.append(self.storage.replace(each))
         return stored
 
@@ -388,7 +389,7 @@ class Cluster:
     def address_services(self) -> None:
         """Give addresses to Services that have none: an older cloudcore has stored them."""
         for service in self.storage.list(_SERVICE):
-            with one_of_many(key_of(service)):
+            with self.one_of_many(key_of(service)):
                 self.storage.replace(self._addressed(key_of(service), service, service))
 
     def _shaped(self, obj: JsonObject, live: JsonObject | None, *, is_decoded: bool = False) -> JsonObject:

@@ -9,6 +9,7 @@ and a transaction of its own would double the commits of each pod. What may be w
 import logging
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from modules.apimachinery.api_errors import ApiError
 from modules.apimachinery.kinds import ObjectKey
@@ -16,19 +17,36 @@ from modules.cloud.storage.object_storage import ObjectEvent
 
 _log = logging.getLogger(__name__)
 
+_MOST_REFUSED: Final = 1000
+"""Objects whose refusals are remembered: those of the last ones."""
+
 Attempt = Callable[[Callable[[], None]], None]
 """Does work in the transaction; if it raises, nothing of it remains (`Transactions.attempt`)."""
 
 
-@contextmanager
-def one_of_many(key: ObjectKey) -> Iterator[None]:
-    """Log the refusal of a change that follows for one object: all others must not wait for an object that a user has
-    made so large that nothing can be added.
+class OneOfMany:
+    """A context in which the refusal of a change that follows for one object is logged: all others must not wait for
+    an object that a user has made so large that nothing can be added. A refusal for the same reason is logged once.
     """
-    try:
-        yield
-    except ApiError as error:
-        _log.warning("%s is left as it is: %s", key, error)
+
+    def __init__(self) -> None:
+        self._refused: dict[ObjectKey, str] = {}
+
+    @contextmanager
+    def __call__(self, key: ObjectKey) -> Iterator[None]:
+        """Return the context of one object."""
+        why = ""
+        try:
+            yield
+        except ApiError as error:
+            why = str(error)
+        before = self._refused.pop(key, "")
+        if why != before and why:
+            _log.warning("%s is left as it is: %s", key, why)
+        if why:
+            self._refused[key] = why
+            if len(self._refused) > _MOST_REFUSED:
+                del self._refused[next(iter(self._refused))]
 
 
 class Reconciler:

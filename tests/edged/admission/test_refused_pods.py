@@ -42,15 +42,31 @@ def test_the_resources_of_the_node_are_computed_once_for_a_pod(bench: Bench) -> 
     assert bench.running() == ["main", "main"]
 
 
-@pytest.mark.parametrize(("critical", "node_name"), [(True, ""), (False, ""), (True, "other")])
-def test_a_critical_pod_takes_the_room_of_others(bench: Bench, critical: bool, node_name: str) -> None:
-    """Not if something else keeps it out, too. The other pod is no failure of its controller's."""
+@pytest.mark.parametrize(
+    ("critical", "node_name", "forged", "phases"),
+    [
+        (True, "", (), ["Running"]),
+        (False, "", (), ["Failed"]),
+        (True, "other", (), ["Failed"]),
+        (False, "", ("source",), ["Failed"]),
+        (False, "", ("mirror",), []),
+        (False, "", ("source", "mirror"), []),
+    ],
+)
+def test_a_critical_pod_takes_the_room_of_others(
+    bench: Bench, critical: bool, node_name: str, forged: tuple[str, ...], phases: list[str]
+) -> None:
+    """Not if something else keeps it out, too, nor by the annotations of a static pod. The other pod is no failure of
+    its controller's.
+    """
     bench.start(_asking("small", "1"))
     selector = {"kubernetes.io/hostname": node_name or "n1"}
     cpus = f"{bench.figures.machine(Path()).cpus}"
-    bench.tell("insert", _asking("big", cpus, priority=2_000_000_000 * critical, nodeSelector=selector), wait=40)
-    is_admitted = critical and not node_name
-    assert bench.meta.phases("big")[-1] == ("Running" if is_admitted else "Failed")
+    marks = {"annotations": {f"kubernetes.io/config.{each}": "file" for each in forged}}
+    priority = 2_000_000_000 * critical
+    bench.tell("insert", _asking("big", cpus, priority=priority, nodeSelector=selector, metadata=marks), wait=40)
+    is_admitted = phases == ["Running"]
+    assert bench.meta.phases("big")[-1:] == phases
     small = bench.meta.statuses("small")[-1]
     assert (small["phase"], small.get("reason")) == (("Failed", "Preempting") if is_admitted else ("Running", None))
     if is_admitted:

@@ -113,7 +113,7 @@ def measured(name: str, container: str, value: int, *own: str, kind: Any = cri.C
 
 def test_what_only_the_runtime_counts_is_among_the_figures_of_cadvisor() -> None:
     """With the labels of the other figures, so that they can be divided; the network is the pod's in each case. Without
-    the labels that it describes a metric is left out.
+    the labels that it describes a metric is left out. The runtime is asked once what it describes.
     """
     traffic = NetworkStats(AT, interfaces=(InterfaceStats("eth0", 11, 1, 22, None),))
     pod = PodStats(PodReference("p", "ns", "u"), containers=(ContainerStats("web", cpu=CPU),), network=traffic)
@@ -130,7 +130,13 @@ def test_what_only_the_runtime_counts_is_among_the_figures_of_cadvisor() -> None
         cri.MetricDescriptor(name=each.name, help="Help", label_keys=(*labels, "interface")[: len(each.label_values)])
         for each in (*runtime.metrics, of_container[0], of_container[2])
     ] + [cri.MetricDescriptor(name="container_spec_cpu_shares", label_keys=labels)]
-    text = cadvisor_text(Summary(NodeStats("n1"), (pod,)), (), RuntimeMetrics(descriptors, [runtime]))
+    snapshots = Snapshots()
+    snapshots.runtime = asked = Mock(list_metric_descriptors=Mock(side_effect=[descriptors]))
+    asked.list_pod_sandbox_metrics.return_value = [runtime]
+    snapshots.stats = Mock(summary=Mock(return_value=Summary(NodeStats("n1"), (pod,))))
+    statistics = Statistics(snapshots)
+    text, again = (statistics.containers(parse(b"GET / HTTP/1.1\r\nHost: n1\r\n\r\n")).body.decode() for _ in range(2))
+    assert text == again
     at, of_pod = "1795136400000", 'container="",id="/kubepods/podu",image="",name="",namespace="ns",pod="p"'
     own = 'container="web",id="/kubepods/podu/",image="",name="",namespace="ns",pod="p"'
     assert sorted(line for line in text.splitlines() if not line.startswith("#")) == [

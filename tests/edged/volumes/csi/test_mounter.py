@@ -4,12 +4,13 @@ import errno
 import json
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock, patch
+from unittest.mock import DEFAULT, Mock, patch
 
 import grpc
 import pytest
@@ -18,6 +19,7 @@ from beehive import Actor
 from beehive.files.reading import list_directory, read_file
 from beehive.runtime import Threads
 from edged.errors import PluginError
+from edged.plugins.socket import PluginSocket
 from edged.plugins.watcher import Plugin
 from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
@@ -42,6 +44,7 @@ from tests.support.csi_driver import NAME, CsiDriver
 from tests.support.patience import PATIENCE
 
 VOLUME = CsiVolume("pv1", NAME, "disk-1", access_modes=("ReadWriteOnce",), attributes={"tier": "fast"})
+_CALL = PluginSocket.call
 FREE = CSIDriver(spec=CSIDriverSpec(attach_required=False))
 
 
@@ -160,44 +163,50 @@ def test_the_driver_gets_the_volume_and_its_parameters(node: Node) -> None:
     assert publish.volume_context["csi.storage.k8s.io/pod.uid"] == "u1"
 
 
-@pytest.mark.parametrize("killed_after", ["NodeStageVolume", "NodePublishVolume"])
-def test_an_agent_that_was_killed_is_undone_by_the_next(node: Node, killed_after: str) -> None:
-    """Its records are on the disk; the next agent undoes the calls without having made any."""
-    if killed_after == "NodeStageVolume":
-        node.driver.fail("NodePublishVolume", grpc.StatusCode.INTERNAL, "killed here")
-        with pytest.raises(PluginError):
-            node.publish()
-    else:
-        node.publish()
-    node.agent()
-    node.mounter.tear_down(PodUid("u1"))
-    assert (node.driver.staged, node.driver.published, node.mounter.in_use()) == ({}, {}, ())
+def counted(socket: PluginSocket, *call: Any, **options: Any) -> Any:
+    """As `PluginSocket.call`; before it and after it is a step of `crash_after`."""
+    sys.audit("open")
+    answer = _CALL(socket, *call, **options)
+    sys.audit("open")
+    return answer
 
 
 def test_whatever_step_an_agent_is_killed_at_the_next_one_undoes_all(node: Node) -> None:
-    """Every change of a file, in making a volume available and in taking it away, for two pods that share it."""
+    """Every change of a file and every call, in making a volume available and in taking it away, for pods that share
+    it and a driver that cannot unstage it at first. What the agents undo is never what a pod has, nor what a pod gets
+    that comes then.
+    """
 
     def life() -> None:
         for uid in ("u1", "u2"):
             node.publish(uid)
         for uid in ("u1", "u2"):
             node.mounter.tear_down(PodUid(uid))
+        node.mounter.unstage_unused()
 
     survived, steps = False, 0
     while not survived:
+        node.driver.fail("NodeUnstageVolume", grpc.StatusCode.INTERNAL, "busy")
         try:
-            with crash_after(steps):
+            with crash_after(steps), patch("edged.plugins.socket.PluginSocket.call", counted):
                 life()
             survived = True
         except Crash:
             steps += 1
+        node.driver.fail("NodeUnstageVolume", grpc.StatusCode.INTERNAL, "busy", times=0)
         node.agent()
+        published = dict(node.driver.published)
+        node.mounter.unstage_unused()
+        assert node.driver.published == published, steps
+        node.publish("u2")
+        node.mounter.unstage_unused()
         for uid in ("u1", "u2"):
             node.mounter.tear_down(PodUid(uid))
         assert (node.driver.staged, node.driver.published, node.mounter.in_use()) == ({}, {}, ()), steps
         assert [path for path in node.root.glob("plugins/**/*") if path.is_file()] == [], steps
+        assert node.driver.refused == [], steps
         shutil.rmtree(node.root, ignore_errors=True)  # the next life begins with nothing
-    assert steps > 40
+    assert steps > 60
 
 
 @pytest.mark.parametrize(
@@ -242,7 +251,15 @@ def test_a_pod_does_not_wait_for_its_volume_to_be_unstaged(node: Node) -> None:
     with pytest.raises(PluginError, match=r"NodeUnstageVolume failed: disk-1 \(busy; INTERNAL\)"):
         node.mounter.unstage_unused()
     assert node.mounter.in_use() != ()
-    node.publish("u2")
+    with patch.object(node.drivers, "get", Mock(wraps=node.drivers.get)) as asked:
+
+        def place_another(_: str) -> Any:
+            asked.side_effect = None
+            node.publish("u2")
+            return DEFAULT
+
+        asked.side_effect = place_another
+        node.mounter.unstage_unused()
     assert node.driver.made()[-2:] == ["NodeStageVolume", "NodePublishVolume"], "it may have been unstaged"
     node.driver.fail("NodeUnstageVolume", grpc.StatusCode.INTERNAL, "busy")
     record = node.paths.volume(PodUid("u2"), "csi", "pv1") / "vol_data.json"
@@ -361,9 +378,15 @@ def test_a_volume_is_not_unstaged_while_the_records_of_other_pods_cannot_be_read
         node.mounter.in_use()
     assert short.value.retryable
     node.mounter.tear_down(PodUid("u1"))
-    assert list(node.driver.staged) == ["disk-1"]
+    (node.paths.volume(PodUid("u2"), "csi", "pv1") / "vol_data.json").write_text("damaged")
+    node.publish("u1")
+    node.mounter.tear_down(PodUid("u1"))
+    assert (list(node.driver.staged), len(node.left)) == (["disk-1"], 1)
     node.mounter.tear_down(PodUid("u2"))
-    assert node.driver.staged == {}
+    assert len(node.left) == 2, "nobody knows whose last pod that was"
+    node.driver.published.clear()  # unmounted with the pod's directory
+    node.mounter.unstage_unused()
+    assert (node.driver.staged, node.driver.refused) == ({}, [])
 
 
 @pytest.mark.parametrize("unlisted", ["/pods/u2/volumes", "/pods"])
