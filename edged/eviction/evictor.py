@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -178,12 +179,14 @@ class Evictor:
         of_node = signal in (Signal.NODE_FS, Signal.NODE_INODES)
         if PRESSURES[signal] is not Pressure.DISK or (of_node and image_fs_apart):
             return False
-        try:
-            self._collectors.containers.collect(all_unused=True)
-            if self._collectors.images is not None:
-                self._collectors.images.remove_unused()
-        except (AttemptError, OSError) as error:
-            _log.warning("unused containers and images cannot be removed: %s", error)
+        removals: list[Callable[[], object]] = [partial(self._collectors.containers.collect, all_unused=True)]
+        if self._collectors.images is not None:
+            removals.append(self._collectors.images.remove_unused)
+        for remove in removals:
+            try:
+                remove()
+            except (AttemptError, OSError) as error:  # images that nobody uses go all the same
+                _log.warning("unused containers and images cannot be removed: %s", error)
         return not any_met(due, observe(self._usage.node()))
 
     def _evict(self, pod: Pod, message: str, grace: int, *, disruption: bool) -> None:

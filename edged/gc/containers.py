@@ -21,7 +21,7 @@ import msgspec
 
 from beehive import Clock
 from edged.cri.contract import ContainerId, ContainerRuntime, SandboxId
-from edged.gc.removal import ListPods, is_removed
+from edged.gc.removal import ListPods, Removals
 from edged.pod_workers.pod_directories import PodDirectories
 from edged.pods.labels import CONTAINER_NAME, ref_from_labels, ref_of
 from edged.pods.model import PodUid
@@ -178,6 +178,7 @@ class ContainerCollector:
         self._clock = clock
         self._pods = pods
         self._files = files
+        self._removals = Removals()
 
     def collect(self, *, all_unused: bool = False) -> None:
         """Remove superfluous containers; with `all_unused` all of pods that have ended.
@@ -192,18 +193,21 @@ class ContainerCollector:
         sandboxes = self._runtime.list_pod_sandboxes()
         now = Nanoseconds(self._clock.now_ns())
         found = garbage(containers, sandboxes, pods, self._policy, now, all_unused=all_unused)
-        kept = [container for container in found.containers if not self._remove(container)]
+        self._removals.keep({each.id for each in containers} | {each.id for each in sandboxes})
+        kept = [container for container in self._removals.ordered(found.containers) if not self._remove(container)]
         in_use = {container.pod_sandbox_id for container in kept}
-        gone = [sandbox for sandbox in found.sandboxes if sandbox.id not in in_use and self._remove_sandbox(sandbox.id)]
+        free = (sandbox for sandbox in found.sandboxes if sandbox.id not in in_use)
+        gone = [sandbox for sandbox in self._removals.ordered(free) if self._remove_sandbox(sandbox.id)]
         if found.containers or found.sandboxes:
             _log.info("removed %d containers and %d sandboxes", len(found.containers) - len(kept), len(gone))
 
     def _remove_sandbox(self, name: str) -> bool:
-        return is_removed(name, partial(self._runtime.remove_pod_sandbox, SandboxId(name)))
+        return self._removals.is_removed(name, partial(self._runtime.remove_pod_sandbox, SandboxId(name)))
 
     def _remove(self, container: cri.Container) -> bool:
         """Remove a container and its files. Return whether it is gone; otherwise it is left for the next time."""
-        if not is_removed(container.id, partial(self._runtime.remove_container, ContainerId(container.id))):
+        remove = partial(self._runtime.remove_container, ContainerId(container.id))
+        if not self._removals.is_removed(container.id, remove):
             return False
         try:
             self._remove_files(container)

@@ -24,7 +24,7 @@ from beehive.decoding import decode_json
 from edged.cri.contract import ContainerRuntime
 from edged.cri.errors import CriError
 from edged.events import EventRecorder, EventType, Reason
-from edged.gc.removal import ListPods, is_removed
+from edged.gc.removal import ListPods, Removals
 from edged.node.machine import FileSystem, MachineError, MachineInfo
 from edged.pods.restart import is_terminal
 from edged.settings.gc import ImagePolicy
@@ -149,6 +149,7 @@ class ImageCollector:
         self._root = root
         self._recorder = recorder
         self._records: dict[str, ImageRecord] = {}
+        self._removals = Removals()
 
     def collect(self) -> None:
         """Remove images that were unused for too long, and more when the file system is too full.
@@ -188,12 +189,13 @@ class ImageCollector:
         pinned = sandbox_images(self._runtime)
         in_use = names_in_use(self._runtime.list_containers(), self._pods())
         self._records = records = updated_records(self._records, self._runtime.list_images(), in_use, pinned, now)
+        self._removals.keep(records.keys())
         return records, now
 
     def _free(self, images: Iterable[ImageRecord], needed: int) -> int:
         """Remove images until so many bytes are free. Return the freed bytes."""
         freed = 0
-        for record in images:
+        for record in self._removals.ordered(images):
             if freed >= needed:
                 break
             freed += self._remove([record])
@@ -205,8 +207,9 @@ class ImageCollector:
         Raises CriError when the runtime goes away or does not answer in time.
         """
         freed = 0
-        for record in records:
-            if not is_removed(record.id, partial(self._runtime.remove_image, cri.ImageSpec(image=record.id))):
+        for record in self._removals.ordered(records):
+            remove = partial(self._runtime.remove_image, cri.ImageSpec(image=record.id))
+            if not self._removals.is_removed(record.id, remove):
                 continue
             _log.info("image %s of %d bytes was removed: no container used it", record.id, record.size)
             self._records = {key: kept for key, kept in self._records.items() if key != record.id}

@@ -1,11 +1,14 @@
 """The module taskmanager."""
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from typing import ClassVar, Final
+
+import msgspec
 
 from beehive.backoff import doubled
 from beehive.clock import Timer
@@ -21,6 +24,8 @@ from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, uid_of
 from modules.apimachinery.node_job_kinds import JobKind
 from modules.apimachinery.node_jobs import (
     API_VERSION,
+    FLOWS,
+    LONGEST_REASON,
     Action,
     ActionReport,
     JobAddress,
@@ -52,9 +57,8 @@ DELAY: Final = 0.5
 """Seconds in which the reports about a job are collected before its status is written."""
 LONGEST_DELAY: Final = 30.0
 """Seconds between two attempts when the API server does not answer."""
-MOST_REPORTS: Final = 10_000
-"""Reports about one job that wait to be written."""
 _MOST_EARLY: Final = 1000
+_MOST_EARLY_OF_NODE: Final = 16
 _PAGE: Final = 500
 _SECONDS: Final = 30.0
 _KIND: Final = "jobs"
@@ -69,7 +73,8 @@ class _Job:
         self.kind = kind
         self.put(obj)
         self.deadlines = Deadlines()
-        self.reports: list[tuple[str, ActionReport]] = []
+        self.reports: dict[tuple[str, str], ActionReport] = {}
+        """By node and action, in order: each counts once, so that no node takes the place of another's."""
         self.again: set[str] = set()
         """Nodes that have connected, and have the job again if they have reported nothing."""
         self.timer: Timer | None = None
@@ -131,6 +136,8 @@ class CloudTaskManager(Module):
         self._is_loaded = False
         self._early: list[tuple[JobAddress, ActionReport]] = []
         """Reports that have come before the jobs were known."""
+        self._early_of: Counter[str] = Counter()
+        """How many of them are a node's."""
 
     def on_start(self) -> None:
         """Begin to watch jobs."""
@@ -166,19 +173,23 @@ class CloudTaskManager(Module):
         except BeehiveError:
             self._refuse(node, "not a report that can be taken", resource)
             return
-        if not self._is_loaded and len(self._early) < _MOST_EARLY:
-            self._early.append((address, report))
-        else:
+        report = msgspec.structs.replace(report, reason=report.reason[:LONGEST_REASON])
+        if self._is_loaded:
             self._record_report(address, report)
+        elif len(self._early) >= _MOST_EARLY or self._early_of[node] >= _MOST_EARLY_OF_NODE:
+            self._refuse(node, "too many reports wait", resource)
+        else:
+            self._early_of[node] += 1
+            self._early.append((address, report))
 
     def _record_report(self, address: JobAddress, report: ActionReport) -> None:
         job, node = self._jobs.get(ObjectKey(JOBS[address.kind].key_name, "", address.name)), address.node
         if job is None or node not in job.nodes:
             self._refuse(node, "not a report about a job of this node", address.resource)
-        elif len(job.reports) >= MOST_REPORTS:
-            self._refuse(node, "too many reports wait", address.resource)
+        elif report.action not in FLOWS[job.kind] or (node, report.action) in job.reports:
+            self._refuse(node, "no action of this kind of job, or reported before", address.resource)
         else:
-            job.reports.append((node, report))
+            job.reports[node, report.action] = report
             self._due(job, DELAY)
 
     def _refuse(self, node: str, why: str, resource: str) -> None:
@@ -194,6 +205,7 @@ class CloudTaskManager(Module):
         """Go on with all jobs, and take the nodes that have connected before."""
         self._is_loaded = True
         early, self._early = self._early, []
+        self._early_of.clear()
         for address, report in early:
             self._record_report(address, report)
 
@@ -282,8 +294,8 @@ class CloudTaskManager(Module):
             waves: of the job.
             ready: the nodes that are ready; without them no further wave begins.
         """
-        taken, job.reports = job.reports, []
-        for node, report in taken:
+        taken, job.reports = job.reports, {}
+        for (node, _), report in taken.items():
             why = accept(job.kind, status, node, report)
             if why:
                 self._refuse(node, why, JobAddress(job.kind, job.name, node).resource)
@@ -354,7 +366,7 @@ class CloudTaskManager(Module):
         self,
         job: _Job,
         status: JobStatus,
-        reports: list[tuple[str, ActionReport]] | None = None,
+        reports: dict[tuple[str, str], ActionReport] | None = None,
         nodes: list[str] | None = None,
     ) -> None:
         """Write a status, unless it is stored so; afterwards send the job to nodes."""
@@ -373,7 +385,8 @@ class CloudTaskManager(Module):
                 self._report_events(job, before)
                 self._due(job, DELAY)
                 return
-            job.reports[:0] = reports or []
+            first = reports or {}
+            job.reports = {**first, **job.reports, **first}
             job.again.update(nodes or [])
             code, why = code_of(result), str((result.refusal or {}).get("message", ""))[:300]
             if code == HTTPStatus.CONFLICT:

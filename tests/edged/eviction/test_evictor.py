@@ -50,12 +50,12 @@ class Machine:
         self.evicted: list[tuple[str, int, bool]] = []
         self.pressures: list[frozenset[Pressure]] = []
         self.paths = PodPaths(root)
-        containers, self.images = Mock(), Mock()
-        containers.collect.side_effect = self._collect
+        self.containers, self.images = Mock(), Mock()
+        self.containers.collect.side_effect = self._collect
         callbacks = EvictionCallbacks(lambda: tuple(self.pods.values()), self._evict, self.pressures.append)
         usage: Any = SimpleNamespace(node=lambda: self.left, pods=lambda **_options: dict(self.usages))
         self.evictor = Evictor(
-            usage, SETTINGS, self.clock, self.paths, callbacks, Collectors(containers, self.images), Mock()
+            usage, SETTINGS, self.clock, self.paths, callbacks, Collectors(self.containers, self.images), Mock()
         )
 
     def _collect(self, *, all_unused: bool) -> None:
@@ -137,6 +137,7 @@ def test_one_pod_at_a_time_is_evicted_and_only_if_nothing_else_helps(seed: int, 
         before = node.left
         node.evicted.clear()
         node.images.reset_mock()
+        node.containers.reset_mock()
         node.pressures.clear()
         node.evictor.synchronize()
 
@@ -161,5 +162,6 @@ def test_one_pod_at_a_time_is_evicted_and_only_if_nothing_else_helps(seed: int, 
                 grace = 1 if first.hard else min(40, pod.spec.termination_grace_period_seconds or 0)
                 expected = [(pod.metadata.uid, grace, True)]
         assert node.evicted == expected
+        assert node.images.remove_unused.called == node.containers.collect.called, "each whatever becomes of the other"
         waits |= {name: now + grace + 30.0 for name, grace, _ in expected}
         assert node.evictor._ending.keys() <= node.pods.keys(), "nothing is kept of a pod that has gone"

@@ -205,6 +205,37 @@ def test_nothing_more_is_asked_of_a_runtime_that_does_not_answer(error: type[Cri
     assert runtime.remove_container.call_count == 1
 
 
+def test_what_is_not_removed_in_time_is_tried_last_from_then_on() -> None:
+    """As a process that waits for a lost disk: else nothing that is newer would ever go."""
+    pod = a_pod()
+    uid = pod.metadata.uid
+    left, stuck = {f"{uid}/a/{n}" for n in range(4)} | {f"{uid}/{n}" for n in range(3)}, {f"{uid}/a/0", f"{uid}/1"}
+
+    def remove(name: str) -> None:
+        if name in stuck:
+            raise DeadlineExceededError("Remove", name, grpc.StatusCode.DEADLINE_EXCEEDED, "")
+        left.discard(name)
+
+    runtime = create_autospec(ContainerRuntime, instance=True)
+    runtime.list_containers.side_effect = lambda: [
+        container(uid, "a", n, created=n, home=f"{uid}/2") for n in range(4) if f"{uid}/a/{n}" in left
+    ]
+    runtime.list_pod_sandboxes.side_effect = lambda: [sandbox(uid, n) for n in range(3) if f"{uid}/{n}" in left]
+    runtime.remove_container.side_effect = runtime.remove_pod_sandbox.side_effect = remove
+    policy = ContainerPolicy(minimum_age=0, per_pod=1, total=-1)
+    files = create_autospec(PodDirectories, instance=True)
+    collector = ContainerCollector(runtime, policy, Simulation(1).clock, lambda: (pod,), files)
+    for gone in (set[str](), {f"{uid}/a/1", f"{uid}/a/2"}):
+        with pytest.raises(DeadlineExceededError):
+            collector.collect()
+        assert not left & gone
+    stuck.remove(f"{uid}/a/0")
+    for _ in range(2):
+        with pytest.raises(DeadlineExceededError):
+            collector.collect()
+    assert left == {f"{uid}/a/3", f"{uid}/1", f"{uid}/2"}
+
+
 def test_what_cannot_be_removed_does_not_prevent_the_others() -> None:
     pod = a_pod()
     uid = pod.metadata.uid

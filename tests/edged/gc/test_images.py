@@ -176,6 +176,7 @@ def test_no_more_images_are_removed_when_a_removal_is_not_answered_in_time(tmp_p
     with pytest.raises(DeadlineExceededError):
         collected.collect(free=0)
     assert collected.collect() == ["a", "b", "c", PAUSE]
+    assert collected.collect(free=5) == ["a", PAUSE], "it is the last from then on, so that it keeps no other"
 
 
 def test_a_failure_of_the_whole_is_an_event(tmp_path: Path) -> None:

@@ -56,6 +56,7 @@ _SILENCE: Final = 60.0
 _EVERY: Final = 0.2
 _SERVICE: Final = re.compile(r"/([A-Za-z0-9:_.@\\-]{1,200}\.service)(?=/|$)", re.ASCII | re.MULTILINE)
 _COMMAND_SECONDS: Final = 30.0
+_SCRATCH: Final = ".scratch-"
 _LAUNCHER: Final = """\
 #!{python} -I
 import sys
@@ -174,7 +175,7 @@ def _installation(chosen: argparse.Namespace, *, makes: bool) -> Installation:
 
 @contextmanager
 def prepared(installation: Installation, others: Iterable[Installation], *, only_check: bool = False) -> Iterator[Path]:
-    """Hold the installation, and yield a scratch directory in it.
+    """Hold the installation, and yield a scratch directory in it; those of commands that were killed are removed.
 
     Args:
         installation: the directory of the change.
@@ -185,11 +186,11 @@ def prepared(installation: Installation, others: Iterable[Installation], *, only
         UpgradeError: another change is under way.
     """
     directory = installation.state
-    with (
-        held(others, installation, only_check=only_check),
-        tempfile.TemporaryDirectory(prefix=".scratch-", dir=directory) as scratch,
-    ):
-        yield Path(scratch)
+    with held(others, installation, only_check=only_check):
+        for left in directory.glob(f"{_SCRATCH}*"):
+            shutil.rmtree(left, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=directory) as scratch:
+            yield Path(scratch)
 
 
 def _switch(
@@ -348,12 +349,14 @@ def _previous(installation: Installation) -> str:
 
 
 def _remove_others(installation: Installation) -> None:
-    """Remove the versions that are neither current nor the one before."""
+    """Remove the versions that are neither current nor the one before, and the bundles that were fetched for them."""
     journal = journal_of(installation)
     kept = {installation.current(), *([journal.origin, journal.target] if journal is not None else [])}
     for path in installation.versions.iterdir():
         if path.name not in kept:
             shutil.rmtree(path, ignore_errors=True)
+    for fetched in installation.state.glob("edgecore-*.bundle*"):
+        fetched.unlink(missing_ok=True)
 
 
 def follow(installation: Installation) -> None:

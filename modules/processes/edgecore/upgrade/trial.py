@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from beehive.on_failure import on_failure
 from modules.processes.common.backup.archive import check_database, copy_database
 from modules.processes.edgecore.database_copies import forget_completeness
 from modules.processes.edgecore.upgrade.errors import UpgradeError
@@ -56,19 +57,20 @@ class VersionTrial:
         """
         copy = backup_of(database)
         copy.unlink(missing_ok=True)
-        copy_database(database, copy)
-        check_database(copy)
-        forget_completeness(copy)
-        sync_file(copy)
-        sync_directory(copy.parent)
-        present = schema_of(copy)
-        tried = scratch / "tried.db"
-        copy_database(copy, tried)
-        self._run("store", "migrate", str(tried))
-        if schema_of(tried) != schema or present is None:
-            raise UpgradeError(
-                "the version does not work", self._version, f"the database's schema is not {schema} with it"
-            )
+        with on_failure(lambda: copy.unlink(missing_ok=True)):
+            copy_database(database, copy)
+            check_database(copy)
+            forget_completeness(copy)
+            sync_file(copy)
+            sync_directory(copy.parent)
+            present = schema_of(copy)
+            tried = scratch / "tried.db"
+            copy_database(copy, tried)
+            self._run("store", "migrate", str(tried))
+            if schema_of(tried) != schema or present is None:
+                raise UpgradeError(
+                    "the version does not work", self._version, f"the database's schema is not {schema} with it"
+                )
         return present
 
     def _run(self, *words: str) -> str:

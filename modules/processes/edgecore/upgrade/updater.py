@@ -73,6 +73,8 @@ _BACK_SECONDS: Final = 60.0
 """Seconds that the updater waits for the earlier version to answer."""
 _MOST_RETURNS: Final = 3
 _LOOK_AGAIN_SECONDS: Final = 0.02
+_AGAIN_SECONDS: Final = 5.0
+"""Seconds until an updater that has failed tries again, here and under systemd."""
 _MOST_LOGGED: Final = 20
 """Lines about what one probation lacks: the memory that it names may be another one at each look."""
 _SETTLED_SECONDS: Final = 30.0
@@ -409,6 +411,7 @@ class Installation:
             self.write(journal, Phase.ROLLING_BACK if is_over else Phase.PROBATION)
         if journal.phase is Phase.ROLLING_BACK:
             self.roll_back(journal)
+            self.write(journal, Phase.ROLLING_BACK)  # with what was done, for the updater's report
 
     @contextmanager
     def locked(self) -> Iterator[bool]:
@@ -957,7 +960,7 @@ def start_updater(installation: Installation, node: NodeHandle, *, is_starting: 
             f"--unit={_UNIT}",
             "--collect",
             "--property=Restart=on-failure",
-            "--property=RestartSec=5",
+            f"--property=RestartSec={_AGAIN_SECONDS:.0f}",
         ]
         words = ["systemd-run", *(["--user"] if node.user else []), *options, "--", *command]
         subprocess.run(words, stdin=subprocess.DEVNULL, check=True, timeout=_COMMAND_SECONDS)
@@ -1028,6 +1031,26 @@ def launch(root: Path, words: Sequence[str]) -> NoReturn:
     os.execv(program, [program, *words])  # noqa: S606 - in the place of this process
 
 
+def carry_out(installation: Installation, journal: UpgradeJournal, node: NodeControl, *, is_starting: bool) -> None:
+    """Carry an upgrade that has begun to its end, however often a file cannot be written: the node may be stopped.
+
+    Raises:
+        OSError: nothing was changed; or systemd runs the node, and starts an updater again that has failed.
+    """
+    said = ""
+    while journal.phase not in (Phase.COMMITTED, Phase.ROLLED_BACK):
+        try:
+            Updater(installation, node, is_starting=is_starting).run(journal)
+        except OSError as error:
+            is_starting, journal = False, installation.journal() or journal
+            if journal.node.unit or journal.phase is Phase.STAGED:
+                raise
+            if said != str(error):
+                said = str(error)
+                sys.stderr.write(f"updater: tried again: {error}\n")
+            node.wait(_AGAIN_SECONDS)
+
+
 def main(words: Sequence[str]) -> int:
     """Carry the upgrade of an installation to its end."""
     installation, deadline = Installation(Path(words[0])), time.monotonic() + _LOCK_SECONDS
@@ -1035,9 +1058,9 @@ def main(words: Sequence[str]) -> int:
         with installation.locked() as is_free:
             if is_free:
                 journal = installation.journal()
-                if journal is not None and journal.phase not in (Phase.COMMITTED, Phase.ROLLED_BACK):
+                if journal is not None:
                     node = LocalNodeControl(installation, journal.node)
-                    Updater(installation, node, is_starting="starting" in words[1:]).run(journal)
+                    carry_out(installation, journal, node, is_starting="starting" in words[1:])
                 return 0
         if time.monotonic() > deadline:
             sys.stderr.write("updater: another upgrade is under way\n")

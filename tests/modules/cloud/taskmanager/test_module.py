@@ -1,6 +1,7 @@
 """The module alone on the bus, with a test in the place of the API server, cloudhub and nodes."""
 
 import sys
+import tracemalloc
 from copy import deepcopy
 from typing import Any
 
@@ -394,22 +395,30 @@ def test_reports_of_a_write_that_failed_come_before_later_ones(bee: Harness) -> 
 
 
 def test_reports_before_the_jobs_are_read_are_bounded(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST_EARLY", 2)
+    """Also those of one node, which takes no place of another's."""
+    monkeypatch.setattr(module, "_MOST_EARLY", 3)
+    monkeypatch.setattr(module, "_MOST_EARLY_OF_NODE", 2)
     monkeypatch.setattr(RuleServer, "start", lambda *_: Exchange())
     cloud = Cloud(bee, "a")
-    for _ in range(5):
-        cloud.report("a", "Check")
-    assert cloud.refusals.counts["not a report about a job of this node", "jobs"] == 3, "those which are not held"
+    for node, refused in (("a", 0), ("a", 0), ("a", 1), ("b", 1), ("c", 2)):
+        cloud.report(node, "Check")
+        assert cloud.refusals.counts["too many reports wait", "jobs"] == refused
 
 
-def test_reports_that_wait_are_bounded(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_REPORTS", 1)
+def test_reports_of_one_node_that_wait_take_no_place_of_others_and_little_memory(bee: Harness) -> None:
+    """Each action of it counts once, and its reason is cut, while the API server does not answer."""
     cloud = connected(bee, "a", "b", concurrency=2)
-    cloud.report("a", "Check", seconds=-3)
+    cloud.held = []
+    tracemalloc.start()
+    for number in range(100):
+        cloud.report("a", "Check", reason=f"{number:0100000}", seconds=-3)
+        cloud.report("a", f"{number}", reason=f"{number:0100000}", seconds=-3)
+    used, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
     cloud.report("b", "Check")
-    assert cloud.refusals.counts["too many reports wait", "jobs"] == 1
-    cloud.report("b", "Check")
-    assert cloud.refusals.counts.total() == 1, "the first was written"
+    cloud.release()
+    assert used < 2_000_000
+    assert [len(each["actionFlow"]) for each in cloud.job["status"]["nodeStatus"]] == [1, 1]
 
 
 def test_a_job_that_cannot_be_read_fails_with_the_reason(bee: Harness) -> None:

@@ -214,8 +214,13 @@ def test_the_version_before_is_known_and_kept(here: Here) -> None:
         commands._previous(installation)
     here.journal(Phase.COMMITTED)
     assert commands._previous(installation) == "1.0.0"
-    commands._remove_others(installation)
+    for name in ("edgecore-1.0.9-cp311-x86_64.bundle", "edgecore-1.0.8-cp311-x86_64.bundle.1-2.part"):
+        (installation.state / name).touch()
+    (installation.state / ".scratch-of-a-killed-command" / "wheels").mkdir(parents=True)
+    with commands.prepared(installation, []):
+        commands._remove_others(installation)
     assert {path.name for path in installation.versions.iterdir()} == {"1.0.0", "1.0.1"}
+    assert {path.name for path in installation.state.iterdir()} == {"journal.json", "lock"}
 
 
 def test_an_updater_that_is_dead_is_not_waited_for(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,6 +273,7 @@ def test_the_copy_of_a_database_does_not_count_as_complete(here: Here) -> None:
     (here.directory / "tried.db").unlink()
     with pytest.raises(UpgradeError, match="schema is not 4"):
         trial.check_database(database, here.directory, 4)
+    assert not backup_of(database).exists(), "a copy with the node's secrets is for a way back only"
 
 
 @pytest.mark.parametrize("says", ["the database has a schema of mine", ""])

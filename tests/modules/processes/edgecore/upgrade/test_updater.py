@@ -27,6 +27,7 @@ from modules.processes.edgecore.upgrade.updater import (
     Updater,
     UpgradeJournal,
     backup_of,
+    carry_out,
     decode_journal,
     inode_of,
     owner_of,
@@ -34,6 +35,7 @@ from modules.processes.edgecore.upgrade.updater import (
     trouble_of,
 )
 from tests.modules.processes.edgecore.upgrade.releases import journal_of
+from tests.support.failing import Failing
 
 OLD, NEW = "1.0.0", "2.0.0"
 SCHEMAS = {OLD: 3, NEW: 4}
@@ -191,9 +193,7 @@ def make(root: Path) -> tuple[Installation, Path]:
 
 def carry_on(installation: Installation, node: FakeNode, *, is_starting: bool) -> None:
     """Run the updater as `main` does."""
-    journal = journal_of(installation)
-    if journal.phase not in (Phase.COMMITTED, Phase.ROLLED_BACK):
-        Updater(installation, node, is_starting=is_starting).run(journal)
+    carry_out(installation, journal_of(installation), node, is_starting=is_starting)
 
 
 def power_on(installation: Installation, node: FakeNode) -> None:
@@ -312,11 +312,13 @@ def test_a_version_that_lets_the_machine_crash(steps: Steps, tmp_path: Path) -> 
     node = FakeNode(installation, database, steps, "good")
     journal = journal_of(installation)
     installation.switch(journal)
+    node.start()
     for _ in range(journal.boots):
         installation.recover(journal)
         assert installation.current() == NEW
     power_on(installation, node)
     check_end(node, kept=False)
+    assert "the database is that of the time before the upgrade" in journal_of(installation).report
 
 
 def test_a_node_that_was_offline_need_not_be_connected(steps: Steps, tmp_path: Path) -> None:
@@ -350,11 +352,27 @@ def test_a_full_disk_changes_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
     monkeypatch.setattr(os, "fsync", refuse)
     with pytest.raises(OSError, match="No space"):
-        Updater(installation, node).run(journal)
+        carry_out(installation, journal, node, is_starting=False)
     monkeypatch.undo()
     assert (installation.current(), node.running) == (OLD, OLD)
     kept = journal_of(installation)
     assert kept.phase is Phase.STAGED
+
+
+@pytest.mark.parametrize("step", ["activate", "finish", "roll_back", "write"])
+def test_a_disk_that_becomes_full_on_the_way_back_leaves_no_node_stopped(
+    step: str, steps: Steps, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Nobody else starts a node that no service manager runs."""
+    installation, database = make(tmp_path / "n")
+    node = FakeNode(installation, database, steps, "finds problems")
+    installation.switch(journal_of(installation))
+    node.start()
+    failing = Failing(0, OSError(28, "No space left on device"))
+    monkeypatch.setattr(installation, step, failing.call(getattr(installation, step)))
+    carry_on(installation, node, is_starting=True)
+    assert failing.has_failed
+    check_end(node, kept=False)
 
 
 def test_the_database_stays_when_its_schema_did_not_move(steps: Steps, tmp_path: Path) -> None:
