@@ -71,6 +71,12 @@ def test_images_are_imported_by_a_runtime_without_a_node() -> None:
             done = run_program("edgecore", "images", "import", *where, str(archive))
             assert (done.returncode, done.stderr) == (0, "")
             assert "busybox" in done.stdout
+            elsewhere = [*where[:-1], str(node.directory / "elsewhere")]
+            (node.directory / "bad.tar").write_bytes(b"no tar at all")
+            for options, file, why in ((where, "bad.tar", "bad.tar"), (elsewhere, "other.tar", "--root")):
+                refused = run_program("edgecore", "images", "import", *options, str(node.directory / file))
+                assert (refused.returncode, refused.stdout, why in refused.stderr) == (ExitCode.NOT_DONE, "", True)
+            assert [each.name for each in node.directory.glob("**/image-archives/*")] == ["other.tar"]
 
 
 @pytest.mark.parametrize("kind", ["processes", "oci"])

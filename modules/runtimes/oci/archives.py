@@ -38,6 +38,8 @@ class ImportedArchive(msgspec.Struct, frozen=True):
     """Names and ids of its images."""
     may_work: bool = False
     """Whether it failed for a reason that may pass."""
+    problem: str = ""
+    """Why it failed."""
 
 
 class ImageArchives:
@@ -53,7 +55,7 @@ class ImageArchives:
         self._images = images
         self._record = images.layout.root / _RECORD
         self._lock = threading.Lock()
-        self._known = _read(self._record)
+        self._known = {name: each for name, each in _read(self._record).items() if each.names}
 
     def refresh(self, wanted: str = "") -> None:
         """Import the archives that are new or have changed, and the archive of a wanted image that is missing."""
@@ -63,9 +65,8 @@ class ImageArchives:
             if now == self._known:
                 return
             self._known = now
-            worked = {key: each for key, each in now.items() if each.names}
             try:
-                replace_file(self._record, msgspec.json.encode(worked))
+                replace_file(self._record, msgspec.json.encode(now))
             except OSError as error:
                 _log.warning("archives of images are imported again at the next start: %s", error)
 
@@ -89,10 +90,22 @@ class ImageArchives:
             imported = self._images.import_archive(path)
         except (OSError, RequestRefusedError) as error:
             _log.error("%s", error)
-            return msgspec.structs.replace(found, names=(), may_work=not isinstance(error, BadRequestError))
+            may_work = not isinstance(error, BadRequestError)
+            return msgspec.structs.replace(found, names=(), may_work=may_work, problem=str(error))
         _log.info("imported the images of %s", path)
         names = tuple(name for each in imported for name in (each.id, *each.names))
-        return msgspec.structs.replace(found, names=names, may_work=False)
+        return msgspec.structs.replace(found, names=names, may_work=False, problem="")
+
+
+def last_import(archive: Path, store: Path) -> ImportedArchive | None:
+    """Return the last import of an archive by a runtime with a store of images; None: it has not looked at this one.
+
+    Raises:
+        OSError: the archive has gone.
+    """
+    status, found = archive.stat(), _read(store / _RECORD).get(archive.name)
+    is_present = found is not None and (found.changed, found.size) == (status.st_mtime_ns, status.st_size)
+    return found if is_present else None
 
 
 def _read(record: Path) -> dict[str, ImportedArchive]:

@@ -217,24 +217,42 @@ def removed(before: cri.Image, after: cri.Image | None) -> list[str]:
 
 @reporting_errors
 def import_archive(chosen: argparse.Namespace) -> None:
-    """Put an archive where the OCI runtime imports it: immediately if it runs, otherwise at its next start."""
+    """Put an archive where the OCI runtime imports it: immediately if it runs, otherwise at its next start. One that it
+    cannot read is removed there again.
+    """
     config = config_of(chosen)
     if not config.uses_oci_runtime:
         hint = "containerd: ctr --namespace k8s.io images import FILE; Docker: docker load --input FILE"
         raise EdgedError("import images", "only embedded://oci and `--kind oci` take archives this way", hint)
-    directory = config.image_archives
-    keep_archive(chosen.file, directory)
+    from modules.runtimes.oci.archives import last_import  # noqa: PLC0415 - the other commands talk to any runtime
+    from modules.runtimes.oci.driver import IMAGES  # noqa: PLC0415
+
+    kept = keep_archive(chosen.file, config.image_archives)
     with connected(config, chosen.socket) as runtime:
-        _print(list(runtime.list_images()))
+        images = list(runtime.list_images())
+    done = last_import(kept, config.container_runtime_root / IMAGES)
+    if done is None:
+        kept.unlink()
+        hint = "`--root` names the directory that it was started with"
+        raise EdgedError("import the images", f"the runtime does not look into {kept.parent}", hint)
+    if done.problem:
+        if not done.may_work:
+            kept.unlink()
+        raise EdgedError("import the images", done.problem)
+    _print(images)
 
 
-def keep_archive(file: Path, directory: Path) -> None:
-    """Copy an archive into the directory of archives, durably: an incomplete one has no name. Raises OSError."""
+def keep_archive(file: Path, directory: Path) -> Path:
+    """Copy an archive into the directory of archives, durably: an incomplete one has no name. Return its copy. Raises
+    OSError.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     made = directory / f".{file.name}.new"
     shutil.copyfile(file, made)
     make_durable(made)
-    put_in_place(made, directory / (file.name if file.name.endswith(_ARCHIVES) else f"{file.name}.tar"))
+    kept = directory / (file.name if file.name.endswith(_ARCHIVES) else f"{file.name}.tar")
+    put_in_place(made, kept)
+    return kept
 
 
 @reporting_errors

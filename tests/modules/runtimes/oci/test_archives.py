@@ -9,7 +9,7 @@ import grpc
 import pytest
 
 from modules.runtimes.engine.errors import BadRequestError, RequestRefusedError, TooManyError
-from modules.runtimes.oci.archives import ImageArchives
+from modules.runtimes.oci.archives import ImageArchives, last_import
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.node import OciNode
 from tests.support.images import busybox_image, docker_archive
@@ -97,18 +97,26 @@ class Store:
 
 
 def test_an_archive_for_which_there_was_no_room_is_tried_again_for_a_missing_image(tmp_path: Path) -> None:
-    """And for nothing else: an import takes long. A wrong one would be wrong again."""
-    (tmp_path / "own.tar").write_bytes(b"archive")
+    """And for nothing else: an import takes long. A wrong one would be wrong again. The record says why."""
+    own = tmp_path / "own.tar"
+    own.write_bytes(b"archive")
+    assert last_import(own, tmp_path) is None
     full = Store(tmp_path, TooManyError("import it", "less than 9 bytes of the disk would stay free"))
     archives = ImageArchives(tmp_path, cast("Any", full))
     for wanted, tried in (("", 1), ("", 1), ("example.org/there:1", 1), (NAME, 2), ("", 2), ("other", 3)):
         archives.refresh(wanted)
         assert full.tried == tried
+        failed = last_import(own, tmp_path)
+        assert failed is not None
+        assert (failed.may_work, failed.problem) == (True, str(full.error))
     full.error = None
     for tried, wanted in ((3, ""), (4, NAME), (4, ""), (4, "other")):
         archives.refresh(wanted)
         assert full.tried == tried
-    assert ImageArchives(tmp_path, cast("Any", full))._known == archives._known
+    worked = last_import(own, tmp_path)
+    assert ImageArchives(tmp_path, cast("Any", full))._known == archives._known == {"own.tar": worked}
+    assert worked is not None
+    assert worked.problem == ""
     (tmp_path / "archives.json").unlink()
     wrong = Store(tmp_path, BadRequestError("import it", "it is no archive of images"))
     archives = ImageArchives(tmp_path, cast("Any", wrong))
