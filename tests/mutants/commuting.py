@@ -93,8 +93,8 @@ def commute(path: str, first: ast.stmt, second: ast.stmt) -> bool:
 
     Statements commute when at most one calls what may have an effect, and neither changes what the other reads or
     changes. A call may change all that it names. A function of the product has no effect when nothing in it has one.
-    Which of two refusals or faults comes first is not of importance, nor when something is counted, nor the order of
-    commands and options in a help.
+    Which of two refusals or faults comes first is not of importance, nor when something is counted or the turn's end
+    asked for, nor the order of commands and options in a help.
     """
     if _registers(first) and _registers(second):
         return True
@@ -106,7 +106,13 @@ def commute(path: str, first: ast.stmt, second: ast.stmt) -> bool:
 
 
 def _counts(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.AugAssign) and not _COUNTERS.isdisjoint(_name(statement.target).split("."))
+    """Return whether it only counts, or only asks for the turn's end."""
+    match statement:
+        case ast.AugAssign(target=target):
+            return not _COUNTERS.isdisjoint(_name(target).split("."))
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="end_turn_soon"), args=[])):
+            return True
+    return False
 
 
 def _registers(statement: ast.stmt) -> bool:
@@ -144,22 +150,21 @@ def uses_of(path: str, statement: ast.stmt) -> Uses:
             case ast.Call(func=ast.Attribute(value=clock, attr=name)) if _is_reading(path, clock, name):
                 read.add(_TIME)
             case ast.Call(func=ast.Attribute(value=changed, attr=name)) if name in CONTAINER_METHODS:
-                written.add(f"{_name(changed)}.[]")
+                written.add(f"{_member(changed) or _name(changed)}.[]")
                 acts = acts or _name(changed) in {"", "self"}
             case ast.Call() if (own := _changed_by(path, node)) is not None:
                 written.add(f"{own}.[]")
             case ast.Call() if (known := _known_method(path, node)) is not None:
                 done = _done_by(known)
                 written, read, ends = written | done.written, read | done.read, ends or done.ends
+            case _ if (member := _member(node)) is not None:
+                (written if isinstance(getattr(node, "ctx", None), ast.Store) else read).add(member)
             case ast.Call():
                 called = _called(path, node)
                 acts, ends = acts or called is _Call.ACTS, ends or called is _Call.REFUSES
                 read |= {_TIME} if called is _Call.READS_TIME else set()
             case ast.Name() | ast.Attribute() | ast.Subscript():
                 name = _name(node)
-                if (key := _key(node)) is not None:
-                    written.add(f"{name}.[{key!r}]")
-                    continue
                 if not isinstance(node.ctx, ast.Load):
                     written.add(f"{name}.[]" if isinstance(node, ast.Subscript) else name)
                 read.add(name)
@@ -189,7 +194,7 @@ def _changed_by(path: str, call: ast.Call) -> str | None:
             func=ast.Attribute(value=ast.Name(id=parser), attr="add_argument"),
             args=[ast.Constant(value=str(option)), *_],
         ):
-            return f"{parser}.[{option}]" if option.startswith("-") else f"{parser}.[]"
+            return f"{parser}.[{option if option.startswith('-') else 'positional'}]"
         case ast.Call(func=ast.Name(id=name), args=[ast.Name(id=parser), *_]) if _adds_options(path, name):
             return f"{parser}.[{name}]"
         case ast.Call(func=ast.Attribute(value=ast.Name(id=context), attr=name)) if name in _SETTINGS:
@@ -235,11 +240,21 @@ def _is_module(path: str, expression: ast.expr) -> bool:
     return name in {"module", "self.module", "self._module"} or (name == "self" and "Module" in bases)
 
 
-def _key(node: ast.AST) -> str | None:
-    """Return the constant name of the only member that a statement sets."""
+def _member(node: ast.AST) -> str | None:
+    """Return the dotted name of the only member of a dictionary that an expression sets or reads."""
     match node:
-        case ast.Subscript(value=ast.Name() | ast.Attribute(), slice=ast.Constant(value=str(key)), ctx=ast.Store()):
-            return key.replace(".", " ")
+        case (
+            ast.Subscript(
+                value=ast.Name() | ast.Attribute() as of,
+                slice=ast.Constant(value=str(key)),
+                ctx=ast.Store() | ast.Load(),
+            )
+            | ast.Call(
+                func=ast.Attribute(value=ast.Name() | ast.Attribute() as of, attr="get"),
+                args=[ast.Constant(value=str(key)), *_],
+            )
+        ):
+            return f"{_name(of)}.[{key.replace('.', ' ')!r}]"
     return None
 
 
@@ -256,13 +271,13 @@ def _walk(path: str, node: ast.AST) -> Iterator[ast.AST]:
             children = list[ast.AST](arguments[:-1])
         case ast.Call(func=ast.Attribute()) if _changed_by(path, node) or _known_method(path, node):
             del children[0]
+        case _ if _member(node) is not None:
+            children = list[ast.AST](node.args[1:]) if isinstance(node, ast.Call) else []
         case ast.Call(func=ast.Attribute(value=value)):
             children[0] = value
         case ast.Call(func=ast.Name(id=name)):
             del children[: 2 if _adds_options(path, name) else 1]
         case ast.Attribute(value=ast.Name() | ast.Attribute()):
-            children = []
-        case _ if _key(node) is not None:
             children = []
     for child in children:
         yield from _walk(path, child)
@@ -295,8 +310,9 @@ def _name(node: ast.AST) -> str:
 
 
 def _overlap(name: str, other: str) -> bool:
-    """Return whether one of two dotted names is the other, or a part of it."""
-    return f"{name}.".startswith(f"{other}.") or f"{other}.".startswith(f"{name}.")
+    """Return whether one of two dotted names is the other, or a part of it; `.[]` is any member."""
+    one, two = (f"{each.removesuffix('.[]')}." for each in (name, other))
+    return one.startswith(two) or two.startswith(one)
 
 
 def _called(path: str, call: ast.Call) -> _Call:

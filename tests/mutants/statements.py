@@ -15,7 +15,7 @@ _PURE = frozenset(
 CONTAINER_METHODS = frozenset(
     {
         "append", "appendleft", "extend", "add", "discard", "remove", "clear", "insert", "move_to_end", "pop",
-        "popitem", "popleft", "setdefault",
+        "popitem", "popleft", "setdefault", "sort",
     }
 )  # fmt: skip
 """Methods that change their own object and nothing else."""

@@ -5,7 +5,6 @@ from beehive.names import Group
 from modules.apimachinery.kinds import JsonObject, kind_named
 from modules.cloud.messages import KUBELET_PORTS, KUBELET_PORTS_RESOURCE
 from modules.cloud.storage.object_storage import EventType, ObjectEvent
-from modules.cloud.storage.transactions import Transactions
 
 _NODE = kind_named("Node").name
 
@@ -15,25 +14,23 @@ class KubeletPorts:
 
     Args:
         module: edgecontroller.
-        transactions: of edgecontroller.
     """
 
-    def __init__(self, module: Module, transactions: Transactions) -> None:
+    def __init__(self, module: Module) -> None:
         self._module = module
-        self._transactions = transactions
         self.noted: dict[str, int] = {}
         """The ports that cloudstream has not been told yet, by node."""
 
     def observe(self, event: ObjectEvent) -> None:
-        """Take note of a change, in its transaction."""
+        """Take note of a change."""
         if event.key.kind != _NODE or event.type is EventType.DELETED:
             return
         port = kubelet_port(event.new)
         if event.old is None or port != kubelet_port(event.old):
-            self._transactions.after_commit(lambda: self.noted.update({event.key.name: port}))
+            self.noted[event.key.name] = port
 
     def notify(self) -> None:
-        """Tell cloudstream, if it is part of this process, the ports that were committed since the last call."""
+        """Tell cloudstream, if it is part of this process, the ports that were noted since the last call."""
         noted, self.noted = self.noted, {}
         if self._module.hive.members(Group.CLOUDSTREAM):
             message = self._module.message(KUBELET_PORTS_RESOURCE, KUBELET_PORTS, noted)

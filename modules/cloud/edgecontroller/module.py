@@ -115,7 +115,7 @@ class EdgeController(Module):
         self._graph = NodeGraph(mirror, self.clock)
         object_syncs = self._object_syncs = ObjectSyncs(database.put_object_sync)
         self._transactions = Transactions(mirror, database, self)
-        self._kubelet_ports = KubeletPorts(self, self._transactions)
+        self._kubelet_ports = KubeletPorts(self)
         sender = CloudHubSender(self, self._transactions, mirror.bodies)
         may_send = partial(may_read, graph=self._graph)
         watches = NodeWatches() if watches is None else watches
@@ -419,8 +419,6 @@ class EdgeController(Module):
 
         def handle() -> None:
             self._waiting_of[sender] -= 1
-            if not self._waiting_of[sender]:
-                del self._waiting_of[sender]
             self._handle(message, work, refuse, begins=begins, waits=False)
 
         self._waiting_of[sender] += 1

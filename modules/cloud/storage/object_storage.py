@@ -579,8 +579,7 @@ class Storage:
             if before is not None and is_other and (left := node_of(before)) != node:
                 self._unindex(key, left)
             self._pods_of.setdefault(node, set()).add(key)
-            self._pod_changes += 1
-            self._pods_changed[node] = self._pod_changes
+            self._pods_changed[node] = self._pod_changes = self._pod_changes + 1
             if not node:
                 self.unbound.put(key, obj)
             if not node and (obj.get("status") or {}).get("nominatedNodeName"):
@@ -598,8 +597,7 @@ class Storage:
         pods.remove(key)
         self.unbound.drop(key)
         self._nominated.discard(key)
-        self._pod_changes += 1
-        self._pods_changed[node] = self._pod_changes
+        self._pods_changed[node] = self._pod_changes = self._pod_changes + 1
         if not pods:
             del self._pods_of[node], self._pods_changed[node]
 

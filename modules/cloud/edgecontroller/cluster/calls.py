@@ -71,9 +71,12 @@ class ClusterCalls:
         try:
             self._client.call(lane, call, partial(self._ended, answered), key=key, idempotent=_is_repeatable(call))
         except CallError as error:
+            refusal = failure(HTTPStatus.BAD_REQUEST, str(error))
+        else:
+            return
+        finally:
             self._is_sending = False
-            answered(failure(HTTPStatus.BAD_REQUEST, str(error)))
-        self._is_sending = False
+        answered(refusal)
 
     def _ended(self, answered: Answered, end: CallEnd) -> None:
         """Take the end of a call: later when another message is at work, whose new call has taken this one's place."""

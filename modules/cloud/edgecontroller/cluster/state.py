@@ -108,7 +108,6 @@ class ClusterState:
             then: called when it is written, and if it cannot be written.
             superseded: called instead if the node has connected to another cloudcore since.
         """
-        self._transactions.begin()
         self._owned.add(node)
         self._connected_at[node] = connected_at
         if self._is_off or (node not in self._versions and self._body_of(node) is None):
@@ -206,7 +205,6 @@ class ClusterState:
                 self._adopt(node, obj)
             self._claim(node, then, superseded, attempts - 1)
 
-        self._transactions.begin()
         self._put(node, self._body_of(node) or self._object_of(node, NodeState(), {}), written)
 
     def _own(self, node: str) -> Holder:

@@ -156,7 +156,6 @@ class Reflectors:
 
     def went_back(self) -> None:
         """Begin the next epoch: the API server was restored, as its versions or another cloudcore say."""
-        self._transactions.begin()
         self._epochs.went_back()
         self._list_again()
 

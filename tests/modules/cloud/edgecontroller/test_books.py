@@ -267,10 +267,13 @@ def test_the_end_of_a_call_whose_place_another_takes_comes_in_a_turn_of_its_own(
         ends.append(args[2])
 
     calls = ClusterCalls(mock.MagicMock(), mock.Mock(call_soon=later.append))
+    made = ApiCall(verb="get", api_version="v1", plural="pods", name="web")
+    calls._client = mock.Mock(call=mock.Mock(side_effect=RecursionError))
+    with pytest.raises(RecursionError):  # which makes no other end wait for ever
+        calls.send(made, mock.Mock())
     calls._client = mock.Mock(call=call)
     answers: list[str] = []
     for name in ("first", "second"):
-        made = ApiCall(verb="get", api_version="v1", plural="pods", name="web")
         calls.send(made, lambda _result, name=name: answers.append(name))  # type: ignore[misc]
     assert answers == []
     later.pop()()

@@ -183,7 +183,8 @@ def test_an_object_whose_record_a_kill_has_lost_is_deleted_with_its_name(site: S
     site.objects = [each for each in core.server.objects() if each["kind"] != "ConfigMap"]  # it is killed
     other = site.core("n1")
     sent = other.down()
-    assert "delete node/n1/default/configmap/settings" in sent
+    gone, reader = "delete node/n1/default/configmap/settings", "insert node/n1/default/pod/reader"
+    assert sent.index(gone) < sent.index(reader), "the pod does not start with it"
     assert "delete node/n1/default/secret/key" in sent, "the node may have that, too, for all that is known"
     other.applied(configmap(), seconds=1.0)
     assert "insert node/n1/default/configmap/settings" in other.down()

@@ -2,9 +2,11 @@
 
 import pytest
 
+from beehive.names import Operation
 from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.client.calls import STRATEGIC
 from modules.cloud.edgecontroller.cluster.restores import Restores
+from modules.cloud.edgecontroller.downstream_messages import object_message
 from modules.cloud.edgecontroller.mirror.mirror import Mirror
 from modules.cloud.edgecontroller.state.newest_versions import NewestVersions
 from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs
@@ -227,5 +229,8 @@ def test_no_pod_is_remembered_whose_deletion_was_confirmed_or_whose_node_has_gon
     downstream.newest.listed("Pod", "5")
     downstream.node_connected("n1")
     assert ("n1" in downstream.unconfirmed.by_node) is not is_confirmed
+    following = pod() | {"metadata": {"name": "web", "uid": "next", "resourceVersion": "2"}}
+    downstream.send(object_message("n1", Operation.INSERT, WEB, following))
+    assert ("next" in syncs.of("n1")) is is_confirmed, "what has waited only is not deleted there"
     downstream.node_disconnected("n1")
     assert not downstream.unconfirmed.by_node
