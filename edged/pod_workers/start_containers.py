@@ -244,7 +244,7 @@ class ContainerStarter:
     def _sandbox_context(self, pod: Pod, attempt: int) -> SandboxContext:
         settings = self._settings
         try:
-            host = parse_resolv_conf(settings.resolv_conf.read_text())
+            host = parse_resolv_conf(settings.resolv_conf.read_text(errors="replace"))
         except OSError:
             host = parse_resolv_conf("")
         cluster = ClusterDns(settings.cluster_dns, settings.cluster_domain)

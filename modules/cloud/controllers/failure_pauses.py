@@ -35,7 +35,7 @@ class FailurePauses:
             now: the present time.
         """
         pause = self._pauses.pop(place, None)
-        if pause is None or now > pause.until + _FORGOTTEN:
+        if pause is None or not pause.until - pause.seconds <= now <= pause.until + _FORGOTTEN:  # or set back
             pause = _Pause(uid_of(pod), _FIRST, now + _FIRST)
         elif pause.pod != uid_of(pod):
             seconds = min(_LONGEST, 2.0 * pause.seconds)

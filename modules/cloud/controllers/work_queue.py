@@ -27,6 +27,8 @@ class WorkQueue:
         self._failures: dict[ObjectKey, int] = {}
         self._paused: set[ObjectKey] = set()
         """The keys that are not due before their time, whatever is added."""
+        self._now = 0.0
+        """The time at the last look for a key."""
 
     def depths(self) -> Counter[str]:
         """Return how many keys of each kind are due."""
@@ -70,7 +72,13 @@ class WorkQueue:
         self._paused.discard(key)
 
     def get(self, now: float) -> ObjectKey | None:
-        """Return the next key that is due, or None."""
+        """Return the next key that is due, or None. When the clock was set back, all keys that wait are due: else they
+        would wait until it shows their times again.
+        """
+        if now < self._now:
+            self._later = dict.fromkeys(self._later, now)
+            self._heap = [(now, key) for key in sorted(self._later)]
+        self._now = now
         while self._heap and self._heap[0][0] <= now:
             moment, key = heapq.heappop(self._heap)
             if self._later.get(key) == moment:

@@ -47,7 +47,11 @@ class Bench:
         parts.node.status.return_value.allocatable = {}
         self.runtime = parts.runtime
         self.runtime.create_container.side_effect = ["c"]
-        settings = EdgedSettings(node_name="n1", root=root, pod_logs=root, runtime_endpoint="unix:///none")
+        resolv_conf = root / "resolv.conf"
+        resolv_conf.write_bytes(b"# g\xe9n\xe9r\xe9, in Latin-1\nnameserver 192.0.2.53\n")
+        settings = EdgedSettings(
+            node_name="n1", root=root, pod_logs=root, runtime_endpoint="unix:///none", resolv_conf=resolv_conf
+        )
         self.starter = ContainerStarter(
             settings, Simulation(1).clock, parts.runtime, parts.images, parts.resources, parts.node, parts.events
         )
@@ -199,7 +203,9 @@ def test_an_ephemeral_container_joins_a_running_one(bench: Bench) -> None:
 @pytest.mark.parametrize("handler", ["", "kata"])
 @pytest.mark.parametrize("host_network", [False, True])
 def test_a_sandbox_is_made_with_its_addresses(bench: Bench, handler: str, host_network: bool) -> None:
-    """The log directory is there before it. A pod on the host's network has none of its own."""
+    """The log directory is there before it. A pod on the host's network has none of its own. The host's resolv.conf
+    may have comments in any encoding.
+    """
     bench.runtime.run_pod_sandbox.return_value = SandboxId("s1")
     network = cri.PodSandboxNetworkStatus(ip="10.89.0.3", additional_ips=[cri.PodIP(ip="fd00::3"), cri.PodIP()])
     bench.runtime.pod_sandbox_status.return_value.status.network = network
@@ -207,6 +213,7 @@ def test_a_sandbox_is_made_with_its_addresses(bench: Bench, handler: str, host_n
     pod = a_pod(host_network=host_network, runtime_class_name=handler or None)
     made = bench.starter.ensure_sandbox(pod, NOTHING, PodActions(create_sandbox=True, attempt=3))
     assert (made.id, made.config.metadata.attempt) == ("s1", 3)
+    assert made.config.dns_config.servers == ["192.0.2.53"]
     assert bench.runtime.run_pod_sandbox.call_args.args[1:] == ((handler,) if handler else ())
     assert made.ips == (() if host_network else ("10.89.0.3", "fd00::3"))
     assert bench.calls()[:1] + bench.calls()[-1:] == ["runtime.run_pod_sandbox", "events.sandbox_made"]

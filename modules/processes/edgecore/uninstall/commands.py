@@ -223,7 +223,8 @@ def units_of(location: NodeLocation) -> list[Path]:
     for name in _UNITS:
         with suppress(OSError, RuntimeError):
             path = Path(name).expanduser()
-            if any(line.startswith("ExecStart=") and line.endswith(words) for line in path.read_text().splitlines()):
+            lines = path.read_text(errors="replace").splitlines()
+            if any(line.startswith("ExecStart=") and line.endswith(words) for line in lines):
                 found.append(path)
     return found
 

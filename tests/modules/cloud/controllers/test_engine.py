@@ -256,6 +256,17 @@ def test_the_pause_after_a_failure_doubles_up_to_a_quarter_of_an_hour_and_starts
     assert pauses.until("place", {"metadata": {"uid": "x"}}, now + 1801.0) == now + 1802.0
 
 
+def test_no_pause_is_longer_because_the_clock_is_set_back() -> None:
+    """As by NTP, an hour after a start with a wrong clock."""
+    queue, keys, pod = WorkQueue(), [ObjectKey("Job", "default", name) for name in "ab"], {"metadata": {"uid": "u"}}
+    queue.pause(keys[0], 3605.0)
+    queue.add_at(keys[1], 3606.0)
+    assert queue.get(3600.0) is None
+    assert [queue.get(4.0) for _ in range(3)] == [*keys, None]
+    pauses = FailurePauses()
+    assert [pauses.until("place", pod, now) for now in (3600.0, 4.0, 4.5)] == [3601.0, 5.0, 5.0]
+
+
 def test_a_pause_outlasts_the_time_at_which_a_key_was_due_before() -> None:
     queue, key = WorkQueue(), ObjectKey("Job", "default", "sum")
     queue.add_at(key, 2.0)
