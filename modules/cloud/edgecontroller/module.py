@@ -419,6 +419,8 @@ class EdgeController(Module):
 
         def handle() -> None:
             self._waiting_of[sender] -= 1
+            if not self._waiting_of[sender]:
+                del self._waiting_of[sender]
             self._handle(message, work, refuse, begins=begins, waits=False)
 
         self._waiting_of[sender] += 1
