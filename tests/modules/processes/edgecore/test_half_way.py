@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import termios
+import threading
 from argparse import Namespace
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -17,8 +18,10 @@ from types import SimpleNamespace
 from typing import Any, cast
 from unittest.mock import Mock
 
+import msgspec
 import pytest
 
+from beehive import Hive, Threads
 from modules.processes.common import kubeconfig_client
 from modules.processes.common.backup.archive import Part, write_archive
 from modules.processes.common.backup.errors import BackupError
@@ -26,7 +29,11 @@ from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.common.support_bundle import machine
 from modules.processes.edgecore import other_commands, process
+from modules.processes.edgecore.cli import Recording
+from modules.processes.edgecore.config import EdgeCoreConfig
+from modules.processes.edgecore.config.names import PROCESS_ENDPOINT
 from modules.processes.edgecore.device_commands import calls
+from modules.processes.edgecore.loopback import LoopbackWatch
 from modules.processes.edgecore.runtime_commands import connection
 from modules.processes.edgecore.store_commands.database import opened
 from modules.processes.edgecore.top import background, node_view, run
@@ -34,6 +41,8 @@ from modules.processes.edgecore.uninstall import pods
 from modules.processes.edgecore.upgrade import replay_gate, sources, staging, updater
 from tests.modules.processes.common.backup.test_archive import HEAD
 from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call
+from tests.support.own_node import alone
+from tests.support.ports import free_port
 
 
 def _fail(*_: object, **__: object) -> Any:
@@ -285,15 +294,37 @@ def test_a_database_whose_reader_fails_is_closed(tmp_path: Path) -> None:
     assert not census().more_than(before)
 
 
-def test_what_a_node_has_opened_is_closed_when_it_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    ended = list[str]()
-
-    def start(_config: object, _hive: object, _tracing: object, stack: ExitStack, _starting: object) -> None:
-        stack.callback(lambda: ended.append("runtime"))
-        raise OSError("no port")
-
-    for name in ("set_up", "set_up_malloc", "ServiceManager", "Shutdown", "Tracing", "print_remark"):
+@pytest.mark.parametrize("endpoint", [PROCESS_ENDPOINT, "unix:///none.sock"], ids=["inside", "beside"])
+def test_what_a_node_has_opened_is_closed_when_it_does_not_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: str
+) -> None:
+    """With a runtime inside edgecore, and with another one: files, sockets, threads, timers."""
+    for name in ("set_up", "set_up_malloc", "ServiceManager", "Shutdown", "print_remark"):
         monkeypatch.setattr(process, name, Mock())
-    monkeypatch.setattr(process, "start", start)
-    status = process.run(Mock(), log_level=Mock(), log_format=Mock(), starting=ExitStack())
-    assert (status, ended) == (ExitCode.START_FAILED, ["runtime"])
+    monkeypatch.setattr(LoopbackWatch, "reconcile", lambda _: None)
+    threads, hook = Threads(), threading.excepthook
+    hive = Hive(threads)
+    monkeypatch.setattr(hive, "start", start := Mock(side_effect=OSError("no memory")))
+    monkeypatch.setattr(process, "Hive", lambda _: hive)
+    hive.clock.after(60.0, Mock()).cancel()  # its thread goes on
+    before, recording = census((hive.clock,)), Recording(tmp_path / "trace", None)
+    config, starting = _node(tmp_path / "node", endpoint), ExitStack()
+    status = process.run(config, log_level=Mock(), log_format=Mock(), record=recording, starting=starting)
+    assert (status, start.call_count) == (ExitCode.START_FAILED, 1)
+    assert not census((hive.clock,)).more_than(before)
+    assert not [each for each in tmp_path.rglob("*") if each.is_socket()]
+    assert threading.excepthook is hook
+    threads.close()
+
+
+def _node(root: Path, endpoint: str) -> EdgeCoreConfig:
+    """Return the configuration of a node that serves all that a node can serve."""
+    config, change = alone(EdgeCoreConfig.below(root)), msgspec.structs.replace
+    edged, meta = config.modules.edged, config.modules.meta_manager
+    kubelet = change(
+        edged.tailored_kubelet_config,
+        container_runtime_endpoint=endpoint, read_only_port=free_port(), cgroups_per_qos=False,
+    )  # fmt: skip
+    meta = change(meta, meta_server=change(meta.meta_server, enable=True, server=f"127.0.0.1:{free_port()}"))
+    edged = change(edged, tailored_kubelet_config=kubelet)
+    return change(config, modules=change(config.modules, edged=edged, meta_manager=meta))
