@@ -3,6 +3,7 @@
 import os
 import pty
 import select
+import shutil
 import socket
 import sqlite3
 import subprocess
@@ -22,6 +23,7 @@ import msgspec
 import pytest
 
 from beehive import Hive, Threads
+from modules.edge.devicetwin.feed import DeviceFeed
 from modules.processes.common import kubeconfig_client
 from modules.processes.common.backup.archive import Part, write_archive
 from modules.processes.common.backup.errors import BackupError
@@ -34,11 +36,13 @@ from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.names import PROCESS_ENDPOINT
 from modules.processes.edgecore.device_commands import calls
 from modules.processes.edgecore.loopback import LoopbackWatch
+from modules.processes.edgecore.owner_routes import DeviceRoutes
 from modules.processes.edgecore.runtime_commands import connection
 from modules.processes.edgecore.store_commands.database import opened
 from modules.processes.edgecore.top import background, node_view, run
 from modules.processes.edgecore.uninstall import pods
 from modules.processes.edgecore.upgrade import replay_gate, sources, staging, updater
+from modules.processes.edgecore.upgrade.commands import prepared
 from tests.modules.processes.common.backup.test_archive import HEAD
 from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call
 from tests.support.own_node import alone
@@ -110,11 +114,16 @@ def _ended(_: Path) -> Callable[[], object]:
     return end
 
 
-def _starter(root: Path) -> Callable[[], object]:
-    node = cast("Any", SimpleNamespace(lock=str(root / "lock"), unit=""))
+def _control(root: Path) -> updater.LocalNodeControl:
     installation = updater.Installation(root)
     installation.state.mkdir(exist_ok=True)
-    return updater.LocalNodeControl(installation, node)._starter
+    return updater.LocalNodeControl(installation, cast("Any", SimpleNamespace(lock=str(root / "lock"), unit="")))
+
+
+def _going_back(root: Path) -> Callable[[], object]:
+    node = SimpleNamespace(stopped=_control(root).stopped, start=lambda: None)
+    installation = SimpleNamespace(roll_back=lambda _: root.stat())
+    return lambda: updater.Updater(cast("Any", installation), cast("Any", node))._go_back(cast("Any", None))
 
 
 @pytest.mark.parametrize(
@@ -123,10 +132,13 @@ def _starter(root: Path) -> Callable[[], object]:
         (lambda root: lambda: updater._sync(root, os.O_RDONLY), 2),
         (lambda root: lambda: updater.owner_of(root / "lock"), 1),
         (lambda root: updater.Installation(root).is_locked, 3),
-        (_starter, 2),
+        (lambda root: lambda: updater.resume(updater.Installation(root)), 4),
+        (lambda root: lambda: updater.main([str(root)]), 4),
+        (lambda root: _control(root)._starter, 2),
+        (_going_back, 3),
         (_ended, 1),
     ],
-    ids=["directory", "lock", "upgrade", "start", "process"],
+    ids=["directory", "lock", "upgrade", "resumed", "carried out", "start", "back", "process"],
 )
 def test_a_failure_of_the_updater_leaves_nothing_open(
     tmp_path: Path, prepare: Callable[[Path], Callable[[], object]], calls: int
@@ -222,6 +234,13 @@ def test_the_runtime_is_left_whatever_happens_to_its_pods(monkeypatch: pytest.Mo
 
 
 def test_a_version_that_cannot_be_staged_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installation = updater.Installation(tmp_path)
+    installation.state.mkdir()
+    with pytest.raises(PlannedError), prepared(installation, ()):
+        raise PlannedError
+    assert [each.name for each in installation.state.iterdir()] == ["lock"]
+    shutil.rmtree(installation.state)
+
     def make(making: Path, *_: object) -> None:
         making.mkdir()
         raise MemoryError
@@ -263,6 +282,10 @@ def test_streams_of_commands_are_closed_after_an_error(tmp_path: Path, monkeypat
         calls._asked(Namespace(device="default/thermo", method="set", port=1), "temperature", "21")
     assert closed == ["cluster", "runtime", "clock"]
     ours, theirs = socket.socketpair()
+    feed = DeviceFeed()
+    with pytest.raises(PlannedError):
+        list(DeviceRoutes(Mock(), feed).watch(Mock()).pieces(Mock(gone_within=_fail)))
+    assert not feed._listeners
     monkeypatch.setattr(node_view, "dial", lambda _: ours)
     with theirs, pytest.raises(NodeError, match="edgecore broke off"):
         theirs.sendall(b"no HTTP\r\n")
