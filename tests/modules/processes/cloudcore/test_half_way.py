@@ -68,7 +68,7 @@ def test_a_stream_that_fails_ends_at_the_node(monkeypatch: pytest.MonkeyPatch) -
     with ours:
         _carry_on(Takeover(Failing(0).call(print), lambda: ended.append("shell that is gone")), theirs)
         assert theirs.fileno() < 0
-    logs = Stream("", lambda _: map(_fail, "x"), lambda: ended.append("log"))
+    logs = Stream("", lambda _: (_fail() for _ in "x"), lambda: ended.append("log"))
     monkeypatch.setattr(in_process_client, "answered", lambda *_: logs)
     client = InProcessClient(NOTHING, NOTHING, NOTHING)
     for call in (lambda: client.exchange("GET", "/", b"", "", 1), lambda: list(client.lines("/"))):
