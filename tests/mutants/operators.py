@@ -56,8 +56,17 @@ _STACKED = ("callback", "enter_context")
 """Methods of an `ExitStack` that give it something to clean up; one that an object keeps is closed without an error."""
 _NO_CLEAN_UP = (
     "suppress", "nullcontext", "open", "fdopen", "scandir", "socket.socket", "create_connection", "memoryview",
+    "connect_unix", "listen_tcp", "makefile", "tempfile.TemporaryFile", "ZipFile", "sqlite3.connect", "HTTPConnection",
+    "_errors", "one_of_many",
 )  # fmt: skip
-"""Ends of the names of contexts without clean-up, or with one that the end of their last reference makes, too."""
+"""Ends of the names of contexts without clean-up, such as those that convert errors, or with one that the end of their
+last reference makes, too.
+"""
+_COMMANDS = "modules/processes/"
+_OF_PROCESS = ("opened", "read", "reading", "connected", "held", "RealClock")
+"""Contexts that end with the process of a command, whether it fails or not: databases, traces, connections to the
+runtime, locks on files, clocks.
+"""
 _LARGE = 1000
 Undo = Callable[[], None]
 
@@ -89,6 +98,8 @@ def mutants(path: str, source: str) -> list[Mutant]:
     seen: Counter[str] = Counter()
     for number, (function, statement, change) in enumerate(list(_changes(tree))):
         if change.swapped is not None and commute(path, *change.swapped):
+            continue
+        if change.context in _OF_PROCESS and path.startswith(_COMMANDS):
             continue
         before = _head(statement)
         if change.text:
@@ -128,6 +139,8 @@ class Change(NamedTuple):
     swapped: tuple[ast.stmt, ast.stmt] | None = None
     without: ast.With | None = None
     """The statement whose contexts are left out."""
+    context: str = ""
+    """Name of the context that is left open."""
 
 
 Candidate = tuple[str, ast.stmt, Change]
@@ -264,12 +277,23 @@ def _of_contexts(statement: ast.With) -> Iterator[Change]:
     """Yield a change for each context that cleans up: an error leaves it open."""
     for item in statement.items:
         context = item.context_expr
-        if isinstance(context, ast.Call) and ast.unparse(context.func).endswith(_NO_CLEAN_UP):
+        name = _name_of(context)
+        if name.endswith(_NO_CLEAN_UP):
             continue
         texts = _head(statement), f"without an error: {ast.unparse(item)}"
         change = partial(_set, item, "context_expr", _left_open("LeftOpen", context))
         named = None if isinstance(context, ast.Call) else ast.With([item], [])
-        yield Change(change, texts, of_failure=True, without=named)
+        yield Change(change, texts, of_failure=True, without=named, context=name)
+
+
+def _name_of(context: ast.expr) -> str:
+    """Return the name of the function that makes a context, or what `closing` closes; "" for any other expression."""
+    match context:
+        case ast.Call(func=ast.Name("closing") | ast.Attribute(attr="closing"), args=[closed]):
+            return _name_of(closed)
+        case ast.Call(func=called):
+            return ast.unparse(called)
+    return ""
 
 
 def _left_open(name: str, value: ast.expr) -> ast.Call:
@@ -302,10 +326,13 @@ def _of_call(node: ast.Call) -> Iterator[Change]:
     match node:
         case ast.Call(func=ast.Attribute(attr=name), args=arguments) if len(arguments) > _DEFERRED.get(name, math.inf):
             yield _replace_all(node, {"func": arguments[_DEFERRED[name]], "args": [], "keywords": []}, of_order=True)
-        case ast.Call(func=ast.Attribute(ast.Name(), name) as called, args=[_, *_]) if name in _STACKED:
+        case ast.Call(func=ast.Attribute(ast.Name(), name) as called, args=[given, *_]) if name in _STACKED:
+            context = _name_of(given)
+            if context.endswith(_NO_CLEAN_UP):
+                return
             texts = ast.unparse(node), f"without an error: {ast.unparse(node)}"
             left = _left_open("LeftOpenStack", called.value)
-            yield Change(partial(_set, called, "value", left), texts, of_failure=True)
+            yield Change(partial(_set, called, "value", left), texts, of_failure=True, context=context)
         case ast.Call(func=ast.Attribute(attr="pop") as called, args=[_, _]):
             yield _replace(called, "attr", "get", of_order=True)
         case ast.Call(func=ast.Attribute(attr=name) as called) if name in _NEIGHBOURS:

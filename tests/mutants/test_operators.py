@@ -486,6 +486,7 @@ def test_clean_up_is_left_out_after_an_error_only() -> None:
 CONTEXTS = """
 def run(work, calls):
     with suppress(KeyError), calls.open(), closing(calls("file")) as file, calls.lock, ExitStack() as stack:
+        stack.enter_context(calls.open())
         stack.enter_context(closing(calls("inner")))
         stack.callback(calls.note, "undone")
         work(file)
@@ -529,6 +530,22 @@ def test_a_context_is_left_open_after_an_error_only() -> None:
             names["run"](fails, ill)
         missing.append([each for each in everything if each not in ill.noted])
     assert missing == [["file"], ["undone", "inner"], ["inner"], ["undone"]]
+
+
+@pytest.mark.parametrize(
+    ("context", "path", "found"),
+    [
+        ("closing(sqlite3.connect(path))", "metamanager/store.py", False),
+        ("report_errors()", "modules/cli/m.py", False),
+        ("held(changes)", "modules/processes/m.py", False),
+        ("held(changes)", "modules/cloud/m.py", True),
+        ("closing(transport)", "modules/processes/m.py", True),
+    ],
+)
+def test_what_the_end_of_the_process_closes_is_left_alone(context: str, path: str, *, found: bool) -> None:
+    """Such as a lock of a command; and what is closed with its last reference, or only converts an error."""
+    changes = mutants(path, f"def run(path):\n    with {context}:\n        work(path)\n")
+    assert any(one.of_failure for one in changes) is found
 
 
 def test_other_objects_with_the_methods_of_a_stack_are_asked_themselves() -> None:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -102,6 +103,14 @@ def test_an_answer_that_cannot_be_read_is_none() -> None:
     cloud.read()
     cloud.read()
     assert len(cloud.asked) == 1
+
+
+def test_a_wait_that_fails_listens_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    cloud = Cloud(names("a"))
+    monkeypatch.setattr(cloud.cache, "get", Mock(side_effect=MemoryError))
+    with pytest.raises(MemoryError):
+        cloud.read()
+    assert not cloud.cache._listeners
 
 
 def test_only_so_many_collections_are_waited_for() -> None:

@@ -64,6 +64,13 @@ def test_a_watch_of_a_namespace_has_no_changes_of_others(simulation: Simulation)
     assert events(cache, Client(simulation, 1, happens), simulation) == [("ADDED", "a"), ("MODIFIED", "a")]
 
 
+def test_a_watch_that_fails_listens_no_more(simulation: Simulation) -> None:
+    cache = cache_of(obj("a"))
+    with pytest.raises(ZeroDivisionError):
+        events(cache, Client(simulation, 1, lambda: 1 // 0), simulation)
+    assert not cache._listeners
+
+
 def test_a_bookmark_comes_each_minute_to_who_asks_for_it(simulation: Simulation) -> None:
     cache = cache_of(obj("a"))
     begun = simulation.clock.monotonic()

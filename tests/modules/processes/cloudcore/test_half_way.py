@@ -33,6 +33,7 @@ from modules.processes.common import page_options
 from modules.processes.common.backup import replacement
 from modules.processes.common.backup.replacement import Replacement, replace_all
 from modules.processes.common.exit_codes import ExitCode
+from modules.processes.demo import command as demo
 from tests.support.failing import Failing, census
 
 NOTHING: Any = None
@@ -62,15 +63,18 @@ def test_a_stream_that_fails_ends_at_the_node(monkeypatch: pytest.MonkeyPatch) -
     ours, theirs = socket.socketpair()
     with ours, pytest.raises(MemoryError):
         _carry_on(Takeover(_fail, lambda: ended.append("command")), theirs)
+    assert theirs.fileno() < 0
     ours, theirs = socket.socketpair()
     with ours:
         _carry_on(Takeover(Failing(0).call(print), lambda: ended.append("shell that is gone")), theirs)
         assert theirs.fileno() < 0
-    monkeypatch.setattr(in_process_client, "answered", lambda *_: Stream("", NOTHING, lambda: ended.append("log")))
+    logs = Stream("", lambda _: (_fail() for _ in "x"), lambda: ended.append("log"))
+    monkeypatch.setattr(in_process_client, "answered", lambda *_: logs)
     client = InProcessClient(NOTHING, NOTHING, NOTHING)
-    with pytest.raises(TypeError), client._pieces("GET", "/", b"", ""):
-        pass
-    assert ended == ["command", "shell that is gone", "log"]
+    for call in (lambda: client.exchange("GET", "/", b"", "", 1), lambda: list(client.lines("/"))):
+        with pytest.raises(MemoryError):
+            call()
+    assert ended == ["command", "shell that is gone", "log", "log"]
 
 
 def test_a_socket_is_closed_when_a_port_cannot_be_listened_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,8 +194,9 @@ _SUPPORT = Namespace(root=Path("/"), socket=None, database="", tls_dir=None, sin
             ["beehive.clock.RealClock"],
             "modules.processes.common.support_bundle.bundle.make_bundle",
         ),
+        (lambda: demo.main(["--processes"]), [f"{demo.__name__}.DemoCluster"], f"{demo.__name__}.Demo"),
     ],
-    ids=["restore", "cluster", "database", "page", "bundle"],
+    ids=["restore", "cluster", "database", "page", "bundle", "demo"],
 )
 def test_what_a_command_has_opened_is_closed_after_an_error(
     monkeypatch: pytest.MonkeyPatch, command: Callable[[], object], opened: list[str], fails: str
@@ -202,6 +207,7 @@ def test_what_a_command_has_opened_is_closed_after_an_error(
     for name in opened:
         double = MagicMock()
         double.close = double.dispose = partial(closed.append, name)
+        double.__exit__.side_effect = lambda *_, name=name: closed.append(name)
         double.__iter__.return_value = iter((None, double))
         monkeypatch.setattr(name, lambda *_, double=double: double)
     monkeypatch.setattr(fails, _fail)

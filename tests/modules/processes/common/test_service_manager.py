@@ -16,6 +16,7 @@ from edged.server.snapshots import Snapshots
 from modules.processes.common.service_manager import IDLE_PERIOD, ServiceManager, Watch
 from modules.processes.edgecore.liveness import NodeLiveness
 from tests.support.directories import mark
+from tests.support.failing import census
 from tests.support.notify_socket import NotifySocket
 
 WATCHDOG = {"WATCHDOG_USEC": "30000000", "WATCHDOG_PID": str(os.getpid())}
@@ -104,8 +105,10 @@ def test_an_abstract_socket() -> None:
 
 
 def test_a_manager_that_has_gone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The service goes on."""
+    """The service goes on, and holds nothing open."""
+    before = census()
     ServiceManager({"NOTIFY_SOCKET": str(tmp_path / "gone")}).ready()
+    assert not census().more_than(before)
     assert "cannot notify the service manager" in caplog.text
 
 

@@ -3,11 +3,13 @@
 import os
 import pty
 import select
+import shutil
 import socket
 import sqlite3
 import subprocess
 import sys
 import termios
+import threading
 from argparse import Namespace
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -17,8 +19,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 from unittest.mock import Mock
 
+import msgspec
 import pytest
 
+from beehive import Hive, Threads
+from modules.edge.devicetwin.feed import DeviceFeed
 from modules.processes.common import kubeconfig_client
 from modules.processes.common.backup.archive import Part, write_archive
 from modules.processes.common.backup.errors import BackupError
@@ -26,14 +31,22 @@ from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.common.support_bundle import machine
 from modules.processes.edgecore import other_commands, process
+from modules.processes.edgecore.cli import Recording
+from modules.processes.edgecore.config import EdgeCoreConfig
+from modules.processes.edgecore.config.names import PROCESS_ENDPOINT
 from modules.processes.edgecore.device_commands import calls
+from modules.processes.edgecore.loopback import LoopbackWatch
+from modules.processes.edgecore.owner_routes import DeviceRoutes
 from modules.processes.edgecore.runtime_commands import connection
 from modules.processes.edgecore.store_commands.database import opened
 from modules.processes.edgecore.top import background, node_view, run
 from modules.processes.edgecore.uninstall import pods
 from modules.processes.edgecore.upgrade import replay_gate, sources, staging, updater
+from modules.processes.edgecore.upgrade.commands import prepared
 from tests.modules.processes.common.backup.test_archive import HEAD
 from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call
+from tests.support.own_node import alone
+from tests.support.ports import free_port
 
 
 def _fail(*_: object, **__: object) -> Any:
@@ -101,11 +114,16 @@ def _ended(_: Path) -> Callable[[], object]:
     return end
 
 
-def _starter(root: Path) -> Callable[[], object]:
-    node = cast("Any", SimpleNamespace(lock=str(root / "lock"), unit=""))
+def _control(root: Path) -> updater.LocalNodeControl:
     installation = updater.Installation(root)
     installation.state.mkdir(exist_ok=True)
-    return updater.LocalNodeControl(installation, node)._starter
+    return updater.LocalNodeControl(installation, cast("Any", SimpleNamespace(lock=str(root / "lock"), unit="")))
+
+
+def _going_back(root: Path) -> Callable[[], object]:
+    node = SimpleNamespace(stopped=_control(root).stopped, start=lambda: None)
+    installation = SimpleNamespace(roll_back=lambda _: root.stat())
+    return lambda: updater.Updater(cast("Any", installation), cast("Any", node))._go_back(cast("Any", None))
 
 
 @pytest.mark.parametrize(
@@ -114,10 +132,13 @@ def _starter(root: Path) -> Callable[[], object]:
         (lambda root: lambda: updater._sync(root, os.O_RDONLY), 2),
         (lambda root: lambda: updater.owner_of(root / "lock"), 1),
         (lambda root: updater.Installation(root).is_locked, 3),
-        (_starter, 2),
+        (lambda root: lambda: updater.resume(updater.Installation(root)), 4),
+        (lambda root: lambda: updater.main([str(root)]), 4),
+        (lambda root: _control(root)._starter, 2),
+        (_going_back, 3),
         (_ended, 1),
     ],
-    ids=["directory", "lock", "upgrade", "start", "process"],
+    ids=["directory", "lock", "upgrade", "resumed", "carried out", "start", "back", "process"],
 )
 def test_a_failure_of_the_updater_leaves_nothing_open(
     tmp_path: Path, prepare: Callable[[Path], Callable[[], object]], calls: int
@@ -213,6 +234,13 @@ def test_the_runtime_is_left_whatever_happens_to_its_pods(monkeypatch: pytest.Mo
 
 
 def test_a_version_that_cannot_be_staged_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installation = updater.Installation(tmp_path)
+    installation.state.mkdir()
+    with pytest.raises(PlannedError), prepared(installation, ()):
+        raise PlannedError
+    assert [each.name for each in installation.state.iterdir()] == ["lock"]
+    shutil.rmtree(installation.state)
+
     def make(making: Path, *_: object) -> None:
         making.mkdir()
         raise MemoryError
@@ -254,6 +282,10 @@ def test_streams_of_commands_are_closed_after_an_error(tmp_path: Path, monkeypat
         calls._asked(Namespace(device="default/thermo", method="set", port=1), "temperature", "21")
     assert closed == ["cluster", "runtime", "clock"]
     ours, theirs = socket.socketpair()
+    feed = DeviceFeed()
+    with pytest.raises(PlannedError):
+        list(DeviceRoutes(Mock(), feed).watch(Mock()).pieces(Mock(gone_within=_fail)))
+    assert not feed._listeners
     monkeypatch.setattr(node_view, "dial", lambda _: ours)
     with theirs, pytest.raises(NodeError, match="edgecore broke off"):
         theirs.sendall(b"no HTTP\r\n")
@@ -285,15 +317,37 @@ def test_a_database_whose_reader_fails_is_closed(tmp_path: Path) -> None:
     assert not census().more_than(before)
 
 
-def test_what_a_node_has_opened_is_closed_when_it_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    ended = list[str]()
-
-    def start(_config: object, _hive: object, _tracing: object, stack: ExitStack, _starting: object) -> None:
-        stack.callback(lambda: ended.append("runtime"))
-        raise OSError("no port")
-
-    for name in ("set_up", "set_up_malloc", "ServiceManager", "Shutdown", "Tracing", "print_remark"):
+@pytest.mark.parametrize("endpoint", [PROCESS_ENDPOINT, "unix:///none.sock"], ids=["inside", "beside"])
+def test_what_a_node_has_opened_is_closed_when_it_does_not_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endpoint: str
+) -> None:
+    """With a runtime inside edgecore, and with another one: files, sockets, threads, timers."""
+    for name in ("set_up", "set_up_malloc", "ServiceManager", "Shutdown", "print_remark"):
         monkeypatch.setattr(process, name, Mock())
-    monkeypatch.setattr(process, "start", start)
-    status = process.run(Mock(), log_level=Mock(), log_format=Mock(), starting=ExitStack())
-    assert (status, ended) == (ExitCode.START_FAILED, ["runtime"])
+    monkeypatch.setattr(LoopbackWatch, "reconcile", lambda _: None)
+    threads, hook = Threads(), threading.excepthook
+    hive = Hive(threads)
+    monkeypatch.setattr(hive, "start", start := Mock(side_effect=OSError("no memory")))
+    monkeypatch.setattr(process, "Hive", lambda _: hive)
+    hive.clock.after(60.0, Mock()).cancel()  # its thread goes on
+    before, recording = census((hive.clock,)), Recording(tmp_path / "trace", None)
+    config, starting = _node(tmp_path / "node", endpoint), ExitStack()
+    status = process.run(config, log_level=Mock(), log_format=Mock(), record=recording, starting=starting)
+    assert (status, start.call_count) == (ExitCode.START_FAILED, 1)
+    assert not census((hive.clock,)).more_than(before)
+    assert not [each for each in tmp_path.rglob("*") if each.is_socket()]
+    assert threading.excepthook is hook
+    threads.close()
+
+
+def _node(root: Path, endpoint: str) -> EdgeCoreConfig:
+    """Return the configuration of a node that serves all that a node can serve."""
+    config, change = alone(EdgeCoreConfig.below(root)), msgspec.structs.replace
+    edged, meta = config.modules.edged, config.modules.meta_manager
+    kubelet = change(
+        edged.tailored_kubelet_config,
+        container_runtime_endpoint=endpoint, read_only_port=free_port(), cgroups_per_qos=False,
+    )  # fmt: skip
+    meta = change(meta, meta_server=change(meta.meta_server, enable=True, server=f"127.0.0.1:{free_port()}"))
+    edged = change(edged, tailored_kubelet_config=kubelet)
+    return change(config, modules=change(config.modules, edged=edged, meta_manager=meta))

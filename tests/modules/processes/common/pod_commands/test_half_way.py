@@ -8,6 +8,7 @@ import termios
 import threading
 from argparse import Namespace
 from collections.abc import Callable
+from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
 from types import SimpleNamespace
@@ -51,7 +52,7 @@ class _Link:
     ("module", "user", "call"),
     [
         (remote, "SpdyCommand", lambda: remote.run_command(NODE, TARGET, ("true",), _Output())),
-        (remote, "SpdyCommand", lambda: remote._converse(NODE, Namespace(stdin=True, tty=False), "/")),
+        (remote, "SpdyCommand", lambda: remote._converse(NODE, Namespace(stdin=True, tty=True), "/")),
         (port_forward, "_Tunnel", lambda: port_forward.SpdyPorts(NODE, "/").carry(cast("socket.socket", None), 80)),
     ],
     ids=["command", "input", "port"],
@@ -59,6 +60,8 @@ class _Link:
 def test_a_link_is_closed_whatever_its_streams_end_with(
     monkeypatch: pytest.MonkeyPatch, module: Any, user: str, call: Callable[[], object]
 ) -> None:
+    for each in ("_raw", "_size_changes"):
+        monkeypatch.setattr(remote, each, lambda: closing(_Link()))
     monkeypatch.setattr(module, "SpdyLink", _Link)
     monkeypatch.setattr(module, user, lambda *_: SimpleNamespace(run=_fail))
     with pytest.raises(PlannedError):
@@ -97,6 +100,15 @@ def test_a_copy_whose_command_fails_leaves_neither_pipe_nor_thread(
     monkeypatch.setattr(cp, "run_command", _fail)
     with pytest.raises(PlannedError):
         ContainerFiles(NODE, TARGET).upload(tmp_path / "file", "/tmp/file")
+    assert not census().more_than(before)
+
+
+def test_a_copy_that_cannot_be_extracted_ends_its_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    before = census()
+    monkeypatch.setattr(cp, "run_command", lambda *given: given[-1](Channel.STDOUT, bytes(1 << 20)))
+    monkeypatch.setattr(cp, "extract", _fail)
+    with pytest.raises(PlannedError):
+        ContainerFiles(NODE, TARGET).download("/tmp/file", tmp_path / "file", preserve=False)
     assert not census().more_than(before)
 
 
