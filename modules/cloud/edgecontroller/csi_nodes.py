@@ -13,7 +13,6 @@ import msgspec
 
 from beehive.decoding import decode_json
 from beehive.message import Message
-from beehive.names import Operation
 from modules.apimachinery.api_errors import ApiError
 from modules.apimachinery.csi_drivers import DRIVERS_ANNOTATION, NODE_ID_ANNOTATION, DriverNote
 from modules.apimachinery.kinds import JsonObject, key_for, kind_named, uid_of
@@ -61,10 +60,8 @@ class CsiNodes:
     def patched(self, message: Message) -> None:
         """Look after the CSINode of a node that may have changed the annotations of its drivers."""
         content = message.content
-        if message.route.operation == Operation.PATCH and isinstance(content, msgspec.Raw):
-            raw = bytes(content)
-            if any(mark in raw for mark in _MARKS):
-                self._keep(message.subject_on_cloud.node)
+        if isinstance(content, msgspec.Raw) and any(mark in bytes(content) for mark in _MARKS):
+            self._keep(message.subject_on_cloud.node)
 
     def _keep(self, node: str) -> None:
         procedure = Procedure(_kept(node), self._perform, lambda _: None, self._later)
@@ -86,23 +83,29 @@ def _write(node: str) -> Steps[None]:
     live = yield from api_requests.find(key_for(_CSI_NODE, "", node))
     if live is None:
         if drivers:
-            yield api_requests.create(_made(owner, drivers))
+            yield api_requests.create(_with({"metadata": {"name": node}}, owner, drivers))
         return
     before = [_plain(each) for each in (live.get("spec") or {}).get("drivers") or ()]
     unchanged = [each for each in drivers if each in before]
     if len(unchanged) < len(before):  # an update may not change a driver
-        live = yield api_requests.update({**live, "spec": {"drivers": unchanged}})
-    if len(unchanged) < len(drivers):
-        yield api_requests.update({**live, "spec": {"drivers": drivers}})
+        live = yield api_requests.update(_with(live, owner, unchanged))
+    if len(unchanged) < len(drivers) or not _is_owned(live, owner):
+        yield api_requests.update(_with(live, owner, drivers))
 
 
-def _made(owner: JsonObject, drivers: list[JsonObject]) -> JsonObject:
-    name = owner["metadata"]["name"]
-    reference = {"apiVersion": _NODE.api_version, "kind": _NODE.name, "name": name, "uid": uid_of(owner)}
+def _is_owned(live: JsonObject, owner: JsonObject) -> bool:
+    """Return whether a Node owns a CSINode, and not one before it that had its name."""
+    return any(each.get("uid") == uid_of(owner) for each in live["metadata"].get("ownerReferences") or ())
+
+
+def _with(live: JsonObject, owner: JsonObject, drivers: list[JsonObject]) -> JsonObject:
+    """Return a CSINode with these drivers and owner."""
+    own = {"apiVersion": _NODE.api_version, "kind": _NODE.name, "name": owner["metadata"]["name"], "uid": uid_of(owner)}
     return {
+        **live,
         "kind": _CSI_NODE.name,
         "apiVersion": _CSI_NODE.api_version,
-        "metadata": {"name": name, "ownerReferences": [reference]},
+        "metadata": {**live["metadata"], "ownerReferences": [own]},
         "spec": {"drivers": drivers},
     }
 

@@ -31,14 +31,12 @@ def drivers(core: ClusterController) -> list[JsonObject] | None:
     return None if found is None else found["spec"]["drivers"]
 
 
-def test_drivers_come_change_and_go_and_the_node_owns_them(core: ClusterController) -> None:
+def test_drivers_come_change_and_go(core: ClusterController) -> None:
     """A driver is not changed in place: an API server refuses that."""
     core.asks("null/node/n1", "insert", node())
     disks = {"name": "disks", "nodeID": "d-1", "topologyKeys": ["zone"], "allocatable": {"count": 8}}
     notes = {"disks": {"topologyKeys": ["zone"], "count": 8}}
     assert reports(core, {"disks": "d-1"}, notes) == [disks]
-    (owner,) = core.server.cluster.storage.get(KEY)["metadata"]["ownerReferences"]
-    assert owner["uid"] == uid_of(core.server.cluster.storage.get(ObjectKey("Node", "", "n1")))
     assert reports(core, {"disks": "d-1", "nfs": "n1"}, notes) == [disks, {"name": "nfs", "nodeID": "n1"}]
     assert reports(core, {"disks": "d-2"}) == [{"name": "disks", "nodeID": "d-2"}]
     assert reports(core, None) == []
@@ -68,3 +66,14 @@ def test_one_that_was_deleted_is_made_when_the_node_registers(core: ClusterContr
     core.asks("null/node/n1", "insert", node())
     core.bee.settle()
     assert drivers(core) == before == [{"name": "disks", "nodeID": "d-1"}]
+
+
+def test_the_node_owns_it_and_not_one_that_had_its_name(core: ClusterController) -> None:
+    """The garbage collector deletes it with its owner."""
+    for _ in range(2):
+        core.asks("null/node/n1", "insert", node())
+        reports(core, {"disks": "d-1"})
+        (owner,) = core.server.cluster.storage.get(KEY)["metadata"]["ownerReferences"]
+        assert owner["uid"] == uid_of(core.server.cluster.storage.get(ObjectKey("Node", "", "n1")))
+        core.removed("nodes", "n1")
+        core.bee.settle()
