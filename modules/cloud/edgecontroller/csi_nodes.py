@@ -60,7 +60,8 @@ class CsiNodes:
     def patched(self, message: Message) -> None:
         """Look after the CSINode of a node that may have changed the annotations of its drivers."""
         content = message.content
-        if isinstance(content, msgspec.Raw) and any(mark in bytes(content) for mark in _MARKS):
+        raw = bytes(content) if isinstance(content, msgspec.Raw) else b""
+        if any(mark in raw for mark in _MARKS):
             self._keep(message.subject_on_cloud.node)
 
     def _keep(self, node: str) -> None:
