@@ -12,8 +12,8 @@ import pytest
 from beehive import ModuleName, Threads
 from edged.pods.paths import PodPaths
 from edged.volume_manager import EmptyDirMonitor, Measure
-from edged.volumes.csi.drivers import NODE_ID_ANNOTATION
 from edged.volumes.directory_usage import DiskUsage
+from modules.apimachinery.csi_drivers import NODE_ID_ANNOTATION
 from modules.apimachinery.types import EmptyDirVolumeSource, Nanoseconds, Volume, format_time
 from tests.edged.conftest import Bench, pod
 from tests.edged.pods.builders import a_pod

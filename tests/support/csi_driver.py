@@ -64,6 +64,8 @@ class CsiDriver(grpc.GenericRpcHandler):  # type: ignore[misc]
         self.capabilities = capabilities
         self.controller = controller
         self.versions = ["1.0.0"]
+        self.most_volumes = 0
+        """What NodeGetInfo says."""
         self.calls: list[tuple[str, Any]] = []
         """Method and request of each call, in order."""
         self.staged: dict[str, str] = {}
@@ -172,7 +174,9 @@ class CsiDriver(grpc.GenericRpcHandler):  # type: ignore[misc]
 
     def _NodeGetInfo(self, _: Any) -> Message:  # noqa: N802
         topology = csi.Topology(segments={f"topology.{self.name}/node": "here"})
-        return csi.NodeGetInfoResponse(node_id=f"{self.name}-node-7", accessible_topology=topology)
+        return csi.NodeGetInfoResponse(
+            node_id=f"{self.name}-node-7", accessible_topology=topology, max_volumes_per_node=self.most_volumes
+        )
 
     def _NodeGetCapabilities(self, _: Any) -> Message:  # noqa: N802
         rpcs = [csi.NodeServiceCapability.RPC(type=_NODE_TYPES.Value(name)) for name in self.capabilities]

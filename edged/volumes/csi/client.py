@@ -13,6 +13,8 @@ from protos.csi.v1 import api_pb2 as csi
 SECONDS: Final = 120.0
 """Time-out of one call (kubelet's csiTimeout)."""
 
+_MOST_VOLUMES: Final = 2**31 - 1
+"""The largest limit that a CSINode can have."""
 _NODE: Final = "csi.v1.Node"
 _CONTROLLER: Final = "csi.v1.Controller"
 _MODES: Final = {
@@ -31,10 +33,12 @@ Answer = TypeVar("Answer", bound=Message)
 
 
 class CsiNodeInfo(NamedTuple):
-    """The driver's id of the node, and the topology that reaches its volumes."""
+    """A driver's facts about the node: its id, and the topology that reaches its volumes."""
 
     node_id: str
     topology: Mapping[str, str]
+    most_volumes: int = 0
+    """The most volumes that the node can have; 0: no limit."""
 
 
 class NodeVolumeRequest(NamedTuple):
@@ -72,7 +76,8 @@ class CsiClient:
     def node_info(self) -> CsiNodeInfo:
         """NodeGetInfo."""
         answer = self._call(f"{_NODE}/NodeGetInfo", csi.NodeGetInfoRequest(), csi.NodeGetInfoResponse)
-        return CsiNodeInfo(answer.node_id, dict(answer.accessible_topology.segments))
+        most = min(max(answer.max_volumes_per_node, 0), _MOST_VOLUMES)
+        return CsiNodeInfo(answer.node_id, dict(answer.accessible_topology.segments), most)
 
     def node_capabilities(self) -> frozenset[NodeCapability]:
         """NodeGetCapabilities: the capabilities known to this agent."""

@@ -2,7 +2,9 @@
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from msgspec import to_builtins
 
 from beehive.nesting import read_json
 from beehive.on_failure import on_failure
@@ -10,15 +12,12 @@ from edged.errors import PluginError
 from edged.plugins.watcher import Plugin
 from edged.sync_events import PluginsChanged, SyncEvents
 from edged.volumes.csi.model import Driver
+from modules.apimachinery.csi_drivers import DRIVERS_ANNOTATION, NODE_ID_ANNOTATION, DriverNote
 
 if TYPE_CHECKING:
     from edged.volumes.csi.client import CsiClient
 
 
-NODE_ID_ANNOTATION = "csi.volume.kubernetes.io/nodeid"
-"""Annotation of the node: each driver's id of it, as JSON. Attachers and provisioners read it (kubelet's
-nodeinfomanager).
-"""
 _MAJOR_VERSION = "1."
 
 
@@ -47,7 +46,7 @@ class CsiDrivers:
         with on_failure(client.close):
             info, capabilities = client.node_info(), client.node_capabilities()
         before = self._clients.get(plugin.name)
-        driver = Driver(plugin.name, plugin.endpoint, info.node_id, info.topology, capabilities)
+        driver = Driver(plugin.name, plugin.endpoint, info.node_id, info.topology, capabilities, info.most_volumes)
         self._clients = {**self._clients, plugin.name: client}
         self._drivers = {**self._drivers, plugin.name: driver}
         if before is not None:
@@ -87,30 +86,35 @@ class CsiDrivers:
             client.close()
 
     def annotations(self, known: Mapping[str, str]) -> dict[str, str]:
-        """Return the node's annotations `known`, with the drivers' ids of the node."""
-        return with_node_ids(known, {d.name: d.node_id for d in self._drivers.values()}, self._gone)
+        """Return the node's annotations `known`, with the drivers' ids of the node, and their notes."""
+        drivers = self._drivers.values()
+        notes = {d.name: to_builtins(DriverNote(tuple(sorted(d.topology)), d.most_volumes)) for d in drivers}
+        with_ids = with_drivers(known, NODE_ID_ANNOTATION, {d.name: d.node_id for d in drivers}, self._gone)
+        return with_drivers(with_ids, DRIVERS_ANNOTATION, notes, self._gone)
 
     def labels(self) -> dict[str, str]:
         """Return the node's labels for the topology of the drivers."""
         return {key: value for driver in self._drivers.values() for key, value in driver.topology.items()}
 
 
-def with_node_ids(annotations: Mapping[str, str], ids: Mapping[str, str], gone: frozenset[str]) -> dict[str, str]:
-    """Return a node's annotations with the drivers' node ids entered, and removed drivers' ids deleted.
+def with_drivers(
+    annotations: Mapping[str, str], name: str, of_drivers: Mapping[str, Any], gone: frozenset[str]
+) -> dict[str, str]:
+    """Return a node's annotations with the drivers' values entered in one, and removed drivers' values deleted.
 
     Drivers that did not register with this agent stay: they may only be slower to start.
     """
-    others = {key: value for key, value in annotations.items() if key != NODE_ID_ANNOTATION}
-    known = {**_node_ids(annotations), **ids}
-    left = {name: known[name] for name in sorted(known) if name not in gone or name in ids}
+    others = {key: value for key, value in annotations.items() if key != name}
+    known = {**_object_in(annotations.get(name, "{}")), **of_drivers}
+    left = {each: known[each] for each in sorted(known) if known[each] and (each not in gone or each in of_drivers)}
     if not left:
         return others
-    return {**others, NODE_ID_ANNOTATION: json.dumps(left, separators=(",", ":"))}
+    return {**others, name: json.dumps(left, separators=(",", ":"))}
 
 
-def _node_ids(annotations: Mapping[str, str]) -> dict[str, str]:
+def _object_in(text: str) -> dict[str, Any]:
     try:
-        known = read_json(annotations.get(NODE_ID_ANNOTATION, "{}"))
+        known = read_json(text)
     except ValueError:
         return {}
-    return {str(name): str(value) for name, value in known.items()} if isinstance(known, dict) else {}
+    return known if isinstance(known, dict) else {}

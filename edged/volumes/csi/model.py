@@ -28,6 +28,8 @@ class Driver(Struct, frozen=True):
     topology: Mapping[str, str] = {}
     """Labels of the topology that reaches its volumes."""
     capabilities: frozenset[NodeCapability] = frozenset()
+    most_volumes: int = 0
+    """The most of its volumes that this node can have; 0: no limit."""
 
 
 class CsiVolume(Struct, frozen=True):

@@ -28,6 +28,7 @@ from modules.cloud.devices import KEY_NAMES as DEVICES
 from modules.cloud.edgecontroller.cloudhub_sender import CloudHubSender
 from modules.cloud.edgecontroller.cluster.client import ClusterClient
 from modules.cloud.edgecontroller.cluster.remote_cluster import RemoteCluster
+from modules.cloud.edgecontroller.csi_nodes import CsiNodes
 from modules.cloud.edgecontroller.downstream.controller import DownstreamController
 from modules.cloud.edgecontroller.downstream.node_watches import NodeWatches
 from modules.cloud.edgecontroller.downstream.resending import Resending
@@ -168,6 +169,7 @@ class EdgeController(Module):
             read=partial(UpstreamRequest.of, knows_all=lambda: self._client.knows_all, known_since=cluster.known_since),
             admits_statuses=cluster.is_embedded,
         )
+        self._csi_nodes = CsiNodes(mirror.bodies, self._perform_own, self.call_soon)
         self._waiting: deque[Callable[[], None]] = deque()
         """Work that came before the objects were loaded, or while earlier such work still waited."""
         self._waiting_of: Counter[str] = Counter()
@@ -213,8 +215,11 @@ class EdgeController(Module):
     def on_request(self, message: Message) -> None:
         """Handle a query or a report of a node."""
         reported = message.subject_on_cloud.type
-        is_of_node = reported == ResourceType.NODESTATUS
-        then = partial(self._downstream.edge_mesh.record_report, message) if is_of_node else None
+        then = None
+        if reported == ResourceType.NODESTATUS:
+            then = partial(self._downstream.edge_mesh.record_report, message)
+        elif reported == ResourceType.NODEPATCH:
+            then = partial(self._csi_nodes.patched, message)
         self._upstream.answer(message, HANDLERS[reported, message.route.operation], then)
 
     @handles(ResourceType.NODE, Operation.INSERT)
@@ -230,6 +235,7 @@ class EdgeController(Module):
             resource = message.subject_on_cloud
             if resource.name == resource.node:
                 self._connections.registered(node, connection)
+                self._csi_nodes.registered(node)
 
         self._upstream.answer(message, upstream_nodes.insert, registered)
 

@@ -41,6 +41,7 @@ _RULES: Final[_Rules] = (
     ("storage.k8s.io", ("volumeattachments", "csidrivers"), _MIRRORED),
     ("", ("nodes",), ("create", "update", "patch")),
     ("", ("nodes/status", "pods/status"), ("update", "patch")),
+    ("storage.k8s.io", ("csinodes",), ("get", "create", "update")),
     ("", ("pods",), ("create", "delete")),
     ("", ("events",), ("get", "create", "update", "patch")),
     ("", ("serviceaccounts/token",), ("create",)),

@@ -20,8 +20,9 @@ from edged.sync_events import PluginsChanged
 from edged.volumes.csi import rules
 from edged.volumes.csi.client import CsiClient
 from edged.volumes.csi.controller import KUBEEDGE_DRIVER, ControllerRequest, CsiController, carry_out, driver_of
-from edged.volumes.csi.drivers import NODE_ID_ANNOTATION, CsiDrivers, with_node_ids
+from edged.volumes.csi.drivers import CsiDrivers, with_drivers
 from edged.volumes.csi.model import CsiVolume, NodeCapability
+from modules.apimachinery.csi_drivers import DRIVERS_ANNOTATION, NODE_ID_ANNOTATION
 from modules.apimachinery.types.persistent import CSIDriver, CSIDriverSpec
 from tests.edged.posted import Posted
 from tests.support.csi_driver import NAME, CsiDriver
@@ -56,12 +57,14 @@ def plugin(driver: CsiDriver, *versions: str) -> Plugin:
 
 
 def test_a_driver_is_known_with_its_name_of_the_node(registered: Registered, driver: CsiDriver) -> None:
+    driver.most_volumes = 8
     registered.drivers.register(plugin(driver))
     found, _ = registered.drivers.get(NAME)
     assert found.node_id == f"{NAME}-node-7"
     assert found.capabilities == {NodeCapability.STAGE_UNSTAGE_VOLUME}
     assert registered.drivers.labels() == {f"topology.{NAME}/node": "here"}
-    known = {"a": "b", NODE_ID_ANNOTATION: f'{{"{NAME}":"{NAME}-node-7"}}'}
+    note = f'{{"{NAME}":{{"topologyKeys":["topology.{NAME}/node"],"count":8}}}}'
+    known = {"a": "b", NODE_ID_ANNOTATION: f'{{"{NAME}":"{NAME}-node-7"}}', DRIVERS_ANNOTATION: note}
     assert registered.drivers.annotations({"a": "b"}) == known
     registered.drivers.deregister(msgspec.structs.replace(plugin(driver), endpoint=Path("/another")))
     assert registered.drivers.names() == [NAME], "it has registered under another socket meanwhile"
@@ -114,7 +117,7 @@ def test_a_driver_that_comes_again_or_goes_ends_the_calls_of_its_former_connecti
 def test_a_driver_that_comes_again_has_its_name_of_the_node_again(registered: Registered, driver: CsiDriver) -> None:
     for each in (registered.drivers.register, registered.drivers.deregister, registered.drivers.register):
         each(plugin(driver))
-    assert registered.drivers.annotations({}) == ids(**{NAME: f"{NAME}-node-7"})
+    assert registered.drivers.annotations({})[NODE_ID_ANNOTATION] == ids(**{NAME: f"{NAME}-node-7"})[NODE_ID_ANNOTATION]
 
 
 def ids(**names: str) -> dict[str, str]:
@@ -139,7 +142,7 @@ def test_the_nodes_annotation(
     known: dict[str, str], here: dict[str, str], gone: list[str], expected: dict[str, str]
 ) -> None:
     """Drivers that did not register with this agent stay: they may be slower than it."""
-    assert with_node_ids(known, here, frozenset(gone)) == expected
+    assert with_drivers(known, NODE_ID_ANNOTATION, here, frozenset(gone)) == expected
 
 
 def policy(**spec: Any) -> CSIDriver:

@@ -2,6 +2,7 @@
 is compared with the roles.
 """
 
+import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,6 +11,7 @@ import pytest
 
 from beehive.message import Message
 from beehive.runtime import Runtime
+from modules.apimachinery.csi_drivers import NODE_ID_ANNOTATION
 from modules.apimachinery.paths import parse_target
 from modules.cloud.authorization.node_rules import RULES
 from modules.cloud.client.http import factory
@@ -142,6 +144,14 @@ def send_all(edge: Edge, cluster: Cluster) -> None:
     )
 
 
+def report_driver(edge: Edge, cluster: Cluster, node_id: str) -> None:
+    """A storage driver comes, or says another name of the node."""
+    annotations = {NODE_ID_ANNOTATION: json.dumps({"disks": node_id})}
+    edge.ask("default/nodepatch/n1", "patch", json.dumps({"metadata": {"annotations": annotations}}))
+    expected = [[{"name": "disks", "nodeID": node_id}]]
+    wait_until(lambda: [each["spec"]["drivers"] for each in cluster.objects("csinodes")] == expected, "it is there")
+
+
 def report_devices(edge: Edge, cluster: Cluster) -> None:
     """A device reports twice: before it has a DeviceStatus, and then."""
     people = People(cluster.cluster.client)
@@ -201,6 +211,8 @@ def test_the_roles_grant_the_used_rights_and_no_others(both: Cluster, requests: 
     with both.core.edge() as edge:
         send_all(edge, both)
         report_devices(edge, both)
+        for node_id in ("a", "b"):
+            report_driver(edge, both, node_id)
         uids = uids_of(both)
         for (group, resource), verbs in RULES.items():
             for verb in (*verbs, *(["watch"] if "list" in verbs else [])):

@@ -1,0 +1,19 @@
+"""Annotations of a Node about the storage drivers that run on it."""
+
+from typing import Final
+
+from msgspec import Struct
+
+NODE_ID_ANNOTATION: Final = "csi.volume.kubernetes.io/nodeid"
+"""Each driver's id of the node, as JSON. Attachers and provisioners read it (kubelet's nodeinfomanager)."""
+DRIVERS_ANNOTATION: Final = "edgecore.io/csi-drivers"
+"""A `DriverNote` of each driver that has anything to note, as JSON. cloudcore makes the CSINode of both."""
+
+
+class DriverNote(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What a CSINode says of a driver beside its id of the node."""
+
+    topology_keys: tuple[str, ...] = ()
+    """Labels of the node by which the driver tells places apart, sorted."""
+    count: int = 0
+    """The most volumes that the node can have; 0: no limit."""
