@@ -59,26 +59,25 @@ class Sessions:
         with self._lock:
             ends = self._tokens.pop(_hash(token), 0.0)
             self._forget(now)
-            if ends <= now or len(self._keys) >= MOST_SESSIONS:
-                return ""
-            return self._begun(now, None)
+            return self._begun(now, None) if ends > now else ""
 
     def begin(self, credentials: object, user: str) -> str:
-        """Return the key of a new session of a user, whose oldest one may end for it. If there are too many in all, the
-        oldest one of the user with the most ends: no few users keep others out.
-        """
+        """Return the key of a new session of a user, whose oldest one may end for it."""
         now = self._clock.monotonic()
         with self._lock:
             self._forget(now)
             mine = [key for key, each in self._keys.items() if each.user == user]
             for key in mine[: max(0, len(mine) + 1 - _MOST_OF_A_USER)]:
                 del self._keys[key]
-            if len(self._keys) >= MOST_SESSIONS:
-                most = Counter(each.user for each in self._keys.values()).most_common(1)[0][0]
-                del self._keys[next(key for key, each in self._keys.items() if each.user == most)]
             return self._begun(now, credentials, user)
 
     def _begun(self, now: float, credentials: object, user: str = "") -> str:
+        """Return the key of a new session. If there are too many, the oldest one of the user with the most ends: no few
+        users keep others out, nor the owner of the command.
+        """
+        if len(self._keys) >= MOST_SESSIONS:
+            most = Counter(each.user for each in self._keys.values()).most_common(1)[0][0]
+            del self._keys[next(key for key, each in self._keys.items() if each.user == most)]
         key = secrets.token_urlsafe(_BYTES)
         self._keys[_hash(key)] = _Key(now, now, credentials, user)
         return key

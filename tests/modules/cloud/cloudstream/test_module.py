@@ -118,6 +118,16 @@ def test_a_port_that_cannot_be_written_is_tried_again_while_the_node_has_a_tunne
     assert [call.name for call in bus.calls[21:]] == ["n2", "n2"]
 
 
+def test_a_port_that_is_written_with_a_new_tunnel_is_not_tried_again(bus: Bus, bee: Harness) -> None:
+    bus.result = ApiResult(refusal={"code": 500})
+    link = bus.connect("n1")
+    bus.tunnels.remove("n1", link)
+    bus.result = ApiResult({})
+    bus.connect("n1")
+    bee.run_for(10 * RETRY_SECONDS)
+    assert len(bus.calls) == 2
+
+
 def test_a_node_that_is_not_there_yet_gets_its_port_when_it_is(
     bus: Bus, bee: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:

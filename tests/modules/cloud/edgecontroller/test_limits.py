@@ -18,13 +18,14 @@ from modules.apimachinery.limits import OBJECT_BYTES, REQUEST_BYTES, VALUES, is_
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.dynamiccontroller.module import call_of
 from modules.cloud.edgecontroller.downstream.controller import MAX_HELD_OBJECTS
-from modules.cloud.edgecontroller.module import _MOST_WAITING
+from modules.cloud.edgecontroller.module import _MOST_WAITING, EdgeController
 from modules.cloud.edgecontroller.state.object_syncs import ObjectSyncs
 from modules.cloud.edgecontroller.upstream.requests import UpstreamRequest
 from modules.cloud.storage.object_sync import ObjectSync
 from tests.modules.cloud.edgecontroller.cluster_server import ClusterController, ClusterServer
 from tests.modules.cloud.edgecontroller.controller import AllMirrored, Controller, lone_downstream
 from tests.modules.cloud.objects import configmap, node, pod
+from tests.support.presence import present
 
 NODE = ObjectKey("Node", "", "n1")
 
@@ -154,3 +155,6 @@ def test_few_messages_of_a_node_wait_for_the_objects() -> None:
         later = core.asks("default/node/n1", "query")
         for name, request in [("n1", each) for each in (*first, later)] + [("n2", other)]:
             assert core.answer_to(request).content["metadata"]["name"] == name
+        module = present(bee.hive.slot(EdgeController.name).running).ref._actor_weakref()
+        assert isinstance(module, EdgeController)
+        assert not module._waiting_of, "what has waited counts no more"

@@ -61,10 +61,10 @@ class Bench:
         )  # fmt: skip
         self._calls.perform(call, lambda _result: None, "n1")
 
-    def answer(self) -> None:
-        """Answer what was asked first."""
+    def answer(self, refusal: JsonObject | None = None) -> None:
+        """Answer what was asked first, or refuse it."""
         call, answered = self._open.pop(0)
-        answered(ApiResult(LIVE if call.verb == "get" else {}))
+        answered(ApiResult(refusal=refusal) if refusal else ApiResult(LIVE if call.verb == "get" else {}))
 
 
 @pytest.fixture
@@ -87,6 +87,15 @@ def test_writes_that_wait_for_one_read_are_made_in_their_order(bench: Bench) -> 
     for _ in range(6):
         bench.answer()
     assert [each for each in bench.sent if each != "get"] == ["Pending", "Running", "Failed"]
+
+
+def test_a_read_that_is_refused_ends_no_write_but_its_own(bench: Bench) -> None:
+    for phase in ("Pending", "Running"):
+        bench.write(phase)
+    bench.answer({"code": HTTPStatus.NOT_FOUND})
+    for _ in range(2):
+        bench.answer()
+    assert bench.sent == ["get", "get", "Running"]
 
 
 def test_an_object_of_another_uid_is_read_anew(bench: Bench) -> None:

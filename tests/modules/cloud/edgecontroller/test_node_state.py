@@ -378,18 +378,23 @@ def test_what_a_node_has_stays_known_while_the_mirror_has_not_been_told_of_its_n
 
 
 def test_an_equal_version_of_another_epoch_is_not_held(site: Site) -> None:
-    """etcd was restored while cloudcore was away: its versions went back, and this one was given a second time."""
+    """etcd was restored while cloudcore was away: its versions went back, and this one was given a second time. What a
+    node has deleted before is no object that it has.
+    """
     with site.core("n1") as core:
         core.applied(pod("later"))
         later = site.live(ObjectKey("Pod", "default", "later"))
         core.acknowledged(uid_of(later), int(version_of(later)))
+        deleted_elsewhere(core, {**later, "metadata": {**later["metadata"], "uid": "gone"}}, 3)
     version = {each["metadata"]["name"]: each["metadata"]["resourceVersion"] for each in site.objects}["web"]
     site.objects = [each for each in site.objects if each["metadata"]["name"] in ("n1", "web")]
     with site.core("n1") as core:
         core.bee.run_for(9.0)
         assert version_of(site.live()) == version
         assert INSERT in core.down()
-        assert stored(core)[1]["n1"].epoch == 1
+        syncs, states = stored(core)
+        assert states["n1"].epoch == 1
+        assert "gone" not in syncs
         site.acknowledge(core)
         assert "default/pod/web" not in str(core.down(after=60.0))
 

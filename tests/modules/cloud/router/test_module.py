@@ -3,6 +3,7 @@
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from copy import deepcopy
+from itertools import count
 from typing import Any
 
 import pytest
@@ -28,6 +29,8 @@ from modules.cloud.router.status_writer import INTERVAL
 from modules.cloud.router.waiting_calls import MOST_OF_RULE
 from tests.modules.cloud.router.rule_server import RuleServer
 from tests.modules.cloud.router.rules import endpoints, from_topic, from_url, to_service, to_topic
+from tests.support.failing import left_by_repeating
+from tests.support.presence import present
 
 Json = dict[str, Any]
 URL = "http://server.example/x"
@@ -226,6 +229,23 @@ def test_a_refusal_of_edgecore_itself_is_a_failure(bee: Harness, status: int, fa
     cloud.up("", {"header": header, "status_code": status, "body": "bm8="}, parent=cloud.down()[0].id)
     bee.run_for(2 * INTERVAL)
     assert cloud.status("r3")["failMessages"] == failures
+
+
+def test_a_node_that_comes_and_goes_leaves_nothing(bee: Harness) -> None:
+    """With a subscription that it still has, and whose Rule is gone."""
+    cloud, numbers = Cloud(bee, to_service()), count()
+    module = present(bee.hive.slot(ModuleName.ROUTER).running).ref._actor_weakref()
+
+    def cycle() -> None:
+        node = f"node-{next(numbers)}"
+        cloud.connection("connected", node)
+        cloud.up("cap/old", "x", node=node)
+        assert cloud.steps()[-1] == ("router_eventbus", "unsubscribe", f"node/{node}/cap/old")
+        cloud.connection("disconnected", node)
+        bee.run_for(2 * INTERVAL)
+        bee.forget()
+
+    assert not left_by_repeating(cycle, module)
 
 
 def test_another_node_cannot_answer(bee: Harness) -> None:

@@ -16,7 +16,7 @@ import pytest
 from beehive.runtime import Future
 from beehive.testing import Harness
 from edged.errors import PluginCallError
-from metamanager.client import CallError
+from metamanager.client import AsyncMetaClient, CallError
 from metamanager.module import MetaManager, MetaSettings
 from metamanager.store import open_store
 from modules.edge.devicetwin.module import DeviceTwin, TwinSettings
@@ -376,6 +376,20 @@ def test_mappers_that_register_at_once_are_no_more_than_a_node_may_have(
     life.bee.settle()
     assert life.dmi._registered is not None
     assert len(life.dmi._registered._sessions) == 3, "of those that are stored"
+    life.bee.hive.stop()
+
+
+def test_a_mapper_that_cannot_be_stored_takes_no_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("modules.edge.dmi.registered_mappers.MAX_MAPPERS", 2)
+    life = Life(0, tmp_path, monkeypatch)
+    with monkeypatch.context() as full:
+        refused = CallError("the disk is full")
+        full.setattr(AsyncMetaClient, "update", lambda *_args, then: then(refused))
+        for number in range(3):
+            life.ask_to_register(life.processes[0], f"p-{number}")
+    assert life.protocols == {}
+    life.ask_to_register(life.processes[0], "later")
+    assert life.protocols == {"first": "later"}
     life.bee.hive.stop()
 
 

@@ -276,6 +276,7 @@ def test_jobs_that_wait_begin_after_a_restart_where_the_owner_allows_them_still(
     bee.run_for(10)
     found = [(each["job"], each["action"], each["succ"]) for each in node.reports()]
     assert found == [("a", "Pull", True), ("b", "Check", False), ("c", "Check", True), ("c", "Pull", True)]
+    assert "allowedJobs" in node.reports()[1]["reason"]
     assert ROW not in node.rows
 
 
