@@ -132,9 +132,10 @@ def test_events(client: Client) -> None:
     listener = threading.Thread(target=listen)
     listener.start()
     try:
-        while not seen:  # the stream may begin later than it was asked for
-            client.remove(client.create(*LOOP))
         pod = client.pod()
+        while not seen and listener.is_alive():  # the stream may begin later than it was asked for
+            client.remove(client.create(*LOOP, pod=pod))
+        assert seen, "the stream has ended"
         ids.append(client.start(*LOOP, pod=pod))
         client.stop(ids[0])
         client.remove(ids[0])
