@@ -1,8 +1,11 @@
 """Annotations of a Node about the storage drivers that run on it."""
 
-from typing import Final
+from typing import Annotated, Final
 
-from msgspec import Struct
+from msgspec import Meta, Struct
+
+MOST_VOLUMES: Final = 2**31 - 1
+"""The largest limit that a CSINode can have."""
 
 NODE_ID_ANNOTATION: Final = "csi.volume.kubernetes.io/nodeid"
 """Each driver's id of the node, as JSON. Attachers and provisioners read it (kubelet's nodeinfomanager)."""
@@ -15,5 +18,5 @@ class DriverNote(Struct, frozen=True, rename="camel", omit_defaults=True):
 
     topology_keys: tuple[str, ...] = ()
     """Labels of the node by which the driver tells places apart, sorted."""
-    count: int = 0
+    count: Annotated[int, Meta(ge=0, le=MOST_VOLUMES)] = 0
     """The most volumes that the node can have; 0: no limit."""

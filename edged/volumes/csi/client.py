@@ -8,13 +8,12 @@ from google.protobuf.message import Message
 
 from edged.plugins.socket import PluginSocket
 from edged.volumes.csi.model import CsiVolume, NodeCapability
+from modules.apimachinery.csi_drivers import MOST_VOLUMES
 from protos.csi.v1 import api_pb2 as csi
 
 SECONDS: Final = 120.0
 """Time-out of one call (kubelet's csiTimeout)."""
 
-_MOST_VOLUMES: Final = 2**31 - 1
-"""The largest limit that a CSINode can have."""
 _NODE: Final = "csi.v1.Node"
 _CONTROLLER: Final = "csi.v1.Controller"
 _MODES: Final = {
@@ -76,7 +75,7 @@ class CsiClient:
     def node_info(self) -> CsiNodeInfo:
         """NodeGetInfo."""
         answer = self._call(f"{_NODE}/NodeGetInfo", csi.NodeGetInfoRequest(), csi.NodeGetInfoResponse)
-        most = min(max(answer.max_volumes_per_node, 0), _MOST_VOLUMES)
+        most = min(max(answer.max_volumes_per_node, 0), MOST_VOLUMES)
         return CsiNodeInfo(answer.node_id, dict(answer.accessible_topology.segments), most)
 
     def node_capabilities(self) -> frozenset[NodeCapability]:

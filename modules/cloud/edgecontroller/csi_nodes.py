@@ -90,25 +90,20 @@ def _write(node: str) -> Steps[None]:
     unchanged = [each for each in drivers if each in before]
     if len(unchanged) < len(before):  # an update may not change a driver
         live = yield api_requests.update(_with(live, owner, unchanged))
-    if len(unchanged) < len(drivers) or not _is_owned(live, owner):
+    if len(unchanged) < len(drivers) or live["metadata"].get("ownerReferences") != _owners(owner):
         yield api_requests.update(_with(live, owner, drivers))
-
-
-def _is_owned(live: JsonObject, owner: JsonObject) -> bool:
-    """Return whether a Node owns a CSINode, and not one before it that had its name."""
-    return any(each.get("uid") == uid_of(owner) for each in live["metadata"].get("ownerReferences") or ())
 
 
 def _with(live: JsonObject, owner: JsonObject, drivers: list[JsonObject]) -> JsonObject:
     """Return a CSINode with these drivers and owner."""
-    own = {"apiVersion": _NODE.api_version, "kind": _NODE.name, "name": owner["metadata"]["name"], "uid": uid_of(owner)}
-    return {
-        **live,
-        "kind": _CSI_NODE.name,
-        "apiVersion": _CSI_NODE.api_version,
-        "metadata": {**live["metadata"], "ownerReferences": [own]},
-        "spec": {"drivers": drivers},
-    }
+    metadata = {**live["metadata"], "ownerReferences": _owners(owner)}
+    kind, api_version = _CSI_NODE.name, _CSI_NODE.api_version
+    return {**live, "kind": kind, "apiVersion": api_version, "metadata": metadata, "spec": {"drivers": drivers}}
+
+
+def _owners(node: JsonObject) -> list[JsonObject]:
+    name = node["metadata"]["name"]
+    return [{"apiVersion": _NODE.api_version, "kind": _NODE.name, "name": name, "uid": uid_of(node)}]
 
 
 def drivers_of(node: JsonObject) -> list[JsonObject] | None:
@@ -121,12 +116,13 @@ def drivers_of(node: JsonObject) -> list[JsonObject] | None:
         return None
     if len(ids) > _MOST_DRIVERS:
         return None
-    return [_driver(name, ids[name], notes.get(name) or DriverNote()) for name in sorted(ids) if ids[name]]
-
-
-def _driver(name: str, node_id: str, note: DriverNote) -> JsonObject:
-    limit = {"allocatable": {"count": note.count}} if note.count else {}
-    return _plain({"name": name, "nodeID": node_id, "topologyKeys": list(note.topology_keys), **limit})
+    drivers = []
+    for name in sorted(filter(ids.get, ids)):
+        note = notes.get(name) or DriverNote()
+        limit = {"count": note.count} if note.count else {}
+        driver = {"name": name, "nodeID": ids[name], "topologyKeys": list(note.topology_keys), "allocatable": limit}
+        drivers.append(_plain(driver))
+    return drivers
 
 
 def _plain(driver: JsonObject) -> JsonObject:

@@ -49,7 +49,8 @@ def test_drivers_come_change_and_go(core: ClusterController) -> None:
         ({"disks": "d-1"}, {"disks": {"count": "many"}}, True),
         ({f"d{number}": "d" for number in range(101)}, None, True),
         ({"disks": "d" * 300}, None, False), ({"no name of a driver": "d-1"}, None, False),
-        ({"disks": "d-1"}, {"disks": {"count": -1}}, False),
+        ({"disks": "d-1"}, {"disks": {"count": 2**31}}, True),
+        ({"disks": "d-1"}, {"disks": {"topologyKeys": ["/"]}}, False),
     ],
 )  # fmt: skip
 def test_what_no_csi_node_can_have_is_in_none(core: ClusterController, ids: Any, notes: Any, *, left: bool) -> None:
