@@ -5,7 +5,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from time import gmtime, strftime
 from typing import Final
@@ -38,21 +38,26 @@ def scratch_beside(file: Path) -> Iterator[Path]:
     """
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     for each in file.parent.glob(f"{_SCRATCH}*"):
-        with suppress(OSError), _held(each):
-            shutil.rmtree(each, ignore_errors=True)
+        with _held(each) as is_left:
+            if is_left:
+                shutil.rmtree(each, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=file.parent) as directory, _held(Path(directory)):
         yield Path(directory)
 
 
 @contextmanager
-def _held(directory: Path) -> Iterator[None]:
-    """Lock a directory, which only one process can. Raises OSError."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    finally:
-        os.close(descriptor)
+def _held(directory: Path) -> Iterator[bool]:
+    """Lock a directory, and yield whether that is possible: another process may have it, or it is on NFS."""
+    with ExitStack() as stack:
+        try:
+            descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            stack.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            is_held = False
+        else:
+            is_held = True
+        yield is_held
 
 
 def head_of(program: str, name: str) -> BackupManifest:

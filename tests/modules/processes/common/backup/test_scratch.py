@@ -1,7 +1,9 @@
 """The directories of backups that are being made."""
 
+import fcntl
 import os
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -28,6 +30,15 @@ def test_a_directory_of_a_killed_command_is_removed_and_no_other(tmp_path: Path)
             assert (first / "edgecore.db").exists()
             assert second != first
     assert list(tmp_path.iterdir()) == [others]
+
+
+def test_a_backup_is_made_where_directories_have_no_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NFS locks only what can be opened for writing."""
+    monkeypatch.setattr(fcntl, "flock", Mock(side_effect=OSError(9, "Bad file descriptor")))
+    with scratch_for_a_backup(tmp_path / "a") as first, scratch_for_a_backup(tmp_path / "b") as second:
+        assert first.is_dir()
+        assert second.is_dir()
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("kind", ["link", "file"])
