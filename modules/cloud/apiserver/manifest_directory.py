@@ -2,8 +2,10 @@
 
 import logging
 import os
+import stat
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -32,6 +34,10 @@ class _File(msgspec.Struct):
     error: str = ""
     seen: FileStamp = FileStamp()
     """The stamp at the last sync."""
+    is_unread: bool = False
+    """Whether it could not be read in this state: that is tried again, as no stamp tells of its mode."""
+    twin: str = ""
+    """The file that has an object of this state already: this one is read again when that one changes."""
 
     def is_written(self, stamp: FileStamp) -> bool:
         """Return whether writing has ended: the stamp has not changed since the last sync, or the file is
@@ -39,6 +45,13 @@ class _File(msgspec.Struct):
         """
         before, self.seen = self.seen, stamp
         return stamp == before or stamp.inode != self.stamp.inode
+
+
+class _Wanted(NamedTuple):
+    """An object in a file."""
+
+    object: JsonObject
+    line: int
 
 
 class ManifestDirectoryError(BeehiveError):
@@ -85,7 +98,7 @@ class ManifestDirectory:
         self._files: dict[str, _File] = {}
         self._waiting: dict[ObjectKey, JsonObject] = {}
         self._refused: dict[ObjectKey, str] = {}
-        """Why objects wait for others, which may be in other files: their namespace does not exist, for instance."""
+        """Why objects wait for a change of others: their namespace does not exist, another Service has their port."""
         self._logged = set[str]()
         self.loaded = False
         """Whether the directory has been read once, so that a missing object is not to exist."""
@@ -104,12 +117,13 @@ class ManifestDirectory:
         found = self._stamps()
         if found is None:
             return
-        for name, stamp in found.items():
-            known = self._files.get(name)
-            if known is None or (known.stamp != stamp and known.is_written(stamp)):
-                self._read(name, stamp)
-        for name in [name for name in self._files if name not in found]:
-            self._remove(name)
+        gone = {name: self._files.pop(name) for name in list(self._files) if name not in found}
+        for name, file in gone.items():
+            _log.info("manifest %s is gone, with %d objects", name, len(file.objects))
+        changed = {name for name, stamp in found.items() if self._has_changed(name, stamp)}
+        freed = changed | gone.keys()
+        changed |= {name for name, file in self._files.items() if file.twin in freed}
+        self._take_over({name: found[name] for name in sorted(changed)}, gone.values())
         if not self.loaded:
             self._delete_leftovers()
             self.loaded = True
@@ -125,42 +139,90 @@ class ManifestDirectory:
         self._logged = refused
 
     def _stamps(self) -> dict[str, FileStamp] | None:
+        """Return the stamps of the files; None if the directory cannot be read. A file that cannot be looked up keeps
+        its known stamp.
+        """
         found, now = dict[str, FileStamp](), self._cluster.clock.now()
         try:
-            for path in sorted(self._path.iterdir()):
-                if path.suffix in _SUFFIXES and not path.name.startswith(".") and path.is_file():
-                    found[path.name] = stamp_of(path.stat(), now)
+            paths = sorted(self._path.iterdir())
         except OSError as error:
             if self.loaded or self._path.exists():
                 _log.warning("cannot look into %s: %s", self._path, error)
             return None
+        for path in paths:
+            if path.suffix not in _SUFFIXES or path.name.startswith("."):
+                continue
+            try:
+                status = path.stat()
+            except FileNotFoundError:
+                continue
+            except OSError:
+                known = self._files.get(path.name)
+                found[path.name] = FileStamp() if known is None else known.stamp
+            else:
+                if stat.S_ISREG(status.st_mode):
+                    found[path.name] = stamp_of(status, now)
         return found
 
-    def _read(self, name: str, stamp: FileStamp) -> None:
-        file = self._files.setdefault(name, _File(FileStamp(), {}))
-        said = file.error if stamp.is_of_state(file.stamp) else ""
-        file.stamp, file.error = stamp, ""
-        try:
-            wanted = self._objects_in(name)
-        except BeehiveError as error:
-            file.error = str(error)
-            if file.error != said:
-                _log.error("%s; its former state stays in force", error)
-            return
-        before, file.objects = file.objects, wanted
-        for key in before:
-            if key not in wanted:
-                self._delete(key)
-        for obj in wanted.values():
-            self._apply(obj)
+    def _has_changed(self, name: str, stamp: FileStamp) -> bool:
+        known = self._files.get(name)
+        return known is None or known.is_unread or (known.stamp != stamp and known.is_written(stamp))
 
-    def _objects_in(self, name: str) -> dict[ObjectKey, JsonObject]:
+    def _take_over(self, changed: Mapping[str, FileStamp], gone: Iterable[_File]) -> None:
+        """Apply changed files, and delete what is in no file any more; an object may be in another file now."""
+        said, wanted = dict[str, str](), dict[str, dict[ObjectKey, _Wanted]]()
+        for name, stamp in changed.items():
+            file = self._files.setdefault(name, _File(FileStamp(), {}))
+            said[name] = file.error if stamp.is_of_state(file.stamp) else ""
+            file.stamp, file.error, file.is_unread, file.twin = stamp, "", False, ""
+            try:
+                wanted[name] = self._objects_in(name)
+            except BeehiveError as error:
+                file.error, file.is_unread = str(error), isinstance(error.__cause__, OSError)
+        self._refuse_twins(wanted)
+        for name in changed:
+            why = self._files[name].error
+            if why and why != said[name]:
+                _log.error("%s; its former state stays in force", why)
+        dropped = [key for file in gone for key in file.objects]
+        for name, objects in wanted.items():
+            dropped += self._files[name].objects
+            self._files[name].objects = {key: each.object for key, each in objects.items()}
+        kept = {key for file in self._files.values() for key in file.objects}
+        for key in dropped:
+            if key not in kept:
+                self._delete(key)
+        for name in wanted:
+            for obj in self._files[name].objects.values():
+                self._apply(obj)
+
+    def _refuse_twins(self, wanted: dict[str, dict[ObjectKey, _Wanted]]) -> None:
+        """Leave the files out that have an object of another file: of the one that had it before, else of the first."""
+        while (found := self._twin(wanted)) is not None:
+            name, key, other = found
+            file, refused = self._files[name], wanted.pop(name)
+            file.twin, file.error = other, str(ManifestError(name, refused[key].line, f"{key} is in {other} already"))
+
+    def _twin(self, wanted: Mapping[str, Mapping[ObjectKey, _Wanted]]) -> tuple[str, ObjectKey, str] | None:
+        """Return a file with an object of another file, the object, and the other file."""
+        owners = dict[ObjectKey, str]()
+        for name in sorted(self._files):
+            for key in wanted.get(name, self._files[name].objects):
+                other = owners.setdefault(key, name)
+                if other == name:
+                    continue
+                is_others = other not in wanted or (key in self._files[other].objects)
+                is_own = name not in wanted or (key in self._files[name].objects)
+                return (other, key, name) if is_own and not is_others else (name, key, other)
+        return None
+
+    def _objects_in(self, name: str) -> dict[ObjectKey, _Wanted]:
         """Return the objects in a file.
 
         Raises:
             ManifestError: the file cannot be read, or a document is invalid.
         """
-        wanted: dict[ObjectKey, JsonObject] = {}
+        wanted: dict[ObjectKey, _Wanted] = {}
         text = text_of(self._path / name, name)
         documents = read_manifests(text, name)
         if not documents:
@@ -173,11 +235,10 @@ class ManifestDirectory:
                 except ApiError as error:
                     raise ManifestError(name, document.line, str(error)) from error
                 key = key_of(obj)
-                other = self._file_with(key, besides=name)
-                if key in wanted or other:
-                    raise ManifestError(name, document.line, f"{key} is in {other or 'this file'} already")
+                if key in wanted:
+                    raise ManifestError(name, document.line, f"{key} is in this file already")
                 obj["metadata"].setdefault("annotations", {})[MANIFEST_ANNOTATION] = name
-                wanted[key] = obj
+                wanted[key] = _Wanted(obj, document.line)
         return wanted
 
     @staticmethod
@@ -190,15 +251,6 @@ class ManifestDirectory:
             line = line_of_field(text, faults[0].rstrip('"').rpartition(".")[2], document.line)
             raise ManifestError(name, line, f"strict decoding error: {', '.join(faults)}")
 
-    def _file_with(self, key: ObjectKey, besides: str) -> str:
-        return next((name for name, file in self._files.items() if name != besides and key in file.objects), "")
-
-    def _remove(self, name: str) -> None:
-        file = self._files.pop(name)
-        _log.info("manifest %s is gone, with %d objects", name, len(file.objects))
-        for key in file.objects:
-            self._delete(key)
-
     def _apply(self, obj: JsonObject) -> None:
         key = key_of(obj)
         self._waiting.pop(key, None)
@@ -208,13 +260,9 @@ class ManifestDirectory:
             _log.info("%s %s", key, outcome)
         except ConflictError:
             self._waiting[key] = obj
-        except (NotFoundError, ForbiddenError) as error:
+        except ApiError as error:
             self._waiting[key] = obj
             self._refused[key] = f"{obj['metadata']['annotations'][MANIFEST_ANNOTATION]}: {error}"
-        except ApiError as error:
-            name = obj["metadata"]["annotations"][MANIFEST_ANNOTATION]
-            self._files[name].error = f"{name}: {error}"
-            _log.error("%s: %s", name, error)
 
     def _delete(self, key: ObjectKey) -> None:
         self._waiting.pop(key, None)

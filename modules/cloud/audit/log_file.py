@@ -9,7 +9,7 @@ from collections import deque
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -29,6 +29,12 @@ _FORMAT: Final = "%Y-%m-%dT%H-%M-%S.%f"
 
 class AuditLogError(BeehiveError):
     """The file of the audit log cannot be used."""
+
+
+class _Line(NamedTuple):
+    text: bytes
+    told: int
+    """Events that were left out and that this one tells of."""
 
 
 class AuditLog:
@@ -58,7 +64,7 @@ class AuditLog:
         self._backups = backups
         self._clock = clock
         self._condition = threading.Condition()
-        self._waiting: deque[bytes] = deque()
+        self._waiting: deque[_Line] = deque()
         self._bytes = 0
         """Of the waiting events, and of those that are being written."""
         self._untold = 0
@@ -81,8 +87,9 @@ class AuditLog:
     def put(self, event: AuditEvent) -> None:
         """Have an event written; it never waits."""
         with self._condition:
-            if self._untold:
-                event = msgspec.structs.replace(event, annotations={**event.annotations, DROPPED: str(self._untold)})
+            told = self._untold
+            if told:
+                event = msgspec.structs.replace(event, annotations={**event.annotations, DROPPED: str(told)})
             line = msgspec.json.encode(event) + b"\n"
             if self._is_closed:
                 self.dropped += 1
@@ -91,7 +98,7 @@ class AuditLog:
                 self._leave_out(1, "events come faster than they can be written")
                 return
             self._untold = 0
-            self._waiting.append(line)
+            self._waiting.append(_Line(line, told))
             self._bytes += len(line)
             self._condition.notify()
 
@@ -116,22 +123,23 @@ class AuditLog:
                 return
             self._write_all(lines)
             with self._condition:
-                self._bytes -= sum(map(len, lines))
+                self._bytes -= sum(len(line.text) for line in lines)
 
-    def _write_all(self, lines: deque[bytes]) -> None:
+    def _write_all(self, lines: deque[_Line]) -> None:
         """Write lines, several at a time; the ones that fail are left out."""
         parts = list(lines)
         while parts:
             count, size = 0, self._size
-            while count < len(parts) and (not count or size + len(parts[count]) <= self._most_bytes):
-                size += len(parts[count])
+            while count < len(parts) and (not count or size + len(parts[count].text) <= self._most_bytes):
+                size += len(parts[count].text)
                 count += 1
             part, parts = parts[:count], parts[count:]
             try:
-                self._write(b"".join(part))
+                self._write(b"".join(line.text for line in part))
             except OSError as error:
                 with self._condition:
                     self._leave_out(len(part), str(error.strerror or error))
+                    self._untold += sum(line.told for line in part)
             else:
                 with self._condition:
                     self.written += len(part)

@@ -396,6 +396,45 @@ def test_what_answers_an_input_comes_after_the_use_is_noted(seed: int) -> None:
     assert typist.echoes
 
 
+class Reader(Typist):
+    """A browser whose user only reads."""
+
+    def read(self, most: int) -> bytes | None:
+        """See `ClientSocket`."""
+        self.left -= 1
+        self._clock.ahead += shells.CHECK_SECONDS
+        return None if self.left else b""
+
+    def write(self, data: bytes = b"") -> bool:
+        """See `ClientSocket`."""
+        return bool(data)
+
+
+class Tail(ClientSocket):
+    """A node that says something all the time."""
+
+    def read(self, most: int) -> bytes | None:
+        """See `ClientSocket`."""
+        return Frame(Opcode.BINARY, b"\x01l").serialize(mask=False)
+
+
+def test_output_is_no_use_of_the_session() -> None:
+    """`tail -f` would keep the session of a user who has left."""
+    uses: list[bool] = []
+
+    def end_of(typed: bool) -> str:
+        uses.append(typed)
+        return ""
+
+    clock = LateClock()
+    one, other = socket.socketpair()
+    with closing(clock), one, other:
+        talk = shells._Talk(Reader(one, Random(0), clock), Tail(other), clock)  # noqa: S311 - of no use
+        assert talk.run(b"", b"", end_of) == ""
+    assert len(uses) > 20
+    assert not any(uses)
+
+
 def test_closing_the_browsers_end_ends_the_nodes(page: Page) -> None:
     with page.open():
         assert not page.ended.is_set()

@@ -3,6 +3,8 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -11,12 +13,18 @@ from beehive.simulation import Simulation
 from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.apiserver.admission.chain import PLUGINS
 from modules.cloud.apiserver.cluster import Cluster
-from modules.cloud.apiserver.manifest_directory import ManifestDirectory, ManifestDirectoryError, check_directory
+from modules.cloud.apiserver.manifest_directory import (
+    MANIFEST_ANNOTATION,
+    ManifestDirectory,
+    ManifestDirectoryError,
+    check_directory,
+)
 from modules.cloud.apiserver.manifests import ManifestError, items_of, read_manifests
 from tests.modules.cloud.objects import POD_MANIFEST
 
 WEB = ObjectKey("Pod", "default", "web")
 SETTINGS = ObjectKey("ConfigMap", "default", "settings")
+OTHER = ObjectKey("ConfigMap", "default", "other")
 CONFIGMAP = """\
 apiVersion: v1
 kind: ConfigMap
@@ -184,6 +192,96 @@ def test_an_object_belongs_to_one_file(
     put("b.yaml", CONFIGMAP.replace('"1"', '"2"'))
     assert cluster.storage.get(SETTINGS)["data"] == {"a": "1"}
     assert "is in a.yaml already" in directory.errors()[0]
+
+
+def test_a_file_with_another_name_has_the_same_objects(
+    tmp_path: Path, cluster: Cluster, directory: ManifestDirectory, put: Write
+) -> None:
+    """Its pods were deleted, and not made again."""
+    put("b.yaml", POD_MANIFEST)
+    first = cluster.storage.get(WEB)["metadata"]
+    for before, after in (("b.yaml", "a.yaml"), ("a.yaml", "c.yaml")):
+        (tmp_path / before).rename(tmp_path / after)
+        directory.sync()
+        found = cluster.storage.get(WEB)["metadata"]
+        assert (found["uid"], found.get("deletionTimestamp")) == (first["uid"], None)
+        assert found["annotations"][MANIFEST_ANNOTATION] == after
+        assert directory.errors() == []
+    (tmp_path / "c.yaml").unlink()
+    directory.sync()
+    assert cluster.storage.get(WEB)["metadata"]["deletionTimestamp"]
+
+
+@pytest.mark.parametrize(("before", "after"), [("a.yaml", "b.yaml"), ("b.yaml", "a.yaml")])
+def test_an_object_moves_to_another_file(
+    cluster: Cluster, directory: ManifestDirectory, write: Write, put: Write, before: str, after: str
+) -> None:
+    """At once, in exchange for another one, or in two steps, of which the first is an error."""
+    others = CONFIGMAP.replace("settings", "other")
+    write(before, CONFIGMAP)
+    put(after, others)
+    uids = {cluster.storage.get(each)["metadata"]["uid"] for each in (SETTINGS, OTHER)}
+    write(before, others)
+    put(after, CONFIGMAP)
+    put(before, others + "---\n" + CONFIGMAP)
+    assert f"is in {after} already" in directory.errors()[0]
+    put(after, POD_MANIFEST)
+    assert directory.errors() == []
+    found = [cluster.storage.get(each)["metadata"] for each in (SETTINGS, OTHER)]
+    assert [each["annotations"][MANIFEST_ANNOTATION] for each in found] == [before, before]
+    assert cluster.storage.get(OTHER)["metadata"]["uid"] in uids
+
+
+def test_a_file_that_cannot_be_read_holds_up_no_other_and_is_read_when_it_can_be(
+    cluster: Cluster, directory: ManifestDirectory, write: Write, put: Write, monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    """A link into a directory of another user; `chmod` changes no time of a file."""
+
+    def refusing(genuine: Callable[..., Any]) -> Callable[..., Any]:
+        def refuse(path: Path, *args: Any, **named: Any) -> Any:
+            if path.name == "a.yaml":
+                raise PermissionError(13, "Permission denied")
+            return genuine(path, *args, **named)
+
+        return refuse
+
+    for call in ("stat", "open"):
+        with monkeypatch.context() as closed:
+            closed.setattr(Path, call, refusing(getattr(Path, call)))
+            write("a.yaml", CONFIGMAP.replace('"1"', f'"{call}"'))
+            put("b.yaml", POD_MANIFEST)
+            directory.sync()
+            assert cluster.storage.find(WEB)
+        directory.sync()
+        assert cluster.storage.get(SETTINGS)["data"] == {"a": call}
+    assert directory.errors() == []
+    assert len([each for each in caplog.messages if "its former state" in each]) == 1
+
+
+def test_a_file_that_cannot_be_looked_up_for_a_while_keeps_its_objects(
+    cluster: Cluster, directory: ManifestDirectory, put: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put("a.yaml", CONFIGMAP)
+    with monkeypatch.context() as broken:
+        broken.setattr(Path, "stat", Mock(side_effect=OSError(5, "Input/output error")))
+        directory.sync()
+    assert cluster.storage.find(SETTINGS)
+
+
+def test_an_object_that_is_refused_for_another_one_is_made_when_that_has_gone(
+    tmp_path: Path, cluster: Cluster, directory: ManifestDirectory, write: Write, put: Write
+) -> None:
+    """Both Services want one port of the nodes."""
+    for name in "ab":
+        manifest = f"metadata: {{name: {name}}}\nspec: {{type: NodePort, ports: [{{port: 80, nodePort: 30080}}]}}\n"
+        write(f"{name}.yaml", f"apiVersion: v1\nkind: Service\n{manifest}")
+    directory.sync()
+    assert "already allocated" in directory.errors()[0]
+    (tmp_path / "a.yaml").unlink()
+    directory.sync()
+    assert cluster.storage.find(ObjectKey("Service", "default", "b"))
+    assert directory.errors() == []
 
 
 def test_a_change_that_kubernetes_forbids_is_reported(
