@@ -57,7 +57,7 @@ _STACKED = ("callback", "enter_context")
 _NO_CLEAN_UP = (
     "suppress", "nullcontext", "open", "fdopen", "scandir", "socket.socket", "create_connection", "memoryview",
     "connect_unix", "listen_tcp", "makefile", "tempfile.TemporaryFile", "ZipFile", "sqlite3.connect", "HTTPConnection",
-    "_errors", "one_of_many",
+    "dialling.connect", "ThreadPoolExecutor", "_errors", "one_of_many",
 )  # fmt: skip
 """Ends of the names of contexts without clean-up, such as those that convert errors, or with one that the end of their
 last reference makes, too.
@@ -274,11 +274,11 @@ def _of_try(statement: ast.Try, function: str) -> Iterator[Candidate]:
 
 
 def _of_contexts(statement: ast.With) -> Iterator[Change]:
-    """Yield a change for each context that cleans up: an error leaves it open."""
+    """Yield a change for each context that cleans up: an error leaves it open; none comes from an empty body."""
     for item in statement.items:
         context = item.context_expr
         name = _name_of(context)
-        if name.endswith(_NO_CLEAN_UP):
+        if name.endswith(_NO_CLEAN_UP) or isinstance(statement.body[0], ast.Pass):
             continue
         texts = _head(statement), f"without an error: {ast.unparse(item)}"
         change = partial(_set, item, "context_expr", _left_open("LeftOpen", context))

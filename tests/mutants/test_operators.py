@@ -489,6 +489,8 @@ def run(work, calls):
         stack.enter_context(calls.open())
         stack.enter_context(closing(calls("inner")))
         stack.callback(calls.note, "undone")
+        with calls.turn():
+            pass
         work(file)
 """
 
@@ -508,7 +510,7 @@ def test_a_context_is_left_open_after_an_error_only() -> None:
         def __init__(self) -> None:
             self.noted: list[str] = []
             self.lock = nullcontext()
-            self.open = nullcontext
+            self.open = self.turn = nullcontext
 
         def note(self, name: str) -> None:
             self.noted.append(name)

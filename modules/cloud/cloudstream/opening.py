@@ -339,14 +339,11 @@ class NodeStreams:
 
         def connect() -> RelayedStream:
             upgraded = self._upgraded(node, FrameType.EXEC, target, wanted)
-            try:
-                return pod_connection(upgraded.stream, upgraded.rest, port)
-            except OSError as error:
-                upgraded.stream.close()
-                raise ApiStatusError(503, f"node {node}: {error}") from error
-            except BaseException:
-                upgraded.stream.close()
-                raise
+            with on_failure(upgraded.stream.close):
+                try:
+                    return pod_connection(upgraded.stream, upgraded.rest, port)
+                except OSError as error:
+                    raise ApiStatusError(503, f"node {node}: {error}") from error
 
         return proxied(connect, port, path, request, self._clock)
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from beehive.runtime import Threads
-from modules.apimachinery.computed import ManyStepsError, Results, charge_steps, computed, in_few_steps
+from modules.apimachinery.computed import ManyStepsError, Results, _thread, charge_steps, computed, in_few_steps
 
 
 class Counted:
@@ -71,6 +71,9 @@ def test_contexts_that_fail_leave_the_thread_as_it_was() -> None:
     with pytest.raises(KeyError), recorded(lambda: computed(counted.doubled, 1)).used():
         raise KeyError
     assert computed(counted.doubled, 1) == counted.calls == 2
+    with pytest.raises(KeyError), Results().recorded():
+        raise KeyError
+    assert _thread.results is None
     with pytest.raises(ManyStepsError):
         in_few_steps(1, charge_steps, 2)
     charge_steps(1_000_000)

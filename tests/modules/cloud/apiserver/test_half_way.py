@@ -16,27 +16,38 @@ from beehive.http.responses import Stream
 from beehive.simulation import Simulation
 from modules.apimachinery import computed
 from modules.apimachinery.computed import Results
+from modules.apimachinery.kinds import key_of
 from modules.cloud.apiserver import api_calls
 from modules.cloud.apiserver.access import service as access
-from modules.cloud.apiserver.access.flow_control import FairSeats
+from modules.cloud.apiserver.access.flow_control import FairSeats, FlowControl
 from modules.cloud.apiserver.access.service import AccessService
 from modules.cloud.apiserver.authorized_calls import AuthorizedCalls
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.completeness import Completeness
+from modules.cloud.apiserver.endpoints.list_answers import in_turns
 from modules.cloud.apiserver.endpoints.node_usage import UsageReader
 from modules.cloud.apiserver.endpoints.service import ApiService
 from modules.cloud.apiserver.endpoints.web_socket_streams import _Messages
+from modules.cloud.apiserver.ephemeral_volumes import EphemeralVolumes
 from modules.cloud.apiserver.field_manager.managed_fields import APPLY, Manager
 from modules.cloud.apiserver.module import ApiServer
 from modules.cloud.apiserver.recorded_writes import NO_WRITER
 from modules.cloud.apiserver.short_turns import short_turns
+from modules.cloud.authentication.users import User
 from modules.cloud.authorization.graph import NodeGraph
 from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.client.calls import ApiCall
 from modules.cloud.refusals import Refusals
+from tests.modules.cloud.objects import pod
 from tests.support.failing import PlannedError
 
+ALICE = User("alice")
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "default"}}
+WRITE = ApiCall(
+    verb="create", api_version="v1", plural="configmaps", namespace="default", body=CONFIG,
+    options={"fieldManager": "test"},
+)  # fmt: skip
+WITH_SCRATCH = pod("web", volumes=[{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {}}}])
 
 
 def _fail(*_: object, **__: object) -> Any:
@@ -50,7 +61,14 @@ def _cluster() -> Cluster:
 def _state(owner: Any) -> dict[str, Any]:
     """The values of an object by which contexts change what it does."""
     names = ("admission", "_has_quotas", "_track", "_writer", "_free")
-    return {name: str(getattr(owner, name)) for name in names if hasattr(owner, name)}
+    interval = {"interval": sys.getswitchinterval()}
+    return interval | {name: str(getattr(owner, name)) for name in names if hasattr(owner, name)}
+
+
+def _flow(large: FairSeats) -> FlowControl:
+    flow = FlowControl.__new__(FlowControl)
+    flow._large = large
+    return flow
 
 
 @pytest.mark.parametrize(
@@ -60,13 +78,16 @@ def _state(owner: Any) -> dict[str, Any]:
         (_cluster, lambda each: each.within_quotas()),
         (_cluster, lambda each: each.managed_by(Manager("test"))),
         (FairSeats, lambda each: each.seat("alice")),
+        (FairSeats, lambda each: _flow(each)._large_seat(ALICE)),
     ],
-    ids=["admission", "quotas", "manager", "seat"],
+    ids=["admission", "quotas", "manager", "seat", "large"],
 )
 def test_a_context_ends_with_an_error_as_without(
     make: Callable[[], Any], enter: Callable[[Any], AbstractContextManager[None]]
 ) -> None:
-    """The next request would be refused by another's quotas, written under another's name, or wait for ever."""
+    """The next request would be refused by another's quotas, written under another's name, or wait for ever; all
+    threads would change places for ever.
+    """
     owner = make()
     before = _state(owner)
     with pytest.raises(PlannedError), enter(owner):
@@ -90,13 +111,45 @@ def test_a_request_that_fails_leaves_the_next_without_its_limits(
     assert _state(cluster) == before
 
 
-def test_an_apply_that_fails_leaves_the_next_write_its_own_manager(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda cluster: cluster.apply_as(Manager("test", APPLY), CONFIG, force=False),
+        lambda cluster: api_calls.serve(cluster, WRITE),
+        lambda cluster: EphemeralVolumes(cluster)._make(key_of(WITH_SCRATCH), WITH_SCRATCH),
+    ],
+    ids=["apply", "create", "claim"],
+)
+def test_a_write_that_fails_leaves_the_next_one_its_own_manager_and_quotas(
+    monkeypatch: pytest.MonkeyPatch, write: Callable[[Cluster], object]
+) -> None:
     cluster = _cluster()
     before = _state(cluster)
     monkeypatch.setattr(cluster, "create", _fail)
     with pytest.raises(PlannedError):
-        cluster.apply_as(Manager("test", APPLY), CONFIG, force=False)
+        write(cluster)
     assert _state(cluster) == before
+
+
+@pytest.mark.parametrize(
+    "serve",
+    [
+        lambda service: AccessService._seated(service, _fail, ALICE, Mock(), Mock()),
+        lambda service: AccessService._node_admitted(service, ALICE, Mock(), Mock(), is_allowed=False),
+        lambda service: list(in_turns(map(_fail, "x"), service._flow.seat)),
+    ],
+    ids=["request", "node", "list"],
+)
+def test_a_request_that_fails_leaves_its_seat(monkeypatch: pytest.MonkeyPatch, serve: Callable[[Any], object]) -> None:
+    """After a few of them the user would get no answer any more."""
+    seats = FairSeats()
+    before = _state(seats)
+    for name in ("_call_of_node", "access_reviews"):
+        monkeypatch.setattr(access, name, Mock())
+    service = SimpleNamespace(_flow=SimpleNamespace(seat=lambda *_: seats.seat("alice")), _review=_fail)
+    with pytest.raises(PlannedError):
+        serve(service)
+    assert _state(seats) == before
 
 
 def test_short_turns_end_with_an_error_as_without() -> None:

@@ -2,8 +2,10 @@
 server, but for the silent node and the static pod.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -11,6 +13,7 @@ from beehive.simulation import Simulation
 from modules.apimachinery.api_errors import ForbiddenError
 from modules.apimachinery.kinds import JsonObject, ObjectKey, is_being_deleted, kind_named
 from modules.apimachinery.pods.static import CONFIG_MIRROR
+from modules.cloud.apiserver import scheduler
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.pod_scheduled import nominated_node, with_nominated_node
 from modules.cloud.apiserver.scheduler import Placer
@@ -233,6 +236,15 @@ def test_room_that_a_pod_gives_up_is_for_the_next_one() -> None:
     placer = Placer(a_fleet(ONES, a_pod("v1", "a"), a_pod("v2", "b")), [moved])
     found = [placer.preemption(pod, list) for pod in (only_on("a", "one"), moved, only_on("a", "two"))]
     assert [one and one.node for one in found] == [None, "b", "a"]
+
+
+def test_room_that_is_kept_for_others_is_none_of_their_pods_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    placer = Placer(fleet := a_fleet(ONES), [with_nominated_node(only_on("b", "moved"), "a")])
+    placer._lowest = -math.inf
+    monkeypatch.setattr(scheduler, "preemptions", Mock(side_effect=MemoryError))
+    with pytest.raises(MemoryError):
+        placer.preemption(only_on("a", "one"), list)
+    assert [room.lowest_priority for room in fleet.rooms.values()] == [math.inf] * 2
 
 
 def test_a_pod_that_takes_the_room_that_was_kept_for_it_lets_no_equal_pods_be_looked_at_again() -> None:

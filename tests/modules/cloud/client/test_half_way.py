@@ -4,11 +4,14 @@ import io
 import selectors
 import signal
 import socket
+import ssl
 import subprocess
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, cast
+from unittest.mock import Mock
 
 import pytest
 from msgspec import structs
@@ -17,7 +20,10 @@ from beehive.simulation import Simulation
 from modules.apimachinery.kinds import kind_named
 from modules.cloud.client.calls import ApiCall
 from modules.cloud.client.counters import ApiCounters
+from modules.cloud.client.credentials.source import RequestCredentials
+from modules.cloud.client.http import tls
 from modules.cloud.client.http.kube_api import HttpKubeApi
+from modules.cloud.client.http.network_stream import NetworkStream
 from modules.cloud.client.http.selector_thread import SelectorThread
 from modules.cloud.client.kube_client import CallEnd, KubeClient
 from modules.cloud.client.kubeconfig.model import ExecEntry
@@ -32,6 +38,7 @@ from modules.cloud.client.lane_calls import (
 from modules.cloud.client.reflector.selection import Selection
 from modules.cloud.client.response_collector import ResponseCollector
 from modules.cloud.client.transport import ApiResponse, ResponseHead
+from modules.cloud.client.transport_errors import KubeTlsError
 from tests.modules.cloud.client.servers import ManualClock, Peer, ScriptedServer, client
 from tests.modules.cloud.client.test_credentials import V1, source_of
 from tests.modules.cloud.client.test_kube_client import Thread, Transport
@@ -238,6 +245,26 @@ def test_a_response_that_begins_again_has_nothing_of_the_first() -> None:
         collector.on_data(data)
     collector.on_end()
     assert ended == [ApiResponse(ResponseHead(200), b"second")]
+
+
+def test_a_server_is_told_why_tls_fails() -> None:
+    sent = bytearray()
+    error = ssl.SSLError(1, "unknown CA")
+    error.reason = "UNKNOWN_CA"
+    failing = SimpleNamespace(decrypt=Mock(side_effect=error), to_send=lambda: b"alert")
+    stream = SimpleNamespace(_outgoing=bytearray(), _server=Mock(text="server"))
+    stream.flush = lambda: sent.extend(stream._outgoing)
+    with pytest.raises(KubeTlsError):
+        NetworkStream._decrypt(cast("Any", stream), cast("Any", failing), b"")
+    assert sent == b"alert"
+
+
+def test_a_key_that_cannot_be_read_is_in_no_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """TLS reads it from one alone."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(ssl.SSLError):
+        tls._load(ssl.create_default_context(), RequestCredentials(certificate=b"none", key=b"secret"))
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_selector_that_cannot_be_made_leaves_no_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:

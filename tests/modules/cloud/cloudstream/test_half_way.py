@@ -5,6 +5,7 @@ import socket
 import ssl
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -47,6 +48,14 @@ def test_a_log_whose_first_bytes_cannot_be_awaited_ends_at_the_node() -> None:
         return Attempt(run, left=tunnels.streams, undo=lambda: opened.pop().done())
 
     assert fail_at_each_call(make) == 3
+
+
+def test_the_connection_of_an_answer_that_breaks_off_is_closed() -> None:
+    connection = Mock()
+    answer = SimpleNamespace(exchange=Mock(read_body=Mock(side_effect=OSError)), receive=None, connection=connection)
+    elsewhere = cast("Any", SimpleNamespace(_clock=Simulation(0).clock, _first_answer=lambda *_: answer))
+    assert StreamsElsewhere._whole(elsewhere, Mock(), "n1", "/", 1.0) is None
+    connection.close.assert_called_once_with()
 
 
 def test_a_stream_of_another_cloudcore_that_cannot_be_watched_leaves_no_connection(

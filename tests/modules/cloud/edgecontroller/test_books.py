@@ -221,11 +221,12 @@ def test_a_pod_that_is_gone_or_another_was_deleted(bee: Harness, code: int, *, i
     assert (end.value.value == [UpstreamResponse()]) is is_ok
 
 
-@pytest.mark.parametrize("operation", ["insert", "update"])
-def test_an_event_is_stored_whatever_version_its_node_knows(bee: Harness, operation: str) -> None:
+@pytest.mark.parametrize(("operation", "code", "verb"), [("insert", 409, "update"), ("update", 404, "create")])
+def test_an_event_is_stored_whatever_its_node_knows(bee: Harness, operation: str, code: int, verb: str) -> None:
     event = {"metadata": {"name": "e", "namespace": "default", "resourceVersion": "7"}, "involvedObject": {}}
-    call = next(objects.record_event(_request(bee, "event/e", operation, event)))
-    assert "resourceVersion" not in call.body["metadata"]
+    steps = objects.record_event(_request(bee, "event/e", operation, event))
+    assert "resourceVersion" not in next(steps).body["metadata"]
+    assert steps.throw(RefusedError({"code": code})).verb == verb
 
 
 def test_a_handled_message_is_settled_once() -> None:
