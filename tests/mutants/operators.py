@@ -55,9 +55,12 @@ _PIECE = 1024
 _STACKED = ("callback", "enter_context")
 """Methods of an `ExitStack` that give it something to clean up; one that an object keeps is closed without an error."""
 _NO_CLEAN_UP = (
-    "suppress", "nullcontext", "open", "fdopen", "scandir", "socket.socket", "create_connection", "memoryview",
+    "suppress", "nullcontext", "open", "fdopen", "scandir", "socket.socket", "create_connection", "dialling.connect",
+    "wrap_socket", "memoryview", "ExitStack",
 )  # fmt: skip
-"""Ends of the names of contexts without clean-up, or with one that the end of their last reference makes, too."""
+"""Ends of the names of contexts without clean-up, or with one that the end of their last reference makes, too; each
+part of an `ExitStack` is changed where it is given to it.
+"""
 _LARGE = 1000
 Undo = Callable[[], None]
 
@@ -264,12 +267,16 @@ def _of_contexts(statement: ast.With) -> Iterator[Change]:
     """Yield a change for each context that cleans up: an error leaves it open."""
     for item in statement.items:
         context = item.context_expr
-        if isinstance(context, ast.Call) and ast.unparse(context.func).endswith(_NO_CLEAN_UP):
+        if _has_no_clean_up(context):
             continue
         texts = _head(statement), f"without an error: {ast.unparse(item)}"
         change = partial(_set, item, "context_expr", _left_open("LeftOpen", context))
         named = None if isinstance(context, ast.Call) else ast.With([item], [])
         yield Change(change, texts, of_failure=True, without=named)
+
+
+def _has_no_clean_up(context: ast.expr) -> bool:
+    return isinstance(context, ast.Call) and ast.unparse(context.func).endswith(_NO_CLEAN_UP)
 
 
 def _left_open(name: str, value: ast.expr) -> ast.Call:
@@ -302,7 +309,9 @@ def _of_call(node: ast.Call) -> Iterator[Change]:
     match node:
         case ast.Call(func=ast.Attribute(attr=name), args=arguments) if len(arguments) > _DEFERRED.get(name, math.inf):
             yield _replace_all(node, {"func": arguments[_DEFERRED[name]], "args": [], "keywords": []}, of_order=True)
-        case ast.Call(func=ast.Attribute(ast.Name(), name) as called, args=[_, *_]) if name in _STACKED:
+        case ast.Call(func=ast.Attribute(ast.Name(), name) as called, args=[given, *_]) if name in _STACKED:
+            if _has_no_clean_up(given):
+                return
             texts = ast.unparse(node), f"without an error: {ast.unparse(node)}"
             left = _left_open("LeftOpenStack", called.value)
             yield Change(partial(_set, called, "value", left), texts, of_failure=True)
