@@ -56,7 +56,7 @@ _STACKED = ("callback", "enter_context")
 """Methods of an `ExitStack` that give it something to clean up; one that an object keeps is closed without an error."""
 _NO_CLEAN_UP = (
     "suppress", "nullcontext", "open", "fdopen", "scandir", "socket.socket", "create_connection", "dialling.connect",
-    "wrap_socket", "memoryview", "ExitStack",
+    "wrap_socket", "TemporaryFile", "TemporaryDirectory", "memoryview", "ExitStack",
 )  # fmt: skip
 """Ends of the names of contexts without clean-up, or with one that the end of their last reference makes, too; each
 part of an `ExitStack` is changed where it is given to it.

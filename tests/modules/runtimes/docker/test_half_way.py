@@ -111,7 +111,9 @@ def test_a_command_leaves_neither_a_descriptor_nor_less_room_for_the_output_of_o
     rooms = list[object]()
 
     def room() -> SimpleNamespace:
-        rooms.append(made := SimpleNamespace(close=lambda: rooms.remove(made)))
+        made = SimpleNamespace()
+        made.close = lambda: rooms.remove(made)
+        rooms.append(made)
         return made
 
     def make(failing: Failing) -> Attempt:
