@@ -22,7 +22,6 @@ _GIVING_BACK: Final = frozenset(
 _FOR_SOME: Final = {
     "metamanager/sqlite_store.py": "metamanager rolls back after any error of its batch",
     "modules/edge/metaserver/on_demand.py": "the connection stays its owner's",
-    "modules/runtimes/docker/processes.py": "a log is closed because its container has ended",
     "modules/runtimes/shim/launch.py": "a fork raises OSError only",
     "edged/volumes/csi/mounter.py": "what a driver may go on with stays recorded",
     "edged/probes/sockets.py": "the socket is an attempt, which tells why a probe has failed",

@@ -9,14 +9,14 @@ import pytest
 
 from beehive.errors import StartError
 from beehive.testing import Harness
-from metamanager import sqlite_migrations
+from metamanager import damage, sqlite_migrations, sqlite_store
 from metamanager.errors import StoreDamagedError
 from metamanager.module import MetaManager, MetaSettings
 from metamanager.sqlite_migrations import migrate
 from metamanager.sqlite_open import BUSY_MILLISECONDS, open_file
 from metamanager.sqlite_store import SqliteStore
 from metamanager.store import Store
-from tests.support.failing import Attempt, Failing, PlannedError, fail_at_each_call
+from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call
 
 
 def test_a_file_that_cannot_be_made_private_is_closed(path: Path) -> None:
@@ -83,3 +83,20 @@ def test_a_store_that_is_damaged_once_more_is_closed_too() -> None:
         with pytest.raises(StartError, match="read the database"):
             bee.start()
         assert (len(opened), len(closed)) == (2, 2)
+
+
+def test_a_database_that_cannot_be_saved_is_closed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the damaged one nor the new one stays open; the next attempt copies the rows again."""
+    open_file(path).close()
+    with monkeypatch.context() as patched:
+        patched.setattr(damage, "_sound_rows", Failing(0, MemoryError("of this test")).call(print))
+        before = census()
+        with pytest.raises(MemoryError, match="of this test"):
+            damage.readable_rows(path)
+        assert not census().more_than(before)
+    damage.mark(path)
+    monkeypatch.setattr(damage, "readable_rows", lambda _: [None])
+    monkeypatch.setattr(sqlite_store, "statement", Failing(0, MemoryError("of this test")).call(print))
+    with pytest.raises(MemoryError, match="of this test"):
+        SqliteStore(path)
+    assert not census().more_than(before)

@@ -56,11 +56,11 @@ _STACKED = ("callback", "enter_context")
 """Methods of an `ExitStack` that give it something to clean up; one that an object keeps is closed without an error."""
 _NO_CLEAN_UP = (
     "suppress", "nullcontext", "open", "fdopen", "scandir", "socket.socket", "create_connection", "memoryview",
-    "connect_unix", "listen_tcp", "makefile", "tempfile.TemporaryFile", "ZipFile", "sqlite3.connect", "HTTPConnection",
-    "dialling.connect", "ThreadPoolExecutor", "_errors", "one_of_many",
+    "connect_unix", "listen_tcp", "makefile", "TemporaryFile", "TemporaryDirectory", "ZipFile", "sqlite3.connect",
+    "HTTPConnection", "dialling.connect", "wrap_socket", "ThreadPoolExecutor", "ExitStack", "_errors", "one_of_many",
 )  # fmt: skip
 """Ends of the names of contexts without clean-up, such as those that convert errors, or with one that the end of their
-last reference makes, too.
+last reference makes, too; each part of an `ExitStack` is changed where it is given to it.
 """
 _COMMANDS = "modules/processes/"
 _OF_PROCESS = ("opened", "read", "reading", "connected", "held", "RealClock")

@@ -20,7 +20,7 @@ class DockerContainer(RuntimeContainer):
         record: ContainerRecord,
     ) -> None:
         super().__init__(container_id, directory, request, record)
-        self.ending = threading.Lock()
+        self.ending_lock = threading.Lock()
         """Held while its start or end is recorded."""
         self.log = ContainerLog(container_id, self.log_path, tty=self.config.tty)
         self.follower: LogFollower | None = None

@@ -70,9 +70,7 @@ class DockerProcesses:
         except DockerUnreachableError:
             raise
         except RequestRefusedError as error:
-            container.log.close()
-            container.finished(self._start_error(error.reason))
-            self._announcer.stopped(container)
+            self._end(container, self._start_error(error.reason))
             raise RunFailedError(attempt, error.reason) from error
         self.refresh(container)
 
@@ -109,7 +107,7 @@ class DockerProcesses:
             self._end(container, self._start_error(state.error))
 
     def _record_start(self, container: DockerContainer, run: Run) -> None:
-        with container.ending:
+        with container.ending_lock:
             if container.run is not None:
                 return
             container.started(run)
@@ -155,7 +153,7 @@ class DockerProcesses:
 
     def _end(self, container: DockerContainer, exit_: Exit) -> None:
         """Record the end of a container after writing its whole log."""
-        with container.ending:
+        with container.ending_lock:
             if container.exit is not None:
                 return
             try:

@@ -61,7 +61,7 @@ class Containers(Generic[ContainerT]):
     def start(self, container_id: str) -> None:
         """Start a created container. Raises WrongStateError, and RunFailedError: then it counts as exited."""
         container = self._registry.container(container_id)
-        with container.lifecycle:
+        with container.lifecycle_lock:
             self._check_startable(container)
             self._driver.start(container)
 
@@ -90,7 +90,7 @@ class Containers(Generic[ContainerT]):
 
     def settle_and_kill(self, container: ContainerT) -> None:
         """Kill a container, after waiting for a running start."""
-        with container.lifecycle:
+        with container.lifecycle_lock:
             self.stop(container.id, 0)
 
     def remove(self, container_id: str) -> None:
@@ -98,7 +98,7 @@ class Containers(Generic[ContainerT]):
         container = self._registry.find_container(container_id)
         if container is None:
             return
-        with container.lifecycle:
+        with container.lifecycle_lock:
             if self._registry.find_container(container.id) is not container:
                 return  # another call has removed it meanwhile
             self.stop(container.id, 0)
@@ -117,7 +117,7 @@ class Containers(Generic[ContainerT]):
         """
         container = self._registry.container(container_id)
         attempt = f"update the resources of container {container.id}"
-        with container.lifecycle:
+        with container.lifecycle_lock:
             if container.state == cri.CONTAINER_EXITED:
                 raise WrongStateError(attempt, "it has ended")
             resources = container.config.linux.resources

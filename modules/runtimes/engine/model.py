@@ -81,8 +81,8 @@ class Sandbox:
 class RuntimeContainer:
     """A container and the state of its process.
 
-    `run` and `exit` change only once, from None, under the watcher's lock; so a reader needs no lock. `lifecycle` keeps
-    start and removal apart. `decided` is set when a start has succeeded or failed, `ended` together with `exit`.
+    `run` and `exit` change only once, from None, under the watcher's lock; so a reader needs no lock. `lifecycle_lock`
+    keeps start and removal apart. `decided` is set when a start has succeeded or failed, `ended` together with `exit`.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class RuntimeContainer:
         """Whether an earlier edgecore has created it: then `request` is without what only a start needs."""
         self.run: Run | None = None
         self.exit: Exit | None = None
-        self.lifecycle = threading.Lock()
+        self.lifecycle_lock = threading.Lock()
         self.decided = threading.Event()
         self.ended = threading.Event()
 

@@ -102,10 +102,9 @@ class _Command:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if not self.answer.done():
-            with contextlib.suppress(ShimGoneError):
+        with self._open, contextlib.suppress(ShimGoneError):
+            if not self.answer.done():
                 self._link.begin("kill-exec", exec=self._request)
-        self._open.close()
 
 
 _NANOSECONDS_PER_TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")

@@ -130,10 +130,9 @@ class ShimManager:
 
     def end_unknown(self, directory: Path) -> bool:
         """Kill the processes of a container without readable records; return whether all have ended."""
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        sock.settimeout(_END_SECONDS)
         try:
-            with sock:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
+                sock.settimeout(_END_SECONDS)
                 if _reach(sock, directory):
                     send(sock, {"id": 1, "op": "signal", "number": signal.SIGKILL})
                     while receive(sock) is not None:

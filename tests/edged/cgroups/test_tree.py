@@ -372,3 +372,8 @@ def test_an_enforced_reservation_without_a_cgroup_limits_none(tmp_path: Path) ->
     assert {Path(call.args[0]).parent for call in write.call_args_list} == {
         tmp_path / each for each in ("kubepods", "kubepods/burstable", "kubepods/besteffort")
     }
+
+
+def test_controllers_that_cannot_be_handed_down_are_an_error_with_a_name(tmp_path: Path) -> None:
+    with pytest.raises(CgroupError, match="hand down controllers"):
+        CgroupFiles._hand_down(Mock(), tmp_path, ("cpu",))

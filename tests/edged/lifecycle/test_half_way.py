@@ -20,8 +20,8 @@ def _fail(*_: object) -> None:
 
 
 @contextmanager
-def _waiting(waits: Waits) -> Any:
-    waits.wait(_fail, UID)
+def _waiting(waits: Waits, limit: GracePeriod | None = None) -> Any:
+    waits.wait(_fail, UID, limit)
     yield
 
 
@@ -31,8 +31,10 @@ def _waiting(waits: Waits) -> Any:
         lambda period, *_: period.listening(lambda: None),
         lambda _, periods, __: periods.begin(UID, 60),
         lambda _, __, waits: _waiting(waits),
+        lambda period, *_: period.limiting(lambda: None),
+        lambda period, _, waits: _waiting(waits, period),
     ],
-    ids=["listening", "begin", "wait"],
+    ids=["listening", "begin", "wait", "limiting", "limited wait"],
 )
 def test_nothing_is_kept_of_what_ends_with_an_error(enter: Callable[..., AbstractContextManager[Any]]) -> None:
     """A container that cannot be stopped is tried again for as long as its node lives."""

@@ -3,6 +3,7 @@
 import threading
 from contextlib import closing
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -110,9 +111,12 @@ def test_lines_that_are_not_shown_take_several_turns(log: Path, monkeypatch: pyt
     assert len(passed) == 200
 
 
-def test_a_reader_that_fails_gives_its_turn_back(tmp_path: Path) -> None:
-    """Nobody would read a log any more."""
+def test_a_reader_that_fails_gives_its_turn_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody would read a log any more. It gives back no other reader's, also when it fails while it waits."""
+    turns = Mock(wraps=reader._TURNS._turns)
+    monkeypatch.setattr(reader._TURNS, "_turns", turns)
     (path := tmp_path / "0.log").write_bytes(_LINE)
     with closing(LogReader(path, LogOptions(follow=True), lambda: False)) as read, pytest.raises(PlannedError):
         list(read.pieces(Failing(0).call(lambda _: False)))
-    assert not reader._TURNS._turns.locked()
+    calls = [name for name, *_ in turns.method_calls if name in ("acquire", "release")]
+    assert calls == ["acquire", "release"] * (len(calls) // 2)

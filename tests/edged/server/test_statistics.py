@@ -155,9 +155,12 @@ def test_statistics_that_the_runtime_refuses_are_its_status() -> None:
     snapshots = Snapshots()
     snapshots.runtime = cast("Any", object())
     refused = CriError("ListContainerStats", "all", StatusCode.UNAVAILABLE, "busy")
+    asked, before = Statistics(snapshots), current_context().actor
     snapshots.stats = cast("Any", SimpleNamespace(summary=Mock(side_effect=refused)))
-    before = current_context().actor
-    with pytest.raises(HttpStatusError) as caught:
-        Statistics(snapshots).resources(cast("Any", None))
-    assert "busy" in str(caught.value)
+    with pytest.raises(HttpStatusError, match="busy"):
+        asked.resources(cast("Any", None))
+    snapshots.stats = cast("Any", Mock())
+    snapshots.runtime = cast("Any", SimpleNamespace(list_metric_descriptors=Mock(side_effect=refused)))
+    with pytest.raises(HttpStatusError, match="busy"):
+        asked.containers(cast("Any", None))
     assert current_context().actor == before

@@ -43,14 +43,16 @@ def probe(directory: Path) -> None:
 
 def _report(write: int, work: Callable[[], None]) -> NoReturn:
     """Write the error of some work, and end this process."""
+    status = 1
     try:
         work()
+        status = 0
     except StateDirectoryError as error:
         os.write(write, f"{error.reason}\0{error.hint}".encode()[:_LONGEST])
     except OSError as error:
         os.write(write, str(error).encode()[:_LONGEST])
     finally:
-        os._exit(0)
+        os._exit(status)
 
 
 def _try(directory: Path) -> None:

@@ -225,6 +225,7 @@ def test_a_stage_that_the_driver_refused_is_not_undone(
         node.driver.fail("NodeStageVolume", code, "no")
         with pytest.raises(PluginError):
             node.publish()
+    assert bool(list(node.mounter._stages())) is bool(undone), "nothing is left of one that never was there"
     made = len(node.driver.made())
     node.mounter.tear_down(PodUid("u1"))
     assert (node.driver.made()[made:], node.mounter.in_use()) == (undone, ())

@@ -34,7 +34,11 @@ def test_a_server_that_cannot_be_started_lets_go_of_its_state_directory(
     Engine(tmp_path / "state", clock, settings).close()
 
 
-@pytest.mark.parametrize("behaviour", [server._answering, server._watching_client, server._streaming])
+def _listing(method: Callable[[Any], Any]) -> Any:
+    return server._listing("RuntimeService", {"ListContainers": method})["StreamContainers"]
+
+
+@pytest.mark.parametrize("behaviour", [server._answering, server._watching_client, server._streaming, _listing])
 def test_a_refusal_has_its_status_whatever_the_form_of_the_call(behaviour: Callable[[Any], Any]) -> None:
     context, refusing = Mock(), Failing(0, BadRequestError("run a pod", "it has no name"))
     answer = behaviour(refusing.call(print))(None, context)

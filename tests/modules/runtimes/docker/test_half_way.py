@@ -15,7 +15,7 @@ import pytest
 
 from beehive.http.errors import HttpError
 from beehive.simulation import Simulation
-from modules.runtimes.docker import client, commands, driver, images, log_stream, streams, watch
+from modules.runtimes.docker import client, commands, driver, images, log_stream, processes, streams, watch
 from modules.runtimes.docker.answers import Progress, ProgressDetail
 from modules.runtimes.docker.images import DockerImages, ReportedLayers
 from modules.runtimes.docker.log_stream import LogFollower, catch_up
@@ -50,7 +50,11 @@ class _Exchange(Connection):
 def _pulls(monkeypatch: pytest.MonkeyPatch, docker: Any) -> None:
     monkeypatch.setattr(images, "_followed", Failing(0, _UNEXPECTED).call(images._followed))
     request = cri.PullImageRequest(image=cri.ImageSpec(image="example.org/app:1"))
-    DockerImages(docker, "/state", Simulation(0).clock).pull(request, lambda _: None)
+    pulling = DockerImages(docker, "/state", Simulation(0).clock)
+    try:
+        pulling.pull(request, lambda _: None)
+    finally:
+        assert not pulling.pulls.all(), "it would be shown as under way"
 
 
 def _reads_a_log(monkeypatch: pytest.MonkeyPatch, docker: Any) -> None:
@@ -100,6 +104,31 @@ def test_files_and_processes_are_closed_after_a_failure_of_any_call(tmp_path: Pa
         assert fail_at_each_call(make, error) >= 3
 
 
+def test_a_command_leaves_neither_a_descriptor_nor_less_room_for_the_output_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A probe may run one each second."""
+    rooms = list[object]()
+
+    def room() -> SimpleNamespace:
+        made = SimpleNamespace()
+        made.close = lambda: rooms.remove(made)
+        rooms.append(made)
+        return made
+
+    def make(failing: Failing) -> Attempt:
+        command = SimpleNamespace(exchange=_Exchange(), pid=os.getpid(), exit_code=lambda: 0)
+        command.exchange.other.close()
+        docker, container = SimpleNamespace(clock=Simulation(0).clock), SimpleNamespace(id="c")
+        monkeypatch.setattr(processes, "CommandRoom", room)
+        monkeypatch.setattr(processes, "start_command", lambda *_: command)
+        given: Any = (docker, container, cri.ExecSyncRequest(), lambda _: True)
+        run = failing.in_kernel(lambda: processes.execute(*given))
+        return Attempt(run, left=lambda: list(rooms), is_repeatable=False)
+
+    assert fail_at_each_call(make) >= 3
+
+
 def test_streams_that_cannot_be_opened_leave_neither_pipes_nor_a_thread() -> None:
     made: list[_Exchange] = []
 
@@ -123,14 +152,15 @@ def test_a_reader_sees_the_end_of_streams_whose_thread_fails(monkeypatch: pytest
     monkeypatch.setattr(streams._HijackedStreams, "_put", Failing(0, _UNEXPECTED).call(lambda *_: None))
     before = census()
     opened = streams._HijackedStreams(cast("Any", _Exchange()), tty=False, stdin=False)
-    assert opened.stdout is not None
-    assert opened.stderr is not None
-    assert os.read(opened.stdout, 1) == os.read(opened.stderr, 1) == b""
     copying, is_closed = opened._thread, list[bool]()
+    copying.join()
+    for each in (opened.stdout, opened.stderr):
+        assert each is not None
+        os.set_blocking(each, False)
+        assert os.read(each, 1) == b""
     join = Mock(side_effect=lambda: is_closed.append(cast("_Exchange", opened._exchange).is_closed))
     opened._thread = cast("Any", SimpleNamespace(join=join))
     opened.close()
-    copying.join()
     assert is_closed == [False], "it may still use the connection"
     assert not census().more_than(before)
 

@@ -449,7 +449,7 @@ def test_a_container_that_is_being_removed_does_not_start(tmp_path: Path, monkey
 
     monkeypatch.setattr(registry, "container", find)
     thread = Thread(target=start)
-    with container.lifecycle:
+    with container.lifecycle_lock:
         thread.start()
         assert found.wait(60)
         thread.join(0.2)

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
-from unittest.mock import Mock
+from unittest.mock import MagicMock, Mock
 
 import pytest
 
@@ -120,7 +120,7 @@ def test_a_command_whose_streams_fail_leaves_no_descriptor(
         def run() -> None:
             (tmp_path / "console").unlink(missing_ok=True)
             with ExitStack() as stack, failing.kernel_calls():
-                opens(_Command(tmp_path), stack)
+                opens(failing.calls_of(_Command(tmp_path), "await_start"), stack)
                 kept.push(stack.pop_all())
 
         return Attempt(run, undo=kept.close, is_repeatable=False)
@@ -163,13 +163,38 @@ def test_the_descriptor_of_an_orphan_is_closed(error: Exception | None) -> None:
         assert fail_at_each_call(make, error) >= 1
 
 
-def test_an_image_that_cannot_be_looked_at_is_mounted_no_longer(tmp_path: Path) -> None:
-    removed, bundles = list[Path](), cast("Any", Bundles.__new__(Bundles))
-    bundles._roots = SimpleNamespace(mount_image=Failing(0).call(print), remove=removed.append)
-    container = SimpleNamespace(id="c", directory=tmp_path / "c")
-    with pytest.raises(PlannedError), bundles._mounted_image(container, "image"):
-        pass
+@pytest.mark.parametrize("fails", ["mount_image", "resolve_linux_user", "inside_image"])
+def test_an_image_that_cannot_be_looked_at_is_mounted_no_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    removed, bundles = list[Path](), cast("Any", object.__new__(Bundles))
+    for name in ("resolve_linux_user", "inside_image"):
+        monkeypatch.setattr(f"modules.runtimes.oci.bundles.{name}", Mock())
+    monkeypatch.setattr("modules.runtimes.oci.bundles.names_user", lambda *_: fails != "inside_image")
+    bundles._images, bundles._roots = Mock(), Mock(remove=removed.append)
+    failing = Mock(side_effect=PlannedError)
+    if fails == "mount_image":
+        bundles._roots.mount_image = failing
+    else:
+        monkeypatch.setattr(f"modules.runtimes.oci.bundles.{fails}", failing)
+    mount = cri.Mount(image=cri.ImageSpec(image="volume"), image_sub_path="data")
+    container = Mock(id="c", directory=tmp_path / "c", config=cri.ContainerConfig(mounts=[mount]))
+    container.record.image_volumes = {"volume": "sha256:1"}
+    with pytest.raises(PlannedError):
+        bundles.check_images(container)
     assert removed == [tmp_path / ".c"]
+
+
+def test_a_command_that_cannot_be_opened_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its files in the container's directory go, too."""
+    command = MagicMock()
+    command.__exit__.return_value = False
+    monkeypatch.setattr(streams, "Command", lambda *_: command)
+    monkeypatch.setattr(streams, "command_of", lambda *_, **__: {})
+    monkeypatch.setattr(streams, "_pipes", Failing(0).call(print))
+    with pytest.raises(PlannedError):
+        streams.ContainerStreams(Mock(), Mock(), Mock(), Mock()).exec("c", ["true"], tty=False, stdin=False)
+    assert command.__exit__.called
 
 
 def test_a_program_that_cannot_be_heard_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,6 +42,8 @@ class Machine:
     def __init__(self, process: int, directory: Path, failing: Failing) -> None:
         self.made: set[str] = set()
         """What there is of the container."""
+        self.awaited = list[set[str]]()
+        """What there was whenever calls of an OCI runtime that an earlier edgecore had made were waited for."""
         self.watched: list[Any] = []
         self.resists = False
         user = SimpleNamespace(uid=0, gid=0, groups=())
@@ -68,10 +70,13 @@ class Machine:
                 raise
             self.watched.append(end)
 
+        def await_others(_: object) -> None:
+            self.awaited.append(set(self.made))
+
         doubles = SimpleNamespace(
             make=make, create=create, delete=delete, start=lambda *_, **__: None, started=lambda *_: None,
             unmount=lambda _: self.made.discard("root"), forget=lambda _: self.made.add("forgotten"),
-            await_others=lambda _: None,
+            await_others=await_others,
         )  # fmt: skip
         called = failing.calls_of(doubles, *_CALLS)
         self.announcer = MagicMock()
@@ -113,6 +118,7 @@ def test_a_start_that_fails_leaves_nothing_of_the_container(
                     assert isinstance(found, RunFailedError) is isinstance(error, OSError)
                     assert (there.container.exit is not None) is isinstance(error, OSError)
                     assert there.announcer.stopped.called is isinstance(error, OSError)
+                    assert bool(there.awaited) is isinstance(error, OSError)
                     for each in there.watched:  # the watcher sees the end of its conmon
                         each.gone()
                     raise

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -18,12 +18,20 @@ import pytest
 
 from beehive.clock import RealClock
 from beehive.decoding import decode_json
-from modules.runtimes.engine.errors import RunFailedError, ShimGoneError, WrongStateError
+from beehive.simulation import Simulation
+from modules.runtimes.engine.errors import (
+    BadRequestError,
+    DeadlinePassedError,
+    RunFailedError,
+    ShimGoneError,
+    WrongStateError,
+)
 from modules.runtimes.engine.process_watcher import ProcessWatcher
 from modules.runtimes.engine.records import ContainerId, ContainerRecord, Run
 from modules.runtimes.process import driver as driver_module
-from modules.runtimes.process import shim_manager, shim_spawner, streams
+from modules.runtimes.process import execution, shim_manager, shim_spawner, streams
 from modules.runtimes.process.driver import ProcessDriver
+from modules.runtimes.process.execution import execute
 from modules.runtimes.process.model import ProcessContainer
 from modules.runtimes.process.shim_client import ShimClient
 from modules.runtimes.process.shim_manager import ShimManager, _kill_if_marked
@@ -262,11 +270,50 @@ def test_a_container_that_could_not_start_has_ended_also_on_a_full_disk(tmp_path
     container = ProcessContainer(
         ContainerId("c1"), tmp_path / "gone", cri.CreateContainerRequest(), ContainerRecord(created_at=0)
     )
-    told = list[object]()
-    driver = SimpleNamespace(_clock=RealClock(), _announcer=SimpleNamespace(stopped=told.append))
-    ProcessDriver._could_not_start(cast("Any", driver), container, "of this test")
+    told, driver = list[object](), cast("Any", object.__new__(ProcessDriver))
+    driver._clock, driver._announcer = Simulation(0).clock, SimpleNamespace(stopped=told.append)
+    driver._prepare = Failing(0, BadRequestError("mount", "of this test")).call(print)
+    with pytest.raises(RunFailedError):
+        driver.start(container)
     assert container.exit is not None
-    assert (container.exit.reason, container.exit.message, told) == ("StartError", "of this test", [container])
+    assert container.exit.reason == "StartError"
+    assert "of this test" in container.exit.message
+    assert told == [container]
+
+
+@pytest.mark.parametrize(("tty", "stdin", "calls"), [(True, True, 6), (False, True, 8), (False, False, 8)])
+def test_a_command_whose_streams_fail_leaves_no_descriptor(*, tty: bool, stdin: bool, calls: int) -> None:
+    """As when the process has no more of them: each exec of a client would take some more."""
+
+    def make(failing: Failing) -> Attempt:
+        opened, answer = list[Any](), Future[dict[str, int]]()
+        answer.set_result({"id": 1, "exit_code": 0})
+        link: Any = SimpleNamespace(begin=failing.call(lambda *_, **__: (1, answer)))
+
+        def run() -> None:
+            with failing.kernel_calls():
+                opened.append(streams._Command(link, ["true"], "execute", tty=tty, stdin=stdin))
+
+        return Attempt(run, undo=lambda: opened.pop().close())
+
+    assert fail_at_each_call(make) >= calls
+
+
+def test_a_command_of_a_probe_leaves_no_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A probe may run one each second, which its client may leave; any of its calls may fail, also that of its end."""
+    container: Any = SimpleNamespace(id="c1")
+
+    def make(failing: Failing) -> Attempt:
+        link = SimpleNamespace(begin=failing.call(lambda *_, **__: (1, Future())))
+        monkeypatch.setattr(execution, "link_of", lambda *_: link)
+
+        def run() -> None:
+            with failing.kernel_calls(), suppress(DeadlinePassedError):
+                execute(container, cri.ExecSyncRequest(cmd=["true"]), lambda _: False, Simulation(0).clock)
+
+        return Attempt(run)
+
+    assert fail_at_each_call(make) >= 8
 
 
 def test_the_search_for_a_shim_that_has_ended_leaves_no_descriptor(

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import pytest
 
-from modules.runtimes.oci.crun import commands, runtime_command
+from modules.runtimes.oci.crun import commands, conmon, runtime_command
 from modules.runtimes.oci.crun.commands import Command
 from modules.runtimes.oci.crun.conmon import BUNDLE, Conmon, reopen_log
 from modules.runtimes.oci.crun.container_log import make_log
@@ -185,3 +185,13 @@ def test_a_conmon_that_cannot_be_started_leaves_no_pipe(tmp_path: Path) -> None:
             conmon.create("c1", tmp_path, "")
         assert not census().more_than(before)
         assert caught.value is not None, "what the error holds is not collected before"
+
+
+def test_a_conmon_whose_arguments_cannot_be_read_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be another process by now."""
+    monkeypatch.setattr(conmon, "conmon_pid", lambda _: os.getpid())
+    monkeypatch.setattr(conmon, "arguments_of", Failing(0).call(print))
+    before = census()
+    with pytest.raises(PlannedError):
+        conmon.find_conmon(tmp_path)
+    assert not census().more_than(before)

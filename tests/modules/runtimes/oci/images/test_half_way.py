@@ -1,18 +1,19 @@
 """Copies, locks and work on images that fail half-way: what they have left."""
 
 import errno
+import gzip
 import hashlib
 import os
 import socket
 import subprocess
-from collections.abc import Callable
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from io import BytesIO
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
-from unittest.mock import Mock
+from unittest.mock import MagicMock, Mock
 
 import msgspec
 import pytest
@@ -33,7 +34,6 @@ from modules.runtimes.oci.images.declared_volumes import make_declared_volumes
 from modules.runtimes.oci.images.errors import NoSuchObjectError
 from modules.runtimes.oci.images.index import ImageIndex
 from modules.runtimes.oci.images.model import ImageConfig, LayerUsage, StorageUsage, StoredImage
-from modules.runtimes.oci.images.pulls import PullsUnderWay
 from modules.runtimes.oci.images.store import Layers
 from modules.runtimes.oci.images.worker import (
     exporting,
@@ -46,19 +46,25 @@ from modules.runtimes.oci.images.worker import (
     unpack,
     unpacker,
 )
+from modules.runtimes.oci.images.worker.authorization import RegistryCredentials
 from modules.runtimes.oci.images.worker.compression import PlainBytes
+from modules.runtimes.oci.images.worker.documents import Descriptor
 from modules.runtimes.oci.images.worker.errors import ImageWorkError
-from modules.runtimes.oci.images.worker.hosts import address_of
+from modules.runtimes.oci.images.worker.hosts import RegistryHost, address_of
 from modules.runtimes.oci.images.worker.http_exchange import HttpExchange
 from modules.runtimes.oci.images.worker.inside import StepBudget, open_inside
 from modules.runtimes.oci.images.worker.layer_tree import LayerTree, LowerLayers
 from modules.runtimes.oci.images.worker.limits import UnpackLimits
 from modules.runtimes.oci.images.worker.publication import Disk
+from modules.runtimes.oci.images.worker.pulling import Downloads
+from modules.runtimes.oci.images.worker.repository import Repository
+from modules.runtimes.oci.images.worker.retries import RetryPolicy
 from modules.runtimes.oci.images.worker.store_layout import StoreLayout
 from modules.runtimes.oci.images.worker.tar_stream import BLOCK, TarStream
 from modules.runtimes.oci.images.worker.unpack import LayerSource
 from modules.runtimes.oci.images.worker_process import Needs, WorkerProcess
 from modules.runtimes.shim import kernel
+from protos.cri.v1 import api_pb2 as cri
 from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call, left_by_repeating
 
 
@@ -107,6 +113,21 @@ def _imports(directory: Path) -> None:
             importing.import_archive(directory / "layer/etc/file", StoreLayout(directory), request, Mock())
 
 
+def _imports_compressed(directory: Path) -> None:
+    (directory / "archive").write_bytes(gzip.compress(b"text"))
+    layout = StoreLayout(directory / "store")
+    layout.make()
+    with suppress(ImageWorkError):
+        importing.import_archive(directory / "archive", layout, {"limits": {}, "keep_blobs": False}, Mock())
+
+
+def _fetches(directory: Path) -> None:
+    layout, descriptor = StoreLayout(directory / "store"), Descriptor("", _DIGEST, 4, {}, {})
+    layout.make()
+    registry: Any = SimpleNamespace(name="r", fetch=lambda *_: None)
+    Downloads(registry, layout, [descriptor], Mock())._fetch(descriptor).close()
+
+
 def _keeps(directory: Path) -> None:
     ingest = directory / f"ingest-{next(_numbers)}"
     ingest.mkdir()
@@ -121,13 +142,15 @@ def _keeps(directory: Path) -> None:
         (_opens_inside, 3),
         (_unpacks, 10),
         (_imports, 2),
+        (_imports_compressed, 10),
+        (_fetches, 10),
         (_keeps, 5),
         (_locks, 8),
         (_copies, 20),
         (_makes_volumes, 20),
         (lambda directory: Disk().sync_everything(directory), 1),
     ],
-    ids=["inside", "unpack", "import", "keep", "lock", "copy", "volumes", "sync"],
+    ids=["inside", "unpack", "import", "import compressed", "fetch", "keep", "lock", "copy", "volumes", "sync"],
 )
 def test_files_are_closed_after_a_failure_of_any_call(
     scratch: Path, operation: Callable[[Path], object], calls: int, monkeypatch: pytest.MonkeyPatch
@@ -160,15 +183,21 @@ def test_a_copy_is_whole_where_files_have_no_attributes_and_end_with_a_hole(
     assert (parts[0][0], len(parts), parts[0][1] < 1 << 20) == (0, 1, True)
 
 
-def test_a_mapped_mount_that_cannot_be_made_is_closed(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mapped_mount_that_cannot_be_made_leaves_nothing(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither a descriptor nor the place of one that was made before; nor does one whose user fails."""
+
     def make(failing: Failing) -> Attempt:
         def call(number: int, *_: object) -> int:
             return os.open(scratch, os.O_PATH) if number == idmapping._OPEN_TREE else 0
 
-        monkeypatch.setattr(idmapping, "_call", failing.call(call))
-        return Attempt(lambda: idmapping._mount_mapped(scratch, 0, scratch), is_repeatable=False)
+        def run() -> None:
+            with idmapping.id_mapped([scratch, scratch], Path("/proc/self/ns/user"), scratch):
+                failing.step()
 
-    assert fail_at_each_call(make) == 3
+        monkeypatch.setattr(idmapping, "_call", failing.call(call))
+        return Attempt(run, left=lambda: sorted(scratch.iterdir()))
+
+    assert fail_at_each_call(make) == 7
 
 
 def test_an_archive_that_cannot_be_written_leaves_no_part(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,11 +240,11 @@ def test_a_trial_of_another_architecture_that_fails_is_closed(
     assert not census().more_than(before)
 
 
-def test_a_pull_that_fails_is_no_longer_under_way() -> None:
-    pulls = PullsUnderWay()
-    with pytest.raises(PlannedError), pulls.one("example.org/app:1"):
-        raise PlannedError
-    assert pulls.all() == {}
+def test_a_pull_that_fails_is_no_longer_under_way(store: ImageStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "_work", Failing(0).call(print))
+    with pytest.raises(PlannedError):
+        store.pull(cri.PullImageRequest(image=cri.ImageSpec(image="example.org/app:1")), lambda _: True)
+    assert store.pulls.all() == {}
 
 
 def test_a_worker_that_fails_protects_nothing_and_what_it_has_unpacked_is_collected(
@@ -233,7 +262,9 @@ def test_a_worker_that_fails_protects_nothing_and_what_it_has_unpacked_is_collec
     before = census((store,))
     with pytest.raises(PlannedError):
         store._work("pull", {}, lambda _: True)
-    assert collected == ["0 work"]
+    with pytest.raises(PlannedError):
+        store._sweep()
+    assert (collected, store._working) == (["0 work"], 0)
     assert not census((store,)).more_than(before)
 
 
@@ -342,6 +373,92 @@ def test_a_registry_that_leads_elsewhere_is_let_go(monkeypatch: pytest.MonkeyPat
         assert caught.value is not None, "what the error holds is not collected before"
 
 
+@pytest.mark.parametrize(
+    "asks",
+    [
+        lambda registry, _: registry.digest_of("1"),
+        lambda registry, _: registry.manifest("1"),
+        lambda registry, descriptor: registry.document(descriptor),
+        lambda registry, descriptor: registry.fetch(descriptor, Mock(position=lambda: 0), print),
+        lambda registry, _: registry._servers[0]._authorization._ask("https://example.org/token", {}),
+    ],
+    ids=["digest", "manifest", "document", "blob", "token"],
+)
+def test_a_connection_to_a_registry_is_closed_after_any_error(
+    monkeypatch: pytest.MonkeyPatch, asks: Callable[[Repository, Descriptor], object]
+) -> None:
+    """There is one for each request."""
+    here = address_of("https://example.org")
+    assert here is not None
+    no_memory = Mock(side_effect=MemoryError("of this test"))
+    connection = Mock()
+    connection.getresponse.return_value = Mock(status=200, read=no_memory, read1=no_memory, getheader=no_memory)
+    monkeypatch.setattr(HttpExchange, "_connect", lambda *_: connection)
+    endpoints = [RegistryHost(here, "/v2", is_registry=True)]
+    registry = Repository("example.org", "a", endpoints, RegistryCredentials(), RetryPolicy())
+    with pytest.raises(MemoryError, match="of this test"):
+        asks(registry, Descriptor("", _DIGEST, 4, {}, {}))
+    assert connection.close.called
+
+
+def _imports_nothing(directory: Path) -> None:
+    importing._import(Mock(), StoreLayout(directory), UnpackLimits(), Mock(), keeps=False)
+
+
+def _pulls_nothing(directory: Path) -> None:
+    request = {"reference": "example.org/app:1", "root": str(directory), "registries": str(directory), "auth": {}}
+    pulling.pull({**request, "waiting": {}, "known": (), "limits": {}, "parallel": 1, "keep_blobs": False}, Mock())
+
+
+def _unpacks_nothing(directory: Path) -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours:
+        ours.send(b'{"publish": true}')
+        unpacker.serve_unpacking(theirs.detach(), msgspec.json.encode({"root": str(directory), "limits": {}}).decode())
+
+
+@pytest.mark.parametrize("works", [_imports_nothing, _pulls_nothing, _unpacks_nothing])
+def test_what_a_worker_has_unpacked_in_vain_is_removed_at_once(
+    scratch: Path, monkeypatch: pytest.MonkeyPatch, works: Callable[[Path], None]
+) -> None:
+    """The store removes it only when no other pull is under way, which may take hours."""
+    made = MagicMock(publish=Failing(0, MemoryError("of this test")).call(print))
+    made.__enter__.return_value, made.__exit__.return_value = made, False
+    for module in (importing, pulling, unpacker):
+        monkeypatch.setattr(module, "Publication", lambda *_: made)
+    monkeypatch.setattr(importing, "images_of", lambda *_: ())
+    found = Mock(documents={})
+    found.manifest.layers, found.config.diff_ids = (), ()
+    monkeypatch.setattr(pulling, "_resolve", lambda *_: found)
+    monkeypatch.setattr(pulling, "_add_layers", lambda *_: True)
+    monkeypatch.setattr(kernel, "die_with_peer", lambda _: None)
+    monkeypatch.setattr(os, "umask", lambda _: 0)
+    with pytest.raises(MemoryError, match="of this test"):
+        works(scratch)
+    assert made.__exit__.called
+
+
+def test_a_process_that_cannot_unpack_does_not_go_on_as_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = list[int]()
+    monkeypatch.setattr(os, "_exit", ended.append)
+    monkeypatch.setattr(kernel, "die_with_parent", Failing(0).call(print))
+    with pytest.raises(PlannedError):
+        unpack._run_child(os.getppid(), 0, [], cast("Any", None))
+    assert ended == [0]
+
+
+def test_a_process_that_unpacks_and_cannot_be_started_leaves_no_socket_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subprocess, "Popen", Failing(0).call(print))
+    one, before = unpacker.Unpacker(tmp_path, UnpackLimits()), census()
+    with pytest.raises(PlannedError) as caught:
+        one._started()
+    one.close()
+    assert not census().more_than(before)
+    assert caught.value is not None, "what the error holds is not collected before"
+
+
 def test_the_layers_of_a_mount_that_fails_are_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are mounted by descriptors, as their paths have a colon."""
     layer = tmp_path / "a:b"
@@ -404,6 +521,29 @@ def test_an_index_that_cannot_be_written_is_as_it_was(tmp_path: Path, monkeypatc
         assert [each.repo_tags for each in index.images()] == [("a:1",)]
 
 
+def test_an_index_is_set_aside_only_if_it_is_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While this process has no more descriptors it is not known: all images would be gone."""
+    path = tmp_path / "images.json"
+    path.write_bytes(b"{")
+    with monkeypatch.context() as patched:
+        full = Mock(side_effect=OSError(errno.EMFILE, "of this test"))
+        patched.setattr("modules.runtimes.oci.images.index.read_file", full)
+        with pytest.raises(OSError, match="of this test"):
+            ImageIndex(path)
+    assert path.exists()
+    assert ImageIndex(path).images() == ()
+    assert not path.exists()
+
+
+def test_what_another_worker_has_published_first_goes(scratch: Path) -> None:
+    disk = Mock(publish=Mock(side_effect=OSError(errno.EEXIST, "it is there")))
+    published = publication.Publication(StoreLayout(scratch), UnpackLimits(), disk)
+    (scratch / "part").touch()
+    published.add_file(_DIGEST, scratch / "part")
+    published.publish()
+    assert list(scratch.iterdir()) == []
+
+
 def test_layers_are_protected_before_the_worker_goes_on() -> None:
     """It takes them for granted from then on."""
     done = list[str]()
@@ -456,10 +596,21 @@ def test_nothing_is_unpacked_for_a_worker_that_has_ended_before_the_kernel_was_a
 def test_a_mount_that_fails_names_what_it_needs(
     root: MappedRoot | None, hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(root_filesystems, "id_mapped", lambda layers, *_: nullcontext(layers))
+    mapped = list[str]()
+
+    @contextmanager
+    def id_mapped(layers: list[Path], *_: object) -> Iterator[list[Path]]:
+        mapped.append("mapped")
+        try:
+            yield layers
+        finally:
+            mapped.clear()
+
+    monkeypatch.setattr(root_filesystems, "id_mapped", id_mapped)
     monkeypatch.setattr(root_filesystems, "mount", Failing(0, OSError(errno.EPERM, "not permitted")).call(print))
     with pytest.raises(RunFailedError, match=rf"not permitted.*{hint}"):
         root_filesystems._mount_overlay([tmp_path], tmp_path / "target", None, root)
+    assert not mapped
 
 
 def test_the_process_that_unpacks_starts_once_and_is_waited_for(

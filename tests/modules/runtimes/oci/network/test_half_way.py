@@ -5,22 +5,29 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
 from beehive.clock import RealClock
 from beehive.simulation import Simulation
-from modules.runtimes.oci.network import nf_tables, plugin, pod_init, user_namespaces
+from modules.runtimes.oci.network import nf_tables, plugin, pod_init, pod_network, user_namespaces
 from modules.runtimes.oci.network.errors import PodNetworkError
+from modules.runtimes.oci.network.pause import process
 from modules.runtimes.oci.network.plugin import PluginRunner, _ClosedError
 from modules.runtimes.oci.network.pod_init import end_pod_init
+from modules.runtimes.oci.network.pod_network import PodNetwork
+from modules.runtimes.oci.network.rule_watch import AttachedSandbox
 from modules.runtimes.oci.network.turns import MOST_CHAINS, Turns
 from modules.runtimes.oci.network.user_namespaces import IdRange, UserMapping, pin_with_users
+from protos.cri.v1 import api_pb2 as cri
 from tests.support.failing import (
     Attempt,
     Failing,
     PlannedError,
+    census,
     fail_at_each_call,
     fail_at_each_kernel_call,
     left_by_repeating,
@@ -74,6 +81,60 @@ def test_a_sandbox_whose_turn_ends_with_an_error_gives_it_back(way: str) -> None
     with pytest.raises(PlannedError), getattr(turns, way)("a"):
         pass
     assert not turns.concern("a")
+
+
+@pytest.mark.parametrize(
+    ("fails", "works"),
+    [
+        ("_configurations", lambda network: network.attach("a", Path(), Path(), cri.PodSandboxConfig())),
+        ("_kept", lambda network: network.detach("a", Path(), None)),
+        ("_chain", lambda network: network.collect(set())),
+        ("read_attachment", lambda network: network._repeat_ports("a", AttachedSandbox(Path(), lambda: None))),
+    ],
+)
+def test_a_network_that_fails_gives_its_turn_back(
+    monkeypatch: pytest.MonkeyPatch, fails: str, works: Callable[[PodNetwork], object]
+) -> None:
+    network = cast("Any", object.__new__(PodNetwork))
+    network._turns, network._prefix, network._default = Turns(), "", None
+    for name in ("_configurations", "_chain", "_rules", "_name"):
+        setattr(network, name, Mock())
+    lease = SimpleNamespace(container_id="a", changed=-1.0)
+    for name, double in (("leases_of", [lease]), ("has_attachment", True), ("read_attachment", None)):
+        monkeypatch.setattr(pod_network, name, lambda *_, double=double: double)
+    failing = Mock(side_effect=PlannedError)
+    failing.current = failing.delete = failing
+    if fails == "read_attachment":
+        monkeypatch.setattr(pod_network, fails, failing)
+    else:
+        setattr(network, fails, failing)
+    with pytest.raises(PlannedError):
+        works(network)
+    assert failing.called
+    assert not network._turns.concern("a")
+
+
+def test_a_first_process_of_a_pod_that_cannot_be_started_leaves_no_socket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subprocess, "Popen", Failing(0).call(print))
+    before = census()
+    with pytest.raises(PlannedError) as caught:
+        pod_init.start_pod_init(tmp_path, ())
+    assert not census().more_than(before)
+    assert caught.value is not None, "what the error holds is not collected before"
+
+
+def test_a_first_process_of_a_pod_that_fails_does_not_go_on_as_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = list[int]()
+    monkeypatch.setattr(os, "_exit", ended.append)
+    monkeypatch.setattr(os, "fork", lambda: 0)
+    monkeypatch.setattr(os, "set_inheritable", lambda *_: None)
+    monkeypatch.setattr(process, "_enter", lambda *_: 0)
+    monkeypatch.setattr(os, "read", Failing(0, MemoryError("of this test")).call(print))
+    with pytest.raises(MemoryError, match="of this test"):
+        process.main(-1, "", ())
+    assert ended == [1]
 
 
 @pytest.mark.parametrize("operation", [pod_init._has_ended, lambda _: end_pod_init(Path())], ids=["look", "end"])
