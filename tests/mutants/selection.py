@@ -99,6 +99,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "modules/edge/metaserver": ("tests/modules/edge/metaserver", "tests/modules/processes/edgecore/test_metaserver.py"),
     "metamanager": ("tests/metamanager",),
+    "modules/apimachinery/options.py": ("tests/modules/apimachinery", "tests/modules/edge/metaserver/test_api.py"),
+    "modules/apimachinery/pods": ("tests/modules/apimachinery/pods", "tests/edged/admission/test_admit.py"),
     "modules/apimachinery/application.py": ("tests/metamanager", "tests/modules/edge/metaserver"),
     "edgehub/outbox": ("tests/edgehub",),
     "edgehub/outgoing.py": ("tests/edgehub",),

@@ -30,7 +30,6 @@ from modules.apimachinery.node_jobs import (
     ActionReport,
     JobAddress,
     JobSpecError,
-    JobTargets,
     read_spec,
 )
 from modules.cloud.client.calls import ApiCall, ApiResult
@@ -254,28 +253,22 @@ class CloudTaskManager(Module):
         status = job.status
         if not status.node_status and status.phase not in _ENDED:
             if self._is_own(job):
-                job.is_busy = True
-                self._list_nodes(partial(self._begin_job, job, spec))
+                self._list_nodes(job, lambda nodes: self._write(job, begin(spec, nodes)))
             return
         job.deadlines.observe(status, limits, self.clock.monotonic())
         if waves is not None and status.phase not in _ENDED:
             _, begun = waves.begun(status.node_status)
             if 0 < begun < waves.open(status.node_status, self._connected.nodes, job.deadlines.quiet):
-                job.is_busy = True
-                self._list_nodes(partial(self._pass_gate, job, limits, waves))
+                self._list_nodes(job, partial(self._pass_gate, job, limits, waves))
                 return
         self._advance(job, status, limits, waves)
 
-    def _pass_gate(self, job: _Job, limits: JobLimits, waves: Waves, nodes: list[JsonObject] | None) -> None:
+    def _pass_gate(self, job: _Job, limits: JobLimits, waves: Waves, nodes: list[JsonObject]) -> None:
         """Begin the next wave if the nodes of those before it are well."""
-        job.is_busy = False
-        if nodes is None:
-            self._try_again(job, "the Nodes cannot be listed")
-        elif self._jobs.get(key_of(job.object)) is job:
-            ready = frozenset(str(node["metadata"]["name"]) for node in nodes if is_ready(node))
-            status = job.status
-            job.deadlines.observe(status, limits, self.clock.monotonic())
-            self._advance(job, status, limits, waves, ready)
+        ready = frozenset(str(node["metadata"]["name"]) for node in nodes if is_ready(node))
+        status = job.status
+        job.deadlines.observe(status, limits, self.clock.monotonic())
+        self._advance(job, status, limits, waves, ready)
 
     def _advance(
         self,
@@ -335,7 +328,9 @@ class CloudTaskManager(Module):
         """Return whether this cloudcore judges the job: of several one does."""
         return self._cloudcores.owns(str(key_of(job.object)))
 
-    def _list_nodes(self, done: Callable[[list[JsonObject] | None], None]) -> None:
+    def _list_nodes(self, job: _Job, then: Callable[[list[JsonObject]], None]) -> None:
+        """Call a function with all Nodes, unless the job is deleted meanwhile."""
+        job.is_busy = True
         found: list[JsonObject] = []
 
         def page(token: str) -> None:
@@ -343,24 +338,19 @@ class CloudTaskManager(Module):
             ask(self, ApiCall(verb="list", api_version="v1", plural="nodes", options=options), answered, _SECONDS)
 
         def answered(result: ApiResult) -> None:
-            if result.object is None:
-                done(None)
-                return
-            found.extend(result.object.get("items") or ())
-            token = str((result.object.get("metadata") or {}).get("continue") or "")
+            part = result.object or {}
+            found.extend(part.get("items") or ())
+            token = str((part.get("metadata") or {}).get("continue") or "")
             if token:
                 page(token)
-            else:
-                done(found)
+                return
+            job.is_busy = False
+            if result.object is None:
+                self._try_again(job, "the Nodes cannot be listed")
+            elif self._jobs.get(key_of(job.object)) is job:
+                then(found)
 
         page("")
-
-    def _begin_job(self, job: _Job, spec: JobTargets, nodes: list[JsonObject] | None) -> None:
-        job.is_busy = False
-        if nodes is None:
-            self._try_again(job, "the Nodes cannot be listed")
-        elif self._jobs.get(key_of(job.object)) is job:
-            self._write(job, begin(spec, nodes))
 
     def _write(
         self,

@@ -130,6 +130,7 @@ _BOTH = {
         ([_term("cores", "Gt", "3")], True),
         ([_term("cores", "Gt", "4")], False),
         ([_term("cores", "Lt", "5")], True),
+        ([_term("cores", "Lt", "4")], False),
         ([_term("cores", "Gt", "+3")], True),
         ([_term("cores", "Gt", "0_3")], False),
         ([_term("cores", "Lt", "9223372036854775807")], True),

@@ -1,6 +1,7 @@
 """What commands print: escapes of a node or pod are shown, JSON and YAML keep their meaning, own colours stay."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +25,15 @@ def test_text_and_lines_have_nothing_that_a_terminal_obeys(capsys: pytest.Captur
     for text, count in ((said.out, 4), (said.err, 2)):
         assert all(line.isprintable() for line in text.splitlines())
         assert text.count("\n") == count
+
+
+def test_a_program_that_reads_the_output_has_each_line_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (tmp_path / "output").open("w") as output:
+        monkeypatch.setattr("sys.stdout", output)
+        print_lines(["one"])
+        assert (tmp_path / "output").read_text() == "one\n"
+        print_text("two")
+        assert (tmp_path / "output").read_text() == "one\ntwo\n"
 
 
 def test_own_colours_stay_and_no_others(capsys: pytest.CaptureFixture[str]) -> None:

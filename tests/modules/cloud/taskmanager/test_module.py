@@ -12,6 +12,7 @@ from beehive.names import Operation
 from beehive.testing import Harness
 from modules.apimachinery.node_job_kinds import JobKind
 from modules.apimachinery.node_jobs import API_VERSION
+from modules.apimachinery.times import format_rfc3339
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.messages import NODES, ConnectEvent
@@ -518,6 +519,7 @@ def test_a_node_that_is_unknown_begins_no_wave(bee: Harness) -> None:
 
 def test_events_tell_how_a_job_goes_on(bee: Harness) -> None:
     """On the job and on each node, once."""
+    begin = format_rfc3339(bee.clock.now())
     cloud = connected(bee, "a", "b", annotations={WAVES: "1,all"}, failureTolerate="0.5")
     cloud.pull("a", seconds=60)
     cloud.report("b", "Check", reason="no room", seconds=60)
@@ -530,6 +532,7 @@ def test_events_tell_how_a_job_goes_on(bee: Harness) -> None:
     assert cloud.told("a") == [("NodeJobSucceeded", "ImagePrePullJob p")]
     assert cloud.told("b") == [("NodeJobFailed", "ImagePrePullJob p: no room")]
     assert {each["metadata"]["namespace"] for each in cloud.events} == {"default"}
+    assert min(each["firstTimestamp"] for each in cloud.events) >= begin
 
 
 def test_a_fleet_that_fails_at_once_is_told_within_bounds(bee: Harness) -> None:

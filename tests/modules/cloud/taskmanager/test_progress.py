@@ -288,9 +288,9 @@ def test_a_job_that_another_change_has_kept_from_its_own_has_changed_nothing() -
 def test_a_status_has_room_for_many_nodes() -> None:
     """An API server refuses an object of more than 1.5 MB."""
     status = JobStatus("InProgress", "", [NodeTask(f"n{number}", "InProgress") for number in range(5000)])
-    images = ",".join(f'{{"image":"i{number}","status":"False","reason":"{"y" * 500}"}}' for number in range(200))
-    report = said("Pull", "x" * 9000, f"[{images}]")
-    for task in status.node_status[:2]:
+    for task, long in zip(status.node_status[:2], (500, 60), strict=True):
+        images = ",".join(f'{{"image":"i{number}","status":"False","reason":"{"y" * long}"}}' for number in range(200))
+        report = said("Pull", "x" * 9000, f"[{images}]")
         assert accept(PULL, status, task.node_name, report) == ""
         assert len(task.action_flow[0].reason) <= 110
         assert len(task.image_status) == 1

@@ -8,7 +8,7 @@ from modules.apimachinery.node_job_kinds import JobKind
 from modules.apimachinery.node_jobs import ActionReport
 from modules.cloud.taskmanager.progress import TIMED_OUT, JobLimits, accept, advance
 from modules.cloud.taskmanager.statuses import ActionStatus, JobStatus, NodeTask
-from modules.cloud.taskmanager.waves import PAUSE, WAVES, Waves, stop_of
+from modules.cloud.taskmanager.waves import PAUSE, WAVES, Waves, gate_of, stop_of
 
 LIMITS = JobLimits(50, 0.1, 3600.0)
 
@@ -68,6 +68,13 @@ def test_a_node_that_has_said_nothing_stops_no_wave() -> None:
     assert stop_of(silent, 0.1) == ""
     silent[1].action_flow.append(ActionStatus("Check", "False"))
     assert stop_of(silent, 0.1).startswith("the waves have stopped: 1 of the 2 nodes")
+
+
+def test_the_next_wave_waits_if_more_nodes_are_not_ready_than_may_fail() -> None:
+    done = [NodeTask(f"n{each}", "Successful", action_flow=[ActionStatus("Check", "True")]) for each in range(6)]
+    assert gate_of(done, ["n0", "n1", "n2"], 0.5) == ""
+    assert gate_of(done, ["n0"], 0.5).endswith("5 are not ready now: n1, n2, n3, n4, n5")
+    assert gate_of(done, [], 0.5).endswith("n3, n4, …")
 
 
 @pytest.mark.parametrize("bad", [0.03, 0.5])

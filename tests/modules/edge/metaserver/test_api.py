@@ -58,7 +58,7 @@ def test_kubectl_learns_that_fields_are_validated(served: Served) -> None:
 
 def test_get(served: Served) -> None:
     """As it is stored, as a row, as metadata; or the Status that clients know."""
-    assert served.kubectl.ask(f"{PODS}/web").body["spec"]["nodeName"] == "n1"
+    assert served.kubectl.ask(f"{PODS}/web?limit=ignored").body["spec"]["nodeName"] == "n1"
     assert served.kubectl.ask(f"{PODS}/web/status").body["status"] == {"phase": "Running"}
     assert served.kubectl.rows(f"{PODS}/web") == [["web", "0/1", "Running", "0", "<unknown>", "<none>", "n1", "<none>",
                                                    "<none>"]]  # fmt: skip
