@@ -529,6 +529,18 @@ def test_a_device_pauses_as_long_as_it_has_nothing_to_do(
     simulation.close()
 
 
+@pytest.mark.usefixtures("bench")
+def test_a_device_that_is_away_is_reported_again_to_an_edgecore_that_was_started_again() -> None:
+    simulation, bench = Simulation(), Failing(open=3)
+    simulation.clock.random = Draws()
+    thread = DeviceThread(spec_of(described(), MODEL), bench.driver, bench, simulation.clock, None, {})
+    thread._stopped = Pauses(simulation)
+    simulation.clock.after(0.15, thread.report_all)
+    thread._run()
+    assert bench.states == ["offline"] * 2
+    simulation.close()
+
+
 def test_a_mapper_waits_a_few_seconds_at_most_for_its_devices(
     devices: MappedDevices, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -239,6 +239,19 @@ def test_a_report_is_repeated_unless_edgecore_will_never_take_it(
     assert mapper._lost.is_set() is is_lost
 
 
+def test_a_refusal_is_in_the_log_once_until_a_report_is_taken(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mapper = Mapper("bench", "demo", {}, edgecore=Path("dmi.sock"))
+    spec = spec_of(dmi.Device(name="d", namespace="ns"), dmi.DeviceModel())
+    monkeypatch.setattr(mapper, "_call", lambda *_: None)
+    for _ in range(2):
+        for _ in range(3):
+            mapper._refused(spec, grpc.StatusCode.RESOURCE_EXHAUSTED, "why")
+        assert mapper.state(spec, "online")
+    assert len([each for each in caplog.messages if "does not take a report" in each]) == 2
+
+
 def test_a_mapper_that_waits_for_edgecore(tmp_path: Path, bench: Bench) -> None:
     """The order of start does not matter; even the directory may be missing."""
     directory = tmp_path / "node"

@@ -1,6 +1,6 @@
 """When two machines must have one name."""
 
-from modules.cloud.cloudhub.replaced_connections import MANY, PERIOD, REMEMBERED, ReplacedConnections
+from modules.cloud.cloudhub.replaced_connections import MANY, PERIOD, ReplacedConnections
 
 
 def test_many_within_the_period_are_reported_once() -> None:
@@ -11,15 +11,6 @@ def test_many_within_the_period_are_reported_once() -> None:
 def test_few_in_a_longer_time_do_not_matter() -> None:
     counted = ReplacedConnections()
     assert not any(counted.record("a", number * PERIOD / (MANY - 1)) for number in range(100))
-
-
-def test_a_node_counts_as_two_machines_for_a_while() -> None:
-    counted = ReplacedConnections()
-    for _ in range(MANY):
-        counted.record("a", 0.0)
-    assert [counted.are_two(name, 0.0) for name in "ab"] == [True, False]
-    assert [counted.are_two("a", time) for time in (REMEMBERED - 1, REMEMBERED)] == [True, False]
-    assert not counted._two
 
 
 def test_each_node_counts_for_itself_and_is_forgotten() -> None:

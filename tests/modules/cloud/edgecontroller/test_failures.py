@@ -191,24 +191,6 @@ def test_a_node_that_connects_while_the_database_fails_is_served(connections: di
         assert set(core.database.connected) == set(connections)
 
 
-def test_nothing_of_a_turn_that_fails_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The module that follows begins with what was committed."""
-    under_way: list[bool] = []
-
-    def fail(_self: EdgeController) -> None:
-        under_way.append(core.database.in_transaction)
-        raise RuntimeError("of this test")
-
-    with Harness() as bee:
-        bee.expect_failures()
-        core = Controller(bee, nodes=())
-        core.apply(pod())
-        monkeypatch.setattr(EdgeController, "on_batch_end", fail)
-        monkeypatch.setattr(EdgeController, "on_start", lambda _self: under_way.append(core.database.in_transaction))
-        core.connected(seconds=5.0)
-        assert under_way[:2] == [True, False]
-
-
 def test_a_cloudhub_that_does_not_answer_is_asked_again() -> None:
     with Harness() as bee:
         bee.expect_failures()
