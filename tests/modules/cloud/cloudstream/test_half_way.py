@@ -13,7 +13,7 @@ from beehive.http.request import Request
 from beehive.simulation import Simulation
 from beehive.sockets import dialling
 from modules.apimachinery.errors import ApiStatusError
-from modules.cloud.cloudstream import passed_streams
+from modules.cloud.cloudstream import opening, passed_streams
 from modules.cloud.cloudstream.opening import NodeStreams
 from modules.cloud.cloudstream.passed_streams import PassedStream, StreamsElsewhere
 from modules.cloud.cloudstream.tunnels import Tunnels
@@ -48,6 +48,23 @@ def test_a_log_whose_first_bytes_cannot_be_awaited_ends_at_the_node() -> None:
         return Attempt(run, left=tunnels.streams, undo=lambda: opened.pop().done())
 
     assert fail_at_each_call(make) == 3
+
+
+@pytest.mark.parametrize(
+    ("fails", "error"),
+    [("read_upgrade", MemoryError), ("pod_connection", MemoryError), ("pod_connection", OSError)],
+)
+def test_a_pods_connection_that_cannot_be_used_is_closed(
+    monkeypatch: pytest.MonkeyPatch, fails: str, error: type[Exception]
+) -> None:
+    streams, stream = cast("Any", NodeStreams.__new__(NodeStreams)), Mock()
+    streams._others, streams._clock, streams._open = None, None, lambda *_: stream
+    monkeypatch.setattr(opening, "proxied", lambda connect, *_: connect())
+    monkeypatch.setattr(opening, "read_upgrade", lambda *_: Mock(stream=stream))
+    monkeypatch.setattr(opening, fails, Mock(side_effect=error))
+    with pytest.raises(ApiStatusError if error is OSError else error):
+        streams.proxy("n1", Mock(namespace="default", pod="web"), None, Request(method="GET", target="/", parts=()))
+    stream.close.assert_called_once_with()
 
 
 def test_the_connection_of_an_answer_that_breaks_off_is_closed() -> None:
