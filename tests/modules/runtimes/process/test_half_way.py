@@ -366,3 +366,12 @@ def test_no_request_outlives_its_connection() -> None:
     with pytest.raises(ShimGoneError):
         answer.result(0)
     assert not client._waiting
+
+
+def test_a_link_in_a_directory_that_is_shown_stays_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(roots.kernel, "mount", lambda *_: pytest.fail("it is mounted over"))
+    (tmp_path / "from").mkdir()
+    (tmp_path / "from" / "link").symlink_to("elsewhere")
+    with os.scandir(tmp_path / "from") as entries:
+        roots._mirror(next(entries), str(tmp_path / "link"))
+    assert (tmp_path / "link").readlink() == Path("elsewhere")
