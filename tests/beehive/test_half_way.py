@@ -7,6 +7,7 @@ from contextlib import closing
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -17,6 +18,8 @@ from beehive.hive import Hive
 from beehive.message import Message
 from beehive.module import Module
 from beehive.runtime import Threads
+from beehive.simulation import Simulation
+from beehive.simulation.scheduler import Scheduler
 from beehive.thread_requests import ThreadRequests
 from beehive.trace_context import Cause, acting_as, current_cause, current_context, resumed
 from tests.beehive.beds import Bed, Log
@@ -223,3 +226,28 @@ def test_a_module_without_a_thread_has_ended(bed: Bed, log: Log, monkeypatch: py
         with pytest.raises(RuntimeError, match="new thread"):
             slot.start().get()
     assert (slot.stop(bed.clock.monotonic()), bed.leftovers()) == (True, [])
+
+
+def test_the_supervisor_ends_before_the_modules() -> None:
+    """It would start again those that have ended."""
+    hive, parts = cast("Any", object.__new__(Hive)), Mock()
+    hive.clock, hive._supervisor, hive._slots = Simulation(0).clock, parts.supervisor, {"a": parts.a, "b": parts.b}
+    hive.stop()
+    assert [name for name, *_ in parts.mock_calls] == ["supervisor.stop", "b.stop", "a.stop"]
+
+
+def test_what_is_no_message_has_no_cause() -> None:
+    """The turn before it has left its own."""
+    seen = list[tuple[int, int]]()
+    module = cast("Any", object.__new__(Noting))
+    context = module._Module__context = SimpleNamespace(span=7, trace=8)
+    module._actor_handle = lambda _: seen.append((context.span, context.trace))
+    module._Module__handle_other("stop")
+    assert seen == [(0, 0)]
+
+
+def test_a_killed_greenlet_that_was_ready_does_not_run() -> None:
+    scheduler, killed, other = cast("Any", object.__new__(Scheduler)), object(), object()
+    scheduler._killed, scheduler._alive, scheduler._ready = set(), {killed, other}, [killed, other]
+    scheduler.kill(cast("Any", [killed]))
+    assert (scheduler._ready, scheduler._alive) == ([other], {other})

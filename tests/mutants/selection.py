@@ -146,7 +146,10 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/modules/runtimes/oci/crun",
     ),
     "modules/runtimes/oci/images": ("tests/modules/runtimes/oci/images",),
-    "modules/runtimes/oci/metrics": ("tests/cri_contract/test_metrics.py",),
+    "modules/runtimes/oci/metrics": (
+        "tests/cri_contract/test_metrics.py",
+        "tests/modules/runtimes/oci/test_half_way.py",
+    ),
     "modules/runtimes/oci/network": ("tests/modules/runtimes/oci/network",),
     "modules/runtimes/oci/rootless": ("tests/modules/runtimes/oci/rootless",),
     "modules/runtimes/oci/spec": ("tests/modules/runtimes/oci/spec",),

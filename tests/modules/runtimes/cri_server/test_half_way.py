@@ -1,5 +1,6 @@
 """A runtime's server that cannot be started."""
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -10,7 +11,8 @@ import grpc
 import pytest
 
 from beehive.simulation import Simulation
-from modules.runtimes.cri_server import runtime_server, server
+from modules.runtimes.cri_server import local_calls, runtime_server, server
+from modules.runtimes.cri_server.call_threads import CallThreads, TooManyCallsError
 from modules.runtimes.cri_server.runtime_server import CriServer
 from modules.runtimes.engine.engine import Engine
 from modules.runtimes.engine.errors import BadRequestError
@@ -44,3 +46,21 @@ def test_a_refusal_has_its_status_whatever_the_form_of_the_call(behaviour: Calla
     answer = behaviour(refusing.call(print))(None, context)
     assert [*(answer or ())] == []
     context.abort.assert_called_once_with(grpc.StatusCode.INVALID_ARGUMENT, ANY)
+
+
+def test_a_call_that_gets_no_thread_takes_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading.Thread, "start", Failing(0, RuntimeError("can't start new thread")).call(print))
+    threads: Any = CallThreads()
+    with pytest.raises(TooManyCallsError):
+        threads._begin(Mock())
+    assert not threads._running
+
+
+def test_the_end_of_a_call_is_told_also_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise what it has begun would go on."""
+    end = Mock()
+    monkeypatch.setattr(local_calls, "_End", lambda: end)
+    monkeypatch.setattr(local_calls, "_slow_call", lambda *_: Failing(0).call(print))
+    with pytest.raises(PlannedError):
+        local_calls._ending_call(Mock(), Mock())(None)
+    assert end.come.called

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
-from unittest.mock import Mock
+from unittest.mock import MagicMock, Mock
 
 import pytest
 
@@ -428,3 +428,11 @@ def test_a_line_of_progress_that_is_none_is_left_out() -> None:
     pieces = iter([b'no JSON\n{"id":"a"}\n{"id":', b'5}\n\xff\n{"id":"b"}\n', b""])
     found = images._progress(cast("Any", SimpleNamespace(piece=lambda: next(pieces))))
     assert [each.id for each in found] == ["a", "b"]
+
+
+def test_the_end_of_a_log_is_written_before_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = list[str]()
+    container: Any = MagicMock(exit=None, log=SimpleNamespace(close=lambda: done.append("close")))
+    monkeypatch.setattr(processes, "catch_up", lambda *_: done.append("catch up"))
+    DockerProcesses(Mock(), Mock(), Simulation(0).clock, Mock())._end(container, Mock())
+    assert done == ["catch up", "close"]

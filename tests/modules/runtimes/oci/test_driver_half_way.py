@@ -8,7 +8,9 @@ from unittest.mock import MagicMock
 import pytest
 
 from beehive.simulation import Simulation
+from modules.runtimes.engine.errors import RunFailedError
 from modules.runtimes.oci import driver
+from modules.runtimes.oci.crun.runtime_command import CommandFailedError
 from modules.runtimes.oci.driver import OciDriver, OciSettings
 from modules.runtimes.oci.model import OciContainer
 from protos.cri.v1 import api_pb2 as cri
@@ -93,3 +95,24 @@ def test_only_the_limits_of_a_container_that_runs_are_changed(state: int, calls:
     maker = SimpleNamespace(_bundles=others, _runtime=others)
     OciDriver.update(cast("Any", maker), cast("Any", SimpleNamespace(state=state, id="c1")), MagicMock(), "update")
     assert [name for name, *_ in others.method_calls] == calls
+
+
+def test_limits_that_the_runtime_refuses_are_not_kept() -> None:
+    """A later look, or the next edgecore, would take them for the container's."""
+    made = cast("Any", object.__new__(OciDriver))
+    made._bundles, made._runtime = MagicMock(), MagicMock()
+    made._runtime.update.side_effect = CommandFailedError("busy")
+    container = MagicMock(state=cri.CONTAINER_RUNNING)
+    with pytest.raises(RunFailedError):
+        made.update(container, cri.LinuxContainerResources(), "update")
+    assert not made._bundles.keep_limits.called
+
+
+def test_the_directory_of_all_mounts_is_removed_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not empty before."""
+    made, parts = cast("Any", object.__new__(OciDriver)), MagicMock()
+    made._namespaces, made._program, made._boot = parts.namespaces, parts.program, parts.boot
+    monkeypatch.setattr(driver, "remove_top", parts.remove_top)
+    made.purge()
+    assert [name for name, *_ in parts.mock_calls][-1] == "remove_top"
+    assert len(parts.mock_calls) == 4

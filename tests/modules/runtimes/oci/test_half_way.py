@@ -26,6 +26,7 @@ from modules.runtimes.oci.crun.conmon import BUNDLE
 from modules.runtimes.oci.crun.launching import Launcher
 from modules.runtimes.oci.crun.read_only_program import ReadOnlyProgram
 from modules.runtimes.oci.execution import Executor
+from modules.runtimes.oci.metrics import collector
 from modules.runtimes.oci.orphans import Orphan, await_orphans
 from modules.runtimes.oci.processes import ContainerProcesses
 from modules.runtimes.oci.sandbox_resources import SandboxResources
@@ -265,3 +266,11 @@ def test_a_command_leaves_no_descriptor(monkeypatch: pytest.MonkeyPatch) -> None
         return Attempt(run)
 
     assert fail_at_each_call(make) >= 5
+
+
+def test_the_sockets_of_processes_are_counted_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All descriptors are, without a look at what they are."""
+    monkeypatch.setattr(collector, "_MOST_LINKS", 3)
+    monkeypatch.setattr(os, "listdir", lambda _: ["0", "1"])
+    monkeypatch.setattr(collector, "_is_socket", lambda _: True)
+    assert collector._descriptors([1, 2, 3]) == (6, 3)

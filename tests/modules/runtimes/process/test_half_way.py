@@ -36,7 +36,7 @@ from modules.runtimes.process.model import ProcessContainer
 from modules.runtimes.process.shim_client import ShimClient
 from modules.runtimes.process.shim_manager import ShimManager, _kill_if_marked
 from modules.runtimes.process.shim_spawner import ShimSpawner
-from modules.runtimes.shim import roots, spawner
+from modules.runtimes.shim import kernel, roots, spawner
 from modules.runtimes.shim.protocol import EXIT_RECORD, RUN_RECORD, send, to_memory_file
 from protos.cri.v1 import api_pb2 as cri
 from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call, fail_at_each_kernel_call
@@ -366,3 +366,12 @@ def test_no_request_outlives_its_connection() -> None:
     with pytest.raises(ShimGoneError):
         answer.result(0)
     assert not client._waiting
+
+
+def test_a_link_in_a_directory_that_is_shown_stays_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel, "mount", lambda *_: pytest.fail("it is mounted over"))
+    (tmp_path / "from").mkdir()
+    (tmp_path / "from" / "link").symlink_to("elsewhere")
+    with os.scandir(tmp_path / "from") as entries:
+        roots._mirror(next(entries), str(tmp_path / "link"))
+    assert (tmp_path / "link").readlink() == Path("elsewhere")

@@ -10,10 +10,11 @@ from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
-from modules.runtimes.oci.crun import commands, conmon, runtime_command
+from modules.runtimes.oci.crun import commands, conmon, launching, runtime_command
 from modules.runtimes.oci.crun.commands import Command
 from modules.runtimes.oci.crun.conmon import BUNDLE, Conmon, reopen_log
 from modules.runtimes.oci.crun.container_log import make_log
@@ -195,3 +196,11 @@ def test_a_conmon_whose_arguments_cannot_be_read_is_closed(tmp_path: Path, monke
     with pytest.raises(PlannedError):
         conmon.find_conmon(tmp_path)
     assert not census().more_than(before)
+
+
+def test_the_machine_keeps_what_a_process_may_not_see(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its mounts are made private first."""
+    called = Mock(MS_REC=1, MS_PRIVATE=2)
+    monkeypatch.setattr(launching, "kernel", called)
+    launching._without_unified(lambda: cast("Any", None))
+    assert [name for name, *_ in called.method_calls] == ["unshare", "mount", "unmount"]

@@ -19,7 +19,7 @@ import msgspec
 import pytest
 
 from beehive.simulation import Simulation
-from modules.runtimes.engine.errors import RunFailedError
+from modules.runtimes.engine.errors import DeadlinePassedError, RunFailedError
 from modules.runtimes.oci.images import (
     ImageRoot,
     ImageStore,
@@ -45,6 +45,7 @@ from modules.runtimes.oci.images.worker import (
     sparse,
     unpack,
     unpacker,
+    work,
 )
 from modules.runtimes.oci.images.worker.authorization import RegistryCredentials
 from modules.runtimes.oci.images.worker.compression import PlainBytes
@@ -60,6 +61,7 @@ from modules.runtimes.oci.images.worker.pulling import Downloads
 from modules.runtimes.oci.images.worker.repository import Repository
 from modules.runtimes.oci.images.worker.retries import RetryPolicy
 from modules.runtimes.oci.images.worker.store_layout import StoreLayout
+from modules.runtimes.oci.images.worker.tar_entries import TarEntries
 from modules.runtimes.oci.images.worker.tar_stream import BLOCK, TarStream
 from modules.runtimes.oci.images.worker.unpack import LayerSource
 from modules.runtimes.oci.images.worker_process import Needs, WorkerProcess
@@ -251,10 +253,11 @@ def test_a_worker_that_fails_protects_nothing_and_what_it_has_unpacked_is_collec
     store: ImageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise its layers would stay as long as edgecore runs."""
-    collected: list[str] = []
+    collected, working = list[str](), list[int]()
 
     def fails(worker: WorkerProcess, _request: object) -> None:
         worker._protect(Needs(("sha256:a",), ()))
+        working.append(store._working)
         raise PlannedError
 
     monkeypatch.setattr(WorkerProcess, "run", fails)
@@ -264,7 +267,7 @@ def test_a_worker_that_fails_protects_nothing_and_what_it_has_unpacked_is_collec
         store._work("pull", {}, lambda _: True)
     with pytest.raises(PlannedError):
         store._sweep()
-    assert (collected, store._working) == (["0 work"], 0)
+    assert (collected, working, store._working) == (["0 work"], [1, 1], 0)
     assert not census((store,)).more_than(before)
 
 
@@ -649,3 +652,34 @@ def test_the_map_of_a_sparse_file_may_be_all_that_is_stored() -> None:
     assert sparse._map_before_content(Mock(exactly=lambda _: block), BLOCK) == ([], BLOCK)
     with pytest.raises(ImageWorkError, match="the map of a sparse file"):
         sparse._map_before_content(Mock(exactly=lambda _: block), BLOCK - 1)
+
+
+def test_a_copied_directory_has_the_times_of_its_layers(scratch: Path) -> None:
+    (scratch / "layer" / "etc").mkdir(parents=True)
+    (scratch / "layer" / "etc" / "file").touch()
+    os.utime(scratch / "layer" / "etc", (1, 1))
+    copy_layers([scratch / "layer"], scratch / "copy")
+    assert (scratch / "copy" / "etc").stat().st_mtime == 1
+
+
+def test_a_tar_may_end_without_blocks_of_zeros() -> None:
+    entries = cast("Any", object.__new__(TarEntries))
+    entries._stream = Mock(at_end=lambda: True, exactly=Failing(0).call(print))
+    assert entries._header() is None
+
+
+def test_what_no_image_needs_is_gone_when_the_worker_says_so(scratch: Path) -> None:
+    layout, left = StoreLayout(scratch), list[list[Path]]()
+    layout.make()
+    (layout.trash / "layer").mkdir()
+    conversation = Mock(finish=lambda _: left.append(list(layout.trash.iterdir())))
+    work._do({"operation": "sweep", "root": str(scratch)}, conversation)
+    assert left == [[]]
+
+
+def test_a_worker_that_was_given_up_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subprocess, "Popen", Failing(0).call(print))
+    worker = WorkerProcess("pull", lambda _: None)
+    worker.cancel()
+    with pytest.raises(DeadlinePassedError):
+        worker._start()

@@ -1,6 +1,7 @@
 """What is left of pods' networks and namespaces that cannot be made."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -216,3 +217,14 @@ def test_plugins_that_run_are_killed_when_edgecore_stops(monkeypatch: pytest.Mon
         assert killed == [process]
     with pytest.raises(_ClosedError), runner._known(process):
         pytest.fail("it begins")
+
+
+def test_the_first_process_of_a_pod_is_waited_for_when_it_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise it would stay as a zombie."""
+    calls = list[str]()
+    monkeypatch.setattr(pod_init, "_pid", lambda _: os.getpid())
+    monkeypatch.setattr(signal, "pidfd_send_signal", lambda *_: calls.append("kill"))
+    monkeypatch.setattr(pod_init, "is_readable", lambda *_: calls.append("ended"))
+    monkeypatch.setattr(os, "waitid", lambda *_: calls.append("waited for"))
+    end_pod_init(Path())
+    assert calls == ["kill", "ended", "waited for"]

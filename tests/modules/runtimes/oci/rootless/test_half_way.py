@@ -3,12 +3,14 @@
 import fcntl
 import os
 import signal
+import socket
 import subprocess
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
-from unittest.mock import Mock
+from unittest.mock import MagicMock, Mock
 
 import pytest
 
@@ -218,3 +220,13 @@ def test_ports_of_a_pod_are_given_back_also_without_slirp4netns() -> None:
     assert not failing.has_failed
     network._give_back("s1")
     assert (network._forwards, failing.has_failed) == ({}, True)
+
+
+def test_slirp4netns_is_asked_before_the_end_of_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, connection = cast("Any", object.__new__(NodeNetwork)), MagicMock()
+    network._asking, network._socket = nullcontext(), Path("socket")
+    connection.__enter__.return_value = connection
+    connection.recv.side_effect = (b'{"return": {}}', b"")
+    monkeypatch.setattr(socket, "socket", lambda *_: connection)
+    assert network._ask("list_hostfwd") == {"return": {}}
+    assert [name for name, *_ in connection.method_calls if name in ("sendall", "shutdown")] == ["sendall", "shutdown"]
