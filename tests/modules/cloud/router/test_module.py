@@ -219,7 +219,7 @@ def test_a_caller_gets_an_applications_response(bee: Harness) -> None:
     assert (cloud.status("r3")["successMessages"], cloud.status("r3")["failMessages"]) == (1, 0)
 
 
-@pytest.mark.parametrize(("status", "failures"), [(200, 0), (404, 1)])
+@pytest.mark.parametrize(("status", "failures"), [(200, 0), (400, 1)])
 def test_a_refusal_of_edgecore_itself_is_a_failure(bee: Harness, status: int, failures: int) -> None:
     cloud = Cloud(bee, to_service())
     cloud.begin("/n1/cap/svc")
