@@ -57,16 +57,19 @@ def test_a_fragmented_message_with_control_frames_between_is_reassembled() -> No
     data = b"".join(
         (
             theirs(Opcode.TEXT, b"a" * 4096, final=False),
-            theirs(Opcode.PING, b"p"),
+            theirs(Opcode.PING, b"p" * 125),
             theirs(Opcode.CONTINUATION, b"b" * 4096, final=False),
             theirs(Opcode.PONG, b""),
             theirs(Opcode.CONTINUATION, b""),
+            theirs(Opcode.TEXT, b"c", final=False),
+            theirs(Opcode.CLOSE, b""),
         )
     )
     expected = [
-        Received(Opcode.PING, b"p"),
+        Received(Opcode.PING, b"p" * 125),
         Received(Opcode.PONG, b""),
         Received(Opcode.TEXT, b"a" * 4096 + b"b" * 4096),
+        Received(Opcode.CLOSE, b""),
     ]
     assert read(data) == expected
 

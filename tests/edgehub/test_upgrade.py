@@ -142,6 +142,7 @@ def test_an_endless_answer_is_given_up() -> None:
         ("wss://cloud/p", Target(True, "cloud", 443, "/p")),  # noqa: FBT003
         ("ws://cloud", Target(False, "cloud", 80, "/")),  # noqa: FBT003
         (f"ws://{'a' * 63}.example./", Target(False, f"{'a' * 63}.example.", 80, "/")),  # noqa: FBT003
+        (f"ws://cloud.{'a' * 63}", Target(False, f"cloud.{'a' * 63}", 80, "/")),  # noqa: FBT003
         ("ws://[::1]:10000/x?y=1", Target(False, "::1", 10000, "/x?y=1")),  # noqa: FBT003
     ],
 )

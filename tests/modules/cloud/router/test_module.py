@@ -15,6 +15,7 @@ from beehive.http.call import CallFailedError, HttpCall, HttpReply
 from beehive.runtime import Future
 from beehive.testing import Harness
 from modules.apimachinery.limits import NODE_VALUES
+from modules.apimachinery.times import format_rfc3339
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.messages import CLOUDCORES, HANDLED, NODES, Cloudcores, ConnectEvent, NodeConnection
 from modules.cloud.refusals import Refusals
@@ -221,7 +222,7 @@ def test_a_caller_gets_an_applications_response(bee: Harness) -> None:
     assert (cloud.status("r3")["successMessages"], cloud.status("r3")["failMessages"]) == (1, 0)
 
 
-@pytest.mark.parametrize(("status", "failures"), [(200, 0), (404, 1)])
+@pytest.mark.parametrize(("status", "failures"), [(200, 0), (400, 1)])
 def test_a_refusal_of_edgecore_itself_is_a_failure(bee: Harness, status: int, failures: int) -> None:
     cloud = Cloud(bee, to_service())
     cloud.begin("/n1/cap/svc")
@@ -372,7 +373,7 @@ def test_a_subscription_without_a_rule_is_ended_once(bee: Harness) -> None:
 
 def test_messages_are_posted_in_order(bee: Harness, servers: list[Any]) -> None:
     """With node and topic; a status that says no is a failure, and is not asked again."""
-    cloud = Cloud(bee, from_topic(URL))
+    cloud, begin = Cloud(bee, from_topic(URL)), format_rfc3339(bee.clock.now())
     servers += [ok(), ok(status=500), ok(status=302)]
     for each in ("1", "2", "3"):
         cloud.up("cap/up", each)
@@ -381,6 +382,7 @@ def test_messages_are_posted_in_order(bee: Harness, servers: list[Any]) -> None:
     status = cloud.status("r2")
     assert (status["successMessages"], status["failMessages"]) == (1, 3)
     assert "answered 500" in " ".join(status["errors"])
+    assert min(status["errors"]) > begin, "each begins with its time"
 
 
 def test_a_post_is_repeated_only_if_nothing_was_sent(bee: Harness, servers: list[Any]) -> None:
@@ -422,6 +424,7 @@ def test_an_application_gets_a_servers_answer(bee: Harness, servers: list[Any]) 
     assert answers[posted.id][0] == "error"
     assert answers[refused.id] == ("error", "PUT http://server.example/x answered 404")
     assert all(each.route.group == "user" and each.route.source == "servicebus" for each in cloud.down())
+    assert (cloud.status("r4")["successMessages"], cloud.status("r4")["failMessages"]) == (1, 2)
 
 
 def test_an_application_gets_an_answer_also_if_many_wait(
