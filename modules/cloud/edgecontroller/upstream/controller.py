@@ -201,8 +201,8 @@ class UpstreamController:
         since = self._clock.monotonic()
         self._handled.begin(message)
 
-        def finished(node: str, connection: str, results: _Results) -> None:
-            is_answered = self._send_results(message, results, deletes=connection == self._connection_of(node))
+        def finished(connection: str, results: _Results) -> None:
+            is_answered = self._send_results(message, results, connection)
             if then is not None:
                 then()
             self._handled.count(message, since, is_answered=is_answered)
@@ -218,7 +218,7 @@ class UpstreamController:
                 if operation == Operation.QUERY:
                     self._downstream.record_query(request.node, resource_type, request.key)
                 perform = partial(self._calls.perform, node=request.node)
-            finish = partial(finished, request.node, self._connection_of(request.node))
+            finish = partial(finished, self._connection_of(request.node))
             Procedure(handler(request), perform, finish, later).run()
 
         def later(rest: _Rest) -> None:
@@ -237,8 +237,8 @@ class UpstreamController:
             if isinstance(result, UpstreamResponse):
                 self._sender.send_response(message, result, is_promise=False)
 
-    def _send_results(self, message: Message, results: Iterable[UpstreamResult], *, deletes: bool = False) -> bool:
-        """Send what follows from a message, perhaps with deletions, and return whether it is answered."""
+    def _send_results(self, message: Message, results: Iterable[UpstreamResult], connection: str = "") -> bool:
+        """Send what follows from a message of a connection, and return whether it is answered."""
         is_answered = False
         for result in results:
             if isinstance(result, UpstreamResponse):
@@ -246,6 +246,6 @@ class UpstreamController:
                     self._downstream.record_answer(message.subject_on_cloud.node, result.held)
                 self._sender.send_response(message, result)
                 is_answered = True
-            elif deletes:
+            elif connection == self._connection_of(result.node):
                 self._downstream.delete_unknown(result.node, result.key, result.uid)
         return is_answered
