@@ -9,6 +9,7 @@ import pytest
 
 from beehive import Message, ModuleName
 from beehive.testing import Harness
+from modules.apimachinery.times import format_rfc3339
 from modules.cloud.api_messages import Verb
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
@@ -564,10 +565,12 @@ def test_nothing_is_remembered_of_deleted_devices(bee: Harness, monkeypatch: pyt
     assert [key.name for key in writer._devices] == ["d"]
 
 
-def test_a_changed_model_changes_the_condition(server: ApiServer) -> None:
+def test_a_changed_model_changes_the_condition(server: ApiServer, bee: Harness) -> None:
+    begin = format_rfc3339(bee.clock.now())
     assert server.statuses["d"]["status"]["conditions"][0]["status"] == "True"
     server.change("DELETED", MODEL, seconds=2 * INTERVAL)
-    assert server.statuses["d"]["status"]["conditions"][0]["reason"] == "ModelNotFound"
+    condition = server.statuses["d"]["status"]["conditions"][0]
+    assert (condition["reason"], condition["lastTransitionTime"] >= begin) == ("ModelNotFound", True)
     server.change("MODIFIED", device(deviceModelRef={"name": "another"}), seconds=2 * INTERVAL)
     server.calls.clear()
     server.change("ADDED", MODEL, seconds=2 * INTERVAL)
