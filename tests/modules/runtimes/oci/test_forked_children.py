@@ -58,7 +58,7 @@ def _tries_proc(patched: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("work", "status"),
     [
-        (_unpacks, 0), (_is_a_pods_first, 1), (_ends_lost_containers, 0), (_maps_users, 1), (_tries, 0),
+        (_unpacks, 0), (_is_a_pods_first, 1), (_ends_lost_containers, 0), (_maps_users, 1), (_tries, 1),
         (_tries_proc, 1),
     ],
     ids=["layer", "pod", "lost", "users", "trial", "proc"],

@@ -90,30 +90,6 @@ def test_a_process_that_cannot_be_started_leaves_no_pipe(
     assert not census().more_than(before)
 
 
-@pytest.mark.parametrize(
-    ("fails", "works", "status"),
-    [
-        ((entering, "_kill_all"), lambda: entering._end_lost(Path("/")), 0),
-        ((os, "read"), lambda: entering._map_parent(-1, os.dup(1), []), 1),
-        ((probe, "_try"), lambda: probe._report(-1, lambda: probe._try(Path("/"))), 1),
-        ((kernel, "mount"), lambda: probe._try_proc(Path("/")), 1),
-    ],
-    ids=["end", "map", "try", "proc"],
-)
-def test_a_child_that_fails_does_not_go_on_as_its_parent(
-    monkeypatch: pytest.MonkeyPatch, fails: tuple[Any, str], works: Callable[[], None], status: int
-) -> None:
-    """Nor is what it could not try out possible, as when there is no memory for the attempt."""
-    ended = list[int]()
-    monkeypatch.setattr(os, "fork", lambda: 0)
-    monkeypatch.setattr(os, "_exit", ended.append)
-    monkeypatch.setattr(kernel, "unshare", lambda _: None)
-    monkeypatch.setattr(*fails, Failing(0, MemoryError("of this test")).call(print))
-    with pytest.raises((MemoryError, ChildProcessError)):
-        works()
-    assert ended == [status]
-
-
 def test_a_holder_that_cannot_be_recorded_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody would find it, it holds the namespaces without an end, and each later start would leave one more."""
     ended = list[int]()
