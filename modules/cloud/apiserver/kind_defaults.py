@@ -236,7 +236,12 @@ def _autoscaler(obj: JsonObject) -> JsonObject:
 
 
 def _flow_schema(obj: JsonObject) -> JsonObject:
-    return {**obj, "spec": {"matchingPrecedence": 1000, **(obj.get("spec") or {})}}
+    return {**obj, "spec": _or_defaults({"matchingPrecedence": 1000}, obj.get("spec") or {})}
+
+
+def _or_defaults(numbers: dict[str, int], given: JsonObject) -> JsonObject:
+    """Return an object with numbers; a client in Go sends a 0 for none."""
+    return {**given, **{name: given.get(name) or number for name, number in numbers.items()}}
 
 
 def _priority_level(obj: JsonObject) -> JsonObject:
@@ -247,7 +252,7 @@ def _priority_level(obj: JsonObject) -> JsonObject:
             spec[member] = {"nominalConcurrencyShares": shares, "lendablePercent": 0, **spec[member]}
     response = (spec.get("limited") or {}).get("limitResponse") or {}
     if isinstance(response.get("queuing"), dict):
-        queuing = {"queues": 64, "handSize": 8, "queueLengthLimit": 50, **response["queuing"]}
+        queuing = _or_defaults({"queues": 64, "handSize": 8, "queueLengthLimit": 50}, response["queuing"])
         spec["limited"]["limitResponse"] = {**response, "queuing": queuing}
     return {**obj, "spec": spec}
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beehive.nesting import read_json
-from modules.apimachinery.go_json import syntax_error, type_error
+from modules.apimachinery.go_json import syntax_error, type_error, uint16_error
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,11 @@ def test_the_words_for_a_text(text: bytes, words: str) -> None:
 )
 def test_the_words_for_a_value_of_another_type(value: Any, word: str) -> None:
     assert type_error(value, "map[string]interface {}").startswith(f"json: cannot unmarshal {word} into Go value of")
+
+
+@pytest.mark.parametrize(("text", "is_port"), [("65535", True), ("65536", False), ("9" * 5000, False)])
+def test_a_port_has_sixteen_bits(text: str, *, is_port: bool) -> None:
+    assert (uint16_error(text) == "") is is_port
 
 
 @given(st.text(max_size=30))

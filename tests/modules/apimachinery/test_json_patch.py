@@ -135,8 +135,10 @@ def test_a_patch_whose_pointers_are_too_long_together() -> None:
 
 
 def test_a_patch_of_too_many_operations() -> None:
+    test = {"op": "test", "path": "", "value": {}}
     with pytest.raises(TooLargeError, match="maximum operations in a JSON patch is 10000, got 10001"):
-        apply_json_patch({}, [{"op": "test", "path": "", "value": {}}] * (OPERATIONS + 1))
+        apply_json_patch({}, [test] * (OPERATIONS + 1))
+    assert apply_json_patch({}, [test] * OPERATIONS) == {}
 
 
 def test_a_patch_that_moves_too_much() -> None:

@@ -636,6 +636,7 @@ def test_a_table_has_the_printer_columns(serving: Serving) -> None:
         (".spec.nothing", "string", None),
         (".spec.pins[*].n", "integer", 1),
         (".spec.pins[1].n", "integer", 2),
+        (".spec.pins[2].n", "integer", None),
         (".spec.pins[-1:].n", "integer", 2),
         (".spec.pins[1:].n", "integer", 2),
         (".spec.pins[:1].n", "integer", 1),

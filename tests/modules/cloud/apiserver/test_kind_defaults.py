@@ -28,6 +28,18 @@ def test_an_empty_api_group_of_a_role_and_of_users_is_the_default(kind: str, giv
     assert [each.get("apiGroup") for each in made["subjects"]] == [_GROUP, _GROUP, None]
 
 
+@pytest.mark.parametrize("given", [None, 0])
+def test_a_zero_of_flow_control_is_the_default(given: int | None) -> None:
+    numbers = {"queues": 64, "handSize": 8, "queueLengthLimit": 50}
+    response = {"type": "Queue", "queuing": dict.fromkeys(numbers, given)}
+    spec = {"type": "Limited", "limited": {"limitResponse": response}}
+    version = "flowcontrol.apiserver.k8s.io/v1"
+    made = _complete("PriorityLevelConfiguration", version, spec=spec)
+    assert made["spec"]["limited"]["limitResponse"]["queuing"] == numbers
+    made = _complete("FlowSchema", version, spec={"matchingPrecedence": given})
+    assert made["spec"]["matchingPrecedence"] == 1000
+
+
 @pytest.mark.parametrize("given", [{}, {"status": ""}])
 def test_an_empty_status_of_a_pods_condition_in_a_policy_is_true(given: JsonObject) -> None:
     rule = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", **given}]}

@@ -48,12 +48,12 @@ def test_each_property_has_room() -> None:
     assert StatusSizes(known).refusal(key, status(1.0 + 1000 * 2048 / BYTES + 0.01))
 
 
-def test_a_status_that_becomes_smaller_is_written_although_its_node_has_too_much() -> None:
+def test_a_status_that_becomes_no_larger_is_written_although_its_node_has_too_much() -> None:
     known = DevicesByKey()
     sizes = StatusSizes(known)
     key = put_device(known, "d", "n1")
     sizes.put(key, status(2.0))
-    assert sizes.refusal(key, status(1.5)) == ""
+    assert sizes.refusal(key, status(1.5)) == sizes.refusal(key, status(2.0)) == ""
     assert sizes.refusal(key, status(2.5))
 
 

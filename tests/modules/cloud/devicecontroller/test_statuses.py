@@ -4,9 +4,11 @@ import json
 from typing import Any
 
 import pytest
+from msgspec import Raw
 
 from beehive import Message, RealClock
 from modules.apimachinery.kinds import ObjectKey
+from modules.apimachinery.limits import NODE_VALUES
 from modules.cloud.devicecontroller.records import DeviceRecord, device_record, model_record
 from modules.cloud.devicecontroller.reports import (
     VALUE_CHARACTERS,
@@ -135,6 +137,7 @@ def test_a_state_is_an_object_or_a_text_and_its_keys_have_any_case() -> None:
         (None, 400), ("{", 400), ([], 400), ({}, 400), ({"twin": "x"}, 400), ("[" * 10_000, 400), ("[" * 100_000, 413),
         ({"twin": {"t": {"actual": {"value": "x" * (VALUE_CHARACTERS + 1)}}}}, 413),
         ({"twin": {str(at): None for at in range(1001)}}, 413), ({"twin": {"x" * 300: None}}, 413),
+        (Raw(b"[1e999" + b",1" * NODE_VALUES + b"]"), 413),
     ],
 )  # fmt: skip
 def test_what_cannot_be_taken_is_refused_for_good(content: Any, code: int) -> None:
@@ -191,9 +194,11 @@ def test_a_desired_value_has_to_fit_the_model(name: str, desired: str, fault: st
 def test_duplicate_properties_and_many_faults_are_reported_within_bounds() -> None:
     twice = validity_of(record(properties=[{"name": "s"}, {"name": "s"}]), model_record(MODEL))
     assert "2 times" in twice.message
-    many = validity_of(record(properties=[{"name": f"x{at}" * 100} for at in range(500)]), model_record(MODEL))
+    names = [{"name": f"x{at}" * 100} for at in range(500)]
+    many, ten = (validity_of(record(properties=each), model_record(MODEL)) for each in (names, names[:10]))
     assert len(many.message) < 2000
     assert "490 more" in many.message
+    assert " more)" not in ten.message
 
 
 def test_an_object_of_v1alpha2_has_its_unused_fields_in_the_log() -> None:

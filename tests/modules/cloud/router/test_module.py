@@ -249,6 +249,18 @@ def test_a_node_that_comes_and_goes_leaves_nothing(bee: Harness) -> None:
     assert not left_by_repeating(cycle, module)
 
 
+def test_a_later_rule_of_the_name_does_not_count_an_earlier_ones_calls(bee: Harness) -> None:
+    """The node answers when the Rule is gone."""
+    cloud = Cloud(bee, to_service())
+    cloud.begin("/n1/cap/svc")
+    cloud.change("DELETED", to_service())
+    cloud.up("", {"header": {}, "status_code": 200, "body": "b2s="}, parent=cloud.down()[0].id)
+    bee.run_for(2 * INTERVAL)
+    cloud.change("ADDED", to_service())
+    bee.run_for(2 * INTERVAL)
+    assert (cloud.status("r3")["successMessages"], cloud.status("r3")["failMessages"]) == (0, 0)
+
+
 def test_another_node_cannot_answer(bee: Harness) -> None:
     """Nor can the same one twice; both are counted."""
     cloud = Cloud(bee, to_service(), connected=("n1", "n2"))

@@ -170,6 +170,7 @@ ROWS = (
     Row("PersistentVolumeClaim", _spec(accessModes=["ReadWriteMany"]), "spec", _OF_CLAIMS),
     Row("PersistentVolumeClaim", _spec(storageClassName="fast"), "spec", _OF_CLAIMS),
     Row("PersistentVolumeClaim", _spec(storageClassName=None), "spec", _OF_CLAIMS, _spec(storageClassName="")),
+    Row("PersistentVolumeClaim", _spec(storageClassName="fast"), before=_spec(storageClassName=None)),
     Row("PersistentVolumeClaim", _spec(volumeMode="Block"), "volumeMode", _IMMUTABLE),
     Row("PersistentVolumeClaim", _spec(volumeName="v")),
     Row("PersistentVolumeClaim", _spec(resources={"requests": {"storage": "2Gi"}}), "spec", _OF_CLAIMS),
