@@ -189,8 +189,8 @@ def _of_statement(body: list[ast.stmt], index: int, statement: ast.stmt, functio
             Change(lambda: _swap(body, index), texts, of_order=True, swapped=(statement, body[index + 1])),
         )
     if not function.endswith("__init__"):
-        for change in _moves(body, index):
-            yield function, statement, change
+        for start, change in _moves(body, index):
+            yield function, start, change
     yield from _of_clean_up(statement, function)
     for part in ("body", "orelse", "finalbody"):
         yield from _of_body(getattr(statement, part, []), function)
@@ -304,8 +304,10 @@ def _left_open(name: str, value: ast.expr) -> ast.Call:
     return made
 
 
-def _moves(body: list[ast.stmt], index: int) -> Iterator[Change]:
-    """Yield the moves of a statement over the next call, and over the last one, past statements that call nothing."""
+def _moves(body: list[ast.stmt], index: int) -> Iterator[tuple[ast.stmt, Change]]:
+    """Yield the moves of a statement over the next call, and over the last one, past statements that call nothing, with
+    the first of the statements: tests that end there notice what is moved before it.
+    """
     for step in (1, -1):
         target = index + step
         while 0 <= target < len(body) and is_passable(body[index], body[target]) and not acts(body[target]):
@@ -319,7 +321,7 @@ def _moves(body: list[ast.stmt], index: int) -> Iterator[Change]:
         texts = (f"{moved}; …; {over}", f"…; {over}; {moved}")
         if step < 0:
             texts = (f"{over}; …; {moved}", f"{moved}; {over}; …")
-        yield Change(partial(_move, body, index, target), texts, of_order=True, swapped=pair)
+        yield pair[0], Change(partial(_move, body, index, target), texts, of_order=True, swapped=pair)
 
 
 def _of_call(node: ast.Call) -> Iterator[Change]:

@@ -582,3 +582,6 @@ def test_what_is_called_later_is_called_at_once_and_statements_move_over_calls()
     lines = [line.strip() for line in moved["…; self.notify(item); self.size += 1"].splitlines()]
     assert lines.index("self.size += 1") == lines.index("self.notify(item)") + 1
     assert lines.index("self.names.append(item)") == lines.index("self.notify(item)") - 1
+    first = [line.strip() for line in FAILURES.splitlines()].index("file.write(item)") + 1
+    earlier = "self.names.append(item); file.write(item); …"
+    assert [one.line for one in mutants("m.py", FAILURES) if one.after == earlier] == [first], "a test may end there"

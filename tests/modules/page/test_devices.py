@@ -60,6 +60,7 @@ def test_devices_are_read_once_for_all_browsers() -> None:
     reader = DeviceReader(api, simulation.clock)
     answer = reader.devices(NODES, "")
     assert answer.sentence == "1 of 2 devices is as desired; 1 unknown."
+    assert answer.now == simulation.clock.now()
     assert (len(api.asked), reader.devices(NODES, "d00001").groups[0].rows[0].name) == (3, "d00001")
     assert len(api.asked) == 3
     simulation.run_for(10.0)
@@ -93,8 +94,10 @@ def test_a_server_without_devices_lists_none() -> None:
 
 def test_a_device_without_model_and_status_has_a_story() -> None:
     api = Api(devices=[device(1)])
-    reader = DeviceReader(api, Simulation(1).clock)
-    assert reader.story("default", "d00001", NODES).row.state == "unknown"
+    clock = Simulation(1).clock
+    reader = DeviceReader(api, clock)
+    story = reader.story("default", "d00001", NODES)
+    assert (story.row.state, story.now) == ("unknown", clock.now())
     with pytest.raises(StatusError):
         reader.story("default", "d00002", NODES)
     api.objects["devicestatuses"] = [status(1)]

@@ -219,6 +219,8 @@ def test_a_session_wants_the_page_itself_and_a_token(page: Page) -> None:
 def test_a_session_can_be_ended(page: Page) -> None:
     key = f"Bearer {page.key()}"
     assert page.ask("/page/v1/me", authorization=key).status == 200
+    other = OWN | {"authorization": key, "x-edgecore-page": ""}
+    assert page.send("/page/v1/session", other, "DELETE").status == 403
     assert page.send("/page/v1/session", OWN | {"authorization": key}, "DELETE").status == 200
     assert page.ask("/page/v1/me", authorization=key).status == 401
 

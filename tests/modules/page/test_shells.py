@@ -603,6 +603,7 @@ def test_frames_of_any_length_pass_in_any_pieces(step: int) -> None:
         for at in range(0, len(whole), step):
             bounds.check(whole[at : at + step])
             assert bounds.is_between == (at + step >= len(whole))
+    bounds.check(frame(0x82, MOST))
 
 
 @pytest.mark.parametrize(
@@ -612,11 +613,14 @@ def test_frames_of_any_length_pass_in_any_pieces(step: int) -> None:
         frame(0xC2, 5), frame(0x82, 5, masked=True), frame(0x89, 126), frame(0x09, 1), frame(0x82, (1 << 64) - 1),
     ],
 )  # fmt: skip
+@pytest.mark.usefixtures("standing")
 def test_frames_that_are_too_long_masked_or_compressed_do_not(wrong: bytes) -> None:
-    bounds = FrameBounds()
+    browser = Side(1)
+    made = talk(browser, Side(2))
     with pytest.raises(BrowserFrameError):
-        bounds.check(wrong)
-    assert not bounds.is_between
+        made._to_browser(wrong)
+    assert not made._bounds.is_between
+    assert not browser.written
 
 
 HOSTILE = (

@@ -192,9 +192,10 @@ def test_scaling_in_the_middle_is_proportional() -> None:
         ((2, 3, 3), 1, "25%", [1, 0, 1]),
         ((1, 1, 1), 7, 0, [2, 2, 3]),
         ((1, 1, 1), 8, 0, [2, 3, 3]),
+        ((7, 6, 5), 20, 0, [8, 7, 5]),
     ],
     ids=["the largest", "also if it is not the oldest", "the newest grows", "the oldest shrinks", "a half is a whole",
-         "a third is none", "no more than there are"],
+         "a third is none", "no more than there are", "the smallest gets what is left"],
 )  # fmt: skip
 def test_the_largest_gets_the_rest_of_the_proportions(
     sizes: tuple[int, ...], replicas: int, surge: int | str, expected: list[int]
@@ -375,6 +376,7 @@ def test_a_refused_creation_is_reported_once_and_tried_again(site: Site, kind: s
     assert len(asked) == 3  # one, then two, and the second is refused
     condition = site.get(kind, "web")["status"]["conditions"][0]
     assert (condition["type"], condition["reason"]) == ("ReplicaFailure", "FailedCreate")
+    assert condition["lastTransitionTime"] == format_rfc3339(site.clock.now())
     site.run_for(300)
     assert [event for event in site.events() if event[0] == "FailedCreate"] == [
         ("FailedCreate", "Error creating: exceeded quota")

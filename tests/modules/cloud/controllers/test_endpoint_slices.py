@@ -93,6 +93,8 @@ def written(existing: list[JsonObject], wanted: dict[Group, list[JsonObject]], *
         pytest.param([("s", "IPv4", "web", "0-98 x")], [("IPv4", "web", "0-98 a b c")],
             [("create", "", "IPv4", "web", "b c"), ("update", "s", "IPv4", "web", "0-98 a")],
             id="at most 100 in a slice"),
+        pytest.param([("s", "IPv4", "web", "0-98")], [("IPv4", "web", "0-98 a")],
+            [("update", "s", "IPv4", "web", "0-98 a")], id="a slice is filled up to 100"),
     ],
 )  # fmt: skip
 def test_the_fewest_writes(

@@ -10,6 +10,7 @@ from beehive.message import Message
 from beehive.testing import Harness
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
 from modules.cloud.api_messages import MODULE, RESOURCE, SOURCE, Verb
+from modules.cloud.apiserver import api_calls
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.endpoints.subscriptions import Subscription, Subscriptions
 from modules.cloud.apiserver.fencing import NAME
@@ -79,6 +80,23 @@ def test_what_is_due_later_is_done_then(cloud: Cloud, bee: Harness) -> None:
     assert present(cloud.cluster.storage.find(ObjectKey("Job", "default", "web")))["status"]["succeeded"] == 1
     bee.run_for(30)
     assert cloud.cluster.storage.find(ObjectKey("Job", "default", "web")) is None
+
+
+def test_a_status_that_could_not_be_written_is_written_later(cloud: Cloud) -> None:
+    """Whether or not anything changes meanwhile."""
+    refused = list[str]()
+    serve = api_calls.serve
+
+    def serve_later(cluster: Cluster, call: ApiCall, **given: Any) -> ApiResult:
+        if call.plural == "replicasets" and call.subresource == "status" and not refused:
+            refused.append(call.name)
+            return ApiResult(refusal={"code": 500, "message": "no"})
+        return serve(cluster, call, **given)
+
+    with patch.object(api_calls, "serve", serve_later):
+        cloud.call("create", "replicasets", body=workload("ReplicaSet", replicas=0), seconds=10)
+    assert refused
+    assert cloud.cluster.storage.get(ObjectKey("ReplicaSet", "default", "web"))["status"]["observedGeneration"] == 1
 
 
 def test_a_restarted_api_server_is_listed_again(cloud: Cloud) -> None:

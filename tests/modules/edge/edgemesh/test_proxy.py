@@ -18,6 +18,7 @@ from modules.edge.edgemesh.nft.addresses import HostAddresses
 from modules.edge.edgemesh.proxy import affinity
 from modules.edge.edgemesh.proxy import plane as plane_module
 from modules.edge.edgemesh.proxy import relay as relay_module
+from modules.edge.edgemesh.proxy import udp as udp_module
 from modules.edge.edgemesh.proxy.plane import ProxyPlane, listen_address
 from modules.edge.edgemesh.proxy.relay import CONNECT_SECONDS, DESCRIPTORS, MOST_TRIES, Relay, reset
 from modules.edge.edgemesh.proxy.udp import SILENT_SECONDS, UdpClients
@@ -349,21 +350,26 @@ def test_a_proxy_that_has_ended_begins_again(plane: ProxyPlane, server: socket.s
         plane.prepare()
 
 
-def test_nothing_is_kept_of_connections_and_ports_that_are_over(plane: ProxyPlane, echo: Address) -> None:
+def test_nothing_is_kept_of_connections_and_ports_that_are_over(
+    plane: ProxyPlane, echo: Address, caplog: pytest.LogCaptureFixture
+) -> None:
     """A number of a descriptor that is kept may be another's, who would get its events."""
     given, dead = table(echo, ("127.0.0.1", free_port())), table(("127.0.0.1", free_port()))
     endpoint = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     endpoint.bind(("127.0.0.1", 0))
     datagrams = table(endpoint.getsockname(), protocol="udp")
-    apply(plane, given, dead._replace(service="dead"), datagrams)
+    nowhere = table(("255.255.255.255", 1))
+    refusing = [dead._replace(service="dead"), nowhere._replace(service="nowhere")]
+    apply(plane, given, *refusing, datagrams)
     for _ in range(4):
         assert answers(given)
-        assert not answers(dead._replace(service="dead"))
+        assert not any(map(answers, refusing))
     with endpoint, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
         client.sendto(b"a", listen_address(datagrams))
         wait_until(lambda: plane._udp_clients == 1, "it has a client")
     wait_until(lambda: not plane._relays, "they are over")
-    assert len(plane._handlers) == 4
+    assert len(plane._handlers) == 5
+    assert not [record for record in caplog.records if record.exc_info]
     apply(plane)
     assert (plane._handlers, plane._udp_clients, plane._beginning) == ({}, 0, set())
 
@@ -404,6 +410,8 @@ def test_clients_of_udp_are_bounded_over_all_services(plane: ProxyPlane, monkeyp
         clients[0].sendto(b"d", listen_address(db))
         clients[2].sendto(b"w", listen_address(web))
         assert endpoint.recv(9) == b"w", "a Service without clients gets none of another's"
+        monkeypatch.setattr(udp_module, "SILENT_SECONDS", 0.0)
+        wait_until(lambda: not plane._udp_clients, "silent ones are forgotten")
         for client in clients:
             client.close()
 
