@@ -26,7 +26,9 @@ _QUESTIONS = frozenset(
     }
 )  # fmt: skip
 """Functions and methods of Python that change nothing."""
-_OTHER_QUESTIONS = frozenset({"msgspec.structs.replace", "os.getpid", "replace", "select.poll"})
+_OTHER_QUESTIONS = frozenset(
+    {"ec.SECP256R1", "ec.generate_private_key", "msgspec.structs.replace", "os.getpid", "replace", "select.poll"}
+)
 """The same, where the name alone does not tell it."""
 _PARSERS = frozenset({"b64decode", "convert", "decode_json", "fromisoformat", "strptime"})
 """Functions that only read, and may raise."""

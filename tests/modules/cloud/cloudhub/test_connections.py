@@ -162,9 +162,14 @@ def test_the_owner_sees_nodes_in_order_with_two_machines_of_one_name_for_a_while
     assert [one.last_error for one in states(cloud)] == [""]
 
 
-def test_a_node_that_cannot_be_written_to_is_let_go(link: ListLink, cloud: Cloud) -> None:
+@pytest.mark.parametrize("is_refusal", [False, True])
+def test_a_node_that_cannot_be_written_to_is_let_go(link: ListLink, cloud: Cloud, *, is_refusal: bool) -> None:
     link.closed = True
-    cloud.sends()
+    if is_refusal:
+        cloud.says(link, cloud.bee.message("default/secret/s", "insert", source="edged", group="meta"))
+        assert len(link.handled_bytes) == 1, "cloudhub goes on"
+    else:
+        cloud.sends()
     assert cloud.events() == ["connected node/n1", "disconnected node/n1"]
     assert cloud.sessions == {}
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from beehive.message import Header, Message, Route
+from modules.cloud.cloudhub import node_session
 from modules.cloud.cloudhub.node_session import SUPERSEDED, WAITING, NodeSession, OfferResult
 from modules.cloud.messages import ObjectMessage
 
@@ -133,6 +134,21 @@ def test_unacknowledged_messages_are_not_kept_without_end(session: NodeSession) 
     assert (late.version, newest.version) == (10 * SUPERSEDED - 2, 10 * SUPERSEDED - 1)
     assert not session._sent
     assert not session._superseded
+
+
+def test_what_is_settled_takes_no_room_of_late_acknowledgements(
+    session: NodeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node_session, "SUPERSEDED", 2)
+    given_up, late, settled = about("c", 1, "response", kind="configmap"), about("a", 1), about("b", 1)
+    for message in (given_up, late, about("a", 2), settled, about("b", 2)):
+        send(session, message)
+    session.acknowledge(settled.id)
+    for round_ in range(6):
+        sent(session, RESEND * round_)
+    for version in (1, 2):
+        send(session, about("d", version), RESEND * 5)
+    assert session.acknowledge(late.id)
 
 
 def test_the_end_of_one_object_forgets_nothing_of_another(session: NodeSession) -> None:

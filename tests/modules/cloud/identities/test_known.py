@@ -92,7 +92,7 @@ def test_a_machine_that_was_refused_is_shown_until_its_node_connects_again(known
     other = CertifiedPeer("2F", 0.0, "n1", "system:node:n1", "b")
     assert known.refusal_of_node("n1", other)
     assert known.refusal_of_node("n1", PEER, is_open=True) == ""
-    assert [each.node for each in known.refused()] == ["n1"]
+    assert [(each.node, each.at) for each in known.refused()] == [("n1", 0.0)]
     assert known.refusal_of_node("n1", PEER) == ""
     assert known.refused() == []
 

@@ -43,7 +43,7 @@ class Full:
 class Node:
     """A node, and its connection at time 0."""
 
-    def __init__(self, refusal: Refusal | None = None) -> None:
+    def __init__(self, refusal: Refusal | None = None, *, apart: int = 0) -> None:
         self.peer, accepted = socket.socketpair()
         self.kept: list[bytes] = []
         callbacks = UpgradeCallbacks(lambda *_: refusal, lambda _: None, lambda: None)
@@ -52,7 +52,9 @@ class Node:
             cast("socket.socket", _Tcp(accepted)), "peer", PlainWire(), self.link, callbacks,
             max_frame_bytes=1 << 20, now=0.0,
         )  # fmt: skip
-        self.says(REQUEST)
+        head = len(REQUEST) - apart
+        for part in filter(None, (REQUEST[:head], REQUEST[head:])):
+            self.says(part)
 
     def says(self, data: bytes, now: float = 0.0) -> None:
         """Send bytes, which are read."""
@@ -89,6 +91,14 @@ def node() -> Iterator[Node]:
 def text(content: bytes, *, fin: bool = True) -> bytes:
     """Return a frame of a node."""
     return Frame(Opcode.TEXT, content, fin).serialize(mask=True)
+
+
+@pytest.mark.parametrize("apart", range(5))
+def test_a_request_whose_last_bytes_come_apart_is_one(apart: int) -> None:
+    node = Node(apart=apart)
+    node.says(Frame(Opcode.TEXT, b"{}").serialize(mask=True))
+    node.close()
+    assert node.kept == [b"{}"]
 
 
 def test_a_node_for_which_nothing_waits_is_never_too_slow(node: Node) -> None:

@@ -3,6 +3,7 @@
 import selectors
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from types import SimpleNamespace
 from typing import Any, cast
@@ -22,6 +23,11 @@ from modules.cloud.websocket.wire import PlainWire
 from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call
 
 _WATCHED = "register"
+_UPGRADE = (
+    b"GET /e632/n1/events HTTP/1.1\r\nHost: cloud\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+    b"Node_id: n1\r\nProject_id: e632\r\nConnectionuse: msg\r\n\r\n"
+)
 
 
 @pytest.fixture
@@ -124,7 +130,11 @@ def test_of_a_node_that_is_refused_nothing_more_is_delivered(server: WebsocketSe
         assert [type(each) for each in events] == [LinkClosed]
         connection.link.close()
         server._serve_signalled()
+        now = server._clock.monotonic()
+        server._drop_overdue(now)
         assert list(server._connections.values()) == [connection]
+        server._drop_overdue(now + 60.0)
+        assert not server._connections
 
 
 def test_the_key_of_a_node_that_connects_is_noted(
@@ -171,13 +181,15 @@ def test_a_message_that_keeps_others_waiting_for_memory_ends_its_connection(
         assert connection.is_refused
 
 
-def test_connections_without_a_websocket_are_few(server: WebsocketServer) -> None:
-    server._opening.most = 2
+@pytest.mark.parametrize("most", [0, 2])
+def test_connections_without_a_websocket_are_few(server: WebsocketServer, most: int) -> None:
+    """The newest makes room, too, when it alone has sent nothing."""
+    server._opening.most = most
     with ExitStack() as clients:
         for _ in range(4):
             clients.enter_context(closing(socket.create_connection(server.address)))
         server._accept()
-        assert len(server._connections) == 2
+        assert len(server._connections) == most
 
 
 def test_the_time_that_a_node_has_taken_is_forgotten(server: WebsocketServer) -> None:
@@ -228,6 +240,35 @@ def test_a_server_waits_for_sockets_alone_when_nothing_can_become_overdue(
         server._selector.unregister(server._listening)
         assert wait() == 0.5, "a port that could not be served"
         assert wait() is None
+
+
+def test_nodes_read_why_a_server_that_listens_no_longer_ends(
+    server: WebsocketServer, known: KnownIdentities, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known.complete([])
+    client = socket.create_connection(server.address, 60.0)
+    client.sendall(_UPGRADE)
+    server._accept()
+    (connection,) = server._connections.values()
+    server._attempt(connection, selectors.EVENT_READ)
+
+    def stop(_: float) -> None:
+        server.stop_listening()
+        connection.link.end(reason="drained")
+        server._stopping = True
+
+    def read() -> bytes:
+        came = b""
+        with client:
+            while not came.endswith(b"drained") and (more := client.recv(1024)):
+                came += more
+        return came
+
+    monkeypatch.setattr(server, "_drop_overdue", stop)  # as another thread between two polls
+    with ThreadPoolExecutor(1) as thread:
+        reading = thread.submit(read)
+        server._run()
+        assert reading.result().endswith(b"drained")
 
 
 def test_a_server_that_has_ended_hears_of_no_revocation(server: WebsocketServer, known: KnownIdentities) -> None:

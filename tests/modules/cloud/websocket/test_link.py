@@ -56,6 +56,20 @@ def test_a_held_link_wakes_the_server_when_something_was_handled() -> None:
     assert woken == [link]
 
 
+def test_what_the_server_is_woken_for_is_there_already() -> None:
+    """Its thread may look immediately, and waits for the next waking then."""
+    seen: list[object] = []
+    link = WebsocketLink(lambda it: seen.append((it.waiting_bytes, it.is_ended, it.closing[1], it.is_closed)))
+    link.send(b"{}")
+    link.end(reason="replaced")
+    link.close()
+    assert seen == [
+        (2, False, "cloudcore is stopping", False),
+        (2, True, "replaced", False),
+        (2, True, "replaced", True),
+    ]
+
+
 def test_a_closed_link_takes_nothing() -> None:
     link = WebsocketLink(lambda _: None)
     link.close()
