@@ -75,6 +75,8 @@ def test_no_more_devices_are_read_than_a_page_needs() -> None:
     assert (answer.sentence, answer.is_cut) == ("2000 of the first 2000 devices are as desired.", True)
     assert answer.more == MOST - 200
     assert len(api.asked) == 2 * (MOST // 100 + 1) + 1
+    del api.objects["devices"][MOST:]
+    assert not DeviceReader(api, Simulation(1).clock).devices(NODES, "").is_cut
 
 
 def test_a_device_whose_status_was_not_read_is_not_called_silent() -> None:
