@@ -61,7 +61,7 @@ class RepetitionWatch:
         self._last: dict[str, _Sent] = {}
         """What was sent last of each object."""
         self._deleted = set[str]()
-        """The uids of the pods whose deletion was sent; until the node acknowledges it, it may be repeated."""
+        """The uids of the pods whose deletion was sent; it may be repeated."""
         self._acknowledged: dict[str, tuple[_Sent, float]] = {}
         """What the node has acknowledged of it, and when the cloud got that."""
 
@@ -97,5 +97,3 @@ class RepetitionWatch:
         state = self._open.get(message.parent_id) if message.route.operation == Operation.RESPONSE else None
         if state is not None:
             self._acknowledged[state.resource] = state, self._world.now()
-            if state.is_delete:
-                self._deleted.discard(state.uid)
