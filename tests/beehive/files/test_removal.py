@@ -60,7 +60,7 @@ def test_a_missing_path_is_no_error_and_a_file_is_removed(tmp_path: Path) -> Non
 def test_few_descriptors_are_enough(tmp_path: Path) -> None:
     """A node that is short of them still gets rid of pods."""
     top = make_deep(tmp_path / "top", 300)
-    with few_descriptors(8):
+    with few_descriptors(24):
         remove_tree(top)
     assert not top.exists()
 
