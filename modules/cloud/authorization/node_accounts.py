@@ -153,10 +153,6 @@ class NodeAccounts:
             self._add(charge, 1)
         return ""
 
-    def is_over(self, node: str, own: JsonObject | None = None) -> bool:
-        """Return whether a node has written more than it may."""
-        return self._cost[node] > self._limit(node) or self._mirrors[node] > most_mirror_pods(own)
-
     def _limit(self, node: str) -> int:
         return _COST + _COST_OF_POD * self._bound[node]
 

@@ -2,7 +2,7 @@
 
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +115,7 @@ def test_the_objects_of_a_cluster_are_listed_again_and_again(tmp_path: Path, mon
     """cloudcore serves no watches of a cluster's objects: the page goes on with lists, and without a trouble. It says
     since when the API server has not answered, before cloudcore has given it up.
     """
+    monkeypatch.setattr("modules.page.feeds._DEVICE_POLL", PATIENCE)  # devices that are read are shown before the pause
     clock, cluster = RealClock(), Cluster(tmp_path)
     try:
         cluster.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}})
@@ -207,11 +208,15 @@ def test_a_list_is_taken_over_as_a_whole_and_its_watch_until_it_is_broken(
     api, asked = Parts(*events), list[str]()
     step = Step(api, most=99)
     monkeypatch.setattr(step.picture, "asks", asked.append)
-    found = list[str]()
-    step.feeds._watch(
-        "nodes", lambda each: each, lambda each: api.put.append(list(each)), lambda at, _: found.append(at)
-    )
+    found, early = list[str](), list[bool]()
+
+    def put(rows: Iterable[Any]) -> None:
+        early.append(step.picture.is_answered(["nodes"]))
+        api.put.append(list(rows))
+
+    step.feeds._watch("nodes", lambda each: each, put, lambda at, _: found.append(at))
     assert [len(each) for each in api.put] == [2]
+    assert (early, step.picture.is_answered(["nodes"])) == ([False], True)
     assert asked == ["nodes"] * len(api.asked), "a part that does not come is missed"
     assert (api.read, " ".join(found), api.is_closed) == (read, changed, True)
 

@@ -25,8 +25,8 @@ class Modified(msgspec.Struct, frozen=True, gc=False):
 class Deleted(msgspec.Struct, frozen=True, gc=False):
     """A known object was deleted, or has left the selection.
 
-    Its body is the last one if a watch told of it. If a list no longer has it, it has the uid and version that
-    were known last, and no body.
+    Its body is the last one if a watch told of it. If a list no longer has it, it has the uid that was known last, the
+    version of the list, and no body.
     """
 
     object: ObservedObject

@@ -198,7 +198,7 @@ def test_a_token_is_its_users_or_nobodys() -> None:
     for spec in ({}, {"token": ""}, {"token": 7}):
         with pytest.raises(ApiError, match="token is required"):
             token_review({"spec": spec}, authenticate)
-    for audiences in ("vault", [7]):
+    for audiences in ("vault", 7, [7]):
         with pytest.raises(ApiError, match="is a list of texts"):
             token_review({"spec": {"token": "t", "audiences": audiences}}, authenticate)
 

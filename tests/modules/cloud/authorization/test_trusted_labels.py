@@ -39,6 +39,7 @@ class Objects:
         ({"nodes": ["n2"]}, {BELONGING_TO: "bank", "site": "west"}, {"site"}),
         ({"nodes": ["n2"]}, {BELONGING_TO: "by-hand"}, {BELONGING_TO}),
         ({"matchLabels": {"site": "west"}}, {BELONGING_TO: "bank", "site": "west"}, {BELONGING_TO, "site"}),
+        ({"matchLabels": {BELONGING_TO: "bank"}}, {BELONGING_TO: "bank"}, {BELONGING_TO}),
         ({"matchLabels": {}}, {BELONGING_TO: "bank"}, set()),
         ({"nodes": ["n2"], "topologyEnabled": True}, {ZONE: "bank"}, set()),
         ({"nodes": ["n1"], "topologyEnabled": True}, {ZONE: "bank"}, {ZONE}),

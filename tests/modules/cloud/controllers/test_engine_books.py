@@ -63,6 +63,16 @@ def test_a_time_that_is_over_is_no_reason_to_look_without_end() -> None:
     assert (bench.looks, bench.engine.queue.next_time()) == (["a"], bench.clock.now() + 1.0)
 
 
+def test_the_plans_own_time_is_not_put_off_by_what_is_made_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    now = bench.clock.now()
+    monkeypatch.setattr(engine_module, "breach_of", lambda *_: "")
+    monkeypatch.setattr(bench.engine._lost_objects, "until", lambda *_: now + 300.0)
+    bench.plan = lambda _view, _key: ReconcilePlan((create(pod("p")),), again_at=now + 10.0)
+    bench.tell()
+    assert (bench.calls, bench.engine.queue.next_time()) == ([], now + 10.0)
+
+
 def test_an_object_that_comes_to_rest_each_time_is_always_looked_at_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only one that never does is looked at each second."""
     monkeypatch.setattr(engine_module, "_STEADY", 3)

@@ -16,10 +16,12 @@ from modules.cloud.identities.messages import (
     NAME,
     REVOKE,
     USED,
+    WITHDRAW_TOKEN,
     Identities,
     KeyEnrolment,
     Revocation,
     TokenSettings,
+    Withdrawal,
 )
 from modules.cloud.identities.peer import CertifiedPeer
 from modules.cloud.identities.records import JoinToken, Key, NodeIdentity, Record
@@ -147,6 +149,10 @@ def test_a_token_is_known_for_a_day_after_its_end(monkeypatch: pytest.MonkeyPatc
 def test_who_has_a_name_joins_again_though_all_are_taken(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     token = new_token(site)
     assert join(site, "a", token) == ""
-    monkeypatch.setattr(module, "MOST_RECORDS", 2)
+    other = new_token(site)
+    monkeypatch.setattr(module, "MOST_RECORDS", 3)
     assert join(site, "a", token) == ""
     assert "names and tokens are taken" in join(site, "b", token, "n2")
+    assert site.refusal(WITHDRAW_TOKEN, Withdrawal(name=other)) == ""
+    site.bee.run_for(1.0)
+    assert join(site, "b", token, "n2") == "", "its place is free again"

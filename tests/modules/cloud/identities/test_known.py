@@ -36,6 +36,14 @@ def test_nobody_with_a_certificate_is_accepted_before_all_records_are_known(know
     assert known.refusal_of(PEER) == ""
 
 
+def test_connections_wait_for_the_records_only_for_a_moment() -> None:
+    """Later ones are refused, with the reason."""
+    simulation = Simulation(0)
+    known = KnownIdentities(simulation.clock)
+    simulation.run_for(10.0)
+    assert not known.is_loading
+
+
 def test_only_what_may_refuse_somebody_is_reported(known: KnownIdentities) -> None:
     told: list[str] = []
     known.on_change(lambda: told.append("changed"))
@@ -78,7 +86,9 @@ def test_nothing_is_kept_of_what_has_gone_and_of_few_that_are_refused(
     known.put(OWN, 3)
     known.remove(key_of(OWN))
     assert {name: repr(value) for name, value in vars(known).items()} == before
+    known.put(OWN)
     known.complete([])
+    assert known.records() == []
     for number in range(5):
         known.put(NodeIdentity(name=f"n{number}", revoked_at=5.0), 10 + number)
         assert known.refusal_of_node(f"n{number}", None)
@@ -109,8 +119,8 @@ def test_late_news_undoes_no_revocation(known: KnownIdentities) -> None:
     known.put(OWN, 2)
     assert known.refusal_of_node("n1", PEER) == ""
     assert known.refused() == []
-    known.remove(key_of(OWN))
-    assert known.records() == []
+    known.remove(key_of(OWN), 2)
+    assert known.records() == [], "of one whose successor has gone, too, the version is told that was known last"
 
 
 def test_a_key_that_is_new_is_noted_and_a_known_one_is_not() -> None:

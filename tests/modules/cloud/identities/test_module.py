@@ -166,6 +166,12 @@ def test_late_news_of_a_deletion_undoes_no_later_revocation(bee: Harness) -> Non
     assert known.refusal_of(CERTIFIED) == ""
 
 
+def test_a_configmap_without_a_record_hides_no_others(bee: Harness) -> None:
+    server = ApiServer(bee, RevokedCertificate(name=SERIAL, revoked_at=1.0))
+    server.objects = {"node.n1": {"metadata": {"name": "node.n1", "resourceVersion": "1"}}, **server.objects}
+    assert "is revoked" in started(bee, server).refusal_of(CERTIFIED)
+
+
 def test_a_user_who_is_revoked_again_stays_revoked_when_the_clock_was_set_back(bee: Harness) -> None:
     """Certificates between the two times, and those of the first second that were named, are refused."""
     known = started(bee, ApiServer(bee))
@@ -271,11 +277,13 @@ def test_a_use_of_a_key_is_noted_at_once_and_that_of_a_refused_one_never(bee: Ha
 
     now = float(int(bee.clock.now()))
     assert key_after(CertifiedPeer("1", now, "n1", key="a")) == "a"
+    assert key_after(CertifiedPeer("3", now - 5.0, "n1", key="c")) == "a"
     assert key_after(CertifiedPeer("2", now + 5.0, "n1", key="b")) == "b"
     assert key_after(CertifiedPeer("3", now, "n1", key="c")) == "b"
 
 
 def test_a_use_that_cannot_be_noted_is_tried_again_after_a_minute(bee: Harness) -> None:
+    """Also when the clock was set back."""
     server = ApiServer(bee, NodeIdentity(name="n1", key="a"))
     started(bee, server)
     server.is_contended = True
@@ -283,6 +291,7 @@ def test_a_use_that_cannot_be_noted_is_tried_again_after_a_minute(bee: Harness) 
         for _ in range(3):
             bee.send(NAME, bee.message(NAME, USED, CertifiedPeer("2", bee.clock.now() + 5.0, "n1", key="b")))
         assert server.calls.count("update") == writes
+        bee.clock.jump_wall(-300.0)
         bee.run_for(61.0)
 
 
@@ -381,7 +390,11 @@ def test_who_makes_a_token_is_told_and_who_takes_a_name_by_it(bee: Harness) -> N
 
 
 def test_a_join_that_replaces_nobody_is_not_told(bee: Harness) -> None:
-    token = JoinToken(name="t", created_at=0.0, expires_at=1e12, node="n1", once=True, replace=True)
-    started(bee, ApiServer(bee, token))
+    """Nor one that cannot be stored."""
+    token = JoinToken(name="t", created_at=1.0, expires_at=1e12, node="n1", replace=True)
+    server = ApiServer(bee, token)
+    started(bee, server)
     assert ask(bee, ENROL, KeyEnrolment(node="n1", key="a", token=token.name)) == ""
+    server.is_contended = True
+    assert ask(bee, ENROL, KeyEnrolment(node="n1", key="b", token=token.name)) != ""
     assert noted(bee) == []

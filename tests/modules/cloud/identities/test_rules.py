@@ -119,6 +119,7 @@ def test_who_joins(identity: NodeIdentity | None, by: JoinToken | None, key: str
     if outcome.identity is not None:
         assert key in (outcome.identity.key, outcome.identity.next_key)
         assert outcome.identity.revoked_at == 0.0
+        assert rules.refusal(peer("c", 1000.0), outcome.identity), "what others got before counts no more"
 
 
 @pytest.mark.parametrize(
@@ -199,7 +200,9 @@ def test_names_of_objects_are_subdomains() -> None:
         assert object_name(("user", name)).removeprefix("user.").isalnum()
 
 
-@pytest.mark.parametrize(("text", "serial"), [("0x1f", "1F"), ("1f:2A", "1F2A"), ("00FF", "FF"), ("0", "0")])
+@pytest.mark.parametrize(
+    ("text", "serial"), [("0x1f", "1F"), ("01:23:45:67:89:ab:cd:EF", "123456789ABCDEF"), ("00FF", "FF"), ("0", "0")]
+)
 def test_serial_numbers_have_one_spelling(text: str, serial: str) -> None:
     assert normal_serial(text) == serial
 

@@ -11,7 +11,7 @@ from beehive.module import Module
 from beehive.testing import Harness
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.identities.known import KnownIdentities
-from modules.cloud.identities.records import NodeIdentity, object_of
+from modules.cloud.identities.records import NodeIdentity, Record, object_of
 from modules.cloud.identities.store import IdentityStore, RecordChange
 
 REVOKED = NodeIdentity(name="n1", key="k", revoked_at=5.0)
@@ -32,8 +32,9 @@ def test_a_record_that_needs_no_change_is_in_force_at_once(
     known = KnownIdentities(bee.clock)
     known.put(before, 3)
     store = IdentityStore(Mock(request=request), known, "kubeedge")
-    store.change(("node", "n1"), lambda _: RecordChange(), lambda *_: None)
-    assert known.records() == ([] if stored is None else [stored])
+    told: list[list[Record]] = []
+    store.change(("node", "n1"), lambda _: RecordChange(), lambda *_: told.append(known.records()))
+    assert told == [[] if stored is None else [stored]], "before anybody is told"
 
 
 class Api:

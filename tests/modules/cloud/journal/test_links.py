@@ -1,5 +1,8 @@
 """The link journal in a real database."""
 
+from contextlib import closing
+from pathlib import Path
+
 import pytest
 from sqlalchemy import select
 
@@ -154,6 +157,18 @@ def test_a_failed_transaction_stores_nothing(url: str) -> None:
     assert not {"n3", "INSERT"} & {*str(failed.value).split()}, "neither the statement nor a value, which may be secret"
     assert [each.node for each in store.read(LinkQuery())] == ["n1"]
     store.close()
+
+
+def test_a_transaction_whose_turn_does_not_come_leaves_it_to_its_holder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turn = Turns()
+    with closing(JournalDatabase(str(tmp_path / "cloud.db"), turn)) as database:
+        monkeypatch.setattr("modules.cloud.journal.database._TURN_SECONDS", 0.0)
+        assert turn.acquire()  # for another module's transaction
+        with pytest.raises(DatabaseError, match="does not end"):
+            LinkStore(database, "a").read(LinkQuery())
+        assert turn.locked()
 
 
 def test_written_values_can_be_written_again(url: str) -> None:

@@ -214,7 +214,7 @@ def test_in_front_of_a_cluster_there_is_no_journal_of_writes(tmp_path: Path) -> 
         assert cloud.writes() == WriteList([], is_kept=False)
 
 
-def test_values_of_devices_are_kept_and_wait_for_room_on_the_disk(cloud: Cloud) -> None:
+def test_values_of_devices_wait_for_room_on_the_disk_and_go_with_the_writes_after_a_week(cloud: Cloud) -> None:
     cloud.is_short = True
     cloud.reported("20", "21")
     assert cloud.values().values == []
@@ -223,9 +223,14 @@ def test_values_of_devices_are_kept_and_wait_for_room_on_the_disk(cloud: Cloud) 
     cloud.bee.run_for(60.0)
     found = cloud.values()
     assert ([each.value for each in found.values], found.node, found.most) == (["20", "21"], "n1", 2000)
+    cloud.written(1)
+    assert len(cloud.writes().writes) == 1
     cloud.bee.clock.jump_wall(8 * 86_400.0)
+    assert cloud.values().values == [], "not shown, though it is still there"
     cloud.bee.run_for(60.0)
-    assert cloud.values().values == []
+    assert cloud.writes().writes == []
+    cloud.bee.clock.jump_wall(-8 * 86_400.0)
+    assert cloud.values().values == [], "deleted"
 
 
 def test_no_value_is_kept_without_a_device_history(tmp_path: Path) -> None:

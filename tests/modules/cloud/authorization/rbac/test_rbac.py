@@ -156,6 +156,7 @@ def test_changes_of_roles_and_bindings_count_immediately(world: World) -> None:
     world.cluster.update(bound("one", "one", user("dave")))
     world.settle()
     assert not world.may(CAROL, "watch", "pods", "any")
+    assert "carol" not in {subject.name for subject in world.index._by_subject}, "of who has no binding nothing is kept"
     assert world.may(User("dave"), "watch", "pods", "any")
     key = next(key for key in world.cluster.storage if key.kind == "ClusterRole" and key.name == "one")
     world.cluster.delete(key)
