@@ -113,8 +113,8 @@ class Simulation(Runtime):
         self.scheduler.run_until_idle()
 
     def close(self) -> None:
-        """Cancel all timers."""
-        self.clock.close()
+        """Cancel all timers and end all actors."""
+        self.scheduler.close()
 
     def _spawn(self, function: Callable[[], None], name: str) -> None:  # noqa: ARG002 - greenlets have no names
         self.scheduler.spawn(function)

@@ -131,6 +131,12 @@ class Scheduler:
                     break
                 victim.throw()
 
+    def close(self) -> None:
+        """Cancel all timers and end all greenlets, so that the next simulation begins with an empty process."""
+        self.clock.close()
+        self.kill(self.alive())
+        self.discard_killed()
+
     def wake(self, waiter: greenlet) -> None:
         """Make a parked greenlet ready to run."""
         if waiter is not self._main and waiter not in self._killed:

@@ -140,14 +140,16 @@ class Asking(Actor):
 
 
 def test_a_deadlock_is_found_immediately() -> None:
-    """Two actors that ask each other: nobody can run and no timer is left, so that waiting is an error, not a hang."""
+    """Two actors that ask each other: nobody can run and no timer is left, so that waiting is an error, not a hang.
+    They end with the simulation.
+    """
     simulation, log = Simulation(3), Log()
     one, two = simulation.start(Asking, log), simulation.start(Asking, log)
     with pytest.raises(DeadlockError, match="cannot go on"):
         one.ref.ask(two.ref)
     assert log.entries == []
-    for actor in (one, two):
-        pykka.ActorRegistry.unregister(actor.ref)
+    simulation.close()
+    assert not {one.ref, two.ref} & {*pykka.ActorRegistry.get_all()}
 
 
 def test_waiting_for_what_never_comes_is_an_error() -> None:

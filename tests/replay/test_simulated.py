@@ -10,6 +10,7 @@ from modules.lab.replay.recorded import Recorded
 from modules.lab.replay.run import replay
 from modules.lab.simulate.draw import FaultProfile, draw_plan
 from modules.lab.simulate.plan import Fault, FaultKind, Plan
+from tests.beehive.files.trees import open_below
 from tests.replay.runs import WITHOUT_DEVICES, record
 from tests.replay.search import replay_seed
 
@@ -36,6 +37,7 @@ def test_todays_code_acts_as_recorded(run: Recorded, module: str, tmp_path: Path
     assert [one.render() for one in result.differences] == []
     assert len(result.recorded) > 20
     assert result.fed > 20
+    assert open_below(tmp_path) == 0
 
 
 FOUND = ((FaultProfile.STATE, 14), (FaultProfile.PAIR, 15), (FaultProfile.PAIR, 20), (FaultProfile.DISK, 17))

@@ -1,5 +1,6 @@
 """Bugs that only scenes, probes, garbage collection and bounds on latency find."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from unittest.mock import patch
@@ -11,6 +12,7 @@ from edged.pleg.hints import Hints
 from edged.pods import init_containers
 from edged.pods.model import PodFacts, PodUid
 from edged.probes import manager
+from edgehub import in_flight
 from edgehub.in_flight import InFlight
 from edgehub.outbox.manager import OutboxManager
 from modules.apimachinery.types import ContainerStatus, Nanoseconds, Pod
@@ -88,7 +90,7 @@ def events_of_the_runtime_wake_nobody() -> Iterator[None]:
 @contextmanager
 def answered_messages_stay_in_flight() -> Iterator[None]:
     """What counts the messages from the cloud that are being handled forgets none."""
-    with patch.object(InFlight, "leave", lambda *_: None), patch.object(InFlight, "_forget", lambda *_: None):
+    with patch.object(InFlight, "leave", lambda *_: None), patch.object(in_flight, "FORGET_AFTER", math.inf):
         yield
 
 

@@ -21,6 +21,13 @@ def test_a_planted_bug_is_found_by_its_plan(name: str) -> None:
     assert run_plan(_PLANS[name], keep_log=False).violation is None
 
 
+def test_each_bug_can_be_planted() -> None:
+    """Also those whose plan runs seldom: what a bug replaces is still there."""
+    for plant in BUGS.values():
+        with plant():
+            pass
+
+
 def test_of_every_other_bug_it_is_reported_that_there_is_no_plan() -> None:
     assert _PLANS.keys() == BUGS.keys() - NEVER - NOT_FOUND
 

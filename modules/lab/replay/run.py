@@ -140,9 +140,12 @@ def replay(
     began = time.perf_counter()
     player = Replay(recorded, root, module)
     end = recorded.end if until is None else min(until, recorded.end)
-    player.run(end, pace)
-    took = time.perf_counter() - began
-    return player.result(end, took)
+    try:
+        player.run(end, pace)
+        took = time.perf_counter() - began
+        return player.result(end, took)
+    finally:
+        player.close()
 
 
 class Replay:
@@ -198,6 +201,12 @@ class Replay:
                 step = min(step, 0.05)
                 pace(now)
             self._simulation.run_for(step)
+
+    def close(self) -> None:
+        """End the replayed actors and close their stores."""
+        self._simulation.close()
+        for store in self._stores:
+            store.close()
 
     def result(self, end: float, took: float) -> Replayed:
         """Compare the replay with the recorded run."""

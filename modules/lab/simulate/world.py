@@ -7,7 +7,6 @@ import traceback
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import pykka
 from greenlet import getcurrent, greenlet
 
 from beehive.clock import Clock, Timer
@@ -71,13 +70,7 @@ class World:
     def __exit__(self, *_error: object) -> None:
         """End all greenlets and actors, so that the next run begins with an empty process."""
         logging.getLogger().removeHandler(self._handler)
-        self.scheduler.clock.close()
-        alive = self.scheduler.alive()
-        self.scheduler.kill(alive)
-        for ref in pykka.ActorRegistry.get_all():
-            if getattr(getattr(ref.actor_class, "runtime", None), "world", None) is self:
-                pykka.ActorRegistry.unregister(ref)
-        self.scheduler.discard_killed()
+        self.scheduler.close()
 
     def now(self) -> float:
         """Return the virtual seconds since the beginning."""
