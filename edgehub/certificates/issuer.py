@@ -9,6 +9,7 @@ from typing import Final, Protocol
 import msgspec
 
 from beehive.decoding import decode_json
+from beehive.on_failure import on_failure
 from edgehub.certificates.settings import CertificateSettings, IssueRequest, IssueResult
 from edgehub.errors import IssuerError
 
@@ -76,20 +77,16 @@ class SubprocessIssuer:
             process = subprocess.Popen(COMMAND, stdin=pipe, stdout=pipe, stderr=pipe)
         except OSError as error:
             raise IssuerError("cannot start the process that fetches certificates", COMMAND[0], str(error)) from error
-        with process:
+        with process, on_failure(process.kill):
             self._process = process
             try:
                 if not wanted():
                     process.kill()
                 output, complaint = process.communicate(request, self._timeout)
             except subprocess.TimeoutExpired:
-                process.kill()
                 raise IssuerError(
                     "no certificate in time", f"{self._timeout:g} s", "the cloud's server is slow or silent"
                 ) from None
-            except BaseException:
-                process.kill()
-                raise
             finally:
                 self._process = None
         if process.returncode:

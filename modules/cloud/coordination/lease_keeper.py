@@ -169,6 +169,8 @@ class LeaseKeeper:
         self._end: Callable[[], None] | None = None
         """Gives up the Lease, after the answer to the write that is under way."""
         self._has_warned = False
+        self._was_refused = False
+        """Whether the last write was refused since the Lease had changed."""
         self._expiry: Timer | None = None
 
     @property
@@ -262,7 +264,7 @@ class LeaseKeeper:
             return
         if result.object is not None:
             self._lease = result.object
-            self._has_warned = False
+            self._has_warned = self._was_refused = False
             period = self._settings.period
             self._again(period * (1.0 + _JITTER * self._thread.clock.random.random()))
             return
@@ -287,7 +289,8 @@ class LeaseKeeper:
         holder = _holder(result.object or {})
         if holder and holder != self._identity:
             _log.warning("the Lease %s was that of %s: does another cloudcore have this name?", self._name, holder)
-        self._again(0.0 if result.object is not None else _RETRY)
+        is_first, self._was_refused = not self._was_refused, True
+        self._again(0.0 if is_first and result.object is not None else _RETRY)
 
     def _warn(self, result: ApiResult) -> None:
         if not self._has_warned:

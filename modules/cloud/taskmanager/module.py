@@ -20,7 +20,7 @@ from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation
 from beehive.resource import Side
 from modules.apimachinery.conditions import is_ready
-from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, uid_of
+from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of, uid_of, version_of
 from modules.apimachinery.node_job_kinds import JobKind
 from modules.apimachinery.node_jobs import (
     API_VERSION,
@@ -33,6 +33,7 @@ from modules.apimachinery.node_jobs import (
     read_spec,
 )
 from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.client.reflector.request_state import is_lower
 from modules.cloud.connected_nodes import ConnectedNodes
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.jobs import JOBS, KIND_NAMES
@@ -70,7 +71,7 @@ class _Job:
 
     def __init__(self, kind: JobKind, obj: JsonObject) -> None:
         self.kind = kind
-        self.put(obj)
+        self.observe(obj)
         self.deadlines = Deadlines()
         self.reports: dict[tuple[str, str], ActionReport] = {}
         """By node and action, in order: each counts once, so that no node takes the place of another's."""
@@ -82,8 +83,17 @@ class _Job:
         self.refusal = ""
         """Why its status cannot be stored, as the log has it."""
 
-    def put(self, obj: JsonObject) -> None:
-        """Take over a newer state, which may lack its kind."""
+    def observe(self, obj: JsonObject) -> None:
+        """Take over a state that the watch tells; its version is lower than an earlier one after a restore."""
+        self._told = version_of(obj)
+        self._put(obj)
+
+    def take_answer(self, obj: JsonObject) -> None:
+        """Take over the answer to a call, unless the watch has told a newer state, or the job was made again."""
+        if uid_of(obj) == uid_of(self.object) and not is_lower(version_of(obj), self._told):
+            self._put(obj)
+
+    def _put(self, obj: JsonObject) -> None:
         kind = JOBS[self.kind]
         self.object: JsonObject = {**obj, "apiVersion": kind.api_version, "kind": kind.name}
         status = read_status(obj.get("status"))
@@ -230,7 +240,7 @@ class CloudTaskManager(Module):
             self._jobs[key] = _Job(KIND_NAMES[key.kind], changed.object)
             self._due(self._jobs[key])
         else:
-            job.put(changed.object)
+            job.observe(changed.object)
             self._due(job)
 
     def _due(self, job: _Job, delay: float = 0.0) -> None:
@@ -360,8 +370,9 @@ class CloudTaskManager(Module):
         nodes: list[str] | None = None,
     ) -> None:
         """Write a status, unless it is stored so; afterwards send the job to nodes."""
-        body = {**job.object, "status": status.to_json()}
-        if status == job.status:
+        body, before = {**job.object, "status": status.to_json()}, job.status
+        if status == before:
+            job.failures = 0
             self._send(job, nodes or [])
             return
         job.is_busy = True
@@ -369,10 +380,10 @@ class CloudTaskManager(Module):
         def written(result: ApiResult) -> None:
             job.is_busy = False
             if result.object is not None:
-                job.failures, job.refusal, before = 0, "", job.status
-                job.put(result.object)
+                job.failures, job.refusal = 0, ""
+                job.take_answer(result.object)
                 self._send(job, nodes or [])
-                self._report_events(job, before)
+                self._report_events(job, before, read_status(result.object.get("status")))
                 self._due(job, DELAY)
                 return
             first = reports or {}
@@ -389,23 +400,23 @@ class CloudTaskManager(Module):
 
         ask(self, self._call(job, "updatestatus", body), written, _SECONDS)
 
-    def _report_events(self, job: _Job, before: JobStatus) -> None:
+    def _report_events(self, job: _Job, before: JobStatus, after: JobStatus) -> None:
         """Store Events about what this cloudcore has written."""
         waves = None
         with suppress(ValueError):  # the status says it
             waves = _waves_of(job)
-        for note in notes_of(job.kind, job.name, before, job.status, waves):
+        for note in notes_of(job.kind, job.name, before, after, waves):
             ask(self, event_call(job.object, note, self.clock), _log_unstored_event, _SECONDS)
 
     def _read_again(self, job: _Job) -> None:
-        """Read a job that somebody else has changed."""
+        """Read a job that somebody else has changed, and go on with it after a while: it may be refused again."""
         job.is_busy = True
 
         def answered(result: ApiResult) -> None:
             job.is_busy = False
             if result.object is not None:
-                job.put(result.object)
-                self._due(job)
+                job.take_answer(result.object)
+                self._due_again(job)
             elif code_of(result) != HTTPStatus.NOT_FOUND:
                 self._try_again(job, str((result.refusal or {}).get("message", ""))[:300])
 
@@ -413,6 +424,10 @@ class CloudTaskManager(Module):
 
     def _try_again(self, job: _Job, why: str) -> None:
         _log.warning("%s %s waits: %s", job.kind, job.name, why)
+        self._due_again(job)
+
+    def _due_again(self, job: _Job) -> None:
+        """Look at a job again, each time later than before until its status is stored."""
         self._due(job, doubled(DELAY, job.failures, LONGEST_DELAY))
         job.failures += 1
 

@@ -29,6 +29,7 @@ from beehive.sockets.accepting import accept_connection
 from beehive.sockets.ports import ListenError
 from beehive.sockets.tls import default_client_context
 from beehive.sockets.unix_sockets import short_name
+from tests.end_to_end.processes import wait_until
 from tests.modules.runtimes.oci.images.registry import certificates
 from tests.support.failing import Failing, census
 from tests.support.patience import PATIENCE
@@ -286,7 +287,12 @@ def test_head_of_a_stream_has_no_body(server: HttpServer) -> None:
 
 def test_a_stream_that_breaks_off_is_seen_to(server: HttpServer, caplog: pytest.LogCaptureFixture) -> None:
     """The last chunk, which says that all is there, does not come."""
-    answer = raw(server, b"GET /torn HTTP/1.1\r\nHost: a\r\n\r\n")
+    with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as connection:
+        connection.sendall(b"GET /torn HTTP/1.1\r\nHost: a\r\n\r\n")
+        answer = connection.recv(1)
+        wait_until(lambda: not len(server._open), "its thread has ended")
+        connection.settimeout(0)
+        answer += b"".join(iter(lambda: connection.recv(4096), b""))
     assert answer.endswith(b"half of it\r\n")
     assert ask(server, "GET", "/healthz") == (200, "ok")
 
@@ -305,8 +311,9 @@ def follow(server: HttpServer) -> socket.socket:
 
 def test_a_stream_ends_when_its_reader_goes(server: HttpServer, followed: Followed) -> None:
     follow(server).close()
-    assert followed.gone.wait(SECONDS)
-    assert followed.let_go.acquire(timeout=SECONDS)
+    wait_until(lambda: not len(server._open), "its thread has ended")
+    assert followed.gone.is_set()
+    assert followed.let_go.acquire(blocking=False)
 
 
 def test_a_slow_client_has_time_for_each_piece_of_a_response(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -396,8 +403,9 @@ def test_streams_take_the_place_of_no_connection_and_give_their_own_back(followe
                 assert ask(server, "GET", "/follow")[0] == 503
             for stream in streams:
                 stream.close()
+            wait_until(lambda: not len(server._open), "their threads have ended")
             for _ in range(3 + refused):
-                assert followed.let_go.acquire(timeout=SECONDS)
+                assert followed.let_go.acquire(blocking=False)
     finally:
         for stream in streams:
             stream.close()

@@ -333,10 +333,14 @@ def test_removing_and_stopping_missing_objects_are_successes(fakes: Fakes) -> No
     assert {path.rpartition("/")[2] for path in server.called} == {"Version", *names}
 
 
-def test_starting_a_missing_container_is_an_error_with_its_id(fakes: Fakes) -> None:
+def test_starting_a_missing_container_is_an_error_with_its_id(monkeypatch: pytest.MonkeyPatch, fakes: Fakes) -> None:
+    """The end of the client does not wait for it."""
+    monkeypatch.setattr("edged.cri.endpoint.FINISH_SECONDS", 0.0)
     server = fakes.server(V1, Version=version_answer, StartContainer=failing(grpc.StatusCode.NOT_FOUND, "no"))
+    client = fakes.client(server.endpoint)
     with pytest.raises(NotFoundError, match="StartContainer of abc"):
-        fakes.client(server.endpoint).start_container(ContainerId("abc"))
+        client.start_container(ContainerId("abc"))
+    assert client._runtime._under_way == 0
 
 
 def test_answers_of_many_megabytes_are_read_and_larger_ones_than_16_are_refused(fakes: Fakes) -> None:

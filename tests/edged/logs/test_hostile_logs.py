@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from edged.logs.files import LONGEST_LINE, open_log
-from edged.logs.reader import LogReader
+from edged.logs.reader import _TURNS, LogReader
 from edged.logs.rotation import pack
 from modules.apimachinery.pods.log_options import LogOptions
 from tests.edged.logs.test_reader import Follower, line, read
@@ -102,6 +102,7 @@ def test_a_link_or_pipe_in_the_place_of_a_log_is_not_read(log: Path, plant: Call
     for _ in range(3):
         with pytest.raises(OSError, match=r"(Too many levels|Not a directory|no regular file)"):
             LogReader(log, LogOptions(), lambda: True)
+        assert not _TURNS._turns.locked()
     assert len([*Path("/proc/self/fd").iterdir()]) == before, "nor does it cost a descriptor"
 
 

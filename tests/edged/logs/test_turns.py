@@ -99,7 +99,6 @@ def test_a_log_is_read_in_its_turn_and_waits_without_it(log: Path) -> None:
         assert _read(log), "beside a client that takes nothing more"
         assert list(pieces) == []
     assert held == [True, True]
-    assert not reader._TURNS._turns.locked()
 
 
 def test_lines_that_are_not_shown_take_several_turns(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:

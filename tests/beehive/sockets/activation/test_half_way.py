@@ -63,10 +63,12 @@ def test_a_connection_that_cannot_be_watched_is_closed(monkeypatch: pytest.Monke
     with Harness() as bee:
         server = ActivatedServer(listening, start, bee.clock, thread)
         monkeypatch.setattr(thread, "watch", watch_client)
-        for _ in range(2):
+        for is_served in (False, True):
             with socket.socket(socket.AF_UNIX) as client:
-                client.settimeout(PATIENCE)
                 client.connect(str(tmp_path / "socket"))
+                for _ in range(2):
+                    thread.call(lambda: None).result()
+                client.settimeout(PATIENCE if is_served else 0)
                 with suppress(BrokenPipeError):
                     client.sendall(b"!")
                 with suppress(ConnectionResetError):

@@ -1,6 +1,7 @@
 """What is left of a client's work that fails half-way."""
 
 import io
+import os
 import selectors
 import signal
 import socket
@@ -57,7 +58,7 @@ class Broken(io.BytesIO):
 
 
 def test_a_plugin_that_cannot_be_read_leaves_no_process_and_no_timer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The timer would kill the program of a later request; `cat` would never end by itself."""
+    """The timer would kill the program of a later request; `cat` ends by itself once it cannot read any more."""
     clock, started = ManualClock(), list[subprocess.Popen[bytes]]()
     popen = subprocess.Popen
 
@@ -68,14 +69,19 @@ def test_a_plugin_that_cannot_be_read_leaves_no_process_and_no_timer(monkeypatch
         started[0].stdout = Broken()
         return started[0]
 
+    def wait(*of: int) -> object:
+        assert started[0].stdin is not None
+        started[0].stdin.close()
+        return waitid(*of)
+
+    waitid = os.waitid
+    monkeypatch.setattr(os, "waitid", wait)
     monkeypatch.setattr(subprocess, "Popen", broken)
     source = source_of(clock, exec=ExecEntry(command="cat", api_version=V1))
     with pytest.raises(PlannedError):
         source.fetch()
     assert clock.is_idle
     assert started[0].returncode == -signal.SIGKILL
-    assert started[0].stdin is not None
-    started[0].stdin.close()
     source.close()
 
 
@@ -110,8 +116,8 @@ def test_a_thread_whose_wait_fails_ends_what_its_user_has_and_takes_no_more_call
         taken.append(thread.post(lambda: made.append("posted during the end")))
 
     assert thread.post(before_the_end)
-    assert ended.wait(PATIENCE)
     assert failed.wait(PATIENCE)
+    assert ended.is_set()
     assert (made, taken) == (["posted before"], [False])
     assert not thread.post(lambda: made.append("posted later"))
     thread.close()

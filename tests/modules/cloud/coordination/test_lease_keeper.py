@@ -282,10 +282,18 @@ def test_a_lease_that_is_renewed_after_all_is_not_deleted(clouds: Clouds, monkey
     assert [lease["metadata"]["name"] for lease in clouds.leases()] == ["a", "b"]
 
 
-def test_a_lease_that_may_be_written_and_not_read_is_tried_now_and_then(
-    one: Cloud, clouds: Clouds, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_readable", [False, True])
+def test_a_lease_that_has_changed_before_each_write_is_tried_now_and_then(
+    one: Cloud, clouds: Clouds, monkeypatch: pytest.MonkeyPatch, *, is_readable: bool
 ) -> None:
-    monkeypatch.setattr(one, "_send", lambda call, answered: answered(CONFLICT if call.body else FORBIDDEN))
+    """Whether or not it may be read."""
+    read = ApiResult(clouds.leases()[0]) if is_readable else FORBIDDEN
+
+    def refused(call: ApiCall, answered: Callable[[ApiResult], None]) -> None:
+        assert len(one.requests) < 100
+        answered(CONFLICT if call.body else read)
+
+    monkeypatch.setattr(one, "_send", refused)
     clouds.run_for(60.0)
     assert 5 <= one.requests.count("get") <= 30
 

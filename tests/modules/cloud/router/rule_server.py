@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from beehive.runtime import Runtime
+from modules.apimachinery.kinds import ObjectKey, key_of
 from modules.cloud.client.http.kube_api import HttpKubeApi
 from modules.cloud.client.transport import ApiRequest, ResponseHead, ResponseListener
 from modules.cloud.jobs import JOBS
@@ -33,11 +34,13 @@ class RuleServer:
     """
 
     def __init__(self, *objects: Json) -> None:
-        self._objects = objects
-        self._version = 1
+        self._objects: dict[ObjectKey, Json] = {}
+        self._version = 0
         self._watches: list[tuple[str, ResponseListener]] = []
         self.watched = 0
         """Number of watches so far."""
+        for each in objects:
+            self.store(each)
 
     def connect(self, _: Runtime) -> HttpKubeApi:
         """Return a client."""
@@ -51,7 +54,7 @@ class RuleServer:
             self._watches.append((plural, listener))
             self.watched += 1
         else:
-            items = [self._versioned(each) for each in self._objects if _plural(each) == plural]
+            items = [each for each in self._objects.values() if _plural(each) == plural]
             found = {"metadata": {"resourceVersion": str(self._version)}, "items": items}
             listener.on_data(json.dumps(found).encode())
             listener.on_end()
@@ -70,16 +73,21 @@ class RuleServer:
             listener.on_end()
         return number
 
-    def change(self, change: str, obj: Json) -> None:
-        """Tell the watches of a change."""
+    def store(self, obj: Json) -> None:
+        """Give an object the next version, and store it; the watches are not told yet."""
         self._version += 1
-        event = {"type": change, "object": self._versioned(obj)}
+        obj["metadata"]["resourceVersion"] = str(self._version)
+        self._objects[key_of(obj)] = obj
+
+    def change(self, change: str, obj: Json) -> None:
+        """Make a change, and tell the watches."""
+        self.store(obj)
+        if change == "DELETED":
+            del self._objects[key_of(obj)]
+        event = {"type": change, "object": obj}
         for plural, listener in self._watches:
             if plural == _plural(obj):
                 listener.on_data(json.dumps(event).encode() + b"\n")
-
-    def _versioned(self, obj: Json) -> Json:
-        return {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self._version)}}
 
 
 def _plural(obj: Json) -> str:

@@ -80,6 +80,8 @@ def test_a_transaction_whose_end_fails_unforeseen_lets_others_go_on(
                 ended()
         assert not turns.locked()
         assert database._kept is None, "its transaction may not have ended"
+        with closing(sqlite3.connect(tmp_path / "db", timeout=0)) as other:
+            other.execute("BEGIN IMMEDIATE")
     database.close()
 
 

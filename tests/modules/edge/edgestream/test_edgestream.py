@@ -594,6 +594,7 @@ def test_the_streams_of_a_link_that_fails_end() -> None:
     tunnel = _tunnel(Failing(), socket.socket, StreamCounters())
     with pytest.raises(RuntimeError, match="of this test"):
         tunnel.run()
+    assert tunnel._intake.closed
     tunnel.serve()
 
 

@@ -72,7 +72,7 @@ def test_a_program_whose_output_cannot_be_had_is_killed(
 ) -> None:
     monkeypatch.setattr(machine, "_output", _fail)
     with pytest.raises(PlannedError):
-        machine.command(("sleep", "60"))
+        machine.command(("yes",))
     assert started[0].returncode == -9
 
 
@@ -81,7 +81,7 @@ def test_a_replay_that_cannot_be_bounded_is_killed(
 ) -> None:
     """It would take all of the node's memory."""
     program = tmp_path / "edgecore"
-    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.write_text("#!/bin/sh\nexec yes\n")
     program.chmod(0o755)
     monkeypatch.setattr(os, "setpriority", _fail)
     with pytest.raises(PlannedError):

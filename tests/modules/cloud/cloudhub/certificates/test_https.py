@@ -239,6 +239,19 @@ def test_a_client_that_is_gone_before_its_turn_is_no_failure_of_the_server(serve
     assert not failures
 
 
+def test_a_connection_can_be_ended_while_it_shakes_hands(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    shake = ssl.SSLSocket.do_handshake
+
+    def shake_ended(secure: ssl.SSLSocket, *how: bool) -> None:
+        if secure.server_side:
+            server.server._server.connections.end_all()
+        shake(secure, *how)
+
+    monkeypatch.setattr(ssl.SSLSocket, "do_handshake", shake_ended)
+    with pytest.raises(OSError), server.connection():
+        pass
+
+
 @pytest.mark.parametrize("addresses", [pytest.param(1, marks=pytest.mark.slow), 8])
 def test_dripping_clients_hold_up_nobody(server: Server, addresses: int) -> None:
     """64 connections that send a byte now and then; a joining node is served immediately."""
