@@ -24,6 +24,8 @@ CALL_SECONDS: Final = 25.0
 """Longest wait for an answer, in seconds (the default of D-Bus libraries)."""
 MAX_MESSAGE: Final = 64 * 1024
 """Bytes of a message that are read; logind's have some hundred."""
+MOST_SIGNALS: Final = 64
+"""Signals that wait while an answer is read."""
 
 _BUS: Final = ("/org/freedesktop/DBus", "org.freedesktop.DBus", "org.freedesktop.DBus")
 _MAX_DESCRIPTORS: Final = 253
@@ -31,6 +33,10 @@ _MAX_DESCRIPTORS: Final = 253
 _LINE_BYTES: Final = 512
 _MALFORMED: Final = (AssertionError, IndexError, KeyError, RecursionError, TypeError, ValueError, struct.error)
 """Raised by jeepney for a message that it cannot read."""
+
+
+class CallRefusedError(BusError):
+    """The answer to a call is an error."""
 
 
 class BusSignal(NamedTuple):
@@ -107,7 +113,7 @@ class Bus:
             if message.header.message_type is MessageType.error:
                 _close(descriptors)
                 why = value or message.header.fields.get(HeaderFields.error_name)
-                raise BusError(f"call {member} of {address[1]}", str(self._path), str(why))
+                raise CallRefusedError(f"call {member} of {address[1]}", str(self._path), str(why))
             _close(each for each in descriptors if each is not value)
             return value
 
@@ -123,10 +129,12 @@ class Bus:
         self.call(_BUS, "AddMatch", "s", f"type='signal',interface='{interface}',member='{member}'")
 
     def has_name(self, connection: str, name: str) -> bool:
-        """Return whether a connection owns a name on the bus now: any user may send what looks like its signal."""
+        """Return whether a connection owns a name on the bus now: any user may send what looks like its signal. Raise
+        BusError when there is no answer.
+        """
         try:
             return bool(self.call(_BUS, "GetNameOwner", "s", name) == connection)
-        except BusError:
+        except CallRefusedError:
             return False
 
     def receive(self) -> BusSignal:
@@ -165,10 +173,14 @@ class Bus:
         self._socket.sendall(BEGIN)
 
     def _keep_signal(self, message: Message, descriptors: list[FileDescriptor]) -> None:
-        """Keep a signal for `receive`, and drop other messages: any user may send them."""
+        """Keep a signal for `receive`, and drop other messages: any user may send them. Raise BusError when too many
+        signals wait.
+        """
         _close(descriptors)
         fields = message.header.fields
         if message.header.message_type is MessageType.signal:
+            if len(self._signals) >= MOST_SIGNALS:
+                raise BusError("read from the bus", str(self._path), f"more than {MOST_SIGNALS} signals wait")
             sender, member = str(fields.get(HeaderFields.sender)), str(fields.get(HeaderFields.member))
             self._signals.append(BusSignal(sender, member, message.body))
 

@@ -16,13 +16,13 @@ _QUESTIONS = frozenset(
         "bisect_right", "bit_length", "bool", "bytearray", "bytes", "casefold", "copy", "count", "deepcopy", "deque",
         "dict", "divmod", "encode", "endswith", "enumerate", "findall", "finditer", "float", "from_bytes", "fromkeys",
         "fsdecode", "fromtimestamp", "frozenset", "fullmatch", "get", "getattr", "getsockname", "gethostname", "gmtime",
-        "hasattr", "hexdigest", "int", "is_absolute", "isalnum", "isascii", "isdecimal", "isdigit", "isfinite",
-        "isinstance", "islice", "isoformat", "isprintable", "items", "iter", "join", "keys", "len", "list", "ljust",
-        "lower", "lstrip", "match", "max", "memoryview", "min", "partial", "partition", "range", "relative_to",
+        "hasattr", "hexdigest", "int", "is_absolute", "isalnum", "isalpha", "isascii", "isdecimal", "isdigit",
+        "isfinite", "isinstance", "islice", "isoformat", "isprintable", "items", "iter", "join", "keys", "len", "list",
+        "ljust", "lower", "lstrip", "match", "max", "memoryview", "min", "partial", "partition", "range", "relative_to",
         "removeprefix", "removesuffix", "repr", "reversed", "rfind", "rjust", "round", "rpartition", "rsplit", "rstrip",
         "search", "set", "sha256", "sorted", "split", "splitlines", "startswith", "str", "strftime", "strip", "sub",
         "sum", "timedelta", "timestamp", "title", "to_bytes", "token_bytes", "token_hex", "total_seconds", "translate",
-        "tuple", "type", "upper", "urlencode", "values", "with_name", "with_suffix", "zip",
+        "tuple", "type", "union", "upper", "urlencode", "values", "with_name", "with_suffix", "zip",
     }
 )  # fmt: skip
 """Functions and methods of Python that change nothing."""

@@ -95,8 +95,10 @@ class ServiceBus(Module):
         self._kubeedge: list[str] = []
         """KubeEdge's table, as it was taken over."""
         self._are_read = False
-        self._earlier: list[tuple[str, bool]] = []
-        """URLs that the cloud has allowed and forbidden before the stored ones were read."""
+        self._earlier: dict[str, bool] = {}
+        """URLs that the cloud has allowed or forbidden before the stored ones were read, in the order of the last
+        messages about them.
+        """
         self.allowed: frozenset[str] = frozenset()
         """The allowed URLs, as the threads of the local server read them."""
         self._requests = ThreadRequests(self)
@@ -255,14 +257,15 @@ class ServiceBus(Module):
             _log.info("%d URLs of applications are allowed, with those of KubeEdge's edgecore", len(found.urls))
             self._keep_urls()
         self._apply()
-        earlier, self._earlier = self._earlier, []
-        for url, allowed in earlier:
+        earlier, self._earlier = self._earlier, {}
+        for url, allowed in earlier.items():
             self._change(url, allowed=allowed)
 
     def _change(self, url: str, *, allowed: bool) -> None:
         if not self._are_read:
+            self._earlier.pop(url, None)
             if len(self._earlier) < MOST_URLS:
-                self._earlier.append((url, allowed))
+                self._earlier[url] = allowed
             return
         if allowed and url not in self._urls:
             if not is_url(url) or len(self._urls) >= MOST_URLS:

@@ -23,7 +23,7 @@ from jeepney.wrappers import DBusAddress, new_error, new_method_call, new_method
 from beehive import Threads
 from beehive.simulation import Simulation
 from edged.errors import BusError
-from edged.shutdown.bus import Bus
+from edged.shutdown.bus import MOST_SIGNALS, Bus
 from edged.shutdown.logind import MANAGER, NAME, PATH, RETRY_SECONDS, SIGNAL, Logind, ShutdownWatch
 from tests.end_to_end.processes import wait_until
 from tests.support.patience import PATIENCE
@@ -249,6 +249,17 @@ def test_signals_that_come_before_an_answer_are_heard_in_their_order(address: Pa
             signal = bus.receive()
             heard += [signal.body[0]] if signal.member == SIGNAL else []
         assert heard == [True, False]
+
+
+def test_a_stranger_who_never_stops_to_send_fills_no_memory(address: Path) -> None:
+    """Each signal is checked by a question to the bus, before whose answer others come."""
+    with connect(address) as stranger, Bus(address) as bus:
+        bus.subscribe(MANAGER, SIGNAL)
+        for _ in range(MOST_SIGNALS + 1):
+            stranger.send(new_signal(EMITTER, SIGNAL, "b", (True,)))
+        stranger.send_and_get_reply(new_method_call(DRIVER, "GetId"), timeout=SECONDS)
+        with pytest.raises(BusError, match="signals wait"):
+            bus.has_name(stranger.unique_name, NAME)
 
 
 def test_file_descriptors_that_nobody_asked_for_are_closed(address: Path) -> None:

@@ -306,10 +306,10 @@ def test_a_stop_waits_for_no_answer_of_the_cloud(node: Node) -> None:
 
 
 def test_applications_wait_for_no_module_that_has_ended() -> None:
-    """One that is started again has other requests."""
-    requests = Mock()
-    ServiceBus.on_end(cast("Any", SimpleNamespace(_server=None, _requests=requests)))
-    requests.end_all.assert_called_once()
+    """One that is started again has other requests. The server's stop waits for their threads, so they end before."""
+    parts = Mock()
+    ServiceBus.on_end(cast("Any", SimpleNamespace(_server=parts.server, _requests=parts.requests)))
+    assert [name for name, *_ in parts.mock_calls] == ["requests.end_all", "server.stop"]
 
 
 def test_the_bounds_are_kubeedges() -> None:
@@ -403,10 +403,12 @@ def test_urls_that_come_while_nothing_can_listen_add_no_tries(
 class Stored:
     """servicebus alone on the bus; the node's store answers what a test gives it, and nothing listens."""
 
-    def __init__(self, bee: Harness, monkeypatch: pytest.MonkeyPatch, *urls: str, listens: bool = False) -> None:
+    def __init__(
+        self, bee: Harness, monkeypatch: pytest.MonkeyPatch, *urls: str, kubeedge: str = "", listens: bool = False
+    ) -> None:
         self.bee = bee
         self.is_broken = False
-        self._urls = list(urls)
+        self._rows = {"urls": list(urls), "kubeedge": [kubeedge] if kubeedge else []}
         if not listens:
             monkeypatch.setattr(ServiceBus, "_listen", lambda _self: None)
         bee.answer(ModuleName.METAMANAGER, self._answer)
@@ -417,8 +419,8 @@ class Stored:
             return request.error(self.bee.clock, "database or disk is full")
         if request.route.operation == "update":
             return request.reply(self.bee.clock, source="metamanager")
-        rows = [json.dumps({"urls": self._urls})] if request.route.resource.endswith("/urls") else []
-        return request.reply(self.bee.clock, rows, source="metamanager")
+        urls = self._rows[request.route.resource.rpartition("/")[2]]
+        return request.reply(self.bee.clock, [json.dumps({"urls": urls})], source="metamanager")
 
     def tell(self, url: str, operation: str) -> None:
         """Send a message of the cloud."""
@@ -436,13 +438,16 @@ class Stored:
 
 
 def test_a_store_that_cannot_be_read_loses_no_url(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    stored = Stored(bee, monkeypatch, "http://old.example/")
+    """Nor does it keep one that the cloud has forbidden meanwhile."""
+    old, gone, kubeedge = (f"http://{name}.example/" for name in ("old", "gone", "kubeedge"))
+    stored = Stored(bee, monkeypatch, old, gone, kubeedge=kubeedge)
     stored.is_broken = True
     bee.start()
+    stored.tell(gone, "stop")
     stored.tell(URL, "start")
     stored.is_broken = False
     bee.run_for(10)
-    assert stored.kept() == ["http://old.example/", URL]
+    assert stored.all_kept() == [[old, gone, kubeedge], [old, kubeedge], [old, kubeedge, URL]]
 
 
 def test_urls_that_cannot_be_stored_are_stored_later(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -459,6 +464,7 @@ def test_urls_that_cannot_be_stored_are_stored_later(bee: Harness, monkeypatch: 
 
 
 def test_what_the_cloud_says_before_the_store_is_read_is_bounded(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it says again takes no more room: else a URL that it forbids then would stay allowed."""
     monkeypatch.setattr(servicebus, "MOST_URLS", 2)
     stored = Stored(bee, monkeypatch)
     stored.is_broken = True
@@ -466,12 +472,14 @@ def test_what_the_cloud_says_before_the_store_is_read_is_bounded(bee: Harness, m
     for url, operation in (
         ("http://a.example/", "start"),
         ("http://b.example/", "start"),
-        ("http://a.example/", "stop"),
+        ("http://a.example/", "start"),
+        ("http://c.example/", "start"),
+        ("http://b.example/", "stop"),
     ):
         stored.tell(url, operation)
     stored.is_broken = False
     bee.run_for(10)
-    assert stored.kept() == ["http://a.example/", "http://b.example/"]
+    assert stored.kept() == ["http://a.example/"]
 
 
 def test_urls_are_bounded(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -490,6 +498,16 @@ def test_the_url_itself_is_forbidden_before_one_like_it(bee: Harness, monkeypatc
     bee.run_for(1)
     stored.tell("http:/a.example/x", "stop")
     assert stored.kept() == ["http://a.example/x"]
+
+
+def test_a_call_at_which_the_module_fails_is_answered(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    bee.expect_failures("of this test")
+    Stored(bee, monkeypatch)
+    monkeypatch.setattr(servicebus, "call_of", Mock(side_effect=ValueError("of this test")))
+    bee.start()
+    bee.send(ModuleName.SERVICEBUS, bee.message("80:/", "GET", source="router_servicebus", group="user"), wait=60)
+    (answer,) = bee.sent_to(ModuleName.EDGEHUB)
+    assert answer.content_as(ForwardedResponse).status_code == 502
 
 
 def test_a_method_of_a_mapper_is_not_called_while_the_model_cannot_be_read(

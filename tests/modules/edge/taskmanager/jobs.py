@@ -7,7 +7,7 @@ from typing import Any
 import grpc
 import msgspec
 
-from beehive import Message, ModuleName
+from beehive import Clock, Message, ModuleName
 from beehive.names import OK, Operation
 from beehive.testing import Harness
 from edged.cri.errors import UnavailableError
@@ -29,15 +29,15 @@ ROW = "null/nodetask/job"
 class FakeMachine:
     """A machine with settable use, of one processor."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
         self.used = MachineReading(0.0, 0.0, 1, 0.1, {"/": 0.2})
         self.busy = 0.5
-        self.reads = 0
+        self._clock = clock
 
     def read(self) -> MachineReading:
-        """Return the next reading."""
-        self.reads += 1
-        return msgspec.structs.replace(self.used, at=self.reads * 1.0, busy=self.reads * self.busy)
+        """Return the present usage."""
+        at = self._clock.monotonic()
+        return msgspec.structs.replace(self.used, at=at, busy=at * self.busy)
 
 
 class FakeUpgrades:
@@ -103,6 +103,7 @@ class Node:
         configuration: its configuration.
         keys: settings that a job may change.
         is_silent: whether the store does not answer, until a test says so.
+        refusals: how often the store answers with an error first.
     """
 
     def __init__(
@@ -117,14 +118,16 @@ class Node:
         configuration: FakeConfiguration | None = None,
         keys: tuple[str, ...] = (),
         is_silent: bool = False,
+        refusals: int = 0,
     ) -> None:
         self.bee = bee
-        self.machine = FakeMachine()
+        self.machine = FakeMachine(bee.clock)
         self.runtime = FakeRuntime(bee.simulation)
         self.rows: dict[str, Any] = {} if row is None else {ROW: row}
         self.history: list[Any] = []
         """Each state of the job's row; None where it was deleted."""
         self.is_silent = is_silent
+        self._refusals = refusals
         bee.answer(ModuleName.METAMANAGER, self._store)
         opener = self.runtime.connect if runs_containers else None
         settings = TaskManagerSettings(node, allowed, keys)
@@ -170,6 +173,9 @@ class Node:
     def _store(self, message: Message) -> Message | None:
         if self.is_silent:
             return None
+        if self._refusals:
+            self._refusals -= 1
+            return message.error(self.bee.clock, "database is locked")
         key, operation = message.route.resource, message.route.operation
         if operation == Operation.QUERY:
             found = [json.dumps(self.rows[key])] if key in self.rows else []

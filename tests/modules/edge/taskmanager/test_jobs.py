@@ -69,6 +69,7 @@ def test_a_job_is_in_the_store_until_its_last_report_is(bee: Harness) -> None:
     bee.run_for(10)
     assert [each["job"] for each in node.reports()[4:]] == ["b", "b"]
     assert ROW not in node.rows
+    assert not any(each["following"] for each in node.history if each and "/b/" in each["resource"]), "it is b itself"
 
 
 def test_no_two_reports_come_together(bee: Harness) -> None:
@@ -227,6 +228,15 @@ def test_few_jobs_wait_until_the_store_tells_of_the_one_under_way(bee: Harness) 
     taken = [(f"{number}", "") for number in range(MOST_FOLLOWING + 1) for _ in range(2)]
     busy = [(f"{number}", "busy with 0") for number in range(MOST_FOLLOWING + 1, 16)]
     assert sorted(found, key=lambda each: int(each[0])) == taken + busy
+
+
+def test_a_store_that_refuses_is_asked_again_after_a_while(bee: Harness) -> None:
+    """Else both would be busy with nothing else."""
+    node = Node(bee, refusals=3)
+    node.job("imageprepulljob/p", pull(IMAGE), wait=1)
+    assert len(bee.sent_to(ModuleName.METAMANAGER)) == 1
+    bee.run_for(20)
+    assert node.ends() == [("Check", True, ""), ("Pull", True, "")]
 
 
 def test_an_unknown_check_item_fails_the_check(bee: Harness) -> None:
@@ -462,7 +472,7 @@ def test_the_reports_leave_through_edgehub() -> None:
         cloud = MemoryCloud(bee.simulation)
         install(bee.hive, EdgeHubSettings(url="ws://cloud", node="n1"), make_link=cloud.make_link)
         bee.answer(ModuleName.METAMANAGER, lambda asked: asked.reply(bee.clock, [], source="metamanager"))
-        bee.start(TaskManager, TaskManagerSettings("n1"), FakeMachine())
+        bee.start(TaskManager, TaskManagerSettings("n1"), FakeMachine(bee.clock))
         resource = f"{API_VERSION}/imageprepulljob/pull-ok/node/n1"
         cloud.send(bee.message(resource, "Check", pull(IMAGE), source="taskmanager", group="taskmanager"))
         bee.run_for(1)

@@ -191,6 +191,16 @@ def test_a_job_that_waits_still_waits_after_a_restart_and_gives_way_to_another(b
     assert [each["job"] for each in node.reports()] == ["up-2"] * 4
 
 
+def test_a_job_that_comes_before_the_store_answers_begins_once(bee: Harness) -> None:
+    upgrades = FakeUpgrades()
+    upgrades.ends[True] = None
+    node = Node(bee, upgrades=upgrades, is_silent=True)
+    node.job(JOB, SPEC)
+    node.is_silent = False
+    bee.run_for(100)
+    assert upgrades.begun == [("1.1.0", True)]
+
+
 def test_a_job_gives_way_as_soon_as_it_waits_for_the_owner(bee: Harness) -> None:
     node = Node(bee, upgrades=FakeUpgrades())
     node.job(JOB, {**SPEC, "requireConfirmation": True})
