@@ -13,7 +13,8 @@ from tests.mutants.statements import CONTAINER_METHODS, is_silent
 _QUESTIONS = frozenset(
     {
         "HasField", "SerializeToString", "abs", "all", "any", "astimezone", "auto", "b64encode", "bisect_left",
-        "bisect_right", "bit_length", "bool", "bytearray", "bytes", "casefold", "copy", "count", "deepcopy", "deque",
+        "bisect_right", "bit_length", "bool", "bytearray", "bytes", "casefold", "copy", "count", "deepcopy",
+        "defaultdict", "deque",
         "dict", "divmod", "encode", "endswith", "enumerate", "findall", "finditer", "float", "from_bytes", "fromkeys",
         "fsdecode", "fromtimestamp", "frozenset", "fullmatch", "get", "getattr", "getsockname", "gethostname", "gmtime",
         "hasattr", "hexdigest", "int", "is_absolute", "isalnum", "isalpha", "isascii", "isdecimal", "isdigit",

@@ -230,6 +230,7 @@ def test_mutants_of_order_are_marked() -> None:
         ("token_command.add(commands)", "_add_unit(commands)"),
         ("context.set_ciphers(item)", "context.minimum_version = other"),
         ("self.shelf.put(item)", "self.due = item"),
+        ("items.sort(key=len)", "by_name = defaultdict(list)"),
     ],
 )
 def test_statements_that_commute_are_not_swapped(first: str, second: str, own_module: str) -> None:

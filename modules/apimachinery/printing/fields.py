@@ -1,13 +1,15 @@
 """Reads plain JSON objects, where any part may be missing."""
 
-from functools import lru_cache, partial
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any
 
 JsonObject = dict[str, Any]
 
 
-_keys: Final = lru_cache(256)(partial(str.split, sep="."))
-"""The keys of a path; most are asked for many objects."""
+@lru_cache(256)
+def _keys(path: str) -> list[str]:
+    """Return the keys of a path; most are asked for many objects."""
+    return path.split(".")
 
 
 def value_at(obj: JsonObject, path: str) -> Any:

@@ -8,7 +8,7 @@ from modules.cli.parser import VerbParser
 
 
 def parser() -> VerbParser:
-    made = VerbParser(prog="program get", intermixed=True)
+    made = VerbParser(prog="program get", intermixed=True, description="Print objects.")
     made.add_argument("words", nargs="*")
     made.add_argument("-n", "--namespace", default="")
     made.add_argument("-o", "--output", default="")
@@ -67,18 +67,26 @@ def test_refusals_and_their_reasons(line: str, said: str, capsys: pytest.Capture
     assert "(see `program get --help`)" in shown
 
 
-def test_values_of_flags_are_not_in_the_help() -> None:
-    shown = parser().format_help()
-    assert "--watch" in shown
-    assert "--watch=" not in shown
+def test_the_help_has_the_options_under_their_title_and_no_values_of_flags() -> None:
+    head, options = parser().format_help().split("\noptions:\n")
+    assert head.startswith("usage: program get")
+    assert "--watch" in options
+    assert "--watch=" not in options
 
 
-def test_an_unknown_word_is_the_command_s_own_error(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("token create", "unrecognized arguments: create (see `program token --help`)"),
+        ("tokn", 'unknown command "tokn"; did you mean token? (see `program --help`)'),
+    ],
+)
+def test_an_unknown_word_is_the_command_s_own_error(line: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     outer = VerbParser(prog="program")
     outer.add_subparsers().add_parser("token")
     with pytest.raises(SystemExit):
-        outer.parse_args(["token", "create"])
-    assert capsys.readouterr().err == "error: unrecognized arguments: create (see `program token --help`)\n"
+        outer.parse_args(line.split())
+    assert capsys.readouterr().err == f"error: {said}\n"
 
 
 def test_a_parser_of_commands_leaves_the_order_as_it_is() -> None:

@@ -93,6 +93,7 @@ def test_nobody_there(tmp_path: Path) -> None:
         ),
         (http(b'{"kind": "Status", "message": "no"}', "403 Forbidden"), "Error from server: no"),
         (http(b"plain\n  text\n", "500 Oh"), "Error from server: plain text"),
+        (http(b"one of many", "300 Multiple Choices"), "Error from server: one of many"),
         (http(b"", "503 Busy"), "Error from server: the server answered with status 503"),
         (
             http(
@@ -134,21 +135,29 @@ def test_answers_have_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(rest, "_MOST_BYTES", 10)
     monkeypatch.setattr(rest, "_LONGEST_LINE", 10)
     long = http(b'{"a": "0123456789"}\n')
-    with answering(tmp_path / "s", long, long):
+    with answering(tmp_path / "s", http(b'{"a": 100}'), long, long):
+        assert RestClient(tmp_path / "s").get("/") == {"a": 100}
         with pytest.raises(KubectlError, match="ask for fewer"):
             RestClient(tmp_path / "s").get("/")
         with pytest.raises(KubectlError, match="a line of the answer"):
             list(RestClient(tmp_path / "s").lines("/"))
 
 
-@pytest.mark.parametrize(("status", "said"), [("200 OK", "ask for fewer"), ("500 Oh", "0123456789$")])
+@pytest.mark.parametrize(
+    ("status", "sent", "said"),
+    [
+        ("200 OK", b"0123456789ab", "ask for fewer"),
+        ("200 OK", b"0123456789", "broke off in the middle"),
+        ("500 Oh", b"0123456789ab", "0123456789$"),
+    ],
+)
 def test_no_more_of_an_answer_is_read_than_its_bound(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str, said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str, sent: bytes, said: str
 ) -> None:
     """The rest would be waited for, and never comes."""
     monkeypatch.setattr(rest, "_MOST_BYTES", 10)
     monkeypatch.setattr(rest, "_MOST_OF_AN_ERROR", 10)
-    answer = f"HTTP/1.1 {status}\r\nContent-Length: {1 << 40}\r\n\r\n0123456789ab".encode()
+    answer = f"HTTP/1.1 {status}\r\nContent-Length: {1 << 40}\r\n\r\n".encode() + sent
     with answering(tmp_path / "s", answer), pytest.raises(KubectlError, match=said):
         RestClient(tmp_path / "s").get("/")
 

@@ -52,6 +52,7 @@ SCALED = change(fields=("spec.replicas: 1 → 2",))
         (POD, NONE, [], ("", "the pod is gone")),
         (POD, NONE, [pod("p1", "")], (WAITS, "waits for a node")),
         (POD, Holders(1), [pod("p1", "k1")], (WAITS, "k1 has not confirmed it")),
+        (POD, NONE, [pod("p1", "k1")], (WAITS, "k1 has not confirmed it")),
         (POD, Holders(1, 1), [pod("p1", "k1")], (DONE, "k1 has it: Running")),
         (POD, Holders(1, 1), [pod("p1", "k1", "ImagePullBackOff")], (FAILS, "k1 has it: ImagePullBackOff")),
         (POD, Holders(1, 1), [pod("p1", "h1")], (UNKNOWN, "h1 has it, and is away: the pod's state is unknown")),

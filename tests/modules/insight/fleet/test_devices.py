@@ -154,6 +154,15 @@ def test_a_property_that_should_have_been_reported_again_is_overdue() -> None:
         assert row(device(**unlimited), said, NOW + 1e6).state == GOOD
 
 
+def test_of_several_properties_the_newest_report_and_the_first_that_is_overdue_are_named() -> None:
+    cycles: dict[str, Any] = {"reportToCloud": True, "reportCycle": 1000}
+    made, said = device(**cycles), status("30", "30", at=NOW - 5)
+    made["spec"]["properties"].append({"name": "battery", **cycles})
+    said["status"]["twins"].append({"propertyName": "battery", "reported": side("5", NOW - 200)})
+    found = row(made, said)
+    assert (found.state, found.newest, found.why.split()[0]) == (OVERDUE, NOW - 5, "battery")
+
+
 def test_the_status_of_an_earlier_device_does_not_count() -> None:
     earlier = status("30", "30", state="online", lastOnlineTime="2026-01-01T00:00:00Z")
     earlier["metadata"]["ownerReferences"] = [{"uid": "u0"}]

@@ -52,6 +52,7 @@ def test_nodes_that_went_together_are_one_finding() -> None:
 def test_nodes_that_went_at_different_times_are_single_and_counted_beyond_three() -> None:
     rows = [node(f"n{each}", "away", since=NOW - 3600.0 * (each + 1), last_word="no route") for each in range(5)]
     assert said(rows) == ["2 more nodes are away", "n0 is away", "n1 is away", "n2 is away"]
+    assert said(rows[:4]) == ["n0 is away", "n1 is away", "n2 is away", "1 more node is away"]
     assert said([node(f"n{each}", "away") for each in range(3)]) == ["n0 is away", "n1 is away", "n2 is away"], (
         "unknown"
     )

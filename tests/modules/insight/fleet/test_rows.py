@@ -9,16 +9,17 @@ from modules.insight.fleet.rows import clock_error, gaps_of, owner_of, pod_row
 NOW = 1_000_000.0
 
 
-def ended(phase: str) -> dict[str, Any]:
-    """A pod whose only container has ended."""
-    state = {"terminated": {"reason": "Completed", "exitCode": 0}}
-    statuses = [{"name": "web", "ready": False, "restartCount": 0, "state": state}]
+def ended(phase: str, *, runs: bool = False) -> dict[str, Any]:
+    """A pod whose only container has ended, or runs."""
+    state = {"running": {}} if runs else {"terminated": {"reason": "Completed", "exitCode": 0}}
+    statuses = [{"name": "web", "ready": runs, "restartCount": 0, "state": state}]
     return {"spec": {"containers": [{"name": "web"}]}, "status": {"phase": phase, "containerStatuses": statuses}}
 
 
 @pytest.mark.parametrize(("phase", "is_troubled"), [("Succeeded", False), ("Running", True)])
 def test_a_pod_that_has_completed_is_in_no_trouble(phase: str, *, is_troubled: bool) -> None:
     assert pod_row(ended(phase)).is_troubled == is_troubled
+    assert not pod_row(ended(phase, runs=True)).is_troubled
 
 
 @pytest.mark.parametrize(("reason", "status"), [("Evicted", "Evicted"), ("", "Error"), ("x" * 9000, "x" * 500)])
@@ -60,4 +61,4 @@ def test_a_connection_within_another_makes_no_gap() -> None:
 
 
 def test_a_clock_may_be_behind() -> None:
-    assert [clock_error(each) for each in (59.9, -59.9, 61.0, -61.0)] == [0, 0, 60, -60]
+    assert [clock_error(each) for each in (59.9, -59.9, 60.0, -61.0)] == [0, 0, 60, -60]

@@ -39,7 +39,7 @@ def test_lines_are_few_and_short() -> None:
     found = last_lines("a", b"x" * 100_000 + b"\n" + b"\n".join(b"%d" % number for number in range(30)))
     assert found is not None
     assert found.lines == [str(number) for number in range(20, 30)]
-    found = last_lines("a", b"y" * 1000 + b"\xff\n")
+    found = last_lines("a", b"x" * 200 + b"\n" + b"y" * 1000 + b"\xff\n")
     assert found is not None
-    assert found.lines == ["y" * 200 + " …"]
+    assert found.lines == ["x" * 200, "y" * 200 + " …"]
     assert last_lines("a", b"\n\n") is None

@@ -15,6 +15,7 @@ NOW = 1_800_000_000.0
 """2027-01-15T08:00:00Z."""
 BEFORE = "2027-01-15T07:58:20Z"
 """100 seconds before."""
+LATE = "2027-01-15T07:59:00Z"
 READY = {"type": "Ready", "status": "True", "lastTransitionTime": BEFORE}
 RUNNING = {
     "name": "app",
@@ -114,10 +115,12 @@ EVENTS = [
     ("of", "known", "state", "sentence", "remedy"),
     [
         (
-            pod(conditions=[READY], containerStatuses=[RUNNING]),
+            pod(
+                conditions=[READY], containerStatuses=[RUNNING, {**RUNNING, "state": {"running": {"startedAt": LATE}}}]
+            ),
             {},
             "runs",
-            "runs on n1 for 100s: 1 of 1 container is ready",
+            "runs on n1 for 100s: 2 of 2 containers are ready",
             "",
         ),
         (
@@ -620,8 +623,9 @@ def test_a_kill_within_a_second_of_a_life_is_of_it(seconds: int, *, is_of_it: bo
         ReportedStep(rfc3339(NOW - seconds), NOW - seconds, "kubelet", reason, text, "app", is_warning=False, times=1)
         for reason, text in (("Unhealthy", "Liveness probe failed: x"), ("Killing", "app failed liveness probe"))
     ]
-    found = kill_of(steps, {"name": "app", "lastState": {"terminated": LIFE}}, "lastState.terminated")
-    assert bool(found) == is_of_it
+    status = {"name": "app", "lastState": {"terminated": LIFE}}
+    assert bool(kill_of(steps, status, "lastState.terminated")) == is_of_it
+    assert not kill_of(steps[:1], status, "lastState.terminated"), "a probe that fails once kills nothing"
 
 
 @pytest.mark.parametrize("hostile", [None, 3, "text", [], {}, [None, 3, "text", [], {}]])
