@@ -3,12 +3,13 @@
 import logging
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from beehive.backoff import doubled
 from beehive.errors import BeehiveError
 from beehive.files.stamps import FileStamp, stamp_of
 from modules.apimachinery.api_errors import ApiError, ConflictError, ForbiddenError, NotFoundError
@@ -20,6 +21,9 @@ from modules.cloud.apiserver.manifests import Document, ManifestError, items_of,
 
 _log = logging.getLogger(__name__)
 _SUFFIXES = (".yaml", ".yml", ".json")
+_FIRST_PAUSE: Final = 1.0
+_LONGEST_PAUSE: Final = 30.0
+"""Seconds between two attempts to apply an object that is refused."""
 MANIFEST_ANNOTATION = "cloudcore/manifest"
 """Annotation with the name of an object's file; an object that has it and is in no file is deleted."""
 
@@ -45,6 +49,16 @@ class _File(msgspec.Struct):
         """
         before, self.seen = self.seen, stamp
         return stamp == before or stamp.inode != self.stamp.inode
+
+
+class _Refusal(NamedTuple):
+    """The last refusal of an object that waits for a change of others."""
+
+    why: str
+    failures: int
+    """Before, in a row."""
+    again: float
+    """Monotonic seconds of the next attempt; each change in the directory makes one, too."""
 
 
 class _Wanted(NamedTuple):
@@ -97,8 +111,8 @@ class ManifestDirectory:
         self._cluster = cluster
         self._files: dict[str, _File] = {}
         self._waiting: dict[ObjectKey, JsonObject] = {}
-        self._refused: dict[ObjectKey, str] = {}
-        """Why objects wait for a change of others: their namespace does not exist, another Service has their port."""
+        self._refused: dict[ObjectKey, _Refusal] = {}
+        """Objects that wait for a change of others: their namespace does not exist, another Service has their port."""
         self._logged = set[str]()
         self.loaded = False
         """Whether the directory has been read once, so that a missing object is not to exist."""
@@ -110,7 +124,7 @@ class ManifestDirectory:
 
     def errors(self) -> list[str]:
         """Return the present errors of the files and of objects that wait for others."""
-        return [file.error for file in self._files.values() if file.error] + [*self._refused.values()]
+        return [file.error for file in self._files.values() if file.error] + [*self._reasons()]
 
     def sync(self) -> None:
         """Read changed files and apply them; never raises for their contents."""
@@ -122,18 +136,24 @@ class ManifestDirectory:
             _log.info("manifest %s is gone, with %d objects", name, len(file.objects))
         changed = {name for name, stamp in found.items() if self._has_changed(name, stamp)}
         freed = changed | gone.keys()
+        is_due = bool(freed) or not self.loaded
         changed |= {name for name, file in self._files.items() if file.twin in freed}
         self._take_over({name: found[name] for name in sorted(changed)}, gone.values())
         if not self.loaded:
             self._delete_leftovers()
             self.loaded = True
-        for obj in list(self._waiting.values()):
-            self._apply(obj)
+        now = self._cluster.clock.monotonic()
+        for key, obj in list(self._waiting.items()):
+            if is_due or key not in self._refused or self._refused[key].again <= now:
+                self._apply(obj)
         self._log_refusals()
+
+    def _reasons(self) -> Iterator[str]:
+        return (refusal.why for refusal in self._refused.values())
 
     def _log_refusals(self) -> None:
         """Log each object that waits for another one, such as its namespace, once."""
-        refused = set(self._refused.values())
+        refused = set(self._reasons())
         for why in sorted(refused - self._logged):
             _log.error("%s; it is tried again", why)
         self._logged = refused
@@ -254,7 +274,7 @@ class ManifestDirectory:
     def _apply(self, obj: JsonObject) -> None:
         key = key_of(obj)
         self._waiting.pop(key, None)
-        self._refused.pop(key, None)
+        before = self._refused.pop(key, None)
         try:
             _, outcome = self._cluster.apply(obj)
             _log.info("%s %s", key, outcome)
@@ -262,7 +282,10 @@ class ManifestDirectory:
             self._waiting[key] = obj
         except ApiError as error:
             self._waiting[key] = obj
-            self._refused[key] = f"{obj['metadata']['annotations'][MANIFEST_ANNOTATION]}: {error}"
+            failures = 0 if before is None else before.failures + 1
+            again = self._cluster.clock.monotonic() + doubled(_FIRST_PAUSE, failures, _LONGEST_PAUSE)
+            why = f"{obj['metadata']['annotations'][MANIFEST_ANNOTATION]}: {error}"
+            self._refused[key] = _Refusal(why, failures, again)
 
     def _delete(self, key: ObjectKey) -> None:
         self._waiting.pop(key, None)

@@ -59,6 +59,7 @@ class NodePorts:
         self._tunnels = tunnels
         self._port = port
         self._ports: dict[str, _Port] = {}
+        module.every(QUIET_SECONDS, self._forget_quiet)
 
     def opened(self, node: str) -> None:
         """Write the port of a node that has opened a tunnel."""
@@ -77,6 +78,13 @@ class NodePorts:
             state.again = True
         elif state.timer is None or quiet:
             self._write_after(node, state, state.pause)
+
+    def _forget_quiet(self) -> None:
+        """Forget the nodes whose port is written, and was not replaced for a while."""
+        since = self._module.clock.monotonic() - QUIET_SECONDS
+        for node, state in list(self._ports.items()):
+            if state.timer is None and not state.is_being_written and state.replaced_at < since:
+                del self._ports[node]
 
     def _write_after(self, node: str, state: _Port, seconds: float) -> None:
         if state.timer is not None:

@@ -176,14 +176,16 @@ class CloudRouter(Module):
         elif self._is_loaded:
             self._deliveries.handle(message, node, resource)
         else:
-            self._keep(message)
+            self._keep(message, node, resource)
 
-    def _keep(self, message: Message) -> None:
+    def _keep(self, message: Message, node: str, resource: str) -> None:
         """Keep a message until the Rules are known, if there is room."""
         size = len(message.content_bytes())
         if len(self._early) < _MOST_EARLY and self._early_bytes + size <= MOST_EARLY_BYTES:
             self._early.append(message)
             self._early_bytes += size
+        else:
+            self._refusals.record(node, "too many messages wait", _KIND, resource)
 
     def _ask(self, call: RestCall) -> RestAnswer:
         """Return the answer to a caller, on the thread of its connection."""

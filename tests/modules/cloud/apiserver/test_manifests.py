@@ -14,6 +14,7 @@ from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.apiserver.admission.chain import PLUGINS
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.apiserver.manifest_directory import (
+    _LONGEST_PAUSE,
     MANIFEST_ANNOTATION,
     ManifestDirectory,
     ManifestDirectoryError,
@@ -21,6 +22,7 @@ from modules.cloud.apiserver.manifest_directory import (
 )
 from modules.cloud.apiserver.manifests import ManifestError, items_of, read_manifests
 from tests.modules.cloud.objects import POD_MANIFEST
+from tests.support.clocks import StandingClock
 
 WEB = ObjectKey("Pod", "default", "web")
 SETTINGS = ObjectKey("ConfigMap", "default", "settings")
@@ -333,14 +335,27 @@ def test_a_directory_whose_objects_were_rolled_back_is_not_loaded(directory: Man
     assert not directory.loaded
 
 
-def test_a_refusal_ends_with_its_file(tmp_path: Path, write: Write) -> None:
-    directory = ManifestDirectory(tmp_path, Cluster(Simulation(1).clock, plugins=PLUGINS))
+def test_a_refusal_is_looked_at_ever_more_rarely_and_ends_with_its_file(
+    tmp_path: Path, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = StandingClock()
+    cluster = Cluster(clock, plugins=PLUGINS)
+    monkeypatch.setattr(cluster, "apply", apply := Mock(wraps=cluster.apply))
+    directory = ManifestDirectory(tmp_path, cluster)
     write("a.yaml", CONFIGMAP.replace("name: settings", "name: settings, namespace: none"))
-    directory.sync()
+    for _ in range(300):
+        directory.sync()
+        clock.go(1.0)
     assert "none" in directory.errors()[0]
-    (tmp_path / "a.yaml").unlink()
+    assert 300 / _LONGEST_PAUSE <= apply.call_count <= 20
+    (tmp_path / "a.yaml").rename(tmp_path / "a")
     directory.sync()
     assert directory.errors() == []
+    (tmp_path / "a").rename(tmp_path / "a.yaml")
+    directory.sync()
+    write("b.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: none}\n")
+    directory.sync()
+    assert directory.errors() == [], "another file is a reason to look again immediately"
 
 
 def test_other_files_and_a_missing_directory_are_left_alone(tmp_path: Path, cluster: Cluster, write: Write) -> None:

@@ -144,13 +144,17 @@ def test_a_node_that_is_not_there_yet_gets_its_port_when_it_is(
 
 def test_a_port_that_another_writer_replaces_is_written_again(bus: Bus, bee: Harness) -> None:
     """By a restarted edge, by an edge that registers a deleted Node; not the port of a node without a tunnel here."""
-    bus.connect("n1")
+    link = bus.connect("n1")
     for port in (10255, 0, 13462):
         before = len(bus.calls)
         bus.see(n1=port, n2=port)
         bus.see(n1=10351)
         assert [call.name for call in bus.calls[before:]] == ["n1"]
         bee.run_for(QUIET_SECONDS + 1)
+    bus.tunnels.remove("n1", link)
+    bee.run_for(2 * QUIET_SECONDS)
+    running: Any = bee.hive.slot(ModuleName.CLOUDSTREAM).running
+    assert running.ref._actor_weakref()._ports._ports == {}, "nothing is kept of a node that has gone"
 
 
 def test_a_port_that_changes_while_it_is_written_is_written_again(bus: Bus, bee: Harness) -> None:

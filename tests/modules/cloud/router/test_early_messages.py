@@ -54,7 +54,9 @@ class SlowServer(RuleServer):
 def test_messages_before_the_rules_are_bounded(
     bee: Harness, monkeypatch: pytest.MonkeyPatch, sizes: list[tuple[str, int]], taken: list[int]
 ) -> None:
-    """A node may send 16 MiB in each, or empty ones; without the kinds of rules they would wait for ever."""
+    """A node may send 16 MiB in each, or empty ones; without the kinds of rules they would wait for ever. Those for
+    which there is no room are counted.
+    """
     posted: list[int] = []
 
     def perform(call: HttpCall, *_: Any, **__: Any) -> HttpReply:
@@ -65,13 +67,15 @@ def test_messages_before_the_rules_are_bounded(
     server = SlowServer(*endpoints(), from_topic(URL), from_topic(URL, "other", name="r3"))
     bee.answer(ModuleName.EDGECONTROLLER, lambda message: message.reply(bee.clock, ApiResult({})))
     bee.answer(ModuleName.CLOUDHUB, lambda message: message.reply(bee.clock, []))
-    bee.add(CloudRouter, Refusals(bee.clock), server.connect)
+    refusals = Refusals(bee.clock)
+    bee.add(CloudRouter, refusals, server.connect)
     bee.start()
     for topic, size in sizes:
         bee.send(ModuleName.ROUTER, _sent(bee, topic, "x" * size))
     server.open()
     bee.run_for(10.0)
     assert sorted(posted) == taken
+    assert refusals.counts == {("too many messages wait", "rules"): len(sizes) - len(taken)}
 
 
 def _sent(bee: Harness, topic: str, text: str) -> Message:
