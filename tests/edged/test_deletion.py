@@ -65,20 +65,20 @@ def test_nothing_of_a_pod_is_remembered_when_it_is_gone(bench: Bench, life: str)
     probe = {"httpGet": {"path": "/", "port": 80}, "periodSeconds": 1}
     containers = [{"name": "main", "image": "busybox:1.36", "livenessProbe": probe, "readinessProbe": probe}]
     limit = 15 if life == "runs out of time" else 1000
-    gone = pod("gone", activeDeadlineSeconds=limit, containers=containers)
+    gone = pod("vanished", activeDeadlineSeconds=limit, containers=containers)
     if life == "retries":
         bench.runtime.fail("RunPodSandbox", unavailable(), times=3)
     bench.tell("insert", gone, wait=10)
     for _ in range(3 if life == "restarts" else 0):
         bench.exit("main", 1, wait=60)
     bench.run(10)
-    assert memories_of("uid-gone", OpenEdged.started[-1].__dict__, ("edged",))
+    assert memories_of("vanished", OpenEdged.started[-1].__dict__, ("edged",))
     grace = 0 if life == "is forced to end" else 30
     gone["metadata"] |= {"deletionTimestamp": "2027-01-15T08:00:30Z", "deletionGracePeriodSeconds": grace}
     if grace:
         bench.tell("update", {**gone, "metadata": {**gone["metadata"], "resourceVersion": "2"}}, wait=35)
     bench.tell("delete", gone, wait=120)
-    left = memories_of("uid-gone", OpenEdged.started[-1].__dict__, ("edged",))
+    left = memories_of("vanished", OpenEdged.started[-1].__dict__, ("edged",))
     assert [place for place in left if "._event_reporter._correlator." not in place] == []
 
 

@@ -58,7 +58,6 @@ def environment(
         own = _value(pod, container, variable, known, sources, view)
         if own is not None:
             room.charge(variable.name, own)
-            variables.pop(variable.name, None)
             variables[variable.name] = own
     for name, value in links.items():
         if name not in variables:

@@ -15,17 +15,18 @@ from beehive import Actor, Timer
 from beehive.clock import RealClock
 from beehive.runtime import Threads
 from edged.devices.contract import GrpcService
-from edged.devices.model import DeviceCapacity
+from edged.devices.model import Device, DeviceCapacity
 from edged.devices.node_devices import NodeDevices
 from edged.devices.rules import CHECKPOINT
 from edged.devices.transport import GrpcDevicePluginTransport
-from edged.errors import AllocationRefusedError, DeviceError, PluginCallError
-from edged.plugins.watcher import PluginWatcher
+from edged.errors import AllocationRefusedError, DeviceError, PluginCallError, RegistrationError
+from edged.plugins.watcher import Plugin, PluginWatcher
 from edged.pods.config.device_options import DeviceNode
 from edged.sync_events import PluginsChanged
 from modules.apimachinery.types import Pod, PodStatus, from_value
 from protos.podresources.v1 import api_pb2 as resources
 from tests.edged.conftest import pod
+from tests.edged.devices.fake_plugins import FakeDevicePlugin
 from tests.support.device_plugin import RESOURCE, DevicePluginDouble, ask_pod_resources
 from tests.support.directories import short_directory
 
@@ -154,8 +155,26 @@ def test_a_plugin_learns_why_it_is_refused(node: Node, fields: dict[str, str], p
     plugin.stop()
 
 
+def test_a_change_is_told_on_the_modules_thread(root: Path) -> None:
+    """A plug-in's report comes on a thread of its own."""
+    node, later = Node(root), list[Callable[[], None]]()
+    connection = FakeDevicePlugin(node.runtime).connect()
+    node.devices.manager.connect(RESOURCE, connection)
+    with patch.object(node, "call_soon", later.append), patch.object(node, "handle") as told:
+        node.devices.manager.listed(RESOURCE, connection, (Device("a"),))
+        assert not told.called
+        for each in later:
+            each()
+        told.assert_called_once_with(PluginsChanged())
+    node.close()
+
+
 def test_a_plugin_is_found_by_its_socket_in_the_registry(node: Node) -> None:
-    """The watcher scans every two seconds; when the socket is removed, so are the devices."""
+    """The watcher scans every two seconds; when the socket is removed, so are the devices. One that is refused is not
+    even connected.
+    """
+    with pytest.raises(RegistrationError, match="is invalid"):
+        node.devices.register(Plugin("memory", node.root / "nobody.sock", ("v1beta1",)))
     with DevicePluginDouble(node.root, "a", registry=True) as plugin:
         node.start_actor(PluginWatcher, node.root / "plugins_registry", {"DevicePlugin": node.devices})
         assert plugin.heard.wait(DEADLINE)

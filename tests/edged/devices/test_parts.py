@@ -80,8 +80,9 @@ def test_a_plugin_names_a_socket_of_its_own_in_the_directory(endpoint: str) -> N
     assert endpoint_in(Path("/d"), "x.sock", "r") == Path("/d/x.sock")
     with pytest.raises(RegistrationError):
         endpoint_in(Path("/d"), endpoint, "r")
+    assert endpoint_in(Path("/" + "d" * 100), "5.soc", "r")
     with pytest.raises(RegistrationError, match="107 bytes"):
-        endpoint_in(Path("/" + "d" * 100), "x.sock12", "r")
+        endpoint_in(Path("/" + "d" * 100), "6.sock", "r")
 
 
 def room(healthy: str, taken: str = "", mine: str = "") -> DevicePool:

@@ -108,9 +108,11 @@ def test_the_initial_delay_counts_from_the_containers_start() -> None:
 @pytest.mark.parametrize("seed", range(20))
 def test_probes_keep_their_beat_and_their_results(seed: int) -> None:
     """Answers come at any time, and the pod gets other probes meanwhile: each probe is made a whole number of periods
-    after its first one, unless it is another, and a startup probe that has passed is not made again.
+    after its first one, unless it is another, and a startup probe that has passed is not made again. Who is told of a
+    change finds it in the results: the pod would be judged by the ones before.
     """
     draw, context, workers, pods = Random(seed), FakeContext(), Mock(), Mock()  # noqa: S311 - reproducible on purpose
+    changes, told = Mock(), list[ProbeFacts]()
     asked: list[tuple[int, Any, Any]] = []
     periods, first, has_started = {80: 7, 81: 5}, dict[int, float](), False
 
@@ -123,7 +125,8 @@ def test_probes_keep_their_beat_and_their_results(seed: int) -> None:
         asked.append((port, answer, wanted))
 
     workers.submit.side_effect = submit
-    probes = ProbeManager(context, workers, pods, Mock(), Mock())
+    probes = ProbeManager(context, workers, pods, changes, Mock())
+    changes.handle.side_effect = lambda change: told.append(probes.facts(change.uid))
     for _ in range(60):
         port, period = draw.choice([80, 81]), draw.choice([3, 5, 7])
         if draw.random() < 0.1 and periods[port] != period:
@@ -141,4 +144,6 @@ def test_probes_keep_their_beat_and_their_results(seed: int) -> None:
             has_started = has_started or (wanted() and port == 80)
             answer(ProbeResult(ProbeOutcome.SUCCESS))
             assert list(probes.facts(UID).startup.values()) == [True] * has_started
+            assert told in ([], [probes.facts(UID)])
+            told.clear()
     assert has_started

@@ -251,6 +251,13 @@ def test_signals_that_come_before_an_answer_are_heard_in_their_order(address: Pa
         assert heard == [True, False]
 
 
+def test_a_bus_that_was_closed_is_woken_in_vain(address: Path) -> None:
+    """Its thread may close it while another wakes it."""
+    with Bus(address) as bus:
+        pass
+    bus.wake()
+
+
 def test_a_stranger_who_never_stops_to_send_fills_no_memory(address: Path) -> None:
     """Each signal is checked by a question to the bus, before whose answer others come."""
     with connect(address) as stranger, Bus(address) as bus:
