@@ -168,6 +168,6 @@ class CodeFlow:
 def _is_https(url: str) -> bool:
     try:
         split = urlsplit(url)
-        return split.scheme == "https" and bool(split.hostname) and (split.port is None or split.port > 0)
+        return split.scheme == "https" and bool(split.hostname) and split.port != 0
     except ValueError:
         return False
