@@ -31,6 +31,7 @@ class Flow(CodeFlow):
     def _document(self, *args: Any) -> Any:
         self.asked += 1
         if self.is_away:
+            self.simulation.run_for(30.0)
             raise FetchError("https://a", "nobody listens there")
         return args[-1]("https://a/auth", "https://a/token")
 
@@ -53,7 +54,7 @@ def flow(monkeypatch: pytest.MonkeyPatch) -> Flow:
 
 
 def test_the_provider_is_asked_now_and_then(flow: Flow) -> None:
-    """Anybody can have it asked: once in ten minutes, and in ten seconds while it is away."""
+    """Anybody can have it asked: once in ten minutes, or ten seconds after a look for its name that has failed."""
     assert flow.tries(5) == 1
     flow.simulation.clock.jump_wall(-3600.0)
     flow.simulation.run_for(599.0)
