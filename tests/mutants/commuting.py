@@ -50,6 +50,9 @@ _COUNTERS = frozenset({"_counters", "_meter", "counters", "meter"})
 """Names of what only counts."""
 _RULES = "modules/apimachinery/validation/"
 """Directory of the rules of objects, which append their faults to `found`."""
+_CAUSES = f"{_RULES}causes.py"
+"""Module of the functions that make faults."""
+_FAULTS = "Iterator[Cause]"
 _TOLD = "found.told"
 _ENDS = (ast.Return, ast.Raise, ast.Break, ast.Continue, ast.Yield, ast.YieldFrom, ast.Await)
 _FRESH = (ast.Dict, ast.List, ast.Set, ast.DictComp, ast.ListComp, ast.SetComp)
@@ -143,12 +146,13 @@ def uses_of(path: str, statement: ast.stmt) -> Uses:
     """Return what a statement of a module reads, changes and calls."""
     written, read, acts, ends, leaves = set[str](), set[str](), False, False, False
     for node in _walk(path, statement):
-        ends = ends or isinstance(node, _ENDS)
-        leaves = leaves or (isinstance(node, _ENDS) and not isinstance(node, ast.Raise))
+        is_told = _tells(path, node)
+        ends = ends or (isinstance(node, _ENDS) and not is_told)
+        leaves = leaves or (isinstance(node, _ENDS) and not is_told and not isinstance(node, ast.Raise))
         match node:
             case ast.With() | ast.Await() | ast.Global() | ast.Nonlocal():
                 acts = True
-            case ast.Call() if _tells(path, node):
+            case _ if is_told:
                 written.add(_TOLD)
             case ast.Call(func=ast.Attribute(value=clock, attr=name)) if _is_reading(path, clock, name):
                 read.add(_TIME)
@@ -175,8 +179,12 @@ def uses_of(path: str, statement: ast.stmt) -> Uses:
 
 
 def _tells(path: str, node: ast.AST) -> bool:
-    """Return whether it tells a fault, or calls a rule."""
+    """Return whether it tells a fault, or calls a rule; what yields faults is read as a whole."""
     match node:
+        case ast.Yield(value=ast.Call(func=ast.Name(id=name))):
+            return _functions(path).get(name, ("", None))[0] == _CAUSES
+        case ast.YieldFrom(value=ast.Call(func=ast.Name(id=name))) if name in _functions(path):
+            return (returned := _functions(path)[name][1].returns) is not None and ast.unparse(returned) == _FAULTS
         case ast.Call(func=ast.Attribute(value=ast.Name(id="found"), attr="append")):
             return path.startswith(_RULES)
         case ast.Call(func=called, args=[_, *_, ast.Name(id="found")]):
@@ -268,10 +276,12 @@ def _walk(path: str, node: ast.AST) -> Iterator[ast.AST]:
     yield node
     children = list(ast.iter_child_nodes(node))
     match node:
-        case ast.Call(args=[ast.Call(args=of_cause)]) if _tells(path, node):
+        case ast.Call(args=[ast.Call(args=of_cause)]) | ast.Yield(value=ast.Call(args=of_cause)) if _tells(path, node):
             children = list[ast.AST](of_cause)
         case ast.Call(args=arguments) if _tells(path, node):
             children = list[ast.AST](arguments[:-1])
+        case ast.YieldFrom(value=ast.Call(args=arguments)) if _tells(path, node):
+            children = list[ast.AST](arguments)
         case ast.Call(func=ast.Attribute()) if _changed_by(path, node) or _known_method(path, node):
             del children[0]
         case _ if _member(node) is not None:

@@ -401,6 +401,22 @@ def test_nobody_minds_which_fault_is_told_first(second: str, commutes: bool) -> 
     assert not commute("modules/apimachinery/options.py", one, other)
 
 
+@pytest.mark.parametrize(
+    ("second", "commutes"),
+    [
+        ("if not spec.get('scope'):\n    yield required('spec.scope')", True),
+        ("yield from _name_faults(names)", True),
+        ("if not names:\n    yield required('spec.names')\n    return", False),
+        ("yield self.next()", False),
+    ],
+)
+def test_nobody_minds_which_fault_is_yielded_first(second: str, commutes: bool) -> None:
+    one, other = ast.parse("yield from _option_faults(spec)").body[0], ast.parse(second).body[0]
+    assert commute("modules/cloud/apiextensions/definitions.py", one, other) is commutes
+    assert commute("modules/cloud/apiextensions/definitions.py", other, one) is commutes
+    assert not commute("modules/apimachinery/options.py", one, other)
+
+
 def test_a_number_that_may_as_well_be_one_more_stays() -> None:
     """Where a text for people is cut off, of bytes that are read at a time, and of an option; not of bytes that are
     expected.

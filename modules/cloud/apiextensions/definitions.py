@@ -131,7 +131,7 @@ def _conflict(obj: JsonObject, others: list[JsonObject]) -> tuple[str, str]:
         return "PluralConflict", f'"{names["plural"]}" is a resource of this API server'
     used: dict[str, str] = {}
     for other in others:
-        if is_established(other) and other["spec"]["group"] == spec["group"]:
+        if is_established(other) and other["spec"].get("group") == spec["group"]:
             theirs = accepted_names(other)
             words = (theirs["plural"], theirs.get("singular"), *(theirs.get("shortNames") or ()))
             used |= {word: other["metadata"]["name"] for word in words if word}

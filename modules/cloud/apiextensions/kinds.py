@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from modules.apimachinery.api_errors import UnknownKindError
+from modules.apimachinery.api_errors import ApiError, UnknownKindError
 from modules.apimachinery.conditions import is_true
 from modules.apimachinery.kinds import KINDS, JsonObject, Kind, ObjectKey, is_custom, kind_named
 from modules.apimachinery.resources import READ_VERBS, SCALE, WRITE_VERBS, PrinterColumn, Resource
@@ -235,7 +235,7 @@ def readable_kinds_of(definition: JsonObject) -> list[CustomKind]:
         kinds = kinds_of(definition)
         wrong = [cause for kind in kinds for cause in schema_faults(kind.schema, "openAPIV3Schema")]
         why = wrong[0].message if wrong else ""
-    except (AttributeError, IndexError, KeyError, StopIteration, TypeError, ValueError) as error:
+    except (ApiError, AttributeError, IndexError, KeyError, StopIteration, TypeError, ValueError) as error:
         kinds, why = [], f"{type(error).__name__}: {error}"
     if why:
         name = str((definition.get("metadata") or {}).get("name"))[:253]

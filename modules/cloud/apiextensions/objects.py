@@ -54,8 +54,6 @@ def conforming(custom: CustomKind, obj: JsonObject) -> JsonObject:
     """
     new: JsonObject = without_wrong_nulls(with_defaults(pruned(obj, custom.schema), custom.schema), custom.schema)
     new["metadata"] = {name: value for name, value in obj["metadata"].items() if value is not None}
-    if custom.kind.namespaced:
-        new["metadata"].setdefault("namespace", "default")
     causes = faults(new, custom.schema)
     if causes:
         raise InvalidFieldsError(custom.kind.name, custom.kind.api_group, obj["metadata"]["name"], causes)

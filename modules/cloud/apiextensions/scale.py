@@ -23,11 +23,8 @@ class ScalePaths(msgspec.Struct, frozen=True):
     """The selector as text; empty without one."""
 
 
-def scale_faults(scale: Any, path: str) -> Iterator[Cause]:
+def scale_faults(scale: JsonObject, path: str) -> Iterator[Cause]:
     """Yield the faults of a definition's `subresources.scale`, as apiextensions-apiserver words them."""
-    if not isinstance(scale, dict):
-        yield invalid(path, scale, "an object is wanted")
-        return
     for field, roots, where in (
         ("specReplicasPath", ("spec",), ".spec"),
         ("statusReplicasPath", ("status",), ".status"),
@@ -38,7 +35,7 @@ def scale_faults(scale: Any, path: str) -> Iterator[Cause]:
             continue
         if not given:
             yield required(f"{path}.{field}")
-        elif not isinstance(given, str) or not _PATH.fullmatch(given):
+        elif not _PATH.fullmatch(given):
             yield invalid(f"{path}.{field}", given, "is not a json path without array notation")
         elif given.split(".")[1] not in roots:
             yield invalid(f"{path}.{field}", given, f"should be a json path under {where}")

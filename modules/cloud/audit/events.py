@@ -133,7 +133,7 @@ def audit_event(
     """
     return AuditEvent(
         _API_VERSION, _LEVEL, audit_id, stage, shown_uri(request),
-        asked.verb if asked is not None and asked.verb else request.method.lower(),
+        asked.verb if asked is not None and asked.verb else _text(request.method.lower()),
         _user_of(user) if user is not None else AuditUser(),
         _user_of(impersonated) if impersonated is not None else None,
         (request.address,) if request.address else (), _text(request.header("user-agent"), _LONGEST_AGENT),
@@ -166,7 +166,8 @@ def _object_of(request: Request, asked: AccessRequest | None, created: bytes) ->
         return None
     version = "".join(request.parts[2 if asked.group else 1 :][:1])
     name = asked.name or (_name_in(created) if created else "")
-    return AuditObject(asked.resource, asked.namespace, _text(name), asked.group, version, asked.subresource)
+    namespace = _text(asked.namespace)  # of a Namespace, the name that a selector has
+    return AuditObject(asked.resource, namespace, _text(name), asked.group, version, asked.subresource)
 
 
 def _name_in(body: bytes) -> str:

@@ -75,7 +75,7 @@ class AuditLog:
         """Whether the file ends within a line."""
         self._thread = threading.Thread(target=self._run, name="audit-log", daemon=True)
         try:
-            self._file = self._opened()
+            self._descriptor = self._opened()
         except OSError as error:
             hint = "--audit-log-path names a file in a directory that exists, and that this user can write"
             raise AuditLogError("cannot open the audit log", f"{path}: {error.strerror or error}", hint) from error
@@ -109,9 +109,9 @@ class AuditLog:
             self._condition.notify()
         if self._thread.is_alive():
             self._thread.join()
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
 
     def _run(self) -> None:
         while True:
@@ -155,23 +155,23 @@ class AuditLog:
 
     def _write(self, data: bytes) -> None:
         """Append whole lines. Raises OSError."""
-        if self._file < 0:
-            self._file = self._opened()
+        if self._descriptor < 0:
+            self._descriptor = self._opened()
         if self._size and self._size + len(data) > self._most_bytes:
             self._rotate()
         left = memoryview(b"\n" + data if self._is_torn else data)
         while left:
-            number = os.write(self._file, left)
+            number = os.write(self._descriptor, left)
             self._size += number
             self._is_torn = number < len(left)
             left = left[number:]
 
     def _rotate(self) -> None:
         """Begin a new file. Raises OSError."""
-        os.close(self._file)
-        self._file = -1
+        full, self._descriptor = self._descriptor, -1
+        os.close(full)  # the number is another file's then, also after an error, as of a full network file system
         self.path.rename(self._name_of_next())
-        self._file = self._opened()
+        self._descriptor = self._opened()
         for _, each in self._full_files()[: -self._backups]:
             with suppress(OSError):
                 each.unlink()

@@ -118,8 +118,8 @@ class Membership:
         return min((seen.until for seen in self._seen.values() if seen.until > now), default=None)
 
     def silent_for(self, seconds: float, now: float) -> list[ObservedLease]:
-        """Return the expired Leases without a noticed renewal for so many seconds."""
-        return [seen.lease for seen in self._seen.values() if seen.until <= now and seen.since + seconds <= now]
+        """Return the Leases without a noticed renewal for so many seconds; no Lease lasts as long."""
+        return [seen.lease for seen in self._seen.values() if seen.since + seconds <= now]
 
 
 class LeaseKeeper:
@@ -305,9 +305,9 @@ class LeaseKeeper:
         self._thread.after(seconds, self._write)
 
     def _collect(self) -> None:
-        """Delete the Leases of cloudcores that were killed long ago."""
+        """Delete the Leases of cloudcores that were killed long ago, unless this one has it now."""
         for lease in self._membership.silent_for(_COLLECTED_AFTER, self._now()):
-            if self.owns(f"lease/{lease.name}"):
+            if lease.name != self._name and self.owns(f"lease/{lease.name}"):
                 options = {"preconditions": {"resourceVersion": lease.version}}
                 self._perform(call("delete", self._settings, name=lease.name, options=options), lambda _: None)
 

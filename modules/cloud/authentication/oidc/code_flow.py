@@ -31,7 +31,7 @@ SCOPE: Final = "openid profile email"
 _KEPT_SECONDS: Final = 600.0
 """Seconds that the provider's addresses count."""
 _PAUSE: Final = 10.0
-"""Least seconds between two attempts to read them."""
+"""Least seconds from an attempt to read them to the next one."""
 _MOST_EXCHANGES: Final = 4
 """Codes that are exchanged at one time: each holds a thread."""
 _LONGEST_CODE: Final = 4096
@@ -150,15 +150,16 @@ class CodeFlow:
     def _endpoints(self) -> _Endpoints:
         """Return the provider's addresses; anybody can ask, so they are read now and then, by one thread at a time."""
         with self._lock:
-            now = self._clock.monotonic()
-            if now >= self._until:
-                self._until = now + _PAUSE
+            if self._clock.monotonic() >= self._until:
+                seconds = _PAUSE
                 try:
                     self._known = fetch_document(self._settings.issuer_url, self._context, self._clock, _Endpoints)
-                    self._until = now + _KEPT_SECONDS
+                    seconds = _KEPT_SECONDS
                 except FetchError as error:
                     if not self._known.token_endpoint:
                         raise SignInError(error.hint) from error
+                finally:  # who has waited meanwhile does not try again: a name may be resolved for long
+                    self._until = self._clock.monotonic() + seconds
             found = self._known
         if not all(_is_https(each) for each in (found.authorization_endpoint, found.token_endpoint)):
             raise SignInError("it names no addresses for it")
@@ -168,6 +169,6 @@ class CodeFlow:
 def _is_https(url: str) -> bool:
     try:
         split = urlsplit(url)
-        return split.scheme == "https" and bool(split.hostname) and (split.port is None or split.port > 0)
+        return split.scheme == "https" and bool(split.hostname) and split.port != 0
     except ValueError:
         return False

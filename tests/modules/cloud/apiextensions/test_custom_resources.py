@@ -389,9 +389,10 @@ def test_an_established_kind_is_served_though_it_asks_for_a_name_that_another_on
 @pytest.mark.parametrize(
     ("change", "field"),
     [
-        ({"scope": "Both"}, "spec.scope"),
+        ({"scope": "Both", "names": None}, "spec.scope"),
         ({"group": "x"}, "spec.group"),
         ({"versions": []}, "spec.versions"),
+        ({"versions": [], "preserveUnknownFields": True}, "spec.preserveUnknownFields"),
         ({"versions": [{"name": "v1", "served": True, "storage": False}]}, "spec.versions[0].schema.openAPIV3Schema"),
         ({"names": {"kind": "Device", "plural": "others"}}, "metadata.name"),
         ({"group": "devices.x.k8s.io"}, "metadata.annotations[api-approved.kubernetes.io]"),
@@ -673,6 +674,7 @@ def test_a_column_shows_the_first_value_at_its_path(path: str, type_: str, cell:
         ({"name": "C", "type": "string", "jsonPath": "spec.a"}, "JSONPath"),
         ({"name": "C", "type": "string", "jsonPath": ".spec..a"}, "JSONPath"),
         ({"name": "C", "type": "string", "jsonPath": ".spec.a[0:2:1]"}, "JSONPath"),
+        ({"name": "C", "type": "string"}, "JSONPath"),
         ({"name": "C", "type": "foo", "jsonPath": ".spec.a"}, "type"),
         ({"name": "C", "type": "string", "format": "foo", "jsonPath": ".spec.a"}, "format"),
     ],
@@ -790,6 +792,7 @@ def test_objects_are_served_after_a_restart_and_a_bad_definition_stops_nothing(t
     found = second.call("get", "devices.example.io/v1", "devices", namespace="default", name="pump")
     assert found["spec"] == {"protocol": "modbus", "rate": 5}
     assert second.call("list", "devices.example.io/v1", "bads")["code"] == 404
+    assert second.call("create", *kind, body=definition("Other", "others"))["metadata"]["generation"] == 1
     second.close()
 
 

@@ -94,7 +94,7 @@ def large_patterns(number: int) -> list[dict[str, Any]]:
         ({"versions": columns(40)}, ""),
         ({"versions": columns(41)}, "spec.versions[0].additionalPrinterColumns"),
         ({"versions": columns(1, priority=1)}, ""),
-        ({"versions": columns(1, priority=True)}, "spec.additionalPrinterColumns[0]"),
+        ({"versions": columns(1, priority=True, jsonPath="")}, "spec.additionalPrinterColumns[0]"),
         ({"versions": versions(1, selectableFields=fields(8))}, ""),
         ({"versions": versions(1, selectableFields=fields(9))}, "spec.selectableFields"),
         ({"versions": columns(1, jsonPath=".a" * 20)}, ""),
@@ -163,6 +163,7 @@ def test_a_stored_definition_with_one_version_that_cannot_be_read_is_not_served(
         {"schema": {"openAPIV3Schema": {"type": "text"}}},
         {"schema": {}},
         {"storage": False},
+        {"additionalPrinterColumns": [{"name": "C", "type": "string", "jsonPath": "of another release"}]},
     ]
     for change in changes:
         at = 1 if "storage" in change else 0

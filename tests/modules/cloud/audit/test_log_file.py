@@ -4,8 +4,10 @@ import json
 import os
 import re
 import stat
+from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from beehive.testing import Harness
@@ -54,7 +56,7 @@ def test_events_are_lines_in_order_that_only_this_user_can_read(bee: Harness, tm
 
 
 def test_a_full_file_is_kept_beside_a_new_one_and_the_oldest_go(bee: Harness, tmp_path: Path) -> None:
-    """No file is larger than it may be, no event is in two, and files of others stay."""
+    """Each has as many lines as it may have, and the time in its name; no event is in two, and files of others stay."""
     stamp = "2000-11-27T07-30-00.000"
     others = [
         tmp_path / name for name in ("audit.a-old.log", f"audit.a-{stamp}.log.gz", f"audit-a-{stamp}.log", "x.log")
@@ -62,14 +64,18 @@ def test_a_full_file_is_kept_beside_a_new_one_and_the_oldest_go(bee: Harness, tm
     for each in others:
         each.touch()
     (tmp_path / f"audit.a-{stamp}.log").mkdir()  # cannot be removed, and stops nothing
-    log = AuditLog(tmp_path / "audit.a.log", 2000, 3, bee.clock)
-    log.start()
-    for number in range(100):
-        log.put(event(number))
-    log.close()
+    most = 10 * len(msgspec.json.encode(event(0)) + b"\n")
+    for numbers in (range(5), range(5, 100)):
+        log = AuditLog(tmp_path / "audit.a.log", most, 3, bee.clock)
+        for number in numbers:
+            log.put(event(number))
+        log.start()
+        log.close()
+        assert log.dropped == 0
     kept = backups(tmp_path)
-    assert (len(kept), log.dropped) == (3, 0)
-    assert all(each.stat().st_size <= 2000 and stat.S_IMODE(each.stat().st_mode) == 0o600 for each in kept)
+    assert len(kept) == 3
+    assert all((each.stat().st_size, stat.S_IMODE(each.stat().st_mode)) == (most, 0o600) for each in kept)
+    assert f"{datetime.fromtimestamp(bee.clock.now(), UTC):%Y-%m-%dT%H-%M}" in kept[0].name
     found = ids(*kept, tmp_path / "audit.a.log")
     assert found == list(range(found[0], 100))
     assert all(each.exists() for each in others)
@@ -87,17 +93,31 @@ def test_a_full_file_of_no_time_stops_nothing(bee: Harness, tmp_path: Path, stam
     assert (log.dropped, ids(*backups(tmp_path), tmp_path / "audit.a.log")) == (0, [*range(40)])
 
 
-def test_a_file_that_cannot_be_renamed_is_opened_again(
+def test_a_file_that_cannot_be_closed_or_renamed_is_opened_again(
     bee: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its descriptor may be another file's by then."""
+    """Its descriptor is another file's by then. A full network file system may say so at the end (close(2))."""
+    before = census()
     log = AuditLog(tmp_path / "audit.a.log", 200, 3, bee.clock)
+    first, real = log._descriptor, os.close
+
+    def close(descriptor: int) -> None:
+        real(descriptor)
+        if descriptor == first and not log.dropped:
+            os.dup2(other, descriptor)
+            raise OSError(28, "No space left on device")
+
+    other = os.open(tmp_path, os.O_RDONLY)
+    monkeypatch.setattr(os, "close", close)
     monkeypatch.setattr(Path, "rename", Failing(0, OSError(30, "Read-only file system")).call(Path.rename))
     for number in range(4):
         log.put(event(number))
     log.start()
     log.close()
-    assert (log.dropped, ids(*backups(tmp_path), tmp_path / "audit.a.log")) == (1, [0, 2, 3])
+    assert (log.dropped, ids(*backups(tmp_path), tmp_path / "audit.a.log")) == (2, [0, 3])
+    for each in (first, other):
+        real(each)
+    assert not census().more_than(before)
 
 
 def test_what_has_no_room_is_left_out_counted_and_told(
@@ -109,14 +129,22 @@ def test_what_has_no_room_is_left_out_counted_and_told(
     for number in range(100):  # nothing is written yet
         log.put(event(number))
     assert log.dropped > 90
+    real, late = os.write, iter([event(99)])
+
+    def write(file: int, data: memoryview) -> int:
+        for each in late:  # what is being written has its room still
+            log.put(each)
+        return real(file, data)
+
+    monkeypatch.setattr(os, "write", write)
     log.start()
-    wait_until(lambda: log.written == 100 - log.dropped, "the waiting events are written")
+    wait_until(lambda: log.written == 101 - log.dropped, "the waiting events are written")
     dropped = log.dropped
     wait_until(lambda: log._bytes == 0, "there is room")
     log.put(event(100))
     log.close()
     lines = [json.loads(line) for line in (tmp_path / "audit.log").read_text().splitlines()]
-    assert [int(each["auditID"]) for each in lines] == [*range(100 - dropped), 100]
+    assert [int(each["auditID"]) for each in lines] == [*range(101 - dropped), 100]
     decided = {DECISION: ALLOW}
     assert [each["annotations"] for each in lines[-2:]] == [decided, {**decided, DROPPED: str(dropped)}]
     assert [record.levelname for record in caplog.records] == ["ERROR"]
@@ -130,7 +158,7 @@ def test_a_file_that_cannot_be_written_loses_events_and_is_tried_again(
     real, calls = os.write, list[int]()
 
     def write(file: int, data: memoryview) -> int:
-        if file != log._file:
+        if file != log._descriptor:
             return real(file, data)
         calls.append(len(data))
         if len(calls) in (2, 3):
@@ -155,16 +183,17 @@ def test_a_file_that_cannot_be_written_loses_events_and_is_tried_again(
     assert (log.written, log.dropped, log.failure) == (2, 2, "")
 
 
-def test_a_line_of_an_earlier_life_that_was_cut_is_ended(bee: Harness, tmp_path: Path) -> None:
-    """After a power cut."""
-    path = tmp_path / "audit.log"
+@pytest.mark.parametrize("most", [1_000_000, 10])
+def test_a_line_of_an_earlier_life_that_was_cut_is_ended(bee: Harness, tmp_path: Path, most: int) -> None:
+    """After a power cut; also by the end of a full file."""
+    path = tmp_path / "audit.a.log"
     path.write_text('{"kind":')
-    log = AuditLog(path, 1_000_000, 3, bee.clock)
+    log = AuditLog(path, most, 3, bee.clock)
     log.start()
     log.put(event(1))
     log.close()
-    assert path.read_text().splitlines()[0] == '{"kind":'
-    assert json.loads(path.read_text().splitlines()[1])["auditID"] == "000001"
+    cut, line = [line for each in (*backups(tmp_path), path) for line in each.read_text().splitlines()]
+    assert (cut, json.loads(line)["auditID"]) == ('{"kind":', "000001")
 
 
 def test_a_path_that_is_no_file_is_refused(bee: Harness, tmp_path: Path) -> None:

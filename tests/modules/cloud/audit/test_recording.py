@@ -7,6 +7,7 @@ import pytest
 
 from beehive.http.responses import Response, Stream, StreamHead, Takeover
 from beehive.simulation import Simulation
+from modules.apimachinery.types.times import format_micro_time, seconds
 from modules.cloud.audit.events import AuditEvent
 from modules.cloud.audit.recording import AuditTrail
 from modules.cloud.authentication.users import User
@@ -55,6 +56,8 @@ def test_a_stream_ends_once_with_the_status_that_was_sent(head: StreamHead | Res
     for _ in range(2):
         stream.done()
     assert [each.response_status and each.response_status.code for each in events] == codes
+    now = format_micro_time(seconds(Simulation(0).clock.now()))
+    assert {(each.request_received_timestamp, each.stage_timestamp) for each in events} == {(now, now)}
 
 
 def test_a_connection_that_is_taken_over_has_changed_its_protocol() -> None:
@@ -65,6 +68,11 @@ def test_a_connection_that_is_taken_over_has_changed_its_protocol() -> None:
 
 @pytest.mark.parametrize(("method", "number"), [("GET", 0), ("HEAD", 0), ("POST", 1)])
 def test_only_reads_of_probes_are_left_out(method: str, number: int) -> None:
-    events = list[AuditEvent]()
-    trail(events).begin(request("/livez", method)).run(lambda: Response(200, "text/plain", b"ok"))
-    assert len(events) == number
+    events, served = list[AuditEvent](), list[int]()
+
+    def serve() -> Response:
+        served.append(1)
+        return Response(200, "text/plain", b"ok")
+
+    trail(events).begin(request("/livez", method)).run(serve)
+    assert (len(events), len(served)) == (number, 1)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from modules.apimachinery.kinds import key_of
+from modules.apimachinery.types.times import format_micro_time, seconds
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.coordination.lease_settings import LeaseSettings
@@ -54,7 +55,9 @@ def test_a_single_cloudcore_does_everything_immediately_and_writes_every_ten_sec
     assert set(one.requests) == {"create", "update"}
     assert 50 <= len(one.requests) <= 61
     assert one.changes == 0
-    assert spec_of(clouds, "a")["holderIdentity"] == "a"
+    now, spec = clouds.clock.now(), spec_of(clouds, "a")
+    assert spec["holderIdentity"] == "a"
+    assert format_micro_time(seconds(now - 12.0)) <= str(spec["renewTime"]) <= format_micro_time(seconds(now))
 
 
 def test_it_knows_where_the_routers_of_the_others_are(clouds: Clouds) -> None:
@@ -80,9 +83,10 @@ def test_three_divide_all_duties_and_do_none_twice(clouds: Clouds) -> None:
 
 
 def test_the_duties_of_a_killed_cloudcore_are_with_the_others_when_its_lease_expires(clouds: Clouds) -> None:
-    """The duties of other cloudcores stay."""
+    """The duties of other cloudcores stay, also when a machine's clock is set."""
     first, second, third = (clouds.start(name) for name in "abc")
     clouds.run_for(15.0)
+    clouds.clock.jump_wall(3600.0)
     before = {key: owners(clouds, key) for key in KEYS}
     clouds.kill(second)
     clouds.run_for(15.0)
@@ -185,6 +189,8 @@ def test_with_a_configured_name_the_next_process_takes_over_the_lease(
         "holderIdentity": "two", "leaseDurationSeconds": 30, "acquireTime": "", "renewTime": "", "leaseTransitions": 1,
     }  # fmt: skip
     assert "the Lease cloud was that of one" in caplog.text
+    clouds.run_for(3700.0)
+    assert "delete" not in clouds.all[-1].requests, "it is no dead one's"
 
 
 def test_a_process_that_ends_leaves_the_lease_that_the_next_one_has_taken_over(clouds: Clouds) -> None:

@@ -19,10 +19,12 @@ def members() -> Membership:
 def test_a_lease_counts_for_its_duration_from_when_its_renewal_was_noticed(members: Membership) -> None:
     """Whatever time the renewal has, by whatever clock."""
     members.observe(lease("a"), 100.0, is_new=True)
-    assert members.alive(129.9) == {"a"}
+    members.observe(lease("b", duration=40.0), 100.0, is_new=True)
+    assert members.alive(129.9) == {"a", "b"}
     assert members.next_expiry(100.0) == 130.0
-    assert members.alive(130.0) == frozenset()
-    assert members.next_expiry(130.0) is None
+    assert members.alive(130.0) == {"b"}
+    assert members.alive(140.0) == frozenset()
+    assert members.next_expiry(140.0) is None
 
 
 def test_only_a_change_renews(members: Membership) -> None:

@@ -31,6 +31,7 @@ class Flow(CodeFlow):
     def _document(self, *args: Any) -> Any:
         self.asked += 1
         if self.is_away:
+            self.simulation.run_for(30.0)
             raise FetchError("https://a", "nobody listens there")
         return args[-1]("https://a/auth", "https://a/token")
 
@@ -53,8 +54,9 @@ def flow(monkeypatch: pytest.MonkeyPatch) -> Flow:
 
 
 def test_the_provider_is_asked_now_and_then(flow: Flow) -> None:
-    """Anybody can have it asked: once in ten minutes, and in ten seconds while it is away."""
+    """Anybody can have it asked: once in ten minutes, or ten seconds after a look for its name that has failed."""
     assert flow.tries(5) == 1
+    flow.simulation.clock.jump_wall(-3600.0)
     flow.simulation.run_for(599.0)
     assert flow.tries(5) == 0
     flow.simulation.run_for(1.0)
@@ -69,18 +71,24 @@ def test_the_provider_is_asked_now_and_then(flow: Flow) -> None:
 @pytest.mark.parametrize("claims", [{}, {"nonce": ""}, {"nonce": None}, {"nonce": ["nonce"]}])
 def test_a_token_without_the_nonce_is_none(flow: Flow, claims: dict[str, Any]) -> None:
     """It may have been made for somebody else."""
+    for wrong in ({"nonce": ""}, {"code": "x" * 5000}):
+        with pytest.raises(SignInError, match="the code is none"):
+            flow.exchange(msgspec.structs.replace(_CODE, **wrong), "")
+    assert flow.asked == 0, "the provider is not asked for such a code"
     assert flow.exchange(_CODE, "") != ""
     flow.claims = claims
     with pytest.raises(SignInError):
         flow.exchange(_CODE, "")
-    for wrong in ({"nonce": ""}, {"code": "x" * 5000}):
-        with pytest.raises(SignInError, match="the code is none"):
-            flow.exchange(msgspec.structs.replace(_CODE, **wrong), "")
 
 
 def test_few_codes_are_exchanged_at_a_time(flow: Flow, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each holds a thread; a further one is refused, and does not wait."""
-    depth = 0
+    """Each holds a thread; a further one is refused, and does not wait. While the provider is away none is held."""
+    depth, flow.is_away = 0, True
+    for _ in range(5):
+        with pytest.raises(SignInError):
+            flow.exchange(_CODE, "")
+    flow.is_away = False
+    flow.simulation.run_for(10.0)
 
     def answer(*_: Any, **__: Any) -> HttpReply:
         nonlocal depth
