@@ -56,8 +56,9 @@ def _add_places(parser: argparse.ArgumentParser) -> None:
 def _backup(chosen: argparse.Namespace) -> None:
     from modules.apimachinery.printing.terminal import print_error, print_lines  # noqa: PLC0415
     from modules.processes.common.backup.archive import Part, copy_database, write_archive  # noqa: PLC0415
-    from modules.processes.common.backup.commands import files_of, head_of, scratch_for_a_backup  # noqa: PLC0415
+    from modules.processes.common.backup.commands import files_of, head_of  # noqa: PLC0415
     from modules.processes.common.backup.errors import BackupError  # noqa: PLC0415
+    from modules.processes.common.backup.scratch import scratch_for_a_backup  # noqa: PLC0415
 
     paths = paths_of(chosen)
     database = _database_file(paths)
@@ -81,7 +82,7 @@ def _restore(chosen: argparse.Namespace) -> None:
     from modules.processes.cloudcore.renewed_versions import renew_versions  # noqa: PLC0415
     from modules.processes.cloudcore.starting import running  # noqa: PLC0415
     from modules.processes.common.backup.archive import check_database, read_archive  # noqa: PLC0415
-    from modules.processes.common.backup.commands import files_of, scratch_beside  # noqa: PLC0415
+    from modules.processes.common.backup.commands import files_of  # noqa: PLC0415
     from modules.processes.common.backup.errors import BackupError  # noqa: PLC0415
     from modules.processes.common.backup.replacement import (  # noqa: PLC0415
         Replacement,
@@ -90,6 +91,7 @@ def _restore(chosen: argparse.Namespace) -> None:
         replacing_database,
         suffix_for,
     )
+    from modules.processes.common.backup.scratch import scratch_beside  # noqa: PLC0415
 
     paths = paths_of(chosen)
     database = _database_file(paths)

@@ -11,7 +11,7 @@ import shutil
 import sqlite3
 import tarfile
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
@@ -22,6 +22,7 @@ from beehive.files.advice import advice
 from beehive.files.durable import make_directories, put_in_place
 from beehive.whole_numbers import whole_number
 from modules.processes.common.backup.errors import BackupError
+from modules.processes.common.backup.scratch import scratch_for_a_backup
 from modules.processes.common.version import VERSION
 from modules.runtimes.oci.images.worker.compression import PlainBytes
 from modules.runtimes.oci.images.worker.errors import ImageWorkError
@@ -100,26 +101,24 @@ def write_archive(
     Raises:
         BackupError: there is a file of that name, or it cannot be written.
     """
-    making = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         if os.path.lexists(target):
             raise BackupError(f"cannot write the {what}", str(target), "it exists; name a new file")
         complete = msgspec.structs.replace(manifest, parts=tuple(_entry(part) for part in parts))
-        descriptor = os.open(making, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, OWNER_ONLY)
-        with os.fdopen(descriptor, "wb") as file:
-            with tarfile.open(fileobj=file, mode="w:gz") as tar:
-                _add(tar, _MANIFEST, io.BytesIO(text := msgspec.json.encode(complete)), len(text))
-                for part, entry in zip(parts, complete.parts, strict=True):
-                    with _opened(part) as content:
-                        _add(tar, part.name, content, entry.size)
-            file.flush()
-            os.fsync(file.fileno())
-        put_in_place(making, target)
+        with scratch_for_a_backup(target) as scratch:
+            making = scratch / target.name
+            descriptor = os.open(making, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, OWNER_ONLY)
+            with os.fdopen(descriptor, "wb") as file:
+                with tarfile.open(fileobj=file, mode="w:gz") as tar:
+                    _add(tar, _MANIFEST, io.BytesIO(text := msgspec.json.encode(complete)), len(text))
+                    for part, entry in zip(parts, complete.parts, strict=True):
+                        with _opened(part) as content:
+                            _add(tar, part.name, content, entry.size)
+                file.flush()
+                os.fsync(file.fileno())
+            put_in_place(making, target)
     except OSError as error:
         raise BackupError(f"cannot write the {what}", str(error.filename or target), advice(error)) from error
-    finally:
-        with suppress(OSError):
-            making.unlink(missing_ok=True)
     return complete
 
 

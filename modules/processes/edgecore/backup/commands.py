@@ -16,14 +16,10 @@ from modules.processes.common.backup.archive import (
     read_archive,
     write_archive,
 )
-from modules.processes.common.backup.commands import (
-    files_of,
-    head_of,
-    scratch_beside,
-    scratch_for_a_backup,
-)
+from modules.processes.common.backup.commands import files_of, head_of
 from modules.processes.common.backup.errors import BackupError
 from modules.processes.common.backup.replacement import check_places, replace_all, suffix_for
+from modules.processes.common.backup.scratch import scratch_beside, scratch_for_a_backup
 from modules.processes.common.confirming import is_confirmed
 from modules.processes.edgecore.backup import node
 from modules.processes.edgecore.backup.node import NodeFiles

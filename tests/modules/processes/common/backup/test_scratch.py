@@ -2,24 +2,39 @@
 
 import fcntl
 import os
+from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import Mock
 
 import pytest
 
-from modules.processes.common.backup.commands import scratch_for_a_backup
+from modules.processes.common.backup import archive
+from modules.processes.common.backup.commands import head_of
+from modules.processes.common.backup.scratch import scratch_for_a_backup
 
 
-def test_a_directory_of_a_killed_command_is_removed_and_no_other(tmp_path: Path) -> None:
-    """It has a copy of the database."""
+def _killed_with_a_copy(target: Path) -> None:
+    with scratch_for_a_backup(target) as scratch:
+        (scratch / "edgecore.db").write_text("secret")
+        os._exit(0)
+
+
+def _killed_at_the_end(target: Path) -> None:
+    vars(archive)["put_in_place"] = lambda *_: os._exit(0)
+    archive.write_archive(target, head_of("edgecore", "n1"), [])
+
+
+@pytest.mark.parametrize("killed", [_killed_with_a_copy, _killed_at_the_end])
+def test_a_directory_of_a_killed_command_is_removed_and_no_other(
+    tmp_path: Path, killed: Callable[[Path], None]
+) -> None:
+    """It has a copy of the database, or the secrets in half an archive."""
     target = tmp_path / "backup.tar.gz"
     child = os.fork()
     if not child:
-        with scratch_for_a_backup(target) as scratch:
-            (scratch / "edgecore.db").write_text("secret")
-            os._exit(0)
+        killed(target)
     os.waitpid(child, 0)
-    left = [each for each in tmp_path.iterdir() if each.is_dir()]
+    left = [*tmp_path.iterdir()]
     assert len(left) == 1
     others = tmp_path / ".backup-of-mine"
     others.mkdir()
