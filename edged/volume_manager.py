@@ -23,6 +23,7 @@ from edged.volumes import Mounts, PodVolumes
 from edged.volumes.claims import NodeIdentity
 from edged.volumes.csi.controller import ControllerRequest, CsiController
 from edged.volumes.csi.drivers import CsiDrivers
+from edged.volumes.csi.model import CSI
 from edged.volumes.csi.mounter import CsiMounter
 from edged.volumes.directory_usage import DirectoryCounts, limit_of, over_its_limit
 from edged.volumes.plan import EMPTY_DIRECTORY
@@ -140,7 +141,7 @@ class VolumeManager:
         """Start to look for plug-ins; `handlers` take those other than storage drivers, by plug-in type."""
         plugins = {"CSIPlugin": self.drivers, **handlers}
         self._context.start_actor(PluginWatcher, self._settings.root / REGISTRY, plugins)
-        if self._paths.stages("csi").is_dir():
+        if self._paths.stages(CSI).is_dir():
             self._unstage_later()
 
     def _unstage_later(self) -> None:

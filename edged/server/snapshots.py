@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -32,6 +33,8 @@ class EdgedReports(Struct, frozen=True):
     """Returns the chain of a pod by namespace and name, as JSON."""
     probes: Callable[[], Mapping[PodUid, ProbeCounts]]
     """Returns how often the probes of each pod had each outcome."""
+    local_volumes: Callable[[], Mapping[Path, str]] = dict
+    """Returns the names of pods' local volumes by their directories."""
 
 
 class Snapshots:

@@ -1,7 +1,6 @@
 """The disk usage of pods: logs and volumes."""
 
-import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -9,16 +8,18 @@ from msgspec import Struct
 from beehive import Clock
 from edged.pods.model import PodRef, PodUid
 from edged.pods.paths import PodPaths
+from edged.volumes.claims import LOCAL_VOLUME
+from edged.volumes.csi.model import CSI
 from edged.volumes.directory_usage import DirectoryCounts, DiskUsage, disk_usage
 
 
 class VolumeUsage(Struct, frozen=True, gc=False):
-    """One volume. `local`: its content is on the file system of the pods' directory."""
+    """One volume."""
 
     name: str
     directory: Path
-    usage: DiskUsage
-    local: bool
+    usage: DiskUsage | None
+    """The pod's usage of the disk of its directory; None: the volume has a file system of its own, or outlives pods."""
 
 
 class PodDisk(Struct, frozen=True):
@@ -41,12 +42,16 @@ class PodDisks:
         paths: of pods.
         clock: for the age of a count.
         period: seconds that a count holds.
+        local_volumes: returns the names of pods' local volumes by their directories.
     """
 
-    def __init__(self, paths: PodPaths, clock: Clock, period: float) -> None:
+    def __init__(
+        self, paths: PodPaths, clock: Clock, period: float, local_volumes: Callable[[], Mapping[Path, str]]
+    ) -> None:
         self._paths = paths
         self._clock = clock
         self._period = period
+        self._local_volumes = local_volumes
         self._counted: dict[PodUid, tuple[float, PodDisk]] = {}
         self._counts: dict[PodUid, DirectoryCounts] = {}
 
@@ -78,13 +83,19 @@ class PodDisks:
         )
 
     def _volumes(self, uid: PodUid, counts: DirectoryCounts) -> Iterator[VolumeUsage]:
-        top = self._paths.volumes(uid)
+        """Yield a pod's volumes, except those of storage drivers: the driver knows their usage (kubelet's metrics of
+        CSI). Data that outlives the pod is none of its ephemeral storage (kubelet's IsLocalEphemeralVolume).
+        """
+        top, names = self._paths.volumes(uid), self._local_volumes()
+        drivers, local = (self._paths.volume_kind(uid, kind) for kind in (CSI, LOCAL_VOLUME))
         for plugin in _directories(top):
-            for volume in _directories(plugin):
-                if _device(volume) == _device(top):
-                    yield VolumeUsage(volume.name, volume, counts.measure(volume), local=True)
+            for volume in _directories(plugin) if plugin != drivers else ():
+                if plugin == local:
+                    if volume in names:
+                        yield VolumeUsage(names[volume], volume, None)
                 else:
-                    yield VolumeUsage(volume.name, volume, _of_mount(volume), local=False)
+                    is_on_disk = _device(volume) == _device(top)
+                    yield VolumeUsage(volume.name, volume, counts.measure(volume) if is_on_disk else None)
 
 
 def _directories(top: Path) -> list[Path]:
@@ -99,12 +110,3 @@ def _device(path: Path) -> int:
         return path.lstat().st_dev
     except OSError:
         return -1
-
-
-def _of_mount(directory: Path) -> DiskUsage:
-    """Return the usage that a separate file system reports."""
-    try:
-        found = os.statvfs(directory)
-    except OSError:
-        return DiskUsage(0, 0, whole=False)
-    return DiskUsage((found.f_blocks - found.f_bfree) * found.f_frsize, found.f_files - found.f_ffree)

@@ -1,7 +1,7 @@
 """Makes kubelet's Summary."""
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from msgspec.structs import asdict
@@ -33,7 +33,7 @@ from edged.stats.procfs_usage import ProcfsUsage, file_system, part_of
 from edged.stats.usage import CpuRates, ResourceUsage, cpu_stats, memory_stats, total
 from edged.volumes.claims import claim_of
 from modules.apimachinery.pods.qos import qos_class
-from modules.apimachinery.types import Nanoseconds, Pod, Time
+from modules.apimachinery.types import Nanoseconds, Pod, Time, format_time
 from protos.cri.v1 import api_pb2 as cri
 
 FRESH = 2.0
@@ -76,6 +76,7 @@ class StatsProvider:
         cgroups: settings, for their names.
         hierarchies: usage of cgroups; None when pods have no cgroups.
         machine: usage of the machine.
+        local_volumes: returns the names of pods' local volumes by their directories.
     """
 
     def __init__(
@@ -88,6 +89,7 @@ class StatsProvider:
         cgroups: CgroupSettings,
         hierarchies: CgroupUsage | None,
         machine: ProcfsUsage | None = None,
+        local_volumes: Callable[[], Mapping[Path, str]] = dict,
     ) -> None:
         self._node_name = node_name
         self._root = paths.root
@@ -96,7 +98,7 @@ class StatsProvider:
         self._names = CgroupNames(cgroups.driver, cgroups.root)
         self._hierarchies = hierarchies
         self._machine = machine or ProcfsUsage()
-        self._disks = PodDisks(paths, clock, DISK_PERIOD)
+        self._disks = PodDisks(paths, clock, DISK_PERIOD, local_volumes)
         self._rates = CpuRates()
         self._lock = threading.Lock()
         self._last: dict[bool, tuple[float, Summary]] = {}
@@ -263,7 +265,7 @@ def _ephemeral(
 ) -> FsStats:
     """Return the sum of layers, logs, and volumes on the node's disk (kubelet's calcEphemeralStorage)."""
     layers = [each.rootfs for each in containers if each.rootfs is not None]
-    counted = [*disk.logs.values(), disk.rest, *(volume.usage for volume in disk.volumes if volume.local)]
+    counted = [*disk.logs.values(), disk.rest, *(each.usage for each in disk.volumes if each.usage is not None)]
     used = sum(layer.used_bytes or 0 for layer in layers) + sum(each.size for each in counted)
     inodes = sum(layer.inodes_used or 0 for layer in layers) + sum(each.inodes for each in counted)
     return part_of(node_fs, used, inodes, at)
@@ -274,8 +276,11 @@ def _volumes(pod: Pod, disk: PodDisk, node_fs: FsStats | None, at: Nanoseconds) 
     for volume in disk.volumes:
         claim = claims.get(volume.name)
         reference = PvcRef(claim.name, pod.metadata.namespace) if claim is not None else None
-        sizes = asdict(part_of(node_fs if volume.local else None, volume.usage.size, volume.usage.inodes, at))
-        yield VolumeStats(name=volume.name, pvc_ref=reference, **sizes)
+        if (own := volume.usage) is not None:
+            stats = part_of(node_fs, own.size, own.inodes, at)
+        else:
+            stats = file_system(volume.directory, at) or FsStats(format_time(at))
+        yield VolumeStats(name=volume.name, pvc_ref=reference, **asdict(stats))
 
 
 def _started(pod: Pod, name: str) -> Time | None:

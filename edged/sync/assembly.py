@@ -133,7 +133,9 @@ class Assembly:
         """
         module, settings, snapshots = self._module, self._settings, self._given.snapshots
         self._start_actors()
-        snapshots.reports = EdgedReports(self.sync_loop.figures, self._chains.find, self._probes.counts)
+        snapshots.reports = EdgedReports(
+            self.sync_loop.figures, self._chains.find, self._probes.counts, self.volume_manager.volumes.local_volumes
+        )
         module.every(settings.status_period, self.sync_loop.handle_status_period)
         module.every(settings.lease_duration * LEASE_RENEW_FRACTION, self.node_reporter.renew_lease)
         self._meta.list_all(ResourceType.NODE, then=self._on_stored_node)

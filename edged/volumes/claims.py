@@ -25,6 +25,8 @@ from modules.apimachinery.types.persistent import (
 )
 from modules.apimachinery.types.volumes import CSIVolumeSource
 
+LOCAL_VOLUME = "local-volume"
+"""kubelet's name of the kind in a volume's directory."""
 _BOUND = "Bound"
 _BLOCK = "Block"
 
@@ -127,7 +129,7 @@ def persistent_plan(pod: Pod, volume: PersistentVolume, paths: PodPaths, *, read
     """Return the plan of a persistent volume for a pod. Raises VolumeError for an unsupported kind."""
     spec, name = volume.spec, volume.metadata.name
     if spec.local is not None:
-        path = paths.volume(PodUid(pod.metadata.uid), "local-volume", name)
+        path = paths.volume(PodUid(pod.metadata.uid), LOCAL_VOLUME, name)
         return LocalVolume(path, _absolute(spec.local.path), read_only=read_only)
     if spec.host_path is not None:
         return host_path_plan(spec.host_path)

@@ -22,7 +22,7 @@ from edged.volumes.claims import (
     resolve,
 )
 from edged.volumes.csi.drivers import CsiDrivers
-from edged.volumes.csi.model import CsiVolume
+from edged.volumes.csi.model import CSI, CsiVolume
 from edged.volumes.csi.mounter import CsiMounter, CsiSources
 from edged.volumes.mounting import KernelMounts, Mounts, is_mounted
 from edged.volumes.mounts import SubPaths
@@ -98,6 +98,13 @@ class PodVolumes:
 
         return bind
 
+    def local_volumes(self) -> dict[Path, str]:
+        """Return the names of pods' local volumes by their directories, which have those of persistent volumes. On any
+        thread.
+        """
+        plans = list(self._plans.items())
+        return {plan.path: name for (_, name), plan in plans if isinstance(plan, LocalVolume)}
+
     def remove(self, uid: PodUid) -> None:
         """Unmount a pod's volumes, so that its directory can be removed; may be repeated.
 
@@ -120,7 +127,7 @@ class PodVolumes:
             problem = error
         ours = self.mounts.below(volumes)[::-1]
         if problem is not None:
-            of_drivers = volumes / self._paths.volume_kind(uid, "csi").name
+            of_drivers = volumes / self._paths.volume_kind(uid, CSI).name
             ours = [point for point in ours if not point.is_relative_to(of_drivers)]
         for failure in (problem, self._unmount(ours)):
             if failure is not None:

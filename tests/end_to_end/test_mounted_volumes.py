@@ -1,5 +1,6 @@
 """Volumes that are mounts on the machine: memory, paths within volumes, persistent ones. Deleted pods leave none."""
 
+import json
 import socket
 from pathlib import Path
 
@@ -102,12 +103,12 @@ def test_a_mount_within_a_volume_of_files(machine: Machine) -> None:
 
 def claim(machine: Machine, name: str, **source: JsonObject) -> None:
     """A claim and the volume that it gets."""
-    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}, "volumeName": name}
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}, "volumeName": f"pv-{name}"}
     meta = {"name": name, "namespace": "default"}
     volume = {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Mi"}, **source}
     machine.cloud.apply(
         {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec},
-        {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": volume},
+        {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": f"pv-{name}"}, "spec": volume},
     )
 
 
@@ -151,7 +152,7 @@ def test_persistent_volumes_of_the_node_and_of_a_driver(machine: Machine, tmp_pa
     machine.cloud.apply(pod("writer", write, volumes=(claimed("disk"), claimed("driven"), inline), **short))
     bound = {"nodeName": NODE}  # the scheduler would not choose the node
     machine.cloud.apply(pod("lost", container(), volumes=(claimed("foreign"),), **bound, **short))
-    machine.cloud.pods.wait("lost", lambda made: "node affinity check failed: foreign" in waits(made))
+    machine.cloud.pods.wait("lost", lambda made: "node affinity check failed: pv-foreign" in waits(made))
     machine.cloud.pods.wait("writer", lambda made: f"driver name {driver.name} not found" in waits(made))
     with driver:
         writer = machine.cloud.pods.wait("writer", is_ready)
@@ -162,6 +163,13 @@ def test_persistent_volumes_of_the_node_and_of_a_driver(machine: Machine, tmp_pa
         wait_until(lambda: seen <= set(machine.edge.lines(reader)), "the reader has read it")
         assert driver.made().count("NodeStageVolume") == 1
         assert len(driver.published) == 3
+        summary = json.loads(machine.edge.get("/stats/summary")[1])
+        assert {
+            (volume["name"], volume["pvcRef"]["name"])
+            for made in summary["pods"]
+            for volume in made.get("volume", ())
+            if "pvcRef" in volume
+        } == {("disk", "disk")}
         machine.edge.kill()
         machine.start_edge()
         for each in (writer, reader, machine.cloud.get("Pod", "lost")):

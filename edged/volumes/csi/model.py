@@ -4,10 +4,14 @@ import hashlib
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
+from typing import Final
 
 from msgspec import Struct
 
 from modules.apimachinery.types.persistent import SecretReference
+
+CSI: Final = "csi"
+"""kubelet's name of the kind in the directories of volumes and plug-ins."""
 
 
 class NodeCapability(StrEnum):

@@ -21,7 +21,7 @@ from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
 from edged.volumes.csi import rules
 from edged.volumes.csi.drivers import CsiDrivers
-from edged.volumes.csi.model import CsiVolume, Driver, NodeCapability, PublishedVolume, attachment_name, stage_name
+from edged.volumes.csi.model import CSI, CsiVolume, Driver, NodeCapability, PublishedVolume, attachment_name, stage_name
 from edged.volumes.mounting import Mounts, is_mounted
 from edged.volumes.ownership import VolumeOwner, set_volume_ownership
 from modules.apimachinery.attempts import AttemptError
@@ -42,7 +42,6 @@ _UNSETTLED = frozenset({"CANCELLED", "DEADLINE_EXCEEDED", "UNAVAILABLE", "RESOUR
 """Failures after which a driver may go on with a call (kubelet's isFinalError has the others)."""
 _LONGEST = 1024 * 1024
 """Bytes read of a record."""
-_PLUGIN = "csi"
 
 
 class CsiSources(Protocol):
@@ -131,7 +130,7 @@ class CsiMounter:
         Raises the first VolumeError or PluginError when all volumes were tried; the next call undoes the rest.
         """
         problem: AttemptError | None = None
-        for data in (each / _DATA for each in _listed(self._paths.volume_kind(uid, _PLUGIN))):
+        for data in (each / _DATA for each in _listed(self._paths.volume_kind(uid, CSI))):
             if not os.path.lexists(data):
                 continue
             self._published.discard(data.parent / "mount")
@@ -279,17 +278,17 @@ class CsiMounter:
     def _records(self) -> Iterator[Path]:
         """Yield where the records of the pods' volumes are."""
         pods = (PodUid(pod.name) for pod in _listed(self._paths.pods))
-        places = chain.from_iterable(_listed(self._paths.volume_kind(uid, _PLUGIN)) for uid in pods)
+        places = chain.from_iterable(_listed(self._paths.volume_kind(uid, CSI)) for uid in pods)
         return (place / _DATA for place in places)
 
     def _stages(self) -> Iterator[Path]:
-        return chain.from_iterable(map(_listed, _listed(self._paths.stages(_PLUGIN))))
+        return chain.from_iterable(map(_listed, _listed(self._paths.stages(CSI))))
 
     def _place(self, uid: PodUid, name: str) -> Path:
-        return self._paths.volume(uid, _PLUGIN, name) / "mount"
+        return self._paths.volume(uid, CSI, name) / "mount"
 
     def _stage_directory(self, key: tuple[str, str]) -> Path:
-        return self._paths.stage(_PLUGIN, key[0], stage_name(key[1]))
+        return self._paths.stage(CSI, key[0], stage_name(key[1]))
 
     @contextmanager
     def _alone(self, key: tuple[str, str]) -> Iterator[None]:

@@ -348,4 +348,5 @@ def _stats(settings: EdgedSettings, snapshots: Snapshots, hive: Hive, *, own_cgr
         lambda: snapshots.pods,
         cgroups=settings.cgroups,
         hierarchies=CgroupUsage(machine_hierarchies()) if own_cgroups else None,
+        local_volumes=lambda: snapshots.reports.local_volumes() if snapshots.reports is not None else {},
     )

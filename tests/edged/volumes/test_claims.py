@@ -266,6 +266,7 @@ def test_a_local_volume_is_bound_and_outlives_the_pod(tmp_path: Path) -> None:
         cloud = Cloud(volume=a_volume(local=LocalVolumeSource(path=str(tmp_path / "disk"))))
         (path,) = volumes.prepare(claiming_pod(), cloud, Nanoseconds(0)).values()
         assert (path / "file").read_text() == "kept"
+        assert volumes.local_volumes() == {path: "v"}
         volumes.remove(PodUid(UID))
-        assert list(path.iterdir()) == []
+        assert (list(path.iterdir()), volumes.local_volumes()) == ([], {})
     assert (tmp_path / "disk" / "file").read_text() == "kept"

@@ -105,7 +105,7 @@ def write_archive(
         if os.path.lexists(target):
             raise BackupError(f"cannot write the {what}", str(target), "it exists; name a new file")
         complete = msgspec.structs.replace(manifest, parts=tuple(_entry(part) for part in parts))
-        with scratch_for_a_backup(target) as scratch:
+        with scratch_for_a_backup(target, what) as scratch:
             making = scratch / target.name
             descriptor = os.open(making, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, OWNER_ONLY)
             with os.fdopen(descriptor, "wb") as file:

@@ -15,7 +15,7 @@ _SCRATCH: Final = ".edgecore-backup-in-work-"
 """Begins the names of directories; no person gives one such a name."""
 
 
-def scratch_for_a_backup(file: Path) -> AbstractContextManager[Path]:
+def scratch_for_a_backup(file: Path, what: str = "backup") -> AbstractContextManager[Path]:
     """Return a directory for this user alone beside a new file, whose own directory must exist: a mistyped path makes
     none.
 
@@ -23,7 +23,7 @@ def scratch_for_a_backup(file: Path) -> AbstractContextManager[Path]:
         BackupError: there is no such directory.
     """
     if not file.parent.is_dir():
-        raise BackupError("cannot write the backup", str(file), f"there is no directory {file.parent}")
+        raise BackupError(f"cannot write the {what}", str(file), f"there is no directory {file.parent}")
     return scratch_beside(file)
 
 
