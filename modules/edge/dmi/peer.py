@@ -111,7 +111,6 @@ class Peer:
         """
         if step.generation != self._generation:
             return
-        self._later.pop(step.key, None)
         if step.digest is None:
             self._removed(step.key)
         else:

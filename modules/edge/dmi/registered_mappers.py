@@ -144,15 +144,19 @@ class RegisteredMappers:
 
     def _judge(self, session: MapperSession, now: float) -> None:
         """Note that a mapper has ended, and set the state of its devices; or that it is back."""
+        lost_for = session.lost_for(now)
+        if not session.is_known or 0.0 < lost_for < LOST_SECONDS:
+            return
         devices = list(self._catalogue.devices(session.row.protocol))
-        was_lost, session.is_lost = session.is_lost, session.lost_for(now) >= LOST_SECONDS
-        if session.is_lost != was_lost:
+        was_lost, session.is_lost = session.is_lost, lost_for > 0.0
+        if session.is_lost != bool(was_lost):
             self._record_mapper(session, len(devices))
         for device, patience in devices if not self._settings.like_kubeedge else ():
-            if session.is_lost and self._watchdog.lost(device, now):
-                self._reporter.set_state(device, UNKNOWN)
-            elif was_lost and not session.is_lost and not patience:
-                self._handle_stored_report(device, "")  # no report will tell that it is back
+            if session.is_lost:
+                if self._watchdog.lost(device, now):
+                    self._reporter.set_state(device, UNKNOWN)
+            elif was_lost is not False and not patience:
+                self._reporter.check_state(device)  # no report will tell that it is back
 
     def _record_mapper(self, session: MapperSession, devices: int) -> None:
         """Record that a mapper has ended, or is back."""

@@ -80,6 +80,17 @@ class Reporter:
         message = self._message(device, "state/update", content)
         self._module.request(ModuleName.DEVICETWIN, message, REPORT_SECONDS, lambda _result: None)
 
+    def check_state(self, device: str) -> None:
+        """Look at the stored state of a device whose mapper is there: it may be unknown from before."""
+
+        def answered(result: Message | BeehiveError) -> None:
+            self._stored(device, "", "" if isinstance(result, BeehiveError) else _twin_answer(result).state)
+
+        content = {"event_id": "", "timestamp": self._module.clock.now_ms()}
+        self._module.request(
+            ModuleName.DEVICETWIN, self._message(device, "state/get", content), REPORT_SECONDS, answered
+        )
+
     def refuse(self, future: Future[Any], refused: MapperCallRefused, mapper: str = "") -> None:
         """Refuse a call of a mapper, and count it."""
         self._counters.count(mapper, refused.refusal.name)
@@ -111,7 +122,7 @@ class Reporter:
                 RefusalStatus.UNAVAILABLE, f"the report is not stored: {why}"
             )
         else:
-            answer = reports.twin_answer(decode_json(result.content_raw(), Any))
+            answer = _twin_answer(result)
             refused = reports.refused_by_twin(answer)
         if refused is not None:
             self.refuse(future, refused, report.mapper)
@@ -119,6 +130,10 @@ class Reporter:
         self._counters.count(report.mapper, STORED)
         self._stored(report.device, report.content.get("state", ""), answer.state)
         future.set(report.answer)
+
+
+def _twin_answer(message: Message) -> reports.TwinAnswer:
+    return reports.twin_answer(decode_json(message.content_raw(), Any))
 
 
 def _text(message: Message) -> str:

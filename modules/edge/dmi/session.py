@@ -200,8 +200,10 @@ class MapperSession:
         self._connection: MapperConnection | None = None
         self._lost_since: float | None = None
         """Monotonic seconds since when nobody has listened on the mapper's socket."""
-        self.is_lost = False
-        """Whether the module has noted that the mapper has ended."""
+        self.is_known = False
+        """Whether it is known if somebody listens on the mapper's socket: before the first look it is not."""
+        self.is_lost: bool | None = None
+        """Whether the module has noted that the mapper has ended; None before it has noted anything."""
         self.row = row
         self._connect()
 
@@ -219,9 +221,7 @@ class MapperSession:
         self.close()
         self.row = row
         self._connect()
-        self._is_away = False
-        self._lost_since = None
-        self._backoff.reset()
+        self._heard()
         self._peer.begin()
         answer = self._answer() if with_data else dmi.MapperRegisterResponse()
         now = self._module.clock.monotonic()
@@ -332,9 +332,7 @@ class MapperSession:
         else:
             if self._is_away:
                 _log.info("mapper %s is back, and gets all values", self.row.name)
-            self._is_away = False
-            self._lost_since = None
-            self._backoff.reset()
+            self._heard()
             if outcome.is_new:
                 self._peer.forget()
             elif not outcome.code or (step.digest is None and outcome.code == "NOT_FOUND"):
@@ -343,6 +341,12 @@ class MapperSession:
                 what = f"{step.method} of {step.key.id}"
                 _log.warning("mapper %s refuses %s: %s; %s", self.row.name, what, outcome.text, outcome.code)
         self._pump()
+
+    def _heard(self) -> None:
+        self.is_known = True
+        self._is_away = False
+        self._lost_since = None
+        self._backoff.reset()
 
     def _gone(self, why: str, now: float) -> None:
         if not self._is_away:
@@ -353,6 +357,7 @@ class MapperSession:
 
     def _handle_socket_state(self, found: SocketState) -> None:
         self._is_looking = False
+        self.is_known = True
         if found.is_served:
             self._lost_since = None
         elif self._lost_since is None:

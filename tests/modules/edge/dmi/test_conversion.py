@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from modules.edge.dmi.catalogue import Catalogue, device_message, model_message
 from modules.edge.dmi.errors import MapperCallRefused
 from modules.edge.dmi.objects import Desired, read_mapped_device, read_mapped_model, with_desired
-from modules.edge.dmi.reports import device_of
+from modules.edge.dmi.reports import device_of, twins_update
 from protos.dmi.v1beta1 import api_pb2 as dmi
 from tests.modules.edge.dmi.framework import omissions
 
@@ -258,3 +258,9 @@ def test_the_owners_desired_value_replaces_the_clouds_and_nothing_else() -> None
     after = with_desired(before, {"a": "2", "b": "3", "z": "4"})
     assert [one.desired for one in after.spec.properties or ()] == [Desired("2", {"k": "v"}), Desired("3"), None]
     assert with_desired(before, {}) == before
+
+
+def test_a_report_of_a_desired_value_alone_confirms_it() -> None:
+    twin = dmi.Twin(propertyName="switch", observedDesired=dmi.TwinProperty(value="true"))
+    report = dmi.ReportDeviceStatusRequest(reportedDevice=dmi.DeviceStatus(twins=[twin]))
+    assert twins_update(report, 5, echo=False)["twin"] == {"switch": {"observed": {"value": "true"}}}

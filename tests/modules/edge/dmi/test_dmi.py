@@ -260,7 +260,7 @@ def test_reports_that_cannot_be_taken_are_refused_with_their_code(node: DmiNode,
         (dmi.MapperInfo(name="m", protocol="demo", address=b"/a/../b"), "absolute path"),
         (dmi.MapperInfo(name="m", protocol="demo", address=b"/" + b"x" * 107), "107"),
         (dmi.MapperInfo(name="m", protocol="demo", address="/ä".encode() + b"x" * 105), "107"),
-        (dmi.MapperInfo(name="m", protocol="x" * 300), "253"),
+        (dmi.MapperInfo(name="m", protocol="x" * 254), "253"),
     ],
 )
 def test_a_registration_that_makes_no_sense_is_refused(
@@ -269,6 +269,12 @@ def test_a_registration_that_makes_no_sense_is_refused(
     request = dmi.MapperRegisterRequest(withData=True, mapper=info)
     code, reason = _refusal(mapper, "MapperRegister", request)
     assert code == "INVALID_ARGUMENT" and why in reason
+
+
+def test_a_registration_may_be_as_long_as_a_sockets_path_may(node: DmiNode, mapper: FrameworkMapper) -> None:
+    info = dmi.MapperInfo(name="m" * 253, protocol="x" * 253, address=b"/" + b"x" * 106)
+    request = dmi.MapperRegisterRequest(withData=True, mapper=info)
+    assert mapper.call("MapperRegister", request, dmi.MapperRegisterResponse) == dmi.MapperRegisterResponse()
 
 
 def test_a_flood_is_refused_and_other_mappers_are_not(tmp_path: Path) -> None:
@@ -406,14 +412,16 @@ def test_a_socket_of_another_process_is_left_alone(
     assert node.socket.exists()
 
 
-def test_a_socket_that_has_taken_the_place_of_the_nodes_stays(tmp_path: Path) -> None:
-    """As when the next process has begun before this one ends."""
+@pytest.mark.parametrize("is_replaced", [True, False])
+def test_a_socket_that_is_no_longer_the_nodes_is_left_alone(tmp_path: Path, *, is_replaced: bool) -> None:
+    """As when the next process has begun before this one ends, or somebody has removed it."""
     with stopping(DmiNode(tmp_path)) as node, socket.socket(socket.AF_UNIX) as other:
         node.start()
         own = node.socket.rename(tmp_path / "own")
-        other.bind(str(node.socket))
+        if is_replaced:
+            other.bind(str(node.socket))
         node.stop()
-        assert node.socket.exists()
+        assert node.socket.exists() == is_replaced
         with pytest.raises(ConnectionRefusedError):
             connect_unix(own, TIMEOUT)
 
@@ -515,6 +523,34 @@ def test_a_device_whose_mapper_has_ended_is_not_online(tmp_path: Path, monkeypat
             "MapperNotReady": "n1", "MapperReady": "n1",
         }  # fmt: skip
         assert any("its devices (1) is unknown" in one["message"] for one in events)
+
+
+@pytest.mark.parametrize("is_restarted", [True, False])
+def test_a_device_whose_mapper_has_ended_is_online_with_its_next_mapper(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_restarted: bool
+) -> None:
+    """It makes no reports, and edgecore was restarted in between, or the next mapper has another name."""
+    made = device()
+    made["spec"]["properties"] = [{"name": "switch"}]
+    with stopping(DmiNode(tmp_path).start()) as node:
+        monkeypatch.setattr("modules.edge.dmi.registered_mappers.LOST_SECONDS", 0.3)
+        with stopping(FrameworkMapper(tmp_path, node.socket)) as mapper:
+            node.put(model())
+            node.has(made)
+            mapper.start()
+            mapper.stop()
+            wait_until(lambda: node.device("thermo").state == "unknown", "it is unknown")
+        if is_restarted:
+            node.stop()
+            monkeypatch.undo()
+            node.counters.mappers = {}
+            node.start()
+            wait_until(lambda: node.counters.mappers.get("demo-mapper") == (False, 1), "edgecore has looked")
+            assert node.device("thermo").state == "unknown"
+        name = "demo-mapper" if is_restarted else "newer-mapper"
+        with stopping(FrameworkMapper(tmp_path, node.socket, name=name)) as mapper:
+            mapper.start()
+            wait_until(lambda: node.device("thermo").state == "online", "it is online again")
 
 
 def _events(directory: Path, last: str) -> list[dict[str, Any]]:

@@ -362,6 +362,30 @@ def test_who_registers_before_the_devices_are_read_replaces_the_mapper_of_before
     life.bee.hive.stop()
 
 
+def test_mappers_that_cannot_be_read_are_read_a_little_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    life = Life(0, tmp_path, monkeypatch)
+    life.processes[0].begin()
+    life.ask_to_register(life.processes[0], "demo")
+    read, asked = AsyncMetaClient.list_all, []
+
+    def fails(client: AsyncMetaClient, kind: str, namespace: str = "", *, then: Any) -> None:
+        if kind != "devicemapper":
+            read(client, kind, namespace, then=then)
+            return
+        asked.append(kind)
+        then(CallError("the store is locked"))
+
+    with monkeypatch.context() as locked:
+        locked.setattr(AsyncMetaClient, "list_all", fails)
+        life.restart()
+        life.bee.run_for(4.0)
+    assert len(asked) == 1
+    life.repair()
+    assert life.dmi._registered is not None
+    assert set(life.dmi._registered._sessions) == {"demo"}
+    life.bee.hive.stop()
+
+
 def test_mappers_that_register_at_once_are_no_more_than_a_node_may_have(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,14 +69,17 @@ def test_what_goes_after_a_reading_that_failed_is_not_told_at_the_next() -> None
     assert list(catalogue.keys("demo")) == [Key("model", "ns/tm"), Key("device", "ns/thermo")]
 
 
-def test_a_refusal_of_devicetwin_is_a_reading_that_failed() -> None:
-    """It has no room while it reads its own devices. The next reading begins anew."""
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_a_refusal_of_devicetwin_is_a_reading_that_failed(*, is_answered: bool) -> None:
+    """It has no room while it reads its own devices, or does not answer. The next reading begins anew."""
     catalogue = Catalogue()
     rows = [row(model("tm"))], [row(device())]
     there: Any = FakeNode(*rows, *rows)
     loader = CatalogueLoader(there, there, catalogue)
     ends: list[BeehiveError | None] = []
-    there.request = lambda _to, asked, _seconds, then: then(asked.error(RealClock(), "not read yet"))
+    there.request = lambda _to, asked, _seconds, then: then(
+        asked.error(RealClock(), "not read yet") if is_answered else BeehiveError("no answer in time")
+    )
     loader.when_loaded(ends.append)
     del there.request
     loader.when_loaded(ends.append)

@@ -3,6 +3,7 @@
 import json
 import random
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
@@ -268,6 +269,28 @@ def test_a_refusal_is_repeated_ever_later_and_holds_up_no_other_device() -> None
         other = mapper.peer.next(mapper.now)
         assert isinstance(other, MapperStep) and other.key.id == "ns/b"
         mapper.peer.succeeded(other)
+
+
+def test_an_object_that_was_refused_often_makes_no_other_wait() -> None:
+    mapper = FakeMapper()
+    longest = Mock(uniform=lambda _shortest, longest: longest)
+    for name, refusals in (("often", 6), ("once", 1)):
+        mapper.model(name)
+        step = mapper.peer.next(0.0)
+        assert isinstance(step, MapperStep)
+        for _ in range(refusals):
+            mapper.peer.failed(step, 0.0, longest)
+    assert mapper.peer.next(0.0) == 1.0
+
+
+def test_a_model_that_goes_while_its_call_is_refused_is_not_thought_of_again() -> None:
+    mapper = FakeMapper()
+    mapper.model("m")
+    step = mapper.peer.next(0.0)
+    assert isinstance(step, MapperStep)
+    mapper.remove("model", "m")
+    mapper.peer.failed(step, 0.0, SOURCE)
+    assert mapper.peer.next(1e6) is None
 
 
 def test_a_device_that_a_new_process_lacks_is_not_removed_for_ever() -> None:

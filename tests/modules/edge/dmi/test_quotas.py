@@ -1,12 +1,17 @@
 """The rates of mappers' calls."""
 
 from contextlib import suppress
+from unittest.mock import Mock
 
 import pytest
 
+from beehive.testing import FakeContext
+from modules.edge.dmi.counters import DmiCounters
 from modules.edge.dmi.errors import MapperCallRefused
 from modules.edge.dmi.mappers import MAX_MAPPERS, MapperRow
 from modules.edge.dmi.quotas import ALL_REGISTRATIONS, REGISTRATIONS, Quotas
+from modules.edge.dmi.reporter import Reporter
+from protos.dmi.v1beta1 import api_pb2 as dmi
 
 
 def test_a_mapper_that_names_a_new_protocol_each_time_is_bounded() -> None:
@@ -34,6 +39,16 @@ def test_no_name_and_no_registration_gives_a_mapper_more_reports(mapper: MapperR
         renamed = MapperRow(f"flood-{number}", protocol=mapper.protocol) if mapper is not None else None
         with pytest.raises(MapperCallRefused, match="too many reports"):
             quotas.report(renamed, 0.0)
+
+
+def test_a_jump_of_the_wall_clock_gives_a_mapper_no_more_reports() -> None:
+    module = Mock(clock=FakeContext().clock)
+    reporter = Reporter(module, Quotas(0.001, 1), DmiCounters(), lambda _: None, Mock(), echo=False)
+    report = dmi.ReportDeviceStatesRequest(deviceName="thermo", state="ok")
+    reporter.state(report, Mock())
+    module.clock.jump_wall(1e6)
+    with pytest.raises(MapperCallRefused, match="too many reports"):
+        reporter.state(report, Mock())
 
 
 def test_refused_registrations_make_a_protocols_quota_no_larger() -> None:
