@@ -199,16 +199,26 @@ def test_a_chain_of_links_is_refused(tmp_path: Path, links: int) -> None:
         resolve_sub_path(tmp_path, "l0")
 
 
+class RootsMounts(MemoryMounts):
+    """Memory is its mounter's, whoever has the directory below it."""
+
+    def tmpfs(self, target: Path, size: int, *, mode: int = 0o1777, group: int = 0) -> None:
+        """See `Mounts`."""
+        super().tmpfs(target, size, mode=mode, group=group)
+        os.chown(target, 0, group)
+
+
 @needs_root
 @pytest.mark.parametrize("group", [None, 4242])
 @pytest.mark.parametrize(
     "volume",
     [
         Volume(name="v", empty_dir=EmptyDirVolumeSource()),
+        Volume(name="v", empty_dir=EmptyDirVolumeSource(medium="Memory")),
         Volume(name="v", config_map=ConfigMapVolumeSource(name="cm")),
         Volume(name="v", secret=SecretVolumeSource(secret_name=SEC, default_mode=0o400)),
     ],
-    ids=["emptyDir", "configMap", "secret"],
+    ids=["emptyDir", "memory", "configMap", "secret"],
 )
 def test_without_root_a_volume_is_the_pods(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, volume: Volume, group: int | None
@@ -219,7 +229,7 @@ def test_without_root_a_volume_is_the_pods(
     monkeypatch.setattr("beehive.node_namespaces.namespaces_id", lambda: "abc123")
     owner = owner_of(a_pod(security_context=PodSecurityContext(fs_group=group)))
     given = owner.group if owner is not None else None
-    path = set_up(planned(volume, tmp_path), at(0), given, MemoryMounts())
+    path = set_up(planned(volume, tmp_path), at(0), given, RootsMounts())
     if volume.empty_dir is not None:
         resolve_sub_path(path, "made/below")
     files = [path, *path.rglob("*")]
