@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from beehive.files.damaged import set_aside_unless_file
+from beehive.files.opening import opener_with
 from beehive.on_failure import on_failure
 
 _log = logging.getLogger(__name__)
@@ -74,9 +75,8 @@ class Reserve:
     def _write(self, size: int) -> bool:
         """Write random bytes, which no file system compresses. Sets aside a pipe or directory in the file's place."""
         set_aside_unless_file(self._path, self._path.parent)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-        descriptor = os.open(self._path, flags, 0o600)
-        with on_failure(self.release), os.fdopen(descriptor, "wb") as file:
+        opener = opener_with(flags=os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open(self._path, "wb", opener=opener) as file, on_failure(self.release):
             file.write(os.urandom(size))
             file.flush()
             os.fsync(file.fileno())

@@ -16,6 +16,7 @@ import msgspec
 
 from beehive.errors import TraceError
 from beehive.files.numbered import next_number, number_of
+from beehive.files.opening import opener_with
 from beehive.on_failure import on_failure
 from beehive.trace.contents import ContentSplitter
 from beehive.trace.format import Note, NoteKind, Record, TraceHeader
@@ -207,8 +208,8 @@ def open_writer(path: Path, header: TraceHeader, limit: int | None = None) -> Wr
 def _open(path: Path) -> IO[bytes]:
     """Open a file for appending after its last whole frame; unbuffered, so that a write is one system call."""
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        file = os.fdopen(descriptor, "r+b", buffering=0)
+        opener = opener_with(flags=os.O_CREAT | os.O_NOFOLLOW)
+        file = open(path, "r+b", buffering=0, opener=opener)  # noqa: SIM115 - the writer has it
     except OSError as error:
         raise TraceError("cannot open the trace for writing", str(path), str(error.strerror)) from error
     with on_failure(file.close):
@@ -226,7 +227,7 @@ def _make_private(file: IO[bytes]) -> None:
 def _cut(file: IO[bytes], path: Path) -> None:
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         raise TraceError("cannot append to the file", str(path), "an ordinary file or a directory is wanted")
-    with os.fdopen(os.dup(file.fileno()), "rb") as reader:
+    with open(file.fileno(), "rb", closefd=False) as reader:
         frames = Frames(reader)
         for _ in frames:
             pass

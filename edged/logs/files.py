@@ -153,7 +153,7 @@ def open_log(path: Path) -> BufferedReader:
     Raises:
         OSError: it cannot be opened, or is not a regular file.
     """
-    return os.fdopen(open_without_links(path, os.O_RDONLY), "rb")
+    return open(path, "rb", opener=lambda _, flags: open_without_links(path, flags))
 
 
 class Tail(msgspec.Struct, frozen=True):

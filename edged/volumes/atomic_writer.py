@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from beehive.files.durable import make_directories
+from beehive.files.opening import opener_with
 from beehive.files.removal import remove_tree
 from beehive.files.walking import Walk
 from beehive.node_namespaces import give_to_pods, pod_id
@@ -149,8 +150,7 @@ class AtomicWriter:
 def _write_file(path: Path, file: VolumeFile) -> None:
     """Write a new file with exactly its mode, in the directory of a version without readers yet."""
     make_directories(path.parent, 0o700)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "wb") as stream:
+    with open(path, "xb", opener=opener_with()) as stream:
         stream.write(file.data)
         os.fchmod(stream.fileno(), file.mode)
         if file.owner is not None and os.geteuid() == 0:  # without root, containers run as the agent's own user

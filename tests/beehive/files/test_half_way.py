@@ -14,6 +14,7 @@ from beehive.files.descriptors import open_directory, open_without_rights
 from beehive.files.linkless import open_without_links
 from beehive.files.reading import read_file
 from beehive.files.removal import remove_tree
+from beehive.trace import writer
 from tests.support.failing import Failing, PlannedError, fail_at_each_kernel_call
 from tests.support.power_cuts import Cut, Promise, after_each_cut
 
@@ -58,10 +59,11 @@ def _replaces_soon(directory: Path) -> None:
         (_opens_without_rights, 4),
         (lambda directory: os.close(open_without_links(directory / "stored", os.O_RDONLY)), 4),
         (lambda directory: read_file(directory / "stored", 100), 3),
+        (lambda directory: writer._open(directory / "trace").close(), 4),
         (_removes, 10),
         (_walks, 2 * _LEVELS),
     ],
-    ids=["replace", "replace soon", "write soon", "overwrite", "no rights", "no links", "read", "remove", "walk"],
+    ids=["replace", "replace soon", "write", "overwrite", "no rights", "no links", "read", "trace", "remove", "walk"],
 )
 def test_files_are_closed_after_a_failure_of_any_call(
     tmp_path: Path, operation: Callable[[Path], object], calls: int

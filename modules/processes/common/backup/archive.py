@@ -20,6 +20,7 @@ import msgspec
 from beehive.decoding import decode_json
 from beehive.files.advice import advice
 from beehive.files.durable import make_directories, put_in_place
+from beehive.files.opening import opener_with
 from beehive.whole_numbers import whole_number
 from modules.processes.common.backup.errors import BackupError
 from modules.processes.common.backup.scratch import scratch_for_a_backup
@@ -107,8 +108,7 @@ def write_archive(
         complete = msgspec.structs.replace(manifest, parts=tuple(_entry(part) for part in parts))
         with scratch_for_a_backup(target, what) as scratch:
             making = scratch / target.name
-            descriptor = os.open(making, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, OWNER_ONLY)
-            with os.fdopen(descriptor, "wb") as file:
+            with open(making, "xb", opener=opener_with()) as file:
                 with tarfile.open(fileobj=file, mode="w:gz") as tar:
                     _add(tar, _MANIFEST, io.BytesIO(text := msgspec.json.encode(complete)), len(text))
                     for part, entry in zip(parts, complete.parts, strict=True):
@@ -283,8 +283,7 @@ def _copy(content: Iterable[memoryview], target: Path) -> str:
     """Write a new file, durably; return its SHA-256."""
     make_directories(target.parent, 0o700)
     digest = hashlib.sha256()
-    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, OWNER_ONLY)
-    with os.fdopen(descriptor, "wb") as file:
+    with open(target, "xb", opener=opener_with()) as file:
         for piece in content:
             digest.update(piece)
             file.write(piece)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from beehive.files.advice import advice
 from beehive.files.durable import make_directories, put_in_place
+from beehive.files.opening import opener_with
 from modules.processes.common.backup.archive import check_room
 from modules.processes.common.backup.errors import BackupError
 
@@ -117,12 +118,11 @@ def _stage(each: Replacement) -> None:
     assert each.new is not None, "asked by the caller"  # noqa: S101 - for the type
     make_directories(each.target.parent, 0o750)
     each.staged.unlink(missing_ok=True)
-    descriptor = os.open(each.staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, each.mode)
-    with os.fdopen(descriptor, "wb") as file, each.new.open("rb") as content:
+    with open(each.staged, "xb", opener=opener_with(each.mode)) as file, each.new.open("rb") as content:
         shutil.copyfileobj(content, file)
         file.flush()
-        os.fchmod(descriptor, each.mode)
-        os.fsync(descriptor)
+        os.fchmod(file.fileno(), each.mode)
+        os.fsync(file.fileno())
 
 
 def _suffix_of(millis: int) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Final, NamedTuple, Self
 
 from beehive.files.durable import make_directories
+from beehive.files.opening import opener_with
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.pod_commands.channels import Channel, CommandExit
 from modules.processes.common.pod_commands.client import NodeClient, remark, report_errors
@@ -155,8 +156,7 @@ def _extract_file(archive: TarStream, member: Entry, path: Path, *, preserve: bo
     if member.stored > (free := shutil.disk_usage(path.parent).free):
         name = os.fsdecode(member.name)
         raise NodeError("no room for", name, f"it has {member.stored} bytes, and {free} are free")
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-    with os.fdopen(descriptor, "wb") as file:
+    with open(path, "wb", opener=opener_with(0o666)) as file:
         for piece in archive.chunks(member.stored):
             file.write(piece)
         if preserve:

@@ -1,12 +1,12 @@
 """The command `edgecore trace dump`: has the running process write its flight recorder and prints the file's path."""
 
 import argparse
-import os
 import shutil
 import sys
 from pathlib import Path
 
 from beehive.errors import TraceError
+from beehive.files.opening import opener_with
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.location import load_node
 from modules.processes.edgecore.reporting import print_remark, reporting_errors_as
@@ -29,7 +29,6 @@ def dump(chosen: argparse.Namespace) -> None:
 
 def _copy(source: Path, target: Path) -> Path:
     """Copy the file, readable by its owner only."""
-    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "wb") as copy, source.open("rb") as original:
+    with open(target, "wb", opener=opener_with()) as copy, source.open("rb") as original:
         shutil.copyfileobj(original, copy)
     return target

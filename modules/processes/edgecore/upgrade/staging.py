@@ -18,6 +18,7 @@ from typing import Final
 
 from beehive.files.advice import advice
 from beehive.files.durable import make_directories, put_in_place
+from beehive.files.opening import opener_with
 from modules.processes.edgecore.upgrade.bundle import MANIFEST, SBOM
 from modules.processes.edgecore.upgrade.errors import UpgradeError
 from modules.processes.edgecore.upgrade.updater import Installation, sync_directory, sync_file
@@ -127,8 +128,7 @@ def _unpack(wheel: Path, library: Path, room: int) -> tuple[int, int]:
             if target is None:
                 continue
             make_directories(target.parent, 0o755)
-            descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
-            with os.fdopen(descriptor, "wb") as file, packed.open(member) as content:
+            with open(target, "xb", opener=opener_with(0o644)) as file, packed.open(member) as content:
                 while piece := content.read(_PIECE):
                     size += len(piece)
                     if size > room:

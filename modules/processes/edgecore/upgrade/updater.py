@@ -642,12 +642,11 @@ def replace_durably(path: Path, content: bytes, like: os.stat_result | None = No
     """Replace a file durably, with mode 0600, or with the owner and mode of another one. Raises OSError."""
     new = path.with_name(f".{path.name}.new")
     new.unlink(missing_ok=True)
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
+    with open(new, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
         if like is not None:
-            os.fchmod(descriptor, stat.S_IMODE(like.st_mode))
+            os.fchmod(file.fileno(), stat.S_IMODE(like.st_mode))
             if (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()):
-                os.fchown(descriptor, like.st_uid, like.st_gid)
+                os.fchown(file.fileno(), like.st_uid, like.st_gid)
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

@@ -18,6 +18,7 @@ from functools import partial
 from typing import BinaryIO, Final
 
 from beehive.files.descriptors import OwnedFd
+from beehive.files.opening import opener_with
 from modules.runtimes.oci.images.worker import tar_entries as tar
 from modules.runtimes.oci.images.worker.attributes import (
     WITHOUT_ROOT,
@@ -307,7 +308,7 @@ class _LinkSource:
         if self._name is not None:
             os.link(self._name, name, src_dir_fd=self._descriptor, follow_symlinks=False)
             return 0
-        with os.fdopen(os.open(name, _NEW_FILE, 0o600), "wb") as copy:
+        with open(name, "xb", opener=opener_with()) as copy:
             size = os.fstat(self._descriptor).st_size
             stream.count(size)
             at = 0

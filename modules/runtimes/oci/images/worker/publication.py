@@ -17,6 +17,7 @@ from typing import Final, Self
 
 from beehive.files.descriptors import OwnedFd
 from beehive.files.durable import sync_directory
+from beehive.files.opening import opener_with
 from beehive.files.removal import remove_tree
 from modules.runtimes.oci.images.worker.errors import invalid
 from modules.runtimes.oci.images.worker.limits import UnpackLimits
@@ -25,8 +26,6 @@ from modules.runtimes.oci.images.worker.unpack import LayerSource, unpack
 from modules.runtimes.shim.kernel import sync_file_system
 
 _IS_THERE: Final = (errno.ENOTEMPTY, errno.EEXIST)
-
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Disk:
@@ -40,7 +39,7 @@ class Disk:
 
     def write(self, path: Path, content: bytes) -> None:
         """Write a file."""
-        with os.fdopen(os.open(path, _NEW, 0o600), "wb") as file:
+        with open(path, "wb", opener=opener_with()) as file:
             file.write(content)
 
     def sync_everything(self, directory: Path) -> None:
