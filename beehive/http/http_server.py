@@ -374,7 +374,10 @@ class _SocketPeer:
         """See `Peer`."""
         if wake is not None:
             self._poll.register(wake, select.POLLIN)
-        return any(ready == self._connection for ready, _ in self._poll.poll(seconds * 1000))
+        found = self._poll.poll(seconds * 1000)
+        if wake is not None:
+            self._poll.unregister(wake)  # the next wait may be for the client alone
+        return any(ready == self._connection for ready, _ in found)
 
 
 def _is_refused(each: OpenConnection, refused: Callable[[Mapping[str, Any] | None, str], bool]) -> bool:

@@ -14,16 +14,16 @@ _QUESTIONS = frozenset(
     {
         "HasField", "SerializeToString", "abs", "all", "any", "astimezone", "auto", "b64encode", "bisect_left",
         "bisect_right", "bit_length", "bool", "bytearray", "bytes", "casefold", "copy", "count", "deepcopy",
-        "defaultdict", "deque",
-        "dict", "divmod", "encode", "endswith", "enumerate", "findall", "finditer", "float", "from_bytes", "fromkeys",
-        "fsdecode", "fromtimestamp", "frozenset", "fullmatch", "get", "getattr", "getsockname", "gethostname", "gmtime",
-        "hasattr", "hexdigest", "int", "is_absolute", "isalnum", "isalpha", "isascii", "isdecimal", "isdigit",
-        "isfinite", "isinstance", "islice", "isoformat", "isprintable", "items", "iter", "join", "keys", "len", "list",
-        "ljust", "lower", "lstrip", "match", "max", "memoryview", "min", "partial", "partition", "range", "relative_to",
-        "removeprefix", "removesuffix", "repr", "reversed", "rfind", "rjust", "round", "rpartition", "rsplit", "rstrip",
-        "search", "set", "sha256", "sorted", "split", "splitlines", "startswith", "str", "strftime", "strip", "sub",
-        "sum", "timedelta", "timestamp", "title", "to_bytes", "token_bytes", "token_hex", "total_seconds", "translate",
-        "tuple", "type", "union", "upper", "urlencode", "values", "with_name", "with_suffix", "zip",
+        "defaultdict", "deque", "dict", "divmod", "encode", "endswith", "enumerate", "fileno", "findall", "finditer",
+        "float", "from_bytes", "fromkeys", "fromtimestamp", "frozenset", "fsdecode", "fullmatch", "get", "getattr",
+        "gethostname", "getsockname", "gmtime", "hasattr", "hexdigest", "int", "is_absolute", "isalnum", "isalpha",
+        "isascii", "isdecimal", "isdigit", "isfinite", "isinstance", "islice", "isoformat", "isprintable", "items",
+        "iter", "join", "keys", "len", "list", "ljust", "lower", "lstrip", "match", "max", "memoryview", "min",
+        "partial", "partition", "range", "relative_to", "removeprefix", "removesuffix", "repr", "reversed", "rfind",
+        "rjust", "round", "rpartition", "rsplit", "rstrip", "search", "set", "sha256", "sorted", "split", "splitlines",
+        "startswith", "str", "strftime", "strip", "sub", "sum", "timedelta", "timestamp", "title", "to_bytes",
+        "token_bytes", "token_hex", "total_seconds", "translate", "tuple", "type", "union", "upper", "urlencode",
+        "values", "with_name", "with_suffix", "zip",
     }
 )  # fmt: skip
 """Functions and methods of Python that change nothing."""
@@ -214,6 +214,8 @@ def _changed_by(path: str, call: ast.Call) -> str | None:
             return "bus"
         case ast.Call(func=ast.Attribute(value=timer, attr="cancel"), args=[]) if _name(timer).endswith("timer"):
             return _name(timer)
+        case ast.Call(func=ast.Attribute(value=poll, attr="register" | "unregister")) if _name(poll).endswith("poll"):
+            return _name(poll)
         case ast.Call(func=ast.Attribute(value=backoff, attr="reset" | "next")) if _name(backoff).endswith("backoff"):
             return _name(backoff)
         case ast.Call(func=ast.Attribute(value=condition, attr="notify" | "notify_all"), args=[]):

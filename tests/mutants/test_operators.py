@@ -231,6 +231,7 @@ def test_mutants_of_order_are_marked() -> None:
         ("context.set_ciphers(item)", "context.minimum_version = other"),
         ("self.shelf.put(item)", "self.due = item"),
         ("items.sort(key=len)", "by_name = defaultdict(list)"),
+        ("poll.register(item, 1)", "now = self.clock.monotonic()"),
     ],
 )
 def test_statements_that_commute_are_not_swapped(first: str, second: str, own_module: str) -> None:
@@ -289,6 +290,7 @@ def test_statements_that_commute_are_not_swapped(first: str, second: str, own_mo
         ("self.shelf.put(item)", "size = len(self.shelf.items)"),
         ("self.shelf.tell(item)", "self.due = item"),
         ("self.either.put(item)", "self.due = item"),
+        ("poll.register(item, 1)", "found = poll.poll()"),
     ],
 )
 def test_statements_whose_order_may_be_seen_are_swapped(first: str, second: str, own_module: str) -> None:

@@ -9,7 +9,6 @@ from beehive.http.http_server import HttpServer
 from beehive.message import Message
 from beehive.module import Module
 from beehive.names import ModuleName
-from beehive.on_failure import on_failure
 from modules.cloud.cloudstream.node_ports import NodePorts
 from modules.cloud.cloudstream.stream_service import StreamListener
 from modules.cloud.cloudstream.tunnels import Tunnels
@@ -73,8 +72,7 @@ class CloudStream(Module):
         self._server = server = self._make_server(self._tunnels.port, self._node_opened)
         self._tunnels.port = server.address[1]
         if self._listener is not None:
-            with on_failure(self._close):
-                self._streams = self._listener.start(self.hive, self.clock)
+            self._streams = self._listener.start(self.hive, self.clock)
             self._ports = NodePorts(self, self._tunnels, self._listener.advertised_port)
         server.start()
 

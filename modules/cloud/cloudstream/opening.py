@@ -421,12 +421,12 @@ class NodeStreams:
     def _first(self, stream: TunnelStream, seconds: float) -> bytes:
         """Wait for the first bytes of a stream, or its end, and return them."""
         deadline = self._clock.monotonic() + seconds
-        while (left := deadline - self._clock.monotonic()) > 0:
-            data = stream.receive(self._clock.monotonic())
-            if data or stream.is_over:
+        while True:
+            now = self._clock.monotonic()
+            data = stream.receive(now)
+            if data or stream.is_over or now >= deadline:
                 return data
-            self._wait(stream, left)
-        return stream.receive(self._clock.monotonic())
+            self._wait(stream, deadline - now)
 
     def _wait(self, stream: TunnelStream, seconds: float) -> None:
         """Wait for something to take, or the end."""

@@ -4,7 +4,6 @@ The bytes are those of SPDY streams, which the node's container runtime connects
 `TlsConnection` over it have the form of the node's stream itself (`RelayedStream`).
 """
 
-import contextlib
 import ssl
 from typing import Final
 
@@ -171,11 +170,11 @@ class TlsConnection(_Layer):
         return bytes(taken)
 
     def _pass_on(self) -> None:
+        """Send as much as can be sent. Raise OSError when the tunnel is about to end."""
         self._unsent += self._outgoing.read()
         if self._unsent and self._below.room:
-            with contextlib.suppress(OSError):  # the tunnel ends, and with it the connection
-                self._below.send(bytes(self._unsent))
-                self._unsent.clear()
+            self._below.send(bytes(self._unsent))
+            self._unsent.clear()
 
 
 def pod_connection(stream: RelayedStream, first: bytes, port: PodPort) -> RelayedStream:

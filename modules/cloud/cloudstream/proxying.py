@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 SILENT_SECONDS: Final = 300.0
 """Seconds without a byte of the pod, or without one that it takes, after which the request is given up."""
 UPGRADE_SECONDS: Final = 30.0
-"""Seconds until a pod must answer an upgrade."""
+"""Seconds until a pod must have answered an upgrade: meanwhile nobody sees the client go."""
 _HEAD_SECONDS: Final = 30.0
 """Seconds until a client must have received the head of a response that switches protocols."""
 _HEAD_BYTES: Final = 64 * 1024
@@ -239,11 +239,12 @@ def _streamed(asked: ProxiedRequest, connection: RelayedStream) -> Stream:
 
 def _switched(asked: ProxiedRequest, connection: RelayedStream, request: Request, clock: Clock) -> Reply:
     """Return the reply to an upgrade. Only after `101 Switching Protocols` do bytes pass as they come."""
-    head = asked.head(_wait, UPGRADE_SECONDS)
+    wait = _wait_until(clock.monotonic() + UPGRADE_SECONDS, clock)
+    head = asked.head(wait, UPGRADE_SECONDS)
     response = asked.response(head)
     if head.status != HTTPStatus.SWITCHING_PROTOCOLS:
         body = bytearray()
-        for piece in asked.pieces(head, _wait):
+        for piece in asked.pieces(head, wait):
             body += piece
             if len(body) >= _PASSED_BYTES:
                 break
@@ -266,12 +267,20 @@ def _wait_of(peer: Peer) -> Wait:
     return lambda descriptor, seconds: peer.gone_within(seconds, descriptor)
 
 
-def _wait(descriptor: int | None, seconds: float) -> bool:
-    poll = select.poll()
-    if descriptor is not None:
-        poll.register(descriptor, select.POLLIN)
-    poll.poll(seconds * 1000)
-    return False
+def _wait_until(deadline: float, clock: Clock) -> Wait:
+    """Return a function that waits where the client cannot be seen; after the deadline it raises TimeoutError."""
+
+    def wait(descriptor: int | None, seconds: float) -> bool:
+        left = deadline - clock.monotonic()
+        if left <= 0:
+            raise TimeoutError("the answer has taken too long")
+        poll = select.poll()
+        if descriptor is not None:
+            poll.register(descriptor, select.POLLIN)
+        poll.poll(min(seconds, left) * 1000)
+        return False
+
+    return wait
 
 
 def _unreachable(port: PodPort, why: str) -> ApiStatusError:

@@ -136,8 +136,8 @@ class TunnelSession:
 
     def opened(self) -> None:
         """Begin to serve streams."""
-        self._is_open = True
         self._opened()
+        self._is_open = True
 
     def received(self, frame: bytes) -> None:
         """Take a frame of the cloud."""
@@ -345,6 +345,8 @@ class Intake:
         with self._changed:
             while self._bytes and self._bytes + size > MOST_BYTES and not self.closed:
                 self._changed.wait()
+            if self.closed:
+                return
             self._frames.append(frame)
             self._bytes += size
             self.wakeup.wake()

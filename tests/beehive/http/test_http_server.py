@@ -5,6 +5,7 @@ import select
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, closing
 from functools import partial
@@ -722,12 +723,16 @@ def test_a_connection_that_is_being_answered_makes_no_room() -> None:
 
 
 def test_a_stream_is_woken_by_a_descriptor() -> None:
-    """The stream waits for its reader's end and for its own descriptor."""
+    """The stream waits for its reader's end and for its own descriptor; later for its reader alone, as it asks."""
     reading, writing = os.pipe()
     woken: list[bool] = []
+    waited: list[float] = []
 
     def pieces(peer: Peer) -> Generator[bytes, None, None]:
         woken.append(peer.gone_within(SECONDS, reading))
+        since = time.monotonic()
+        woken.append(peer.gone_within(0.01))
+        waited.append(time.monotonic() - since)
         yield b"woken"
 
     server = serving(HttpRoute("/wake", lambda _: Stream("text/plain", pieces, lambda: None)))
@@ -738,7 +743,8 @@ def test_a_stream_is_woken_by_a_descriptor() -> None:
         server.stop()
         os.close(reading)
         os.close(writing)
-    assert woken == [False]
+    assert woken == [False, False]
+    assert waited[0] >= 0.01
 
 
 @pytest.fixture

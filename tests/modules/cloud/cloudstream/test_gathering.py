@@ -3,12 +3,13 @@
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.cloudstream import opening
-from modules.cloud.cloudstream.opening import ANSWER_BYTES, NODE_SECONDS, NodeStreams
+from modules.cloud.cloudstream.opening import ANSWER_BYTES, NODE_SECONDS, Gathering, NodeStreams
 from modules.cloud.cloudstream.tunnels import Tunnels
 from modules.cloud.websocket.connection import WebsocketLink
 from modules.streams.frames import MAX_DATA, Frame, FrameType, data_frames, decode
@@ -87,6 +88,23 @@ def test_a_node_that_answers_too_much_or_too_late_is_given_up(site: Site) -> Non
         question.done()
         assert slow.receive().kind == FrameType.REMOVE
     assert (question.answers, sorted(question.late)) == ({"n3": b"{}"}, ["n1", "n2"])
+
+
+def test_a_node_that_says_nothing_is_waited_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For as long as one node may take, and the thread sleeps meanwhile."""
+    clock, waits = StandingClock(), list[int]()
+    tunnels = Tunnels(clock)
+    tunnels.add("n1", "", WebsocketLink(lambda _: None))
+    gathering = Gathering(tunnels, clock, TARGET, lambda *_: None)
+
+    def poll(milliseconds: float) -> None:
+        waits.append(round(milliseconds))
+        clock.go(milliseconds / 1000)
+
+    monkeypatch.setattr(gathering, "_poll", Mock(poll=poll))
+    assert gathering.run(["n1"]) == ["n1"]
+    assert waits == [NODE_SECONDS * 1000 + 1]
+    clock.close()
 
 
 def test_without_a_tunnel_server_the_error_names_the_option(site: Site) -> None:

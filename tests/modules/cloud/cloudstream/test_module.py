@@ -82,6 +82,7 @@ class Bus:
             return None
         self.calls.append(message.content_as(ApiCall))
         if self.sees_at_calls:
+            self.bee.simulation.clock.jump_wall(2 * QUIET_SECONDS)  # the pauses are not by that clock
             self.see(n1=self.sees_at_calls.pop(0))
         return message.reply(self.bee.clock, self.result)
 

@@ -454,6 +454,56 @@ def test_a_pod_that_reads_a_long_request_slowly_is_not_silent() -> None:
     assert len(waited) >= 9
 
 
+class Trickling(Saying):
+    """A pod's connection that says a byte each second (`RelayedStream`), and the `poll` that waits for it."""
+
+    is_over = False
+
+    def __init__(self, answer: bytes, clock: StandingClock) -> None:
+        super().__init__(answer)
+        self._clock = clock
+        self._next = 0.0
+
+    def receive(self, now: float) -> bytes:
+        if now < self._next:
+            return b""
+        self._next = now + 1.0
+        data, self._answer = self._answer[:1], self._answer[1:]
+        return data
+
+    def register(self, *_: int) -> None:
+        """Do nothing."""
+
+    def poll(self, milliseconds: float) -> None:
+        self._clock.go(1.0 if self._answer else milliseconds / 1000)
+
+
+_REFUSED = b"HTTP/1.1 403 No\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n", ApiStatusError),
+        (_REFUSED + b"x" * 100, ConnectionAbortedError),
+        (_REFUSED, ConnectionAbortedError),
+    ],
+    ids=["head", "refusal", "silence"],
+)
+def test_a_pod_has_so_long_for_the_whole_answer_to_an_upgrade(
+    monkeypatch: pytest.MonkeyPatch, answer: bytes, error: type[Exception]
+) -> None:
+    """Its connection makes no room for others meanwhile, also when the client has gone."""
+    clock = StandingClock()
+    began, stream = clock.monotonic(), Trickling(answer, clock)
+    monkeypatch.setattr(ProxiedRequest.__init__, "__defaults__", (SmallTurns(),))  # this clock goes ahead of others
+    monkeypatch.setattr("select.poll", lambda: stream)
+    request = Request(method="GET", target="/ws", parts=("ws",), headers=(("upgrade", "websocket"),))
+    with pytest.raises(error):
+        proxied(lambda: stream, PORT, ProxiedPath(PREFIX, "/ws"), request, clock)
+    assert clock.monotonic() - began <= proxying.UPGRADE_SECONDS + 1
+
+
 @pytest.mark.parametrize(("size", "pieces", "seconds"), [(1, 40, 2.4), (10_000, 1, 0.0)])
 def test_an_answer_in_small_chunks_is_passed_on_in_larger_pieces_and_so_many_a_second(
     size: int, pieces: int, seconds: float

@@ -3,11 +3,15 @@
 import select
 from collections.abc import Iterator
 from typing import cast
+from unittest.mock import Mock
 
 import pytest
 
+from beehive.http.request import Request
+from beehive.http.responses import Stream
 from beehive.simulation import Simulation
 from modules.cloud.cloudstream.errors import NoTunnelError, TooManyStreamsError
+from modules.cloud.cloudstream.opening import NodeStreams
 from modules.cloud.cloudstream.queue_memory import LEAST_BYTES, QUEUE_BYTES, QueueMemory
 from modules.cloud.cloudstream.stream import PATIENCE, PATIENCE_ALONE, TunnelStream
 from modules.cloud.cloudstream.tunnel import MOST_STREAMS, Tunnel
@@ -16,6 +20,7 @@ from modules.cloud.websocket.connection import WebsocketLink
 from modules.streams.connect import StreamRequest
 from modules.streams.credit import FIRST_CREDIT, FRAME_COST
 from modules.streams.frames import MAX_DATA, Frame, FrameType, credit_frame, credit_of, decode
+from tests.support.clocks import StandingClock
 
 LOG = StreamRequest(0, "/containerLogs/default/web/main")
 OPENED: list[TunnelStream] = []
@@ -202,11 +207,18 @@ def test_frames_of_next_to_nothing_are_bounded_too(stream: TunnelStream, node: N
     assert len(read(stream)) == sent <= QUEUE_BYTES // 64
 
 
-def test_frames_without_data_do_not_wait(stream: TunnelStream, node: Node) -> None:
-    """Their number has no bound, so none is kept for the client, and none wakes it."""
-    node.say(stream.number, b"")
+def test_frames_without_data_do_not_wait(
+    stream: TunnelStream, node: Node, tunnels: Tunnels, simulation: Simulation
+) -> None:
+    """Their number has no bound, so none is kept for the client, none counts, and none wakes it."""
+    for _ in range(QUEUE_BYTES // FRAME_COST):
+        node.say(stream.number, b"")
     assert select.select([stream], [], [], 0)[0] == []
     assert node.link.admits()
+    node.say(stream.number, b"x")
+    simulation.run_for(2 * PATIENCE_ALONE)
+    tunnels.end_stalled()
+    assert stream.failure == ""
 
 
 def test_a_client_that_reads_slowly_keeps_its_stream_when_it_disturbs_no_other(
@@ -256,6 +268,32 @@ def test_a_client_that_reads_slowly_loses_its_stream_when_it_slows_down_others(
         assert bool(slow.failure) is ends
         slow.close()
     assert node.link.admits()
+
+
+@pytest.mark.parametrize("reads", [0, 2])
+def test_a_client_that_stops_reading_a_log_loses_it(reads: int) -> None:
+    """After its first bytes, and after later ones."""
+    clock = StandingClock()
+    tunnels = Tunnels(clock)
+    node = Node(tunnels)
+    number = 1
+
+    def fill(_milliseconds: float = 0.0) -> None:
+        while node.link.admits():
+            node.say(number, bytes(16 * 1024))
+
+    streams = NodeStreams(tunnels, clock, make_poll=lambda: Mock(poll=fill))
+    reply = streams.reply("n1", LOG.target, Request(method="GET", target=LOG.target, parts=()))
+    assert isinstance(reply, Stream)
+    pieces = reply.pieces(Mock())
+    for _ in range(reads):
+        assert next(pieces)
+    fill()
+    clock.go(PATIENCE_ALONE + 1)
+    tunnels.end_stalled()
+    assert tunnels.streams() == 0
+    reply.done()
+    clock.close()
 
 
 def test_many_streams_that_nobody_reads_share_the_memory(tunnels: Tunnels) -> None:

@@ -407,13 +407,15 @@ def test_a_container_that_reads_no_more_may_still_answer() -> None:
         one = Stream(FrameType.EXEC, request, local, has_credit=True)
         other.shutdown(socket.SHUT_RD)
         one.write()
-        one.hold(b"more")
+        link, sent = _Sent(), FIRST_CREDIT
+        tunnel = _tunnel(link, Mock(), StreamCounters())
+        tunnel._streams[1] = one
+        for count in range(100):
+            tunnel._handle(Frame(1, DATA, bytes(sent)))
+            assert len(link.frames) == count + 1, "the caller is not kept waiting"
+            sent = credit_of(link.frames[-1])
+        tunnel._intake.release()
         assert one.events(session.BUFFERS) == select.POLLIN
-        sent = FIRST_CREDIT
-        for _ in range(100):
-            one.hold(bytes(sent))
-            sent = one.grant(session.BUFFERS)
-        assert sent, "the caller is not kept waiting"
         other.sendall(b"the answer")
         assert one.read() == (b"the answer", None)
         one.sent(FIRST_CREDIT)
@@ -466,6 +468,8 @@ def test_a_frame_that_waits_for_room_is_let_go_at_the_end(
     monkeypatch.setattr(intake._changed, "notify_all", lambda: woken.append(1))
     for _ in range(2):
         intake.put(Frame(1, DATA, bytes(session.MOST_BYTES)))
+    intake.drop_head()
+    assert intake.head() is None, "who reads no more is left nothing"
     intake.release()
     monkeypatch.setattr("os.eventfd_write", Mock(side_effect=AssertionError))
     intake.confirm(1)
@@ -576,10 +580,19 @@ def test_bytes_just_before_the_end_of_a_stream_reach_the_container() -> None:
 
 
 def test_a_tunnel_leaves_no_descriptor() -> None:
-    """Neither one that was served, nor one that never opened."""
+    """Neither one that was served, nor one that never opened, nor one that opens when its module has just ended."""
+
+    class Opening(_Sent):
+        def run(self, events: TunnelEvents) -> BeehiveError:
+            events.opened()
+            raise AssertionError
+
     before = open_descriptors()
     _serve(socket.socket)
     _tunnel(_Sent(), socket.socket, StreamCounters()).run()
+    ended = Mock(side_effect=PlannedError)
+    with pytest.raises(PlannedError):
+        TunnelSession(Opening(), socket.socket, RealClock(), StreamCounters(), MOST_STREAMS, ended).run()
     assert open_descriptors() <= before
 
 
@@ -607,19 +620,37 @@ def test_the_largest_frame_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
         assert _serve(lambda: local, opening, Frame(1, DATA, bytes(MAX_DATA)))[0] == []
 
 
-def test_a_stream_that_has_its_share_of_the_memory_holds_up_the_tunnel(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Streams that are many have less each than one alone."""
+def test_a_stream_that_has_its_share_of_the_memory_holds_up_the_tunnel_for_a_moment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Streams that are many have less each than one alone. The others send on meanwhile, as the cloud confirms."""
     monkeypatch.setattr(session, "BUFFERS", 4 * SENT_DATA)
+    clock, link = StandingClock(), _Sent()
     pairs = [socket.socketpair() for _ in range(5)]
     for local, _ in pairs:
         local.settimeout(0)
     dialled = iter([local for local, _ in pairs])
     opening = [connect_frame(number, FrameType.EXEC, EXEC) for number in range(1, 6)]
     data = Frame(1, DATA, bytes(SENT_DATA))
-    _, counters = _serve(lambda: next(dialled), *opening[:4], data, data, opening[4])
+    tunnel = TunnelSession(link, lambda: next(dialled), clock, StreamCounters(), MOST_STREAMS, lambda: None)
+    for frame in (*opening[:4], data, data, opening[4]):
+        tunnel.received(frame.encode())
+    assert tunnel._handle_frames()
+    confirmed = [Mock(), Mock()]
+    for one in confirmed:
+        tunnel._send(Frame(2, DATA, b"x"), one)
+    tunnel.confirmed(1)
+    assert tunnel._handle_frames()
+    assert [one.called for one in confirmed] == [True, False]
+    assert list(tunnel._streams) == [1, 2, 3, 4]
+    clock.go(stream.STALLED)
+    assert tunnel._handle_frames() is None
+    assert list(tunnel._streams) == [2, 3, 4, 5]
+    assert (link.frames[-1].connection, link.frames[-1].kind) == (1, REMOVE)
+    tunnel.close()
+    tunnel.serve()
     for each in (end for pair in pairs for end in pair):
         each.close()
-    assert sum(counters.opened.values()) == 4
 
 
 def test_a_stream_that_is_open_is_not_opened_again() -> None:
@@ -849,8 +880,39 @@ def test_empty_frames_take_room_and_one_that_was_handled_lets_the_next_in(monkey
     intake.drop_head()
     intake.put(Frame(1, DATA))
     assert woken == [1]
+
+    def take() -> None:
+        intake.drain_confirmed()
+        intake.drop_head()
+
+    monkeypatch.setattr(intake._changed, "wait", take)
+    intake.put(Frame(1, DATA))
+    assert select.select([intake.wakeup], [], [], 0)[0], "the streams' thread may wait again by then"
     monkeypatch.undo()
     intake.release()
+
+
+def test_a_tunnel_that_opens_at_once_is_served_and_one_of_an_ended_module_does_not_count(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The counters are those of the next one then."""
+    counters, served = StreamCounters(), Mock()
+    with Harness() as bee:
+        bee.start(EdgeStream, _Sent, socket.socket, counters)
+        running = bee.hive.slot(ModuleName.EDGESTREAM).running
+        ended = None if running is None else running.ref._actor_weakref()
+        assert isinstance(ended, EdgeStream)
+        monkeypatch.setattr(ended, "_streams", served)
+        monkeypatch.setattr(ended, "_tunnel", Mock(**{"tell.side_effect": lambda tunnel: tunnel.opened()}))
+        bee.send(ModuleName.EDGESTREAM, registered(bee.clock))
+        assert served.tell.called
+    assert ended._session is not None
+    ended._report_opened()
+    assert (counters.connected, counters.connections) == (False, 1)
+    counters.connected = True
+    ended.report_end(ended._session, BeehiveError("read", "the tunnel", "it has ended"))
+    assert counters.connected
+    ended._session._intake.release()
 
 
 def test_a_module_that_was_restarted_dials(monkeypatch: pytest.MonkeyPatch) -> None:
