@@ -45,6 +45,6 @@ class LogFile:
 
     def reopen(self) -> None:
         """Continue in a new file at the same path: log rotation has renamed the old one (ReopenContainerLog)."""
-        descriptor = _opened(self._path)
-        os.close(self._descriptor)
-        self._descriptor = descriptor
+        former, self._descriptor = self._descriptor, _opened(self._path)
+        with suppress(OSError):  # it is closed; what a network file system has no room for is lost
+            os.close(former)

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import stat
+import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -184,13 +185,29 @@ def test_a_file_that_cannot_be_written_loses_events_and_is_tried_again(
 
 
 @pytest.mark.parametrize("most", [1_000_000, 10])
-def test_a_line_of_an_earlier_life_that_was_cut_is_ended(bee: Harness, tmp_path: Path, most: int) -> None:
-    """After a power cut; also by the end of a full file."""
+def test_a_line_of_an_earlier_life_that_was_cut_is_ended(
+    bee: Harness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """After a power cut; also by the end of a full file. The end of the log waits for what is being written."""
     path = tmp_path / "audit.a.log"
     path.write_text('{"kind":')
     log = AuditLog(path, most, 3, bee.clock)
+    begun, awaited, real, join = threading.Event(), threading.Event(), os.write, log._thread.join
+
+    def write(file: int, data: memoryview) -> int:
+        begun.set()
+        assert awaited.wait(20.0)
+        return real(file, data)
+
+    def wait() -> None:
+        awaited.set()
+        join()
+
+    monkeypatch.setattr(os, "write", write)
+    monkeypatch.setattr(log._thread, "join", wait)
     log.start()
     log.put(event(1))
+    assert begun.wait(20.0)
     log.close()
     cut, line = [line for each in (*backups(tmp_path), path) for line in each.read_text().splitlines()]
     assert (cut, json.loads(line)["auditID"]) == ('{"kind":', "000001")

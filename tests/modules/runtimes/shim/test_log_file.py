@@ -10,8 +10,10 @@ from modules.runtimes.shim.log_file import LogFile
 from tests.support.descriptors import open_descriptors
 
 
-def test_a_log_goes_on_in_a_new_file(tmp_path: Path) -> None:
-    """The renamed one gets nothing more; if the new one cannot be made, the old one goes on. No link is followed."""
+def test_a_log_goes_on_in_a_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The renamed one gets nothing more, also if its end fails, as on a full network file system; if the new one cannot
+    be made, the old one goes on. No link is followed.
+    """
     path = tmp_path / "log"
     log = LogFile(str(path))
     log.write(b"1\n")
@@ -21,8 +23,16 @@ def test_a_log_goes_on_in_a_new_file(tmp_path: Path) -> None:
         log.reopen()
     log.write(b"2\n")
     path.unlink()
-    before = len(open_descriptors())
+    before, former, real = len(open_descriptors()), log._descriptor, os.close
+
+    def close(descriptor: int) -> None:
+        real(descriptor)
+        if descriptor == former:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "close", close)
     log.reopen()
+    monkeypatch.undo()
     assert len(open_descriptors()) == before
     assert path.stat().st_mode & 0o777 == 0o640, "others read no log"
     log.write(b"3\n")
