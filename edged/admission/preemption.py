@@ -38,8 +38,11 @@ def pods_to_preempt(pod: Pod, missing: Amounts, others: Iterable[Pod]) -> list[P
 
 
 def _may_preempt(pod: Pod, other: Pod) -> bool:
-    """Return whether a pod makes room for a critical one (kubelet's Preemptable)."""
-    return not is_critical(other) or (pod.spec.priority or 0) > (other.spec.priority or 0)
+    """Return whether a pod makes room for a critical one (kubelet's Preemptable). A critical one, such as a static pod,
+    does so only for a higher priority than it states itself.
+    """
+    wanted, stated = pod.spec.priority, other.spec.priority
+    return not is_critical(other) or (wanted is not None and stated is not None and wanted > stated)
 
 
 def _nearest(pods: list[Pod], missing: Amounts) -> list[Pod]:

@@ -13,6 +13,8 @@ from beehive.decoding import convert, decode_json
 from modules.apimachinery.node_job_kinds import JobKind
 
 API_VERSION: Final = "operations.kubeedge.io/v1alpha2"
+LONGEST_ACTION: Final = 32
+"""Characters of an action in a report, which may be one that this version does not know."""
 LONGEST_REASON: Final = 2048
 """Characters of the reason of an action, and of an image's."""
 ANOTHER_CHANGE: Final = "another change of this node is under way"
@@ -157,7 +159,7 @@ def read_spec(kind: JobKind, content: object) -> JobSpec:
 class ActionReport(msgspec.Struct, frozen=True, rename="camel"):
     """The content of a node's message about an action that has ended."""
 
-    action: Annotated[str, msgspec.Meta(max_length=32)]
+    action: Annotated[str, msgspec.Meta(max_length=LONGEST_ACTION)]
     succ: bool
     finish_time: Annotated[str, msgspec.Meta(max_length=64)] = ""
     reason: str = ""

@@ -15,6 +15,7 @@ from metamanager.client import AsyncMetaClient, CallError, NotFoundError
 from modules.apimachinery.node_job_kinds import JobKind
 from modules.apimachinery.node_jobs import (
     FLOWS,
+    LONGEST_ACTION,
     LONGEST_REASON,
     Action,
     ActionReport,
@@ -138,14 +139,14 @@ class TaskManager(Module):
         """Report that a job that has found no room cannot begin."""
         address = JobAddress.read(message.route.resource)
         if address is not None and message.route.source == ModuleName.TASKMANAGER:
-            report = _report_of(hive.clock, message.route.operation[:32], _TURNED_AWAY)
+            report = _report_of(hive.clock, message.route.operation, _TURNED_AWAY)
             hive.broadcast(Group.HUB, _message_of(hive.clock, address.resource, report))
 
     def _turn_down(self, message: Message) -> None:
         self.settle(message)
         address = JobAddress.read(message.route.resource)
         if address is not None and address.node == self._settings.node:
-            self._report(address.resource, message.route.operation[:32], _TURNED_AWAY)
+            self._report(address.resource, message.route.operation, _TURNED_AWAY)
 
     def _read_record(self) -> None:
         def read(result: bytes | CallError) -> None:
@@ -199,10 +200,10 @@ class TaskManager(Module):
         self.send(ModuleName.EDGEHUB, answer)
 
     def _begin(self, address: JobAddress, message: Message) -> None:
-        operation, content = message.route.operation, _content(message)
+        content = _content(message)
         if why := self._fault_of(address.kind, message, content):
             _log.warning("%s %s is refused: %s", address.kind, address.name, why)
-            self._report(address.resource, operation[:32], ActionEnd(why))
+            self._report(address.resource, message.route.operation, ActionEnd(why))
             return
         asked = JobRecord(address.resource, content, Action.CHECK)
         if self._job is not None and not self._job.is_waiting:
@@ -235,7 +236,7 @@ class TaskManager(Module):
         if len(here) > MOST_FOLLOWING or any(each.resource == resource for each in here):
             return f"busy with {here[0].address.name}"
         if len(message.content_bytes()) > LONGEST_SPEC:
-            return f"the job is larger than {LONGEST_SPEC >> 10} KiB"
+            return f"the job is larger than {LONGEST_SPEC} bytes"
         return _spec_fault(kind, content)
 
     def _disallowed(self, kind: JobKind) -> str:
@@ -423,7 +424,7 @@ def _message_of(clock: Clock, resource: str, report: ActionReport) -> Message:
 
 
 def _report_of(clock: Clock, action: str, end: ActionEnd) -> ActionReport:
-    return ActionReport(action, not end.reason, _time(clock), end.reason[:LONGEST_REASON], end.extend)
+    return ActionReport(action[:LONGEST_ACTION], not end.reason, _time(clock), end.reason[:LONGEST_REASON], end.extend)
 
 
 def _time(clock: Clock) -> str:
