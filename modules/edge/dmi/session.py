@@ -343,7 +343,6 @@ class MapperSession:
         self._pump()
 
     def _heard(self) -> None:
-        self.is_known = True
         self._is_away = False
         self._lost_since = None
         self._backoff.reset()

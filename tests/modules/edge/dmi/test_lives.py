@@ -334,6 +334,9 @@ def test_each_mapper_has_its_devices_in_the_end(
     told = {key[1] for protocol in life.protocols.values() for key in _wanted(life, protocol) if key[0] == "device"}
     states = {one.id: one.state for one in map(decode, life.stored("devicetwin"))}
     assert {name: states[name] for name in told} == dict.fromkeys(told, "unknown")
+    stored = life.stored("devicetwin")
+    life.bee.run_for(60.0)
+    assert life.stored("devicetwin") == stored, "it is set once"
     assert sum(not one.is_closed for one in life.channels) <= len(life.protocols)
     assert len(life.dmi.__dict__["_Module__children"]) == len(life.protocols), "an actor calls each mapper"
     life.bee.hive.stop()
@@ -359,6 +362,22 @@ def test_who_registers_before_the_devices_are_read_replaces_the_mapper_of_before
     assert rows == life.protocols == {**({"first": "demo"} if protocol == "other" else {}), process.name: protocol}
     assert life.dmi._registered is not None
     assert set(life.dmi._registered._sessions) == set(rows.values())
+    life.bee.hive.stop()
+
+
+def test_a_mapper_that_starts_again_within_seconds_has_not_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    life = Life(0, tmp_path, monkeypatch)
+    for made in (model("m-a"), device("sensor-a", of="m-a")):
+        life._tell(made, "update")
+    life.processes[0].begin()
+    life.ask_to_register(life.processes[0], "demo")
+    life.bee.run_for(20.0)
+    life.processes[0].is_up = False
+    for seconds, state in ((12.0, ""), (12.0, "unknown")):
+        life.bee.run_for(seconds)
+        assert [one.state for one in map(decode, life.stored("devicetwin"))] == [state]
     life.bee.hive.stop()
 
 
