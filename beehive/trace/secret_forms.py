@@ -12,12 +12,13 @@ from beehive.trace.redact import Redactor
 
 CUT: Final = "(left out)"
 
+_KEY: Final = "-----{} [A-Z ]{{0,30}}PRIVATE KEY-----"
+
 _FORMS: Final = (
     re.compile(r"(?<=://)[^/@\s\"'<>]{1,400}(?=@)"),
     re.compile(r"(?<=\b[Bb]earer )[\w.~+/=-]{8,4096}|(?<=\b[Bb]asic )[\w+/=-]{8,4096}"),
-    re.compile(
-        r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:[^-]|-(?!----)){0,20000}-----END [A-Z ]{0,30}PRIVATE KEY-----"
-    ),
+    re.compile(rf"{_KEY.format('BEGIN')}(?:[^-]|-(?!----)){{0,20000}}{_KEY.format('END')}"),
+    re.compile(rf"\A[\w+/=\s\\]{{0,20000}}{_KEY.format('END')}|{_KEY.format('BEGIN')}[\w+/=\s\\]{{0,20000}}\Z"),
     re.compile(r"\beyJ[\w-]{8,4096}\.[\w-]{2,8192}\.[\w-]{0,2048}"),
 )
 _NAMED: Final = pattern(
@@ -26,7 +27,7 @@ _NAMED: Final = pattern(
 
 
 def without_forms(text: str) -> str:
-    """Return a text without the parts whose form tells that they are secret."""
+    """Return a text without the parts whose form tells that they are secret; it may begin or end within a key."""
     for form in _FORMS:
         text = form.sub(CUT, text)
     return _NAMED.sub(rf"\1{CUT}", text)
