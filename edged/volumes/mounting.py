@@ -97,7 +97,7 @@ class KernelMounts:
         if not named:
             return []
         lines = (line.split(b" ", 5) for line in table.splitlines() if any(each in line for each in named))
-        found = [line[4] for line in lines if line[4].startswith(named) and line[4] not in named]
+        found = [line[4] for line in lines if line[4].startswith(named)]
         return [Path(os.fsdecode(_ESCAPED.sub(_unescaped, point))) for point in found]
 
     def has(self, point: Path) -> bool:

@@ -36,6 +36,11 @@ def unfinished(text: bytes = b"x") -> bytes:
     return line("").removesuffix(b"\n") + text * LONGEST_LINE
 
 
+def test_a_line_whose_end_alone_is_too_much_at_a_time_ends(log: Path) -> None:
+    log.write_bytes(unfinished()[:LONGEST_LINE] + b"\n")
+    assert read(log).endswith("x\n")
+
+
 def test_a_line_that_is_cut_by_a_rotation_does_not_go_on_in_another_file(log: Path) -> None:
     """The rest is a line of its own; what is no log line is not shown."""
     log.with_name("0.log.20261120-053000").write_bytes(unfinished())

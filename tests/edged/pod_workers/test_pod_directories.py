@@ -85,6 +85,7 @@ def test_a_container_sees_its_pods_hosts_and_a_file_for_its_last_words(files: Po
     prepare(files)
     seen = mounted(files)
     assert "10.0.0.1\tweb" in seen["/etc/hosts"].read_text()
+    assert seen["/etc/hosts"].stat().st_mode & 0o777 == 0o644, "any user of the container may read it"
     assert stat.S_IMODE(seen["/dev/termination-log"].stat().st_mode) == 0o666
 
 

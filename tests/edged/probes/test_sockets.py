@@ -277,6 +277,15 @@ def test_the_connection_of_a_probe_that_fails_is_closed(ask: Callable[[SocketNet
     assert connection.fileno() == -1
 
 
+def test_a_probe_has_all_of_its_time() -> None:
+    """Most have one second."""
+    connection, pod = socket.socketpair()
+    with pod:
+        pod.sendall(OK)
+        network = SocketNetwork(Mock(monotonic=Mock(return_value=5.0)), lambda *_: connection)
+        assert network.http_get(HttpTarget("http", "10.86.0.7", 80, "/"), 1) == 200
+
+
 def test_tcp_only_opens_a_connection(network: SocketNetwork, listen: Callable[[Serve], Server]) -> None:
     server = listen(lambda _connection: None)
     network.tcp_connect(TcpTarget("127.0.0.1", server.port), PATIENCE)
