@@ -4,7 +4,8 @@ import errno
 import os
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,7 +16,7 @@ _TABLE = Path("/proc/self/mountinfo")
 _ESCAPED = pattern(rb"\\([0-7]{3})")
 """/proc's escapes of blanks and backslashes in a path."""
 
-_BIND, _REC = 0x1000, 0x4000
+_BIND, _REC, _PRIVATE = 0x1000, 0x4000, 0x40000
 _NOFOLLOW = 0x8
 """Flag of umount2: do not follow a link in the last component."""
 
@@ -49,8 +50,10 @@ class Mounts(Protocol):
     def bind(self, source: Path, target: Path) -> None:
         """Bind a directory or file, with the mounts below it, to another of its kind."""
 
-    def unmount(self, target: Path) -> None:
-        """Undo the last mount at a point."""
+    def unmount(self, *targets: Path) -> None:
+        """Undo the last mount at each point, in this order; mounts in the directories that were bound to the points
+        stay. Raises the first error when all were tried.
+        """
 
 
 class MountTable:
@@ -124,9 +127,15 @@ class KernelMounts:
         """See `Mounts`."""
         _call("bind a volume", target, "mount", os.fsencode(source), os.fsencode(target), None, _BIND | _REC, None)
 
-    def unmount(self, target: Path) -> None:
-        """See `Mounts`."""
-        _call("unmount a volume", target, "umount2", os.fsencode(target), _NOFOLLOW)
+    def unmount(self, *targets: Path) -> None:
+        """See `Mounts`. The kernel would undo a mount below a bound directory in the shared mount that it comes from,
+        too.
+        """
+        for each in targets:
+            if set(targets).isdisjoint(each.parents):
+                with suppress(VolumeError):  # it has gone: the next call says so
+                    _call("part a volume", each, "mount", None, os.fsencode(each), None, _REC | _PRIVATE, None)
+        _try_all(lambda each: _call("unmount a volume", each, "umount2", os.fsencode(each), _NOFOLLOW), targets)
 
 
 class MemoryMounts:
@@ -152,8 +161,11 @@ class MemoryMounts:
         """See `Mounts`."""
         self.mounted.append(("bind", target.resolve(), source.resolve()))
 
-    def unmount(self, target: Path) -> None:
+    def unmount(self, *targets: Path) -> None:
         """See `Mounts`."""
+        _try_all(self._unmount, targets)
+
+    def _unmount(self, target: Path) -> None:
         last = next((mount for mount in reversed(self.mounted) if mount[1] == target), None)
         if last is None:
             raise VolumeError("unmount a volume", str(target), "it is not mounted", retryable=True)
@@ -168,6 +180,18 @@ def points_below(mounts: Mounts, *directories: Path) -> list[Path]:
 def is_mounted(mounts: Mounts, path: Path) -> bool:
     """Return whether something is mounted at exactly this path."""
     return mounts.has(path.resolve())
+
+
+def _try_all(unmount: Callable[[Path], None], targets: Iterable[Path]) -> None:
+    """Unmount all the points; raise the first error: memory must not wait for a point that a process uses."""
+    problem: VolumeError | None = None
+    for each in targets:
+        try:
+            unmount(each)
+        except VolumeError as error:
+            problem = problem or error
+    if problem is not None:
+        raise problem
 
 
 def _mount_tmpfs(target: Path, options: str) -> None:

@@ -139,14 +139,12 @@ class PodVolumes:
         return self._paths.pods.resolve()
 
     def _unmount(self, points: list[Path]) -> AttemptError | None:
-        """Unmount all the points; return the first error: memory must not wait for a point that a process uses."""
-        problem: AttemptError | None = None
-        for point in points:
-            try:
-                self.mounts.unmount(point)
-            except VolumeError as error:
-                problem = problem or error
-        return problem
+        """Unmount the points; return the first error."""
+        try:
+            self.mounts.unmount(*points)
+        except VolumeError as error:
+            return error
+        return None
 
     def _set_up(self, pod: Pod, volume: Volume, sources: PodVolumeSources, now: Nanoseconds) -> Path:
         if (claim := claim_of(pod, volume)) is not None:

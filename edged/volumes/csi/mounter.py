@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from beehive.decoding import decode_json
-from beehive.files.descriptors import SHORTAGES, raise_shortage
+from beehive.files.descriptors import raise_shortage
 from beehive.files.durable import beside, make_directories, replace_file
 from beehive.files.reading import list_directory, read_file
 from beehive.files.removal import remove_tree
@@ -355,7 +355,7 @@ def _read(path: Path) -> PublishedVolume | None:
     """Return the record; None if it is missing or damaged: then it cannot be undone, and the removal of its directory
     will report the remains. Raises VolumeError when the machine is short of something: the record is there.
     """
-    with _no_shortage(path):
+    with _readable(path):
         try:
             return decode_json(read_file(path, _LONGEST), PublishedVolume)
         except (OSError, msgspec.MsgspecError) as error:
@@ -364,19 +364,17 @@ def _read(path: Path) -> PublishedVolume | None:
 
 
 def _listed(directory: Path) -> list[Path]:
-    """Return the sorted entries of a directory, none without one. Raises VolumeError as `_read`, OSError."""
-    with _no_shortage(directory):
+    """Return the sorted entries of a directory, none without one. Raises VolumeError."""
+    with _readable(directory):
         return list_directory(directory)
 
 
 @contextmanager
-def _no_shortage(path: Path) -> Iterator[None]:
-    """Raise VolumeError for an OSError of a machine that is short of something."""
+def _readable(path: Path) -> Iterator[None]:
+    """Raise VolumeError for an OSError, such as of a worn disk or a machine that is short of something."""
     try:
         yield
     except OSError as error:
-        if error.errno not in SHORTAGES:
-            raise
         raise VolumeError("read the records of volumes", str(path), str(error.strerror), retryable=True) from error
 
 

@@ -414,9 +414,8 @@ class DemoCluster:
                 self._purge(self._config)
         left = end_descendants(self._events)
         mounts = KernelMounts()
-        for point in points_below(mounts, self.directory):
-            with suppress(VolumeError):  # volumes in memory, of pods that were not deleted
-                mounts.unmount(point)
+        with suppress(VolumeError):  # volumes in memory, of pods that were not deleted
+            mounts.unmount(*points_below(mounts, self.directory))
         with suppress(OSError):
             remove_tree(self.directory)
         if left:

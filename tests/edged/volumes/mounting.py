@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -32,9 +32,6 @@ def nothing_mounted_at_the_end(directory: Path) -> Iterator[KernelMounts]:
         passed = True
     finally:
         left = points_below(mounts, directory)
-        for point in left:
-            try:
-                mounts.unmount(point)
-            except VolumeError:
-                continue
+        with suppress(VolumeError):
+            mounts.unmount(*left)
         assert not (passed and left), f"left mounted: {left}"

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from edged.errors import MissingContentError
 from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
-from edged.volumes import HostPath, MemoryMounts, PodVolumes, VolumeError
+from edged.volumes import HostPath, MemoryMounts, PodVolumes, VolumeError, points_below
 from edged.volumes.claims import LocalVolume, NodeIdentity, PodClaim, claim_of, inline_volume, persistent_plan, resolve
 from edged.volumes.csi.model import CsiVolume
 from modules.apimachinery.types import (
@@ -40,9 +40,12 @@ from modules.apimachinery.types.persistent import (
 )
 from modules.apimachinery.types.scheduling import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from modules.apimachinery.types.volumes import CSIVolumeSource, HostPathVolumeSource
+from modules.runtimes.shim import kernel
 from tests.edged.pods.builders import UID, a_pod
 from tests.edged.volumes.mounting import needs_mounts, nothing_mounted_at_the_end
 from tests.edged.volumes.test_volumes import Known
+
+MS_SHARED = 0x10_0000
 
 HERE = NodeIdentity("n1", {"kubernetes.io/hostname": "n1"})
 CLAIM = PersistentVolumeClaim(
@@ -259,14 +262,24 @@ def test_a_local_volume_may_be_named_by_a_link(tmp_path: Path) -> None:
 
 @needs_mounts
 def test_a_local_volume_is_bound_and_outlives_the_pod(tmp_path: Path) -> None:
-    (tmp_path / "disk").mkdir()
-    (tmp_path / "disk" / "file").write_text("kept")
+    """So do the node's own mounts in it, although the kernel would undo both ends of a shared mount."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
     with nothing_mounted_at_the_end(tmp_path) as mounts:
+        mounts.tmpfs(disk, 0)
+        kernel.mount("", str(disk), "", MS_SHARED)
+        (disk / "file").write_text("kept")
+        (disk / "sub").mkdir()
+        mounts.tmpfs(disk / "sub", 0)
         volumes = PodVolumes(PodPaths(tmp_path), mounts, node=lambda: HERE)
-        cloud = Cloud(volume=a_volume(local=LocalVolumeSource(path=str(tmp_path / "disk"))))
+        cloud = Cloud(volume=a_volume(local=LocalVolumeSource(path=str(disk))))
         (path,) = volumes.prepare(claiming_pod(), cloud, Nanoseconds(0)).values()
         assert (path / "file").read_text() == "kept"
+        assert mounts.has(path / "sub")
         assert volumes.local_volumes() == {path: "v"}
         volumes.remove(PodUid(UID))
         assert (list(path.iterdir()), volumes.local_volumes()) == ([], {})
-    assert (tmp_path / "disk" / "file").read_text() == "kept"
+        assert (disk / "file").read_text() == "kept"
+        own = points_below(mounts, tmp_path)
+        assert own == [disk / "sub", disk]
+        mounts.unmount(*own)

@@ -85,10 +85,10 @@ class BusyMounts(MemoryMounts):
 
     busy = Path()
 
-    def unmount(self, target: Path) -> None:
+    def _unmount(self, target: Path) -> None:
         if target == self.busy:
             raise VolumeError("unmount a volume", str(target), "it is busy", retryable=True)
-        super().unmount(target)
+        super()._unmount(target)
 
 
 @needs_mounts
@@ -104,8 +104,7 @@ def test_mounts_below_a_directory(tmp_path: Path) -> None:
         mounts.tmpfs(inner / "deep", MIB)
         assert points_below(mounts, above) == [inner / "deep", inner]
         assert points_below(mounts, tmp_path) == [inner / "deep", inner, neighbour, above]
-        for each in points_below(mounts, tmp_path):
-            mounts.unmount(each)
+        mounts.unmount(*points_below(mounts, tmp_path))
 
 
 @needs_mounts
@@ -221,7 +220,7 @@ def test_what_is_mounted_below_a_sub_path_goes_first(tmp_path: Path, monkeypatch
     for point in (shown, shown / "below"):
         point.mkdir(parents=True)
         mounts.bind(tmp_path, point)
-    monkeypatch.setattr(mounts, "unmount", order.append)
+    monkeypatch.setattr(mounts, "_unmount", order.append)
     PodVolumes(paths, mounts).remove(uid)
     assert order == [shown / "below", shown]
 

@@ -90,9 +90,10 @@ def unmount_below(root: Path, say: Say) -> None:
         VolumeError: one is in use.
     """
     mounts = KernelMounts()
-    for point in points_below(mounts, root):
+    points = points_below(mounts, root)
+    for point in points:
         say(f"unmount {point}")
-        mounts.unmount(point)
+    mounts.unmount(*points)
 
 
 def remove_cgroups(config: EdgeCoreConfig, uids: frozenset[str], say: Say) -> None:

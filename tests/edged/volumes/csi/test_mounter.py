@@ -342,12 +342,12 @@ def read_without_descriptors(unreadable: str) -> Callable[[Path, int], bytes]:
     return read
 
 
-def list_without_descriptors(unlisted: str) -> Callable[[Path], list[Path]]:
-    """As `list_directory`, while there is no descriptor for some paths."""
+def list_failing(unlisted: str, number: int = errno.EMFILE) -> Callable[[Path], list[Path]]:
+    """As `list_directory`, while some paths cannot be listed."""
 
     def listed(path: Path) -> list[Path]:
         if unlisted in str(path) and "/u1/" not in str(path):
-            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), str(path))
+            raise OSError(number, os.strerror(number), str(path))
         return list_directory(path)
 
     return listed
@@ -398,7 +398,7 @@ def test_a_volume_is_not_unstaged_while_directories_of_other_pods_cannot_be_list
     node.publish()
     node.publish("u2")
     with monkeypatch.context() as patched, pytest.raises(VolumeError, match="Too many open files"):
-        patched.setattr("edged.volumes.csi.mounter.list_directory", list_without_descriptors(unlisted))
+        patched.setattr("edged.volumes.csi.mounter.list_directory", list_failing(unlisted))
         node.mounter.tear_down(PodUid("u1"))
     assert list(node.driver.staged) == ["disk-1"]
     node.mounter.tear_down(PodUid("u1"))
@@ -406,12 +406,14 @@ def test_a_volume_is_not_unstaged_while_directories_of_other_pods_cannot_be_list
     assert (node.driver.published, node.driver.staged) == ({}, {})
 
 
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.EIO])
 def test_volumes_in_use_are_not_told_without_those_of_a_directory_that_cannot_be_listed(
-    node: Node, monkeypatch: pytest.MonkeyPatch
+    node: Node, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
+    """Of a worn disk, too; what inspects the node goes on."""
     node.publish()
-    with monkeypatch.context() as patched, pytest.raises(VolumeError, match="Too many open files"):
-        patched.setattr("edged.volumes.csi.mounter.list_directory", list_without_descriptors("plugins"))
+    with monkeypatch.context() as patched, pytest.raises(VolumeError, match=os.strerror(number)):
+        patched.setattr("edged.volumes.csi.mounter.list_directory", list_failing("plugins", number))
         node.mounter.in_use()
     assert len(node.mounter.in_use()) == 1
 
