@@ -142,6 +142,8 @@ def readable_rows(bad: Path) -> list[Row]:
 def _sound_rows(cursor: sqlite3.Cursor) -> Iterator[Row]:
     for key, value in cursor:
         with suppress(UnicodeError, msgspec.DecodeError):
+            if not isinstance(key, bytes) or not isinstance(value, bytes):
+                continue
             decode_json(value)
             row = row_of(key.decode(), value, 0)
             named = head_of(value).name

@@ -44,7 +44,7 @@ _SHRINKS = "PRAGMA auto_vacuum=INCREMENTAL"
 """Takes effect before the first page is written, or before `VACUUM`. It writes to the file: for new files only."""
 _INCREMENTAL = 2
 _DAMAGED = ("file is not a database", "malformed", "unsupported file format", "Could not decode to UTF-8")
-_NOT_TEXT = _DAMAGED[-1]
+NOT_TEXT = _DAMAGED[-1]
 
 
 def open_file(path: Path) -> sqlite3.Connection:
@@ -78,7 +78,7 @@ def is_damage(error: Exception) -> bool:
 def reason_of(error: Exception) -> str:
     """Return SQLite's text, with the remedy if it is known."""
     text = str(error)
-    if text.startswith(_NOT_TEXT) or isinstance(error, UnicodeDecodeError):
+    if text.startswith(NOT_TEXT) or isinstance(error, UnicodeDecodeError):
         text = "a value stored as text is not text"  # Python quotes all of it: perhaps a secret
     if is_damage(error):
         return f"{text}; move the file away: the cloud sends again what belongs to this node"

@@ -16,7 +16,7 @@ from metamanager import statements as sql
 from metamanager.errors import StoreDamagedError, StoreError, StoreOpenError, StoreWriteError
 from metamanager.history import History
 from metamanager.rows import UNNOTED, Cause, Row, row_of_columns
-from metamanager.sqlite_open import BUSY_MILLISECONDS, is_damage, open_file, reason_of
+from metamanager.sqlite_open import BUSY_MILLISECONDS, NOT_TEXT, is_damage, open_file, reason_of
 
 MOST_ROWS: Final = 64
 """Largest number of rows of one statement, a power of two."""
@@ -182,7 +182,10 @@ class SqliteStore:
     def rows(self) -> Iterator[Row]:
         self._write_waiting()
         try:
-            yield from map(row_of_columns, self._execute(sql.ROWS))
+            for columns in self._execute(sql.ROWS):
+                if type(columns[0]) is not str or type(columns[2]) is not str:
+                    raise sqlite3.DatabaseError(NOT_TEXT)
+                yield row_of_columns(columns)
         except (sqlite3.Error, UnicodeDecodeError) as error:
             raise self._unreadable(error) from error
 
@@ -266,7 +269,10 @@ class SqliteStore:
     def _read(self, wanted: str, parameters: dict[str, str]) -> list[str]:
         self._write_waiting()
         try:
-            return [row[0] for row in self._execute(wanted, parameters)]
+            found = [row[0] for row in self._execute(wanted, parameters)]
+            if not all(type(each) is str for each in found):
+                raise sqlite3.DatabaseError(NOT_TEXT)
+            return found
         except (sqlite3.Error, UnicodeDecodeError) as error:
             raise self._unreadable(error) from error
 

@@ -170,16 +170,27 @@ def test_the_log_that_belongs_to_it_goes_with_it(tmp_path: Path) -> None:
     assert bad.with_name(bad.name + "-wal").exists()
 
 
-def test_text_that_is_not_utf8_is_damage_too(path: Path) -> None:
-    """SQLite's check sees no difference. Its object is lost, the others are not, and no error quotes it."""
+@pytest.mark.parametrize(
+    "spoiling",
+    [
+        "UPDATE meta SET value = CAST(x'ff68756e74657232' AS TEXT) WHERE name = 'p001'",
+        "UPDATE meta SET value = x'ff68756e74657232' WHERE name = 'p001'",
+        "UPDATE meta SET value = NULL WHERE name = 'p001'",
+    ],
+)
+def test_a_value_that_is_no_text_is_damage_too(path: Path, spoiling: str) -> None:
+    """SQLite's check sees no difference: a byte that is wrong makes a value one of another type. Its object is lost,
+    the others are not, and no error quotes it.
+    """
     with closing(SqliteStore(path)) as store:
         for number in (1, 2):
             store.put(pod_row(number))
         store.commit()
-        store._connection.execute("UPDATE meta SET value = CAST(x'ff68756e74657232' AS TEXT) WHERE name = 'p001'")
-        with pytest.raises(StoreDamagedError) as caught:
-            store.get_all("pod")
-        assert "hunter2" not in str(caught.value)
+        store._connection.execute(spoiling)
+        for read in (lambda: store.get_all("pod"), lambda: list(store.rows())):
+            with pytest.raises(StoreDamagedError) as caught:
+                read()
+            assert "hunter2" not in str(caught.value)
     with closing(SqliteStore(path)) as store:
         assert store.get_all("pod") == [pod_row(2).value]
 

@@ -167,10 +167,14 @@ def set_attributes(device: Device, given: Mapping[str, Attribute], event_id: str
     return Change(after, (answers.attributes(after, event_id, stamp.now),) if after != device else ())
 
 
-def add(asked: DeviceRequest, models: Models, event_id: str, node: str, stamp: MessageStamp) -> Change:
-    """Return a new device, as the membership describes it."""
-    name = asked.name or asked.id.rpartition("/")[2]
-    device = Device(asked.id, name, asked.description, asked.state, attributes=dict(asked.attributes))
+def add(
+    asked: DeviceRequest, earlier: Device | None, models: Models, event_id: str, node: str, stamp: MessageStamp
+) -> Change:
+    """Return a new device, as the membership describes it. Its numbers go on after those of an earlier one whose end is
+    not stored yet: the cloud may still answer what that one has told.
+    """
+    name, number = asked.name or asked.id.rpartition("/")[2], 0 if earlier is None else earlier.number
+    device = Device(asked.id, name, asked.description, asked.state, attributes=dict(asked.attributes), number=number)
     change = sync_twins(device, asked.twins, models, event_id, stamp, Rules())
     return msgspec.structs.replace(
         change, publications=(answers.membership(node, event_id, stamp.now, [change.device], []),)

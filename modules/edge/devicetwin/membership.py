@@ -181,7 +181,8 @@ class Members:
             return self._commit(changes.join(device, asked, self.models_of(asked.id), event_id, stamp), asked)
         if len(self._slots) >= MAX_DEVICES:
             return (f"the device {asked.id} is not taken: a node has at most {MAX_DEVICES}",)
-        return self._commit(changes.add(asked, self.models_of(asked.id), event_id, self._node, stamp), asked)
+        earlier, models = self._slots.saved(asked.id), self.models_of(asked.id)
+        return self._commit(changes.add(asked, earlier, models, event_id, self._node, stamp), asked)
 
     def _remove_known(self, device_id: str, event_id: str, stamp: MessageStamp) -> None:
         """Remove a device, if there is one, and repeat no addition of it."""

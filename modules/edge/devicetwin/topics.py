@@ -134,7 +134,7 @@ def _from_bus(topic: str, node: str) -> Asked:
 
 
 def _from_cloud(resource: str, operation: str) -> Asked:
-    if ResourceType.MEMBERSHIP in resource:
+    if ResourceType.MEMBERSHIP in resource and not resource.startswith("device/"):
         return Asked(Action.MEMBERSHIP)
     device_id = resource.removeprefix("device/").removesuffix("/twin/cloud_updated")
     if not is_device_id(device_id):

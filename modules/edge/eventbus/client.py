@@ -9,6 +9,7 @@ fixed in constraints.txt, and tests run against a real broker.
 """
 
 import socket
+import struct
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -21,6 +22,7 @@ from modules.edge.eventbus.packets import (
     PUBACK,
     PUBLISH,
     QOS_2,
+    MalformedPacketError,
     Received,
     body_of,
     is_too_large,
@@ -170,7 +172,10 @@ class BufferedClient(Client):
 
     def _let_paho_handle(self, packet: bytes) -> MQTTErrorCode:
         self._for_paho = packet
-        return self.loop_read()
+        try:
+            return self.loop_read()
+        except (struct.error, LookupError) as error:  # paho checks the length and the codes of some kinds only
+            raise MalformedPacketError("the broker has sent a packet that is not valid") from error
 
     def _handle_message(self, _client: Client, _data: Any, message: MQTTMessage) -> None:
         """Take a message of QoS 2, which an earlier session under this name may have left at the broker."""

@@ -102,6 +102,8 @@ def read_held(data: bytes) -> Held:
                 name = _name(chunk, *_NAMES[kind])
                 sessions.append(StoredSession(name, _EXPIRY.unpack_from(chunk)[0] != 0))
                 own[name] += len(chunk) + _OF_A_SESSION
+            elif kind == _RETAINED:
+                _NUMBER.unpack_from(chunk)  # `without` reads it
     except struct.error:
         raise UnreadableError("mosquitto's stored sessions are damaged") from None
     return Held(tuple(sessions), messages, queued, dict(own))

@@ -317,7 +317,8 @@ class Reader:
         if len(shown) < len(entries):
             last = shown[-1][0]
             metadata["continue"] = _token(_Place(revision, last.namespace, last.name))
-            metadata["remainingItemCount"] = len(entries) - len(shown)
+            if options.selector.selects_all:
+                metadata["remainingItemCount"] = len(entries) - len(shown)
         return json(self._encoder(resource, options).encode_list([text for _, text in shown], metadata))
 
     def _encoder(self, resource: Resource, options: ReadOptions) -> ObjectEncoder:

@@ -19,6 +19,9 @@ from modules.edge.metaserver.watch_cache import CacheChange, TooOldError, WatchC
 BOOKMARK_SECONDS: Final = 60.0
 """Seconds between bookmarks without events (an API server: about a minute)."""
 
+_ANY: Final = ("", "0")
+"""Revisions of watches that may begin anywhere."""
+
 LONGEST_WAIT: Final = 3600.0
 """Longest single wait of a watch, in seconds."""
 
@@ -81,7 +84,12 @@ class Watcher:
         self._source = source
 
     def watch(self, resource: Resource, namespace: str, options: ReadOptions) -> Stream:
-        """Return the stream of events; one error (410) when the history does not have the revision."""
+        """Return the stream of events; one error (410) when the history does not have the revision.
+
+        A watch of no revision begins with the present objects, and says so, unless the client does not want them.
+        """
+        if options.revision in _ANY and options.initial_events is None:
+            options = msgspec.structs.replace(options, initial_events=True)
         try:
             start = self._start(options)
         except TooOldError:
@@ -95,8 +103,10 @@ class Watcher:
         )
 
     def _start(self, options: ReadOptions) -> int | None:
-        if options.revision in ("", "0") or options.initial_events:
+        if options.initial_events:
             return None
+        if options.revision in _ANY:
+            return self._cache.revision
         text = options.revision
         revision = int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else -1
         if not self._cache.knows(revision):

@@ -32,6 +32,8 @@ class FullStore:
         """Return a device."""
         return self.devices.get(device_id)
 
+    saved = get
+
     def change(self, device: Device, _said: object, _failed: object, done: Done) -> None:
         """Store a device, or refuse to."""
         if not self.is_full:

@@ -20,6 +20,7 @@ from tests.modules.edge.devicetwin.recorded import Node
 
 UPDATE = "$hw/events/device/ns/thermo/twin/update"
 VALUES = "device/ns/thermo/twin/edge_updated"
+STATE_UPDATE = "$hw/events/device/ns/thermo/state/update"
 STATE = "device/ns/thermo/state/update"
 
 
@@ -259,6 +260,23 @@ def test_an_answer_about_an_earlier_device_confirms_nothing_of_the_next(node: No
     node.link(up=False)
     node.link(up=True)
     assert [each["temperature"]["actual"]["value"] for each in _uploads(node)] == ["1", "2", "2"]
+
+
+def test_nor_does_one_about_a_device_that_was_replaced_while_it_was_stored(node: Node) -> None:
+    """Its end is never stored then: what is stored next is the new device."""
+    node.link(up=True)
+    _send(node, "ns/device/thermo", _device())
+    _report(node, {"event_id": "e", "state": "online"}, STATE_UPDATE)
+    message = node.bee.message(resource_of(UPDATE), "response", json.dumps(_actual("1")), source="bus", group="user")
+    node.bee.hive.send("twin", message)
+    for operation, content in (("delete", {"metadata": _metadata("thermo", 1)}), ("insert", _another())):
+        from_cloud = {"source": "edgecontroller", "group": "resource"}
+        node.bee.hive.broadcast("meta", node.bee.message("ns/device/thermo", operation, content, **from_cloud))
+    node.bee.settle()
+    _report(node, {"event_id": "e", "state": "ok"}, STATE_UPDATE)
+    node.answer_all()
+    told = [json.loads(each.content_as(str)) for each in node.uploads if each.route.resource == STATE]
+    assert [each["device"]["state"] for each in told] == ["online", "ok"]
 
 
 def test_a_device_made_again_has_nothing_of_the_one_before(node: Node) -> None:
@@ -527,10 +545,9 @@ def test_values_of_any_json_type(node: Node, value: Any, text: str) -> None:
 
 def test_dmi_learns_that_a_state_is_unknown_however_it_is_written(node: Node) -> None:
     _send(node, "ns/device/thermo", _device())
-    topic = "$hw/events/device/ns/thermo/state/update"
     for state, answer in (("Unknown", {"state": "Unknown"}), ("online", "OK")):
         text = json.dumps({"event_id": "s", "timestamp": 1, "state": state})
-        message = node.bee.message(resource_of(topic), "response", text, source="bus", group="user")
+        message = node.bee.message(resource_of(STATE_UPDATE), "response", text, source="bus", group="user")
         assert json.loads(bytes(node.bee.ask("twin", message).content_raw())) == answer
 
 
@@ -563,9 +580,8 @@ def test_a_forged_message_of_the_cloud_is_refused(node: Node) -> None:
 def test_the_last_time_online_is_kept(node: Node) -> None:
     """KubeEdge erases it when the device goes offline, which is when one wants to know it."""
     _send(node, "ns/device/thermo", _device())
-    topic = "$hw/events/device/ns/thermo/state/update"
-    (online,) = _report(node, {"event_id": "s1", "state": "online"}, topic)
-    (offline,) = _report(node, {"event_id": "s2", "state": "offline"}, topic)
+    (online,) = _report(node, {"event_id": "s1", "state": "online"}, STATE_UPDATE)
+    (offline,) = _report(node, {"event_id": "s2", "state": "offline"}, STATE_UPDATE)
     assert offline["device"]["lastOnlineTime"] == online["device"]["lastOnlineTime"]
     assert offline["event_id"] == "s2"
     node.link(up=True)
@@ -723,7 +739,7 @@ _RESOURCES = st.sampled_from(
      "ns/devicemodel/model", "device/thermo", "twin"]
 )  # fmt: skip
 _TOPICS = st.sampled_from(
-    [UPDATE, "$hw/events/device/ns/thermo/twin/get", "$hw/events/device/ns/thermo/state/update",
+    [UPDATE, "$hw/events/device/ns/thermo/twin/get", STATE_UPDATE,
      "$hw/events/node/n1/membership/get", "$hw/events/device/ns/thermo/state/get"]
 )  # fmt: skip
 

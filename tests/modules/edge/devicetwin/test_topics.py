@@ -53,6 +53,12 @@ def test_every_namespace_is_watched(namespace: str) -> None:
         ("edgemgr", "membership/detail", "update", Asked(Action.MEMBERSHIP)),
         ("devicecontroller", "device/a/twin/cloud_updated", "update", Asked(Action.TWIN_SYNC, "a")),
         ("devicecontroller", "device/n/a/twin/cloud_updated", "update", Asked(Action.TWIN_SYNC, "n/a")),
+        (
+            "devicecontroller",
+            "device/n/membership/twin/cloud_updated",
+            "update",
+            Asked(Action.TWIN_SYNC, "n/membership"),
+        ),
         ("edgemgr", "device/a", "updated", Asked(Action.ATTRIBUTES, "a")),
         ("meta", "n/device/a", "insert", Asked(Action.OBJECT)),
         ("metamanager", "n/devicemodel/a", "update", Asked(Action.OBJECT)),

@@ -231,11 +231,19 @@ def test_a_message_of_a_quarter_of_a_gigabyte_is_not_kept_while_it_comes(
     assert most < 100
 
 
-def test_any_other_packet_of_that_size_ends_the_session_with_a_hint(clock: RealClock) -> None:
-    """As soon as its length has come."""
-    why, _events = _run(lambda connection: connection.sendall(bytes.fromhex("90 ffffff7f")), clock)
-    assert "announces a packet of 268435455 bytes" in why
-    assert "check that a broker of MQTT answers there" in why
+@pytest.mark.parametrize(
+    ("packet", "reason"),
+    [
+        ("90 ffffff7f", "announces a packet of 268435455 bytes that is no message; check that a broker of MQTT"),
+        ("90 00", "not valid"),
+        ("90 03 0001 05", "not valid"),
+        ("34 02 0005", "not valid"),
+    ],
+)
+def test_a_packet_that_is_not_mqtt_ends_the_session_with_a_hint(clock: RealClock, packet: str, reason: str) -> None:
+    """And not eventbus, with the internal broker: as soon as its length has come, and wherever paho fails."""
+    why, _events = _run(lambda connection: connection.sendall(bytes.fromhex(packet)), clock)
+    assert reason in why
 
 
 def test_a_broker_that_accepts_and_then_lies_is_dialled_ever_later() -> None:

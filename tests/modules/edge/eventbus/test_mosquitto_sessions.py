@@ -219,9 +219,10 @@ def test_stored_sessions_are_written_again_only_if_that_makes_them_fewer(tmp_pat
     stored.write_bytes(fitting + queue_of(b"late", 2, 5 << 20))
     mosquitto_files.shorten_messages(broker, owner)
     assert stored.read_bytes() == fitting
-    stored.write_bytes(fitting[: -(5 << 20)])
-    with pytest.raises(UnreadableError):
-        mosquitto_files.shorten_messages(broker, owner)
+    for damaged in (fitting[: -(5 << 20)], *(fitting + struct.pack("!II", kind, 2) + b"xx" for kind in range(2, 7))):
+        stored.write_bytes(damaged)
+        with pytest.raises(UnreadableError):
+            mosquitto_files.shorten_messages(broker, owner)
     stored.unlink()
     mosquitto_files.shorten_messages(broker, owner)
 

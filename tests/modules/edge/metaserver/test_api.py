@@ -111,6 +111,8 @@ def test_a_list_in_parts(served: Served) -> None:
         served.has(obj("added", spec={"after": len(names)}))
     assert names == [*(f"pod-{number}" for number in range(5)), "web"]
     assert left == [4, 2, None]
+    selected = served.kubectl.ask(f"{PODS}?limit=1&fieldSelector=metadata.namespace%3Ddefault").body["metadata"]
+    assert "remainingItemCount" not in selected  # as in Kubernetes
     unknown = base64.urlsafe_b64encode(b'[999999,"default","pod-1"]').decode()
     assert served.kubectl.ask(f"{PODS}?limit=2&continue={unknown}").status == 410
     assert served.kubectl.ask(f"{PODS}?limit=2&continue=bm9uZQ==").status == 400

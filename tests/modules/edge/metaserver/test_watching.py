@@ -64,6 +64,21 @@ def test_a_watch_of_a_namespace_has_no_changes_of_others(simulation: Simulation)
     assert events(cache, Client(simulation, 1, happens), simulation) == [("ADDED", "a"), ("MODIFIED", "a")]
 
 
+@pytest.mark.parametrize("revision", ["", "0"])
+def test_a_watch_of_no_revision_begins_with_the_present_objects_unless_they_are_refused(
+    simulation: Simulation, revision: str
+) -> None:
+    """And a client that takes bookmarks learns where they end."""
+    cache = cache_of(obj("a"))
+    watched = Watcher(cache, simulation.clock).watch(resource(), "", ReadOptions(revision=revision, bookmarks=True))
+    added, mark = [json.loads(line) for piece in watched.pieces(Client(simulation, 0)) for line in piece.splitlines()]
+    assert (added["type"], mark["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"]) == ("ADDED", "true")
+    refusing = {"revision": revision, "initial_events": False}
+    assert events(cache, Client(simulation, 1, lambda: put(cache, obj("b"))), simulation, **refusing) == [
+        ("ADDED", "b")
+    ]
+
+
 def test_a_watch_that_fails_listens_no_more(simulation: Simulation) -> None:
     cache = cache_of(obj("a"))
     with pytest.raises(ZeroDivisionError):
@@ -75,7 +90,7 @@ def test_a_bookmark_comes_each_minute_to_who_asks_for_it(simulation: Simulation)
     cache = cache_of(obj("a"))
     begun = simulation.clock.monotonic()
     found = events(cache, Client(simulation, 3), simulation, bookmarks=True)
-    assert found == [("ADDED", "a"), *([("BOOKMARK", "")] * 3)]
+    assert found == [("ADDED", "a"), *([("BOOKMARK", "")] * 4)]
     assert simulation.clock.monotonic() - begun == 4 * BOOKMARK_SECONDS
     assert events(cache, Client(simulation, 3), simulation) == [("ADDED", "a")]
 
