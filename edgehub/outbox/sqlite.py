@@ -35,7 +35,11 @@ _CREATE: Final = (
     "CREATE TABLE IF NOT EXISTS outbox "
     "( serial INTEGER NOT NULL, accepted BIGINT NOT NULL, frame BLOB NOT NULL, PRIMARY KEY (serial) )"
 )
-_LOAD: Final = "SELECT serial, accepted, frame FROM outbox ORDER BY serial"
+_LOAD: Final = (
+    "SELECT serial, CAST(coalesce(accepted, 0) AS INTEGER), CAST(coalesce(frame, '') AS BLOB) FROM outbox "
+    "ORDER BY serial"
+)
+"""A damaged row may have values of other types."""
 _PUT: Final = "INSERT OR REPLACE INTO outbox (serial, accepted, frame) VALUES "
 _TOGETHER: Final = (64, 16, 4, 2, 1)
 """Rows that one statement writes. Each statement lets go of the interpreter's lock and waits for it again, which costs

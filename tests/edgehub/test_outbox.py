@@ -162,6 +162,24 @@ def test_a_file_that_is_no_database_is_put_aside_and_a_new_one_begun(
     assert "outbox.db.bad-1800000000.1" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("row", "accepted", "frame"),
+    [
+        ("INSERT INTO outbox VALUES (1, 1, CAST(x'ff61' AS TEXT))", 1, b"\xffa"),
+        ("INSERT INTO outbox VALUES (1, 'x', 'abc')", 0, b"abc"),
+        ("INSERT INTO outbox VALUES (1, 1.5, 5)", 1, b"5"),
+    ],
+)
+def test_a_damaged_row_keeps_its_bytes_and_no_other_row_from_being_sent(
+    path: Path, row: str, accepted: int, frame: bytes
+) -> None:
+    """One wrong bit makes a BLOB a text; a frame that was no bytes ended edgehub at each start."""
+    with closing(open_outbox(path, 1.0)) as store:
+        store.change([sound := kept(2)], [])
+        store._connection.execute(row)
+        assert store.load() == [StoredMessage(1, accepted, frame), sound]
+
+
 def test_files_that_are_put_aside_in_one_second_are_all_kept(tmp_path: Path) -> None:
     path = tmp_path / "outbox.db"
     (tmp_path / "outbox.db.bad-5").write_text("an earlier version's")
