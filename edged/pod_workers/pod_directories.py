@@ -60,12 +60,12 @@ class PodDirectories:
         self._paths = PodPaths(settings.root, settings.pod_logs)
         self._volumes = volumes or PodVolumes(self._paths)
 
-    def prepare(self, pod: Pod, sources: PodVolumeSources) -> dict[str, Path]:
-        """Make or update the pod's directory and volumes; return the path of each volume by name."""
+    def prepare(self, pod: Pod, sources: PodVolumeSources, *, starts: bool = False) -> dict[str, Path]:
+        """Make or update the pod's directory and volumes; return the path of each volume by name (see `PodVolumes`)."""
         directory = self._paths.pod(ref_of(pod).uid)
         set_aside_unless_directory(directory, self._settings.root)
         make_directories(directory, _DIRECTORY_MODE)
-        return self._volumes.prepare(pod, sources, Nanoseconds(self._clock.now_ns()))
+        return self._volumes.prepare(pod, sources, Nanoseconds(self._clock.now_ns()), starts=starts)
 
     def mounts(
         self,

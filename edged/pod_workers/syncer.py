@@ -235,7 +235,7 @@ class PodSyncer:
                 running = {container.name for container in facts.containers if container.running}
                 self._resources.devices.allocate(pod, anew=actions.create_sandbox, running=running)
             with _recording_failures(self._events.mount_failed, pod, progress):
-                volumes = self._resources.directories.prepare(pod, sources)
+                volumes = self._resources.directories.prepare(pod, sources, starts=starts)
             if starts:
                 self._events.volumes_ready(pod)
             with _recording_failures(self._events.cgroup_failed, pod, progress):

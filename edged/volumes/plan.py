@@ -114,7 +114,7 @@ def _mount_points(pod: Pod, name: str) -> tuple[str, ...]:
     (pkg/volume/util/nested_volumes.go): the volume is read-only for a runtime, too. Mounts of single files are left
     out, as a directory is no mount point for them.
     """
-    files = {each.name for each in pod.spec.volumes if _is_of_files(each)}
+    files = {each.name for each in pod.spec.volumes if kind_of_files(each) is not None}
     found: set[str] = set()
     for container in pod.spec.all_containers:
         mounts = {PurePosixPath(normpath(f"/{each.mount_path}")): each for each in container.volume_mounts}
@@ -132,8 +132,15 @@ def _has_sub_path(mount: VolumeMount) -> bool:
     return bool(mount.sub_path or mount.sub_path_expr)
 
 
-def _is_of_files(volume: Volume) -> bool:
-    return any((volume.config_map, volume.secret, volume.downward_api, volume.projected))
+def kind_of_files(volume: Volume) -> str | None:
+    """Return kubelet's name of the kind of a volume of files; None for a volume of another kind."""
+    kinds = {
+        "configmap": volume.config_map,
+        "secret": volume.secret,
+        "downward-api": volume.downward_api,
+        "projected": volume.projected,
+    }
+    return next((kind for kind, source in kinds.items() if source is not None), None)
 
 
 def _empty_directory(

@@ -1,5 +1,7 @@
 """All volumes of a pod: set up or updated, mounted into containers, and removed."""
 
+import logging
+import os
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -8,8 +10,10 @@ from typing import Protocol
 from beehive.files.durable import make_directories
 from edged.errors import VolumeError
 from edged.pods.config.downward import DownwardView
+from edged.pods.labels import ref_of
 from edged.pods.model import PodUid
 from edged.pods.paths import PodPaths
+from edged.volumes.atomic_writer import DATA
 from edged.volumes.claims import (
     ClaimSources,
     LocalVolume,
@@ -28,12 +32,14 @@ from edged.volumes.mounting import KernelMounts, Mounts, is_mounted
 from edged.volumes.mounts import SubPaths
 from edged.volumes.ownership import VolumeOwner, owner_of, set_volume_ownership
 from edged.volumes.payload import VolumeSources
-from edged.volumes.plan import HostPath, plan_volume
+from edged.volumes.plan import HostPath, kind_of_files, plan_volume
 from edged.volumes.set_up import set_up
 from edged.volumes.sub_path import bind_sub_path
 from metamanager.client import CallError
 from modules.apimachinery.attempts import AttemptError
 from modules.apimachinery.types import Container, Nanoseconds, Pod, Volume, VolumeMount
+
+_log = logging.getLogger(__name__)
 
 
 class PodVolumeSources(VolumeSources, ClaimSources, CsiSources, Protocol):
@@ -71,20 +77,42 @@ class PodVolumes:
         self._plans: dict[tuple[PodUid, str], PersistentPlan] = {}
         """Plans of claimed volumes: a claim's volume does not change while a pod uses it."""
 
-    def prepare(self, pod: Pod, sources: PodVolumeSources, now: Nanoseconds) -> dict[str, Path]:
+    def prepare(
+        self, pod: Pod, sources: PodVolumeSources, now: Nanoseconds, *, starts: bool = False
+    ) -> dict[str, Path]:
         """Set up the volumes, or update them; return the path of each on the node, by name.
 
-        Raises VolumeError in kubelet's words, with the name of the volume that the pod waits for.
+        A volume that cannot be updated, as its configmap was deleted, keeps its files: the others are updated, and
+        containers that are to be started (`starts`) do not wait for it.
+
+        Raises VolumeError in kubelet's words, with the name of the first volume that the pod waits for.
         """
-        paths = {}
+        paths, problem = {}, None
         for volume in pod.spec.volumes:
             try:
                 paths[volume.name] = self._set_up(pod, volume, sources, now)
             except (AttemptError, CallError, OSError) as error:
                 retryable = not isinstance(error, AttemptError) or error.retryable
                 attempt = f'MountVolume.SetUp failed for volume "{volume.name}"'
-                raise VolumeError(attempt, str(error), retryable=retryable) from error
+                failure = VolumeError(attempt, str(error), retryable=retryable)
+                failure.__cause__ = error
+                kept = self._kept(pod, volume)
+                if kept is None:
+                    raise failure from error
+                paths[volume.name], problem = kept, problem or failure
+        if problem is not None:
+            if not starts:
+                raise problem
+            _log.warning("pod %s: containers start with the files of before: %s", ref_of(pod), problem)
         return paths
+
+    def _kept(self, pod: Pod, volume: Volume) -> Path | None:
+        """Return the directory of a volume that has its files; None of one that has none, or is of another kind."""
+        kind = kind_of_files(volume)
+        if kind is None:
+            return None
+        directory = self._paths.volume(PodUid(pod.metadata.uid), kind, volume.name)
+        return directory if os.path.lexists(directory / DATA) else None
 
     def sub_paths(self, pod: Pod, container: Container, volumes: Mapping[str, Path]) -> SubPaths:
         """Return a function that binds paths within the pod's volumes for one of its containers (see

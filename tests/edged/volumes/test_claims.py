@@ -16,6 +16,7 @@ from edged.volumes import HostPath, MemoryMounts, PodVolumes, VolumeError, point
 from edged.volumes.claims import LocalVolume, NodeIdentity, PodClaim, claim_of, inline_volume, persistent_plan, resolve
 from edged.volumes.csi.model import CsiVolume
 from modules.apimachinery.types import (
+    ConfigMapVolumeSource,
     EphemeralVolumeSource,
     LocalObjectReference,
     Nanoseconds,
@@ -25,6 +26,8 @@ from modules.apimachinery.types import (
     PersistentVolumeClaimVolumeSource,
     Pod,
     PodSecurityContext,
+    Secret,
+    SecretVolumeSource,
     Volume,
 )
 from modules.apimachinery.types.persistent import (
@@ -43,7 +46,7 @@ from modules.apimachinery.types.volumes import CSIVolumeSource, HostPathVolumeSo
 from modules.runtimes.shim import kernel
 from tests.edged.pods.builders import UID, a_pod
 from tests.edged.volumes.mounting import needs_mounts, nothing_mounted_at_the_end
-from tests.edged.volumes.test_volumes import Known
+from tests.edged.volumes.test_volumes import SEC, Known
 
 MS_SHARED = 0x10_0000
 
@@ -197,6 +200,31 @@ def claiming_pod(*, read_only: bool = False, group: int | None = None) -> Pod:
     claim = PersistentVolumeClaimVolumeSource(claim_name="data", read_only=read_only)
     volume = Volume(name="v", persistent_volume_claim=claim)
     return a_pod(volumes=(volume,), security_context=PodSecurityContext(fs_group=group))
+
+
+class Later(Known):
+    """The configmap has been deleted since, and the secret changed."""
+
+    def config_map(self, name: str) -> None:
+        return None
+
+    def secret(self, name: str) -> Secret:
+        return Secret(data={"password": b"new"})
+
+
+def test_a_volume_whose_configmap_was_deleted_keeps_its_files_and_nobody_waiting(tmp_path: Path) -> None:
+    """Neither the other volumes of the pod, such as its token, nor a container that has crashed."""
+    of_map = Volume(name="a", config_map=ConfigMapVolumeSource(name="cm"))
+    pod = a_pod(volumes=(of_map, Volume(name="b", secret=SecretVolumeSource(secret_name=SEC))))
+    volumes = PodVolumes(PodPaths(tmp_path), MemoryMounts())
+    with pytest.raises(VolumeError, match='volume "a": configmap not found'):
+        volumes.prepare(pod, Later(), Nanoseconds(0), starts=True)
+    made = volumes.prepare(pod, Known(), Nanoseconds(0))
+    with pytest.raises(VolumeError, match='volume "a": configmap not found'):
+        volumes.prepare(pod, Later(), Nanoseconds(1))
+    assert (made["b"] / "password").read_bytes() == b"new"
+    assert volumes.prepare(pod, Later(), Nanoseconds(2), starts=True) == made
+    assert (made["a"] / "greeting").read_bytes() == b"hello"
 
 
 def test_the_cloud_is_asked_once_and_the_volume_is_named(tmp_path: Path) -> None:
