@@ -54,11 +54,15 @@ def last_time(past: str) -> int:
 
 def entries(past: str, now: int) -> list[PastValue]:
     """Return the values, oldest first, without values too old at `now` (milliseconds)."""
-    return [_entry(line) for line in _lines(past) if now - _time(line) <= MAX_AGE]
+    found = (_entry(line) for line in _lines(past) if now - _time(line) <= MAX_AGE)
+    return [one for one in found if one is not None]
 
 
-def _entry(line: str) -> PastValue:
-    found = decode_json(line.partition(" ")[2], str | tuple[str, str])
+def _entry(line: str) -> PastValue | None:
+    try:
+        found = decode_json(line.partition(" ")[2], str | tuple[str, str])
+    except (msgspec.DecodeError, UnicodeError):
+        return None
     return PastValue(_time(line), found) if isinstance(found, str) else PastValue(_time(line), *found)
 
 
@@ -68,4 +72,8 @@ def _lines(past: str) -> list[str]:
 
 
 def _time(line: str) -> int:
-    return int(line.partition(" ")[0])
+    """Return the time of a line; 0, which is too old, for one that is damaged."""
+    try:
+        return int(line.partition(" ")[0])
+    except ValueError:
+        return 0

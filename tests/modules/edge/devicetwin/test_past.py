@@ -3,7 +3,7 @@
 import pytest
 
 from modules.edge.devicetwin import past, twins
-from modules.edge.devicetwin.past import MAX_AGE, MAX_SIZE, MOST, PastValue, entries, extended
+from modules.edge.devicetwin.past import MAX_AGE, MAX_SIZE, MOST, PastValue, entries, extended, last_time
 from modules.edge.devicetwin.requests import TwinRequest
 from modules.edge.devicetwin.twins import At
 
@@ -44,6 +44,14 @@ def test_the_history_is_bounded_by_age(by: str) -> None:
     assert entries(told, 2 * MAX_AGE + 1) == [PastValue(MAX_AGE + 1, "new", by)]
     assert entries(told, 2 * MAX_AGE + 2) == []
     assert "old" not in told
+
+
+@pytest.mark.parametrize("damaged", ['1x "1"\n', '2 "1\n', "\n", "3\n"])
+def test_a_damaged_line_is_left_out(damaged: str) -> None:
+    """It ended devicetwin with each report of the device."""
+    now = MAX_AGE + 1
+    assert entries(extended(damaged, "new", now), now) == [PastValue(now, "new")]
+    assert last_time(damaged) <= now
 
 
 def test_a_clock_that_was_set_back_bounds_it_all_the_same() -> None:
