@@ -73,6 +73,7 @@ def test_memory_and_paths_within_volumes(machine: Machine, tmp_path: Path) -> No
     assert (machine.edge.volume(made, "empty-dir", "memory") / "greeting").read_text() == "hello\n"
     delete_and_look(machine, made)
     assert (tmp_path / "given" / "file").read_text() == "from the machine\n"
+    (machine.directory / "Socket").unlink()
 
 
 @pytest.mark.gives_its_machine_back

@@ -8,11 +8,13 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from beehive.errors import StartError
 from beehive.http.connections import Phase
 from beehive.http.errors import HttpStatusError
 from beehive.http.responses import Stream
 from beehive.http.server import RequestHead
 from beehive.simulation import Simulation
+from beehive.testing import Harness
 from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.apiserver.endpoints import web_socket_streams
 from modules.cloud.apiserver.endpoints.web_socket_streams import in_web_socket
@@ -123,15 +125,12 @@ def test_a_server_whose_thread_fails_closes_its_connections() -> None:
 
 
 def test_tunnels_end_where_no_streams_can_be_served() -> None:
-    closed = list[str]()
-    module = SimpleNamespace(
-        _tunnels=SimpleNamespace(port=0), _make_server=lambda *_: SimpleNamespace(address=("", 10004)),
-        _node_opened=None, _listener=SimpleNamespace(start=_fail), hive=None, clock=None,
-        _close=lambda: closed.append("tunnels"),
-    )  # fmt: skip
-    with pytest.raises(MemoryError):
-        CloudStream.on_start(cast("Any", module))
-    assert closed == ["tunnels"]
+    ended = list[str]()
+    server = SimpleNamespace(address=("", 10004), stop=lambda: ended.append("tunnels"))
+    with Harness() as bee, pytest.raises(StartError):
+        bee.expect_failures("MemoryError")
+        bee.start(CloudStream, Tunnels(bee.clock), lambda *_: server, SimpleNamespace(start=_fail))
+    assert ended == ["tunnels"]
 
 
 def test_a_stream_that_cannot_be_requested_keeps_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
