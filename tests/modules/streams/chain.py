@@ -6,6 +6,7 @@ import re
 import socket
 import ssl
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -218,14 +219,19 @@ class Chain:
         for server in (self.node, self._owner) if layer == "node" else (self._servers[layer],):
             server._open.end_all()
 
-    def held(self) -> dict[str, object]:
-        """What streams may leave behind: descriptors, threads, entries, processes."""
-        return {
-            "descriptors": self.descriptors(),
-            "threads": sorted(each.name for each in threading.enumerate() if each.name != "clock"),
-            "streams": self.site.tunnels.streams(),
-            "processes": [each for each in self.backend.processes if each._process.poll() is None],
-        }
+    def held(self) -> Counter[str]:
+        """What streams may leave behind: descriptors, threads, entries, processes. Of other tests some may go at any
+        time, as what the garbage collector finds.
+        """
+        running = [each for each in self.backend.processes if each._process.poll() is None]
+        return Counter(
+            [
+                *self.descriptors(),
+                *(f"thread {each.name}" for each in threading.enumerate() if each.name != "clock"),
+                *(f"stream {each}" for each in range(self.site.tunnels.streams())),
+                *(f"process {each}" for each in running),
+            ]
+        )
 
     def descriptors(self) -> list[str]:
         """What each descriptor of this process is of, without numbers, which change with each connection."""
