@@ -8,16 +8,17 @@ UV := uv==0.13.9
 NEEDS_PYTHON := 'import sys; sys.version_info >= (3, 11) or sys.exit("edgecore needs Python 3.11 or later, and $(PYTHON) is %s.%s: make PYTHON=python3.11 …" % sys.version_info[:2])'
 NEEDS_VENV := no virtual environment could be made: on Debian and Ubuntu, apt install python3-venv
 
-.PHONY: slow flaky chaos upgrades lives docs pictures fuzz mutants planted simulate help install run test check format bench constraints release bundle deb chart quick
+.PHONY: test-all extended slow flaky chaos upgrades lives walks docs pictures fuzz mutants planted simulate help install run test check format bench constraints release bundle deb chart quick
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make run        cloudcore, edgecore and a few pods on this machine, with a live table (ARGS=--once: until all are up)"
-	@echo "make test       all tests but those of make slow; those of what this machine lacks are skipped with the reason"
+	@echo "make test       each package's own tests, and a walk of each use; what this machine lacks is skipped with the reason"
+	@echo "make test-all   make test, and then make extended: all other tests but those of make slow"
 	@echo "make quick      within a minute, ruff and the unit tests of what the working tree (or else the last commit) has changed"
 	@echo "make slow       tests that take long: all end-to-end tests on all runtimes, and more"
 	@echo "make flaky      new and changed tests 20 times each, at rest, under load, with coarse clocks … (ARGS='--all --times 5')"
-	@echo "make check      ruff, mypy, import layers, generated files"
+	@echo "make check      ruff, mypy, import layers, generated files, names of listed mutants"
 	@echo "make docs       the documentation as a site, in site/"
 	@echo "make bench      figures with the floor beside them"
 	@echo "make mutants    small changes of the code that decides: which does no test notice (ARGS='--sample 200 --only edged/pods')"
@@ -26,6 +27,7 @@ help:
 	@echo "make chaos      real processes and links under load, hurt 500 times and killed 1,920 times, and its memory; hours"
 	@echo "make upgrades   1,000 upgrades of an installed node with pods, killed at random steps, and 100 power cuts (COUNT=20 SEED=7)"
 	@echo "make lives      random lives of real nodes, recorded and replayed (ARGS='--lives 50 --runtime oci')"
+	@echo "make walks      what users do, on each pair of user, runtime, TLS, link …; what screens say is compared (ARGS='--only oci --count 10')"
 	@echo "make fuzz       nearly right input for everything that reads what strangers send (ARGS='--cases 1000000')"
 	@echo "make install    the virtual environment in .venv; the others call it"
 	@echo "make pictures   the pictures in docs/pictures, from a node with the pods of the demo and a browser without a window"
@@ -69,9 +71,15 @@ run: .venv/product
 PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n logical
 
 # The same examples, the same order and the same hashes in every run; make slow has others each time
-test: export PYTHONHASHSEED := 0
+test extended: export PYTHONHASHSEED := 0
 test: install
-	$(PYTEST) -m "not slow" --randomly-seed=1 $(ARGS)
+	$(PYTEST) -m "not slow and not extended" --randomly-seed=1 $(ARGS)
+
+# These mostly wait for processes: three for each processor keep it busy
+extended: install
+	PYTEST_XDIST_AUTO_NUM_WORKERS=$$((3 * $$(nproc))) $(PYTEST) -m "extended and not slow" --randomly-seed=1 $(ARGS)
+
+test-all: test extended
 
 quick: install
 	@PATH=$(CURDIR)/$(BIN):$$PATH $(BIN)/python -m tests.support.quick $(ARGS)
@@ -91,6 +99,7 @@ check: install
 	$(BIN)/python -m protos.generate --check
 	$(BIN)/python -m modules.processes.edgecore.config.reference --check
 	$(BIN)/python -m modules.cloud.apiserver.fields.generate --check
+	$(BIN)/python -m tests.mutants.survivors
 
 # The warning is about a version of MkDocs that this does not use
 docs: .venv/site
@@ -148,6 +157,9 @@ upgrades: install
 
 lives: install
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m tests.lives --seed $$(date +%s) $(ARGS)
+
+walks: install
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m tests.walks $(ARGS)
 
 fuzz: install
 	$(BIN)/python -m tests.fuzz $(ARGS)

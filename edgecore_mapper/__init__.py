@@ -13,3 +13,5 @@ docs/mappers.md is the guide, and `examples/thermometer_mapper.py` a complete ma
 
 from edgecore_mapper.driver import DeviceDriver, DriverProperty, Value
 from edgecore_mapper.mapper import Mapper, serve
+
+__all__ = ["DeviceDriver", "DriverProperty", "Mapper", "Value", "serve"]

@@ -1,5 +1,6 @@
 """The devices and models of a mapper, and their threads."""
 
+import logging
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -9,6 +10,8 @@ from edgecore_mapper.device_thread import DeviceThread, Reports, Wish
 from edgecore_mapper.driver import DeviceDriver, DriverSpec, spec_of
 from edgecore_mapper.method_calls import MethodRefused
 from protos.dmi.v1beta1 import api_pb2 as dmi
+
+_log = logging.getLogger(__name__)
 
 MAX_DEVICES: Final = 500
 """Largest number of devices of one mapper; each has a thread."""
@@ -43,6 +46,8 @@ class MappedDevices:
         self._devices: dict[str, tuple[dmi.Device, dmi.DeviceModel, DeviceThread]] = {}
         self._ending: dict[str, DeviceThread] = {}
         """The threads of removed devices that may not have ended: a device of the same name waits for them."""
+        self._refusals: dict[str, str] = {}
+        """The devices that were refused last, each with the reason: it is in the log once."""
         self._is_stopped = False
         self._registering = False
         self._changed_models: set[str] = set()
@@ -72,8 +77,19 @@ class MappedDevices:
     def put(self, device: dmi.Device) -> None:
         """Start or update a device; an unchanged one is left alone. Raises DeviceRefused."""
         with self._lock:
-            self._put(device)
+            self._take(device)
             self._record(self._changed_devices, _id(device))
+
+    def _take(self, device: dmi.Device) -> None:
+        key = _id(device)
+        try:
+            self._put(device)
+        except DeviceRefused as refused:
+            if self._refusals.get(key) != str(refused):
+                self._refusals[key] = str(refused)
+                _log.warning("%s is refused: %s", key, refused)
+            raise
+        self._refusals.pop(key, None)
 
     def _put(self, device: dmi.Device) -> None:
         """Start or update a device that edgecore has sent now or, if its model has changed, before."""
@@ -106,6 +122,7 @@ class MappedDevices:
         """Stop a device."""
         with self._lock:
             self._record(self._changed_devices, key)
+            self._refusals.pop(key, None)
             found = self._devices.pop(key, None)
             if found is not None:
                 found[2].stop()
@@ -114,16 +131,16 @@ class MappedDevices:
 
     def replace(
         self, models: list[dmi.DeviceModel], devices: list[dmi.Device], *, tells_all: bool = False
-    ) -> list[str]:
+    ) -> dict[str, str]:
         """Start the models and devices in the answer to a registration, and stop all others, except for those that
-        edgecore has changed since `record_changes`; return the reasons of refusals.
+        edgecore has changed since `record_changes`; return the refused devices, each with the reason.
 
         Args:
             models: in the answer.
             devices: in the answer.
             tells_all: whether edgecore may lack what was reported to it before.
         """
-        refusals = []
+        refusals = {}
         with self._lock:
             newer_models, newer = self._changed_models, self._changed_devices
             self._registering = False
@@ -139,7 +156,7 @@ class MappedDevices:
                     if _id(device) not in newer:
                         self.put(device)
                 except DeviceRefused as refused:
-                    refusals.append(str(refused))
+                    refusals[_id(device)] = str(refused)
         return refusals
 
     def _record(self, changed: set[str], key: str) -> None:

@@ -19,7 +19,7 @@ from beehive.sockets.ports import ListenError
 from edgecore_mapper.devices import Drivers, MappedDevices
 from edgecore_mapper.driver import DriverSpec
 from edgecore_mapper.service import start_rest, start_service
-from protos.dmi.v1beta1 import MANAGER
+from protos.dmi.v1beta1 import MANAGER, REFUSAL
 from protos.dmi.v1beta1 import api_pb2 as dmi
 
 _log = logging.getLogger(__name__)
@@ -208,9 +208,18 @@ class Mapper:
         _log.info("registered at %s for %s: %d devices", self._edgecore, self._info.protocol, len(answer.deviceList))
         before, self._registered_at = self._registered_at, stamp
         models, devices = list(answer.modelList), list(answer.deviceList)
-        for refusal in self._devices.replace(models, devices, tells_all=before != stamp):
-            _log.warning("%s", refusal)
+        for key, why in self._devices.replace(models, devices, tells_all=before != stamp).items():
+            self._report_refusal(key, why)
         return True
+
+    def _report_refusal(self, key: str, why: str) -> None:
+        """Tell edgecore that a device of its answer is not served; it learns the refusals of its calls from them."""
+        namespace, _, name = key.partition("/")
+        request = dmi.ReportDeviceStatesRequest(deviceName=name, deviceNamespace=namespace, state="unknown")
+        try:
+            self._call("ReportDeviceStates", request, dmi.ReportDeviceStatesResponse, ((REFUSAL, why.encode()),))
+        except (grpc.RpcError, ValueError) as error:
+            _log.warning("edgecore is not told that %s is refused: %s", key, error)
 
     def _watch(self, stamp: tuple[int, int] | None) -> None:
         """Wait until edgecore has ended or was restarted."""
@@ -219,7 +228,7 @@ class Mapper:
                 break
         self._drop_channel()
 
-    def _call(self, method: str, request: Any, answer: type[Any]) -> Any:
+    def _call(self, method: str, request: Any, answer: type[Any], metadata: tuple[tuple[str, bytes], ...] = ()) -> Any:
         with self._channel_lock:
             if self._channel is None:
                 self._channel = grpc.insecure_channel(f"unix:{self._edgecore}", options=_OPTIONS)
@@ -228,7 +237,7 @@ class Mapper:
                 request_serializer=type(request).SerializeToString,
                 response_deserializer=answer.FromString,
             )
-        return call(request, timeout=CALL_SECONDS)
+        return call(request, timeout=CALL_SECONDS, metadata=metadata)
 
     def _drop_channel(self) -> None:
         with self._channel_lock:

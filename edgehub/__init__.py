@@ -11,3 +11,5 @@ from edgehub.module import EdgeHub
 from edgehub.outgoing import Outgoing
 from edgehub.settings import EdgeHubSettings
 from edgehub.websocket import WebsocketLink
+
+__all__ = ["EdgeHub", "EdgeHubSettings", "LinkCounters", "Outgoing", "WebsocketLink", "install"]

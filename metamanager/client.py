@@ -30,7 +30,7 @@ Every call raises, or passes to `then`, a `CallError`:
 """
 
 from collections.abc import Callable
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -48,6 +48,30 @@ from metamanager.errors import (
     Status,
     is_gone,
 )
+
+__all__ = [
+    "COMPLETE",
+    "DEADLINE",
+    "AlreadyExistsError",
+    "AsyncMetaClient",
+    "Call",
+    "CallError",
+    "ConflictError",
+    "Json",
+    "MalformedAnswerError",
+    "MetaClient",
+    "NoAnswerError",
+    "NotConnectedError",
+    "NotFoundError",
+    "RejectedError",
+    "Status",
+    "completeness_call",
+    "get_call",
+    "is_gone",
+    "list_all_call",
+    "pod_call",
+    "record_completeness",
+]
 
 T = TypeVar("T")
 

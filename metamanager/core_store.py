@@ -115,7 +115,7 @@ class CoreStore:
 
     def commit(self) -> None:
         if self._lost is not None:
-            raise self._lost
+            raise self._lost.with_traceback(None)
         try:
             self._connection.commit()
         except SQLAlchemyError as error:

@@ -317,7 +317,7 @@ class SqliteStore:
 
     def _raise_if_lost(self) -> None:
         if self._lost is not None:
-            raise self._lost
+            raise self._lost.with_traceback(None)
 
     def _state(self, key: str) -> State | None:
         try:

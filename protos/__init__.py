@@ -10,3 +10,7 @@ from protos.postponed import postpone
 
 for _unused in ("descriptor_database", "internal.python_message", "text_encoding"):
     postpone(f"google.protobuf.{_unused}")  # for messages in pure Python, beside those in C that are used
+
+__all__ = [
+    "postpone",
+]

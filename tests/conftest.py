@@ -1,6 +1,7 @@
 """Settings of all tests: profiles of Hypothesis, the log is restored after each, and how processes share them."""
 
 import gc
+import itertools
 import logging
 import os
 import signal
@@ -11,16 +12,16 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from xdist.remote import Producer
 
 from beehive.files.removal import remove_tree
 from beehive.hive import Hive
 from beehive.log_lines import COSTLY
 from beehive.testing import HarnessHive
+from modules.processes.common.memory import malloc_trim, set_up_malloc
 from modules.runtimes.oci.mapped_roots import remove_top
 from tests.docs import REPOSITORY
 from tests.end_to_end.processes import comes_true, failed_modules
-from tests.support import bytecode, directories, profiles, remains, reporting
+from tests.support import directories, extended, profiles, remains, reporting, sharing
 from tests.support.closing import Closing, left_behind
 from tests.support.leftovers import (
     CNI,
@@ -32,7 +33,6 @@ from tests.support.leftovers import (
     unmount_under,
 )
 from tests.support.patience import PATIENCE
-from tests.support.scheduling import Scheduling, turn
 from tests.support.spread import spread
 from tests.support.swallowed import SwallowedErrors
 
@@ -46,6 +46,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 _failed: Final[list[tuple[Hive, str]]] = []
 """The modules of hives of this process that have failed since the last test, with their errors."""
 _swallowed: Final = SwallowedErrors()
+_numbers: Final = itertools.count(1)
+_TESTS_UNTIL_TRIM: Final = 500
+"""Tests after which memory that large ones have freed is given back to the kernel: it would be 130 MB in the end."""
 
 
 def _watch_modules() -> None:
@@ -73,6 +76,8 @@ def pytest_runtest_protocol() -> Generator[None, object, object]:
         loggers[0].handlers[:] = handlers
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
+        if next(_numbers) % _TESTS_UNTIL_TRIM == 0:
+            malloc_trim()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -215,19 +220,15 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(WholeRun(config), "whole-run")
     reporting.register(config)
+    sharing.register(config)
     _watch_modules()
+    set_up_malloc()
     gc.disable()  # all that is imported and collected stays: looking through it again and again finds nothing
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     """The profile is known by now: `--hypothesis-profile` has been read."""
     profiles.fix_examples()
-    process = getattr(session.config, "workerinput", None)
-    if process is not None:
-        share = int(process["workerid"].removeprefix("gw"))
-        bytecode.keep_rewritten(
-            session.config, list(bytecode.collected(session.config))[share :: process["workercount"]]
-        )
 
 
 @pytest.hookimpl(trylast=True)
@@ -249,26 +250,21 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     gc.enable()
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark what `make test` leaves out by the files' names."""
+    if extended.is_extended(item.nodeid):
+        item.add_marker(extended.MARK)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with tests that wait and with long units; apart from that the order stays as it was drawn.
-
-    A name with an address is another one in each process, and no run of several processes would begin.
-    """
-    if wrong := [item.nodeid for item in items if " at 0x" in item.nodeid]:
-        raise pytest.UsageError(f"give the cases of a test names, by `ids`: {wrong[0]}")
-    items.sort(key=lambda item: turn(item.nodeid))
+    """Run what is shared by several files in one go, which it ends after the last; else the order stays as drawn."""
+    items.sort(key=lambda item: sharing.turn(item.nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int | None:
-    """Return twice as many test processes as there are processors: half of them run tests that mostly wait."""
+    """Return three test processes for two processors: a third of their time they wait."""
     if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS"):
         return None
-    return 2 * len(os.sched_getaffinity(0))
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling:
-    """Return the scheduler, instead of `--dist`'s."""
-    return Scheduling(config, log)
+    return (3 * len(os.sched_getaffinity(0)) + 1) // 2

@@ -73,7 +73,7 @@ def _actors() -> set[str]:
 
 def _derived(file: Path, bases: set[str]) -> set[str]:
     text = file.read_text()
-    if not re.search(rf"\b({'|'.join(bases)})\b", text):
+    if not re.search(rf"class \w+\([^:]*\b({'|'.join(bases)})\b", text):
         return set()
     return {
         node.name

@@ -91,9 +91,8 @@ def test_what_a_docstring_names_in_the_product_is_there() -> None:
         text = file.read_text()
         wrong += [f"{file.relative_to(REPOSITORY)}: {name}" for name in dotted.findall(text) if not _is_module(name)]
         if file.name == "__init__.py" and (found := ast.get_docstring(ast.parse(text))):
-            words = _words(file.parent) | commands
-            names = re.findall(r"`([a-z]\w*)`", found)
-            wrong += [f"{file.relative_to(REPOSITORY)}: {name}" for name in names if name not in words]
+            names = [name for name in re.findall(r"`([a-z]\w*)`", found) if name not in commands]
+            wrong += [f"{file.relative_to(REPOSITORY)}: {name}" for name in names if not _has_word(file.parent, name)]
     assert not wrong, "docstrings that name what is not there:\n" + "\n".join(wrong)
 
 
@@ -107,10 +106,17 @@ def _is_module(name: str) -> bool:
     return file.is_file() and re.search(rf"\b{path.name}\b", file.read_text()) is not None
 
 
-def _words(package: Path) -> set[str]:
-    """Names of a package's files and directories, and of functions, options and commands in its code."""
-    found = {path.stem for path in package.rglob("*") if path.is_dir() or path.suffix == ".py"}
-    return found.union(*map(_words_of_file, package.rglob("*.py")))
+def _has_word(package: Path, name: str) -> bool:
+    """Whether a package has a file or directory of a name, or its code a function, an option or a command."""
+    files, directories = _below(package)
+    return name in directories or any(name == file.stem or name in _words_of_file(file) for file in files)
+
+
+@cache
+def _below(package: Path) -> tuple[list[Path], set[str]]:
+    """The files of a package, and the names of its directories."""
+    below = list(package.rglob("*"))
+    return [path for path in below if path.suffix == ".py"], {path.stem for path in below if path.is_dir()}
 
 
 @cache

@@ -29,7 +29,7 @@ _FOR_SOME: Final = {
 """Where only some errors give something back, and why."""
 
 _CANDIDATE: Final = re.compile(
-    r"^( *)except (?!BaseException).*:\n(?:\1 +.*\n)*?\1 .*\b(?:" + "|".join(sorted(_GIVING_BACK)) + r")\(",
+    r"^( *)except (?!BaseException).*:\n(?:\1 .*\n)*?\1 .*\b(?:" + "|".join(sorted(_GIVING_BACK)) + r")\(",
     re.MULTILINE,
 )
 """A handler that gives something back; the other files, most of them, are not parsed."""

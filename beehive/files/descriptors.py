@@ -73,6 +73,23 @@ def is_mounted(directory: Path) -> bool:
         return False
 
 
+def open_process(number: int) -> int:
+    """Return a pidfd of the process with a number (pidfd_open(2)).
+
+    A number from a file may be a thread's by now, which is no process: that is EINVAL, and ENOENT since Linux 6.15.
+
+    Raises:
+        ProcessLookupError: there is no such process.
+        OSError: the process or machine is short of something.
+    """
+    try:
+        return os.pidfd_open(number)
+    except OSError as error:
+        if error.errno in (errno.EINVAL, errno.ENOENT):
+            raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH)) from error
+        raise
+
+
 def is_readable(descriptor: int, milliseconds: float) -> bool:
     """Return whether a descriptor can be read within some time: a pidfd can be once its process has ended."""
     poll = select.poll()

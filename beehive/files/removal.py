@@ -84,7 +84,10 @@ class _Removal:
             return self._complain()
         if self._was_empty(self._above, name):
             return None
-        self._top = self._open(self._above, name)
+        try:
+            self._top = self._open(self._above, name)
+        except FileNotFoundError:  # somebody else has removed it now
+            return None
         for _ in range(_PASSES):
             before, self._error = self._removed, None
             self._empty_top()

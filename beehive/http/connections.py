@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from enum import Enum, auto
 from ipaddress import IPv6Address
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -21,7 +21,9 @@ _FRESH_SECONDS: Final = 1.0
 _LOG_SECONDS: Final = 60.0
 """Seconds between two log lines about connections that were closed."""
 _FEW: Final = 16
-"""A client with less than this part of the streams may use the reserve."""
+"""A client with less than this part of the streams may use the last quarter of them."""
+_PRIVILEGED: Final = 8
+"""The last part of the streams, which only privileged clients may use."""
 
 
 class Phase(Enum):
@@ -35,6 +37,15 @@ class Phase(Enum):
     """It waits for another request."""
     STREAM = auto()
     """It carries a stream; streams are bounded by `StreamShares`."""
+
+
+class Client(NamedTuple):
+    """Who asks, as bounds that several clients share tell them apart. Nothing in it may be of the client's choice."""
+
+    name: str
+    """Of its share; "" for clients that cannot be told apart."""
+    is_privileged: bool = False
+    """Whether it may use what is reserved for those who keep the others' programs alive: administrators, nodes."""
 
 
 class OpenConnection(msgspec.Struct, eq=False):
@@ -188,7 +199,8 @@ class OpenConnections:
 class StreamShares:
     """The streams of a server, bounded in number. Thread-safe.
 
-    A quarter of them is reserved for clients that have few: so one client cannot have all.
+    The last quarter of them is for clients that have few: so one client cannot have all. Of that the last half is for
+    privileged clients: so others cannot have all of it, however many they are.
 
     Args:
         most: streams at a time.
@@ -199,26 +211,23 @@ class StreamShares:
         self._lock = threading.Lock()
         self._of_client: Counter[str] = Counter()
 
-    def acquire(self, client: str) -> bool:
-        """Count a stream of a client, and return True; False if there are too many.
-
-        Args:
-            client: "" if it cannot be told from others; no reserve applies to it.
-        """
+    def acquire(self, client: Client) -> bool:
+        """Count a stream of a client, and return True; False if there are too many."""
         with self._lock:
             count = self._of_client.total()
-            has_few = not client or self._of_client[client] < max(1, self.most // _FEW)
-            if count >= self.most or (count >= self.most - self.most // 4 and not has_few):
+            most = self.most if client.is_privileged else self.most - self.most // _PRIVILEGED
+            has_few = not client.name or self._of_client[client.name] < max(1, self.most // _FEW)
+            if count >= most or (count >= self.most - self.most // 4 and not has_few):
                 return False
-            self._of_client[client] += 1
+            self._of_client[client.name] += 1
             return True
 
-    def release(self, client: str) -> None:
+    def release(self, client: Client) -> None:
         """Count a stream of a client no more."""
         with self._lock:
-            self._of_client[client] -= 1
-            if not self._of_client[client]:
-                del self._of_client[client]
+            self._of_client[client.name] -= 1
+            if not self._of_client[client.name]:
+                del self._of_client[client.name]
 
 
 def address_of(connection: socket.socket) -> str:

@@ -22,12 +22,20 @@ import msgspec
 
 from beehive import Clock
 from beehive.http.connection_server import ConnectionServer
-from beehive.http.connections import OpenConnection, OpenConnections, Phase, StreamShares, peer_address
+from beehive.http.connections import (
+    Client,
+    OpenConnection,
+    OpenConnections,
+    Phase,
+    StreamShares,
+    peer_address,
+)
 from beehive.http.errors import HttpStatusError
 from beehive.http.lingering_close import linger
 from beehive.http.request import MAX_HEAD, Request, read_body, read_request
 from beehive.http.responses import Reply, Response, Stream, StreamHead, Takeover, text
 from beehive.http.router import Admitted, HttpService, admit
+from beehive.http.unsent_bytes import HeldBytes, UnsentBytes
 from beehive.rate import TokenBucket
 from beehive.sockets.tls import peer_certificate
 
@@ -56,6 +64,10 @@ _REFUSED: Final = (401, 403, 429)
 _READ_BYTES: Final = 16 * 1024
 _PIECE_BYTES: Final = 256 * 1024
 """Bytes of a response that a client must receive in `REQUEST_SECONDS`, and then the next."""
+_CHUNK_BYTES: Final = 64 * 1024
+"""Bytes of a stream that are sent together."""
+_COPIED_BYTES: Final = 16 * 1024
+"""Bytes of a body that are sent together with the head, and need not be counted while they wait."""
 _INSTANT: Final = 0.001
 """Seconds; a socket's time-out of 0 would mean that it does not block."""
 _Result = TypeVar("_Result")
@@ -80,7 +92,8 @@ class HttpServer(ConnectionServer):
         refusal: makes the response to a request that is not read or not admitted, or that the service fails to answer;
             default plain text.
         max_connections: at one time, beside streams; one address has three quarters of them at most.
-        max_streams: at one time; one client has three quarters of them at most, if it can be told from others.
+        max_streams: at one time; see `StreamShares`.
+        unsent: the memory for what clients have not taken, and for bodies; None: one of this server alone.
     """
 
     def __init__(
@@ -95,6 +108,7 @@ class HttpServer(ConnectionServer):
         refusal: Callable[[HttpStatusError], Response] = lambda error: text(error.status, f"{error}\n"),
         max_connections: int = MAX_CONNECTIONS,
         max_streams: int = MAX_STREAMS,
+        unsent: UnsentBytes | None = None,
     ) -> None:
         self._refusal = refusal
         self._service = service
@@ -107,6 +121,7 @@ class HttpServer(ConnectionServer):
         connections = OpenConnections(name, clock, max_connections, of_address, max_streams)
         super().__init__(listening, connections, "http")
         self._streams = StreamShares(max_streams)
+        self._unsent = unsent or UnsentBytes(clock)
         self._refusals = TokenBucket(REFUSALS, REFUSALS)
         self._refusals_lock = threading.Lock()
         self._held_back = 0
@@ -143,20 +158,22 @@ class HttpServer(ConnectionServer):
 
     def _reply(self, connection: "_Connection") -> bool:
         """Answer a request; return whether the connection can carry another."""
-        client, is_stranger = "", self._context is not None
+        client, is_stranger = Client(connection.open.address), self._context is not None
         try:
             request = connection.read_request()
-            client = _client_of(request, connection.open.address)
             connection.open.credentials = request.header("authorization")
             is_stranger = is_stranger and not (request.certificate or connection.open.credentials)
-            reply = self._served(connection, request)
+            decided = self._decided(connection, request)
+            client = _client_of(decided, request, connection.open.address)
+            reply = self._served(connection, request, decided, client)
         except HttpStatusError as error:
             self._open.enter(connection.open, Phase.ANSWERED)
             reply = self._refusal(error)
         if isinstance(reply, Response):
             if is_stranger or reply.status in _REFUSED:
                 self._hold_back(connection)
-            return connection.send(reply, keeps=self._idle_seconds > 0)
+            with self._unsent.of(connection.open, client.name) as held:
+                return connection.send(reply, held, keeps=self._idle_seconds > 0)
         return self._send_long(connection, reply, client)
 
     def _hold_back(self, connection: "_Connection") -> None:
@@ -170,34 +187,42 @@ class HttpServer(ConnectionServer):
             connection.pause(PAUSE_SECONDS * (1 + share))  # else all would go on at the same moment
             self._open.enter(connection.open, Phase.ANSWERED)
 
-    def _served(self, connection: "_Connection", request: Request) -> Reply:
-        """Return the reply of the service, which decides on the request before its body is read."""
-        takes_body = bool(self._max_body) and request.has_body
-        if not takes_body:
+    def _decided(self, connection: "_Connection", request: Request) -> Admitted | Reply:
+        """Return what the service decides on a request before its body is read."""
+        if not self._takes_body(request):
             self._open.enter(connection.open, Phase.ANSWERED)
-        with connection.time_out():
-            decided = self._decided(request)
-        if self._max_body and isinstance(decided, Admitted):
-            request = connection.read_body(request, min(self._max_body, decided.most_body or self._max_body))
-        elif self._max_body:
-            connection.skip_body(request)
-        if takes_body:
-            self._open.enter(connection.open, Phase.ANSWERED)
-        return _guarded(decided.serve, request) if isinstance(decided, Admitted) else decided
-
-    def _decided(self, request: Request) -> Admitted | Reply:
         try:
-            return _guarded(partial(admit, self._service), request)
+            with connection.time_out():
+                return _guarded(partial(admit, self._service), request)
         except HttpStatusError as error:
             return self._refusal(error)
 
-    def _send_long(self, connection: "_Connection", reply: Stream | Takeover, client: str) -> bool:
+    def _served(self, connection: "_Connection", request: Request, decided: Admitted | Reply, client: Client) -> Reply:
+        """Return the reply of the service, for which the body is read."""
+        takes_body = self._takes_body(request)
+        with self._unsent.of(connection.open, client.name) as held:
+            if self._max_body and isinstance(decided, Admitted):
+                most = min(self._max_body, decided.most_body or self._max_body)
+                request = connection.read_body(request, most, held.grow)
+            elif self._max_body:
+                connection.skip_body(request)
+            if takes_body:
+                self._open.enter(connection.open, Phase.ANSWERED)
+            if not isinstance(decided, Admitted):
+                return decided
+            return _guarded(decided.serve, msgspec.structs.replace(request, client=client))
+
+    def _takes_body(self, request: Request) -> bool:
+        return bool(self._max_body) and request.has_body
+
+    def _send_long(self, connection: "_Connection", reply: Stream | Takeover, client: Client) -> bool:
         """Serve a stream or a takeover; return whether the connection can carry another request."""
         with contextlib.ExitStack() as stack:
             stack.callback(reply.done)
+            held = stack.enter_context(self._unsent.of(connection.open, client.name))
             if not self._streams.acquire(client):
                 attempt = f"of {self._streams.most} streams too many are open already"
-                connection.send(self._refusal(HttpStatusError(503, attempt, hint="close one")))
+                connection.send(self._refusal(HttpStatusError(503, attempt, hint="close one")), held)
                 return False
             stack.callback(self._streams.release, client)
             self._open.enter(connection.open, Phase.STREAM)
@@ -205,7 +230,7 @@ class HttpServer(ConnectionServer):
                 connection.open.is_upgraded = True
                 reply.carry_on(connection.socket)
                 return False
-            return connection.send_stream(reply, keeps=self._idle_seconds > 0)
+            return connection.send_stream(reply, held, keeps=self._idle_seconds > 0)
 
 
 def _guarded(handler: Callable[[Request], _Result], request: Request) -> _Result:
@@ -248,9 +273,21 @@ class _Connection:
             return request
         return msgspec.structs.replace(request, certificate=certificate, address=self._address)
 
-    def read_body(self, request: Request, most: int) -> Request:
-        """Return the request with its body. Raise HttpStatusError when it cannot be read."""
-        return read_body(request, self._exchange, self._receive, most, self.socket.sendall)
+    def read_body(self, request: Request, most: int, received: Callable[[int], None]) -> Request:
+        """Return the request with its body. Raise HttpStatusError when it cannot be read.
+
+        Args:
+            request: its head.
+            most: bytes of the body.
+            received: is told the number of each further bytes.
+        """
+
+        def receive() -> bytes:
+            data = self._receive()
+            received(len(data))
+            return data
+
+        return read_body(request, self._exchange, receive, most, self.socket.sendall)
 
     def skip_body(self, request: Request) -> None:
         """Read the body of a request that is refused, if it is short and on its way, so that the connection can carry
@@ -288,7 +325,7 @@ class _Connection:
         poll.register(self.socket, 0)  # POLLHUP is always reported
         poll.poll(seconds * 1000)
 
-    def send(self, response: Response, *, keeps: bool = False) -> bool:
+    def send(self, response: Response, held: HeldBytes, *, keeps: bool = False) -> bool:
         """Send a whole response, and end the connection's sending side unless it `keeps` the connection. Return whether
         another request can come.
         """
@@ -298,12 +335,18 @@ class _Connection:
         headers += [("Location", response.location)] if response.location else []
         headers += response.headers
         head = self._exchange.response(response.status, headers, keeps=keeps)
-        whole = memoryview(head + self._exchange.data(response.body) + self._exchange.end())
-        for at in range(0, len(whole), _PIECE_BYTES):
-            self.socket.sendall(whole[at : at + _PIECE_BYTES])
+        first = head + self._exchange.data(response.body[:_COPIED_BYTES])
+        if len(response.body) <= _COPIED_BYTES or self._exchange.is_head:
+            self.socket.sendall(first + self._exchange.end())
+            return self._keeps(keeps)
+        held.hold(response.body)
+        self.socket.sendall(first)
+        for at in range(_COPIED_BYTES, len(response.body), _PIECE_BYTES):
+            self.socket.sendall(self._exchange.data(response.body[at : at + _PIECE_BYTES]))
+        self._exchange.end()
         return self._keeps(keeps)
 
-    def send_stream(self, stream: Stream, *, keeps: bool = False) -> bool:
+    def send_stream(self, stream: Stream, held: HeldBytes, *, keeps: bool = False) -> bool:
         """Send a response in pieces; when the pieces raise, the connection closes without the last chunk. Return
         whether another request can come: clients that follow something, such as Python's of Kubernetes, let go of the
         socket of an answer with `Connection: close`, and could not end their watch.
@@ -313,16 +356,23 @@ class _Connection:
         if stream.begin is not None:
             head = stream.begin(peer)
         if isinstance(head, Response):
-            return self.send(head, keeps=keeps)
+            return self.send(head, held, keeps=keeps)
         self.socket.settimeout(STREAM_SECONDS)
         headers = [*head.headers, ("X-Content-Type-Options", "nosniff")]
         self.socket.sendall(self._exchange.response(head.status, headers, keeps=keeps))
         if not self._exchange.is_head:
             with contextlib.closing(stream.pieces(peer)) as pieces:
                 for piece in pieces:
-                    self.socket.sendall(self._exchange.data(piece))
+                    self._send_piece(piece, held)
+                    del piece  # the next one may come in an hour
         self.socket.sendall(self._exchange.end())
         return self._keeps(keeps)
+
+    def _send_piece(self, piece: bytes, held: HeldBytes) -> None:
+        held.hold(piece)
+        for at in range(0, len(piece), _CHUNK_BYTES):
+            self.socket.sendall(self._exchange.data(piece[at : at + _CHUNK_BYTES]))
+        held.hold(b"")
 
     def _receive(self) -> bytes:
         left = self._seconds_left()
@@ -350,16 +400,16 @@ def _name_of(listening: socket.socket) -> str:
     return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name)
 
 
-def _client_of(request: Request, address: str) -> str:
-    """Return a name for the client, by its credentials or else its address; "" for a program of this machine that has
-    shown none, which cannot be told from others.
+def _client_of(decided: Admitted | Reply, request: Request, address: str) -> Client:
+    """Return the client: as the service has authenticated it, or by its certificate or address. A program of this
+    machine that has shown no certificate cannot be told from others.
     """
-    subject = (request.certificate or {}).get("subject")
-    if subject:
-        return str(subject)
-    if credentials := request.header("authorization"):
-        return str(hash(credentials))
-    return "" if not address or ip_address(address.partition("/")[0]).is_loopback else address
+    if isinstance(decided, Admitted) and decided.client is not None:
+        return decided.client
+    if subject := (request.certificate or {}).get("subject"):
+        return Client(str(subject), is_privileged=True)
+    is_local = not address or ip_address(address.partition("/")[0]).is_loopback
+    return Client("" if is_local else address, is_privileged=True)
 
 
 class _SocketPeer:

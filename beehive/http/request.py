@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 
 import msgspec
 
+from beehive.http.connections import Client
 from beehive.http.errors import HttpError, HttpStatusError
 
 if TYPE_CHECKING:
@@ -47,6 +48,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """The verified client certificate, `beehive.sockets.tls.peer_certificate`; None without one."""
     address: str = ""
     """The client's IP address; "" on a unix socket, and within this process."""
+    client: Client | None = None
+    """Who asks, as the server tells its clients apart; None before it has decided, and within this process."""
 
     @property
     def path(self) -> str:
@@ -151,14 +154,15 @@ def request_from(head: "RequestHead", rest: bytes) -> Request:
     return Request(
         method=head.method,
         target=head.target,
-        parts=_parts(path),
+        parts=parts_of(path),
         query=_query(query),
         headers=head.headers,
         rest=rest,
     )
 
 
-def _parts(path: str) -> tuple[str, ...]:
+def parts_of(path: str) -> tuple[str, ...]:
+    """Return the parts of a path, each decoded once. Raises HttpStatusError as `request_from`."""
     raw = path.strip("/").split("/") if path.strip("/") else []
     if len(raw) > _MAX_PARTS:
         raise HttpStatusError(404, "no path has so many parts")

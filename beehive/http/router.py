@@ -6,6 +6,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from beehive.http.connections import Client
 from beehive.http.request import Request
 from beehive.http.responses import Handler, Reply, Response, text
 
@@ -26,6 +27,8 @@ class Admitted(msgspec.Struct, frozen=True):
     """Returns the reply to the request with its body."""
     most_body: int | None = None
     """Bytes that the body may have, if that is less than the server's bound."""
+    client: Client | None = None
+    """The authenticated client; None: it is told from others by its certificate or address, and privileged."""
 
 
 class AdmittingService(ABC):

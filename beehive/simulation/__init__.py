@@ -2,3 +2,5 @@
 
 from beehive.simulation.runtime import Simulation
 from beehive.simulation.scheduler import EPOCH, DeadlockError, Scheduler, VirtualClock
+
+__all__ = ["EPOCH", "DeadlockError", "Scheduler", "Simulation", "VirtualClock"]

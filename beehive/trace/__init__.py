@@ -21,3 +21,21 @@ from beehive.trace.format import (
     TimerFired,
     TraceHeader,
 )
+
+__all__ = [
+    "AnyRecord",
+    "Change",
+    "CriCall",
+    "CriEvent",
+    "Delivered",
+    "Direction",
+    "LinkFrame",
+    "Note",
+    "NoteKind",
+    "Record",
+    "RecordedMessage",
+    "StoreCommit",
+    "TimerFired",
+    "TraceError",
+    "TraceHeader",
+]

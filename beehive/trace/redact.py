@@ -8,6 +8,10 @@ name, and every value of `KnownSecrets` in any place. The form is kept where a r
 value becomes base64 of the hash's text, and pull credentials keep the user and lose the password. So a replay produces
 from a redacted body the redacted result of the recorded run.
 
+What leaves the machine for strangers, a support bundle, has no values of variables, headers, annotations and ConfigMaps
+either, and nothing that is a secret by its form (`beehive.trace.secret_forms`): they often have credentials that
+Kubernetes does not know.
+
 A text is replaced whole if it cannot be searched: if it is not JSON where JSON is expected, if the search would take
 too long, and always once values of secrets were not learnt (`KnownSecrets.is_full`).
 """
@@ -45,8 +49,21 @@ _FIELDS: Final = frozenset(
 )
 """Fields, in lower case and without underscores, whose text is a secret in any object."""
 
-_HEADERS: Final = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie"})
-"""Headers in lower case, whose values are credentials: lists of texts, in the requests that rules pass on."""
+_HEADERS: Final = frozenset(
+    {"authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key", "x-auth-token", "x-access-token"}
+)
+"""Headers in lower case, whose values are credentials: lists of texts in the requests that rules pass on, pairs of
+`name` and `value` in probes and hooks.
+"""
+_VALUES: Final = {"env": "value", "envs": "value", "httpHeaders": "value", "http_headers": "value"}
+"""Fields of pods, and of the runtime's calls, whose entries have values that no form shows to be secret."""
+_CONFIG_MAP: Final = "configmap"
+_OWN: Final = (".kubernetes.io", ".k8s.io", ".kubeedge.io", ".edgecore.io")
+"""Domains of the annotations that no user makes up."""
+_OF_RUNTIME: Final = "io.kubernetes."
+"""Beginning of those that a kubelet gives to the runtime."""
+_MANIFEST: Final = "kubectl.kubernetes.io/last-applied-configuration"
+"""The annotation with a whole object, values of variables included."""
 
 _DOCKER_KEYS: Final = frozenset({".dockerconfigjson", ".dockercfg"})
 
@@ -63,7 +80,9 @@ _QUOTE: Final = rb'\\*"'
 _SUSPECT: Final = pattern(
     b'"(?:ReqBody%(q)s|kind%(q)s\\s*:\\s*%(q)sSecret(?:List)?%(q)s|\\.?dockerconfig'
     b"|\\w*(?:token|password)%(q)s\\s*:\\s*%(q)s|auths%(q)s\\s*:"
-    b"|[\\w-]*(?:authorization|cookie)%(q)s\\s*:\\s*\\[)" % {b"q": _QUOTE},
+    b"|[\\w-]*(?:authorization|cookie)%(q)s\\s*:\\s*\\["
+    b"|name%(q)s\\s*:\\s*%(q)s(?:[\\w-]*authorization|[\\w-]*cookie|x-api-key|x-auth-token|x-access-token)%(q)s)"
+    % {b"q": _QUOTE},
     re.IGNORECASE,
 )
 """Cheap test whether a text, or a text in it, may hold a secret by its form."""
@@ -85,12 +104,73 @@ def redact_any(marks: SecretMarks, value: Any) -> Any:
         return value
     if value.get("kind") in ("Secret", "SecretList") or _is_docker(value):
         return redact_secret(marks, value)
+    if _is_header(value):
+        return {key: marks.hidden(item) if key == "value" and item else item for key, item in value.items()}
+    if marks.hides_values and value.get("kind") in ("ConfigMap", "ConfigMapList"):
+        return _config_map(marks, value)
     if _is_application(value):
         return {key: marks.hidden(item) if key in _BODIES and item else item for key, item in value.items()}
     return {
-        marks.without_known(key): (_everything if _is_secret(key, item) else redact_any)(marks, item)
+        marks.without_known(key): (_everything if _is_secret(key, item) else _how(marks, key))(marks, item)
         for key, item in value.items()
     }
+
+
+def _how(marks: SecretMarks, key: str) -> Redact:
+    if marks.hides_values and key in _VALUES:
+        return _values
+    return _annotations if marks.hides_values and key == "annotations" else redact_any
+
+
+def _annotations(marks: SecretMarks, value: Any) -> Any:
+    """Redact annotations but those of Kubernetes, KubeEdge and edgecore, by which a node decides."""
+    if not isinstance(value, dict):
+        return _unlearnt(marks, value)
+    return {key: item if _is_own(key) else _unlearnt(marks, item) for key, item in value.items()}
+
+
+def _is_own(annotation: str) -> bool:
+    domain, _, name = annotation.partition("/")
+    if not name:
+        return annotation.startswith(_OF_RUNTIME)
+    return annotation != _MANIFEST and f".{domain}".endswith(_OWN)
+
+
+def _values(marks: SecretMarks, value: Any) -> Any:
+    """Redact the values of variables or headers; of an entry that is none, all."""
+    if isinstance(value, list):
+        return [_values(marks, item) for item in value]
+    if not isinstance(value, dict):
+        return _unlearnt(marks, value)
+    return {key: (_unlearnt if key == "value" else redact_any)(marks, item) for key, item in value.items()}
+
+
+def _unlearnt(marks: SecretMarks, value: Any) -> Any:
+    """Redact all text in a JSON value, and not elsewhere: a node's name is the value of some variable."""
+    if isinstance(value, str):
+        return value if not value or value.startswith(MARK) else marks.mark(value.encode(errors="surrogatepass"))
+    if isinstance(value, list):
+        return [_unlearnt(marks, item) for item in value]
+    if isinstance(value, dict):
+        return {key: _unlearnt(marks, item) for key, item in value.items()}
+    return value
+
+
+def _config_map(marks: SecretMarks, value: Any) -> Any:
+    """Redact a ConfigMap, or a list of them."""
+    if isinstance(value, list):
+        return [_config_map(marks, item) for item in value]
+    if not isinstance(value, dict):
+        return redact_any(marks, value)
+    how: dict[str, Redact] = {"data": _unlearnt, "binaryData": _unlearnt, "items": _config_map}
+    rest = redact_any(marks, {key: item for key, item in value.items() if key not in ("kind", *how)})
+    return {key: how[key](marks, item) if key in how else rest.get(key, item) for key, item in value.items()}
+
+
+def _is_header(value: dict[str, Any]) -> bool:
+    """Return whether a value is a header of a probe or hook that is a credential."""
+    name = value.get("name")
+    return isinstance(value.get("value"), str) and isinstance(name, str) and name.lower() in _HEADERS
 
 
 def _is_secret(name: str, value: Any) -> bool:
@@ -234,11 +314,14 @@ class Redactor:
     Args:
         known: values that are secret in any place; secrets that are found by their form are added to it.
         key: of the hash; only for tests.
+        hides_values: for strangers.
     """
 
-    def __init__(self, known: KnownSecrets | None = None, key: bytes | None = None) -> None:
+    def __init__(
+        self, known: KnownSecrets | None = None, key: bytes | None = None, *, hides_values: bool = False
+    ) -> None:
         self.known = known if known is not None else KnownSecrets()
-        self._marks = SecretMarks(self.known, key)
+        self._marks = SecretMarks(self.known, key, hides_values=hides_values)
         self._clean: set[tuple[int, bytes]] = set()
         """Large texts without secrets, by the version of `known` and the hash of the text."""
 
@@ -250,6 +333,9 @@ class Redactor:
         """Redact the JSON text of a message's content, given the message's resource and operation."""
         if operation != Operation.ERROR and self.is_secret(resource):
             return self.secret(content)
+        kinds = type_of(resource, Side.EDGE), type_of(resource, Side.CLOUD)
+        if self._marks.hides_values and operation != Operation.ERROR and _CONFIG_MAP in kinds:
+            return self._walked(content, _config_map)
         return self.json(content)
 
     def is_secret(self, resource: str) -> bool:
@@ -279,7 +365,12 @@ class Redactor:
         return clean
 
     def _json(self, text: bytes) -> bytes:
-        if not (text.startswith(_MAY_BE_TEXT) or _SUSPECT.search(text) or self._marks.holds_known(text)):
+        if not (
+            self._marks.hides_values
+            or text.startswith(_MAY_BE_TEXT)
+            or _SUSPECT.search(text)
+            or self._marks.holds_known(text)
+        ):
             return text
         return self._walked(text, redact_any)
 

@@ -5,10 +5,12 @@ Values of secrets that the process knows are replaced wherever they are, see `be
 """
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from beehive.patterns import pattern
-from beehive.trace.redact import Redactor
+
+if TYPE_CHECKING:
+    from beehive.trace.redact import Redactor
 
 CUT: Final = "(left out)"
 
@@ -33,6 +35,6 @@ def without_forms(text: str) -> str:
     return _NAMED.sub(rf"\1{CUT}", text)
 
 
-def without_secrets(text: str, redactor: Redactor) -> str:
+def without_secrets(text: str, redactor: "Redactor") -> str:
     """Return a text without the secrets that the redactor knows, and without what is a secret by its form."""
     return redactor.text(without_forms(text))

@@ -4,6 +4,7 @@ import hashlib
 import os
 from typing import Final
 
+from beehive.trace.secret_forms import without_forms
 from beehive.trace.secrets import SHORTEST, KnownSecrets
 from beehive.trace.substring_search import SubstringMatch, TooMuchWorkError
 
@@ -16,10 +17,12 @@ class SecretMarks:
     Args:
         known: values that are secret in any place; hidden values are added.
         key: of the hash; None: drawn at random.
+        hides_values: whether also what is no secret to Kubernetes is replaced, see `beehive.trace.redact`.
     """
 
-    def __init__(self, known: KnownSecrets, key: bytes | None) -> None:
+    def __init__(self, known: KnownSecrets, key: bytes | None, *, hides_values: bool = False) -> None:
         self.known = known
+        self.hides_values = hides_values
         self._key = key if key is not None else os.urandom(32)
 
     def mark(self, value: bytes) -> str:
@@ -40,6 +43,8 @@ class SecretMarks:
 
     def without_known(self, text: str) -> str:
         """Return the text with marks in the place of known values; if it cannot be searched, a mark for all of it."""
+        if self.hides_values:
+            text = without_forms(text)
         if len(text) < SHORTEST or not (len(self.known) or self.known.is_full):
             return text
         data, errors = _bytes_of(text)

@@ -79,7 +79,8 @@ def refusal(pod: Pod, demand: Demand, taken: TakenRoom, node_info: NodeInfo) -> 
     other_node = _refusal_by_labels(pod, node_info)
     port = used_port(demand.ports, taken.ports)
     if other_node is None and port is not None:
-        return _refuse("NodePorts", f"Predicate NodePorts failed: port {port[2]}/{port[1]} of the node is taken")
+        words = f"port {port[2]}/{port[1]} of the node is taken by {taken.pod_with(port, pod.metadata.namespace)}"
+        return _refuse("NodePorts", f"Predicate NodePorts failed: {words}")
     refused = other_node or _refusal_by_taints(pod, node_info)
     if refused is None and not node_info.has_apparmor and requires_apparmor(pod):
         return _refuse("AppArmor", "Cannot enforce AppArmor: AppArmor is not enabled on the host")

@@ -17,3 +17,23 @@ from edged.cri.errors import (
     UnavailableError,
     UnimplementedError,
 )
+
+__all__ = [
+    "AlreadyExistsError",
+    "ConnectionClosedError",
+    "ContainerId",
+    "ContainerRuntime",
+    "CriError",
+    "DeadlineExceededError",
+    "ExecResult",
+    "ExhaustedError",
+    "ImageRef",
+    "InvalidRequestError",
+    "NotFoundError",
+    "RefusedError",
+    "SandboxId",
+    "StreamingUrl",
+    "Streams",
+    "UnavailableError",
+    "UnimplementedError",
+]

@@ -7,3 +7,5 @@ few events, stores and sends them.
 from edged.events.model import EventType, Occurrence
 from edged.events.reasons import Reason
 from edged.events.recorder import EventRecorder
+
+__all__ = ["EventRecorder", "EventType", "Occurrence", "Reason"]

@@ -1,9 +1,11 @@
 """Events of pods, in kubelet's words."""
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import msgspec
 
+from beehive.patterns import pattern
 from edged.events.model import EventType
 from edged.events.reasons import Reason
 from edged.events.recorder import EventRecorder
@@ -11,6 +13,10 @@ from edged.pods.labels import ref_of
 from modules.apimachinery.pods.node_conditions import is_ready
 from modules.apimachinery.types import Pod, PodStatus
 from modules.apimachinery.types.pod_status import ContainerStateTerminated, ContainerStatus
+
+_ID: Final = pattern(r"(?<![0-9A-Za-z:])[0-9a-f]{64}(?![0-9A-Za-z])")
+"""The id of a container or a sandbox, which is another one at each attempt. As in a kubelet (`recordContainerEvent`)
+the container's name replaces it in the messages of Events, so that equal failures are one Event."""
 
 
 class StatusStep(msgspec.Struct, frozen=True):
@@ -106,6 +112,10 @@ class PodEvents:
         """Make the event: the sandbox could not be created."""
         self._record(pod, WARNING, Reason.FAILED_CREATE_POD_SANDBOX, f"Failed to create pod sandbox: {error}")
 
+    def names_unresolved(self, pod: Pod, why: str) -> None:
+        """Make the event: no name resolves in the pod."""
+        self._record(pod, WARNING, Reason.DNS_CONFIG_FORMING, f"No name resolves in the pod: {why}")
+
     def mount_failed(self, pod: Pod, error: Exception) -> None:
         """Make the event: a volume could not be mounted."""
         self._record(pod, WARNING, Reason.FAILED_MOUNT, f"Unable to attach or mount volumes: {error}")
@@ -194,7 +204,8 @@ class PodEvents:
         self._record(pod, event_type, reason, message, container)
 
     def _record(self, pod: Pod, event_type: EventType, reason: str, message: str, container: str = "") -> None:
-        self._recorder.record(ref_of(pod), event_type, reason, message, container, among=_list_of(pod, container))
+        told = _ID.sub(container or pod.metadata.name, message)
+        self._recorder.record(ref_of(pod), event_type, reason, told, container, among=_list_of(pod, container))
 
 
 def _list_of(pod: Pod, container: str) -> str:

@@ -33,6 +33,7 @@ class Reason(StrEnum):
     FAILED_PRE_STOP_HOOK = "FailedPreStopHook"
 
     FAILED_MOUNT = "FailedMount"
+    DNS_CONFIG_FORMING = "DNSConfigForming"
 
     STARTING = "Starting"
     NODE_READY = "NodeReady"

@@ -11,7 +11,7 @@ from edged.lifecycle.waits import WaitEndedError, WaitOverError, Waits
 from edged.pods.effective_grace_period import SHORTEST_STOP_SECONDS
 from edged.pods.model import PodUid
 from edged.probes.network import Network
-from edged.probes.targets import HOOK_AGENT, HttpTarget, http_target, tcp_target
+from edged.probes.targets import HOOK_AGENT, HttpTarget, PodAddress, http_target, tcp_target
 from modules.apimachinery.types import Container
 from modules.apimachinery.types.probes import LifecycleHandler
 
@@ -25,7 +25,7 @@ class HookTarget(msgspec.Struct, frozen=True):
     uid: PodUid
     container: Container
     id: ContainerId
-    pod_ip: str
+    address: PodAddress
 
 
 class HookRunner:
@@ -83,9 +83,9 @@ class HookRunner:
             if hook.exec is not None:
                 self._execute(subject, hook.exec.command, seconds or 0)
             elif hook.http_get is not None:
-                self._get(http_target(hook.http_get, container, subject.pod_ip, HOOK_AGENT), limit)
+                self._get(http_target(hook.http_get, container, subject.address, HOOK_AGENT), limit)
             elif hook.tcp_socket is not None:
-                self._network.tcp_connect(tcp_target(hook.tcp_socket, container, subject.pod_ip), limit)
+                self._network.tcp_connect(tcp_target(hook.tcp_socket, container, subject.address), limit)
             else:
                 raise HookError(container.name, "it has none of exec, httpGet, tcpSocket and sleep")
         except (NetworkError, TargetError) as error:

@@ -15,6 +15,7 @@ from edged.pods.effective_grace_period import grace_seconds
 from edged.pods.labels import ref_of
 from edged.pods.model import ContainerFacts, ContainerId
 from edged.pods.unhealthy import KillReason
+from edged.probes.targets import pod_address
 from modules.apimachinery.types import Container, Pod
 
 _log = logging.getLogger(__name__)
@@ -73,7 +74,7 @@ class ContainerStop:
         hook = container.lifecycle.pre_stop if container.lifecycle is not None else None
         if hook is None:
             return
-        subject = HookTarget(ref_of(self._pod).uid, container, facts.id, self._pod.status.pod_ip)
+        subject = HookTarget(ref_of(self._pod).uid, container, facts.id, pod_address(self._pod))
         try:
             self._lifecycle.hooks.run_pre_stop(hook, subject, grace_period)
         except HookError as error:

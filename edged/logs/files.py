@@ -8,9 +8,12 @@ hides lines that were just written.
 import errno
 import logging
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from datetime import datetime
 from io import BufferedReader
+from itertools import count, dropwhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -18,7 +21,9 @@ import msgspec
 
 from beehive.files.linkless import open_without_links
 from beehive.patterns import pattern
-from edged.logs.lines import LONGEST_HEAD, is_whole
+from edged.logs.lines import LONGEST_HEAD, is_whole, time_of
+from modules.apimachinery.types import Nanoseconds
+from modules.apimachinery.types.times import SECOND
 
 if TYPE_CHECKING:
     from edged.logs.packed import PackedFile
@@ -42,11 +47,18 @@ BLOCK: Final = 64 * 1024
 
 LogFile: TypeAlias = "BufferedReader | PackedFile"
 
+NAME_FORMAT: Final = "%Y%m%d-%H%M%S"
+"""Form of the time at the end of a rotated file's name, in UTC."""
+_INEXACT: Final = 2 * SECOND
+"""Nanoseconds by which a line may be later than its file's last change: file systems have coarser times."""
+_PEEKS: Final = 32
+"""Buffers to unpack in a turn, of 8 KiB or, from Python 3.12 on, 128 KiB; or lines at their ends."""
 _ROTATED: Final = pattern(r"\.\d{8}-\d{6}(\.gz)?")
 
 
-def open_all(path: Path) -> list[LogFile]:
-    """Open the files of a log, oldest first; a rotation afterwards does not affect them.
+def open_all(path: Path, since: Nanoseconds | None = None) -> list[LogFile]:
+    """Open the files of a log, oldest first; a rotation afterwards does not affect them. Rotated files with older lines
+    only are not opened.
 
     A rotation meanwhile renames older files, and they are opened again: otherwise the current file could be opened
     twice, or a file that is being packed not at all.
@@ -54,10 +66,10 @@ def open_all(path: Path) -> list[LogFile]:
     Raises:
         FileNotFoundError: the log does not exist.
     """
-    older = _readable(path)
+    older = _readable(path, since)
     for _ in range(_TRIES):
         files = _opened(path, older)
-        known, older = older, _readable(path)
+        known, older = older, _readable(path, since)
         if older == known:
             break
         for file in files:
@@ -113,13 +125,32 @@ def links_to(log: Path, directory: Path, prefix: str = "") -> list[Path]:
     return found
 
 
-def _readable(path: Path) -> list[Path]:
-    """Return the rotated files, oldest first. A file that exists plain and packed, while it is being packed, counts
-    once.
+def _readable(path: Path, since: Nanoseconds | None) -> list[Path]:
+    """Return the rotated files that may have lines of a time or later ones, oldest first. A file that exists plain and
+    packed, while it is being packed, counts once.
     """
     found = rotated(path)
     plain = {each.name for each in found if each.suffix != ".gz"}
-    return [each for each in found if each.suffix != ".gz" or each.stem not in plain][-MOST:]
+    known = [each for each in found if each.suffix != ".gz" or each.stem not in plain][-MOST:]
+    if since is None:
+        return known
+    return list(dropwhile(lambda each: _last_time(each, path.name) < since, known))
+
+
+def rotated_at(file: Path, current: str) -> datetime:
+    """Return when a file was rotated, by its name and the current file's. Raises ValueError, OverflowError."""
+    return datetime.strptime(f"{file.name[len(current) + 1 :].removesuffix('.gz')} +0000", f"{NAME_FORMAT} %z")
+
+
+def _last_time(file: Path, current: str) -> int:
+    """Return a time that no line of a rotated file is later than, in nanoseconds: of its rotation, or of its last
+    change, as it is still written until the runtime has opened the next one. The far future if it is not known.
+    """
+    try:
+        changed, renamed = file.lstat().st_mtime_ns, int(rotated_at(file, current).timestamp()) * SECOND
+    except (OSError, ValueError, OverflowError):
+        return sys.maxsize
+    return max(changed, renamed) + _INEXACT
 
 
 def _opened(path: Path, older: list[Path]) -> list[LogFile]:
@@ -204,6 +235,77 @@ def _backwards(descriptor: int, size: int, block: int) -> Iterator[tuple[int, by
         after = window[:LONGEST_HEAD]
     if size:
         yield 0, after
+
+
+def skip_older(file: LogFile, since: Nanoseconds, end: int, pass_on: Callable[[], None]) -> None:
+    """Go on to a line before which all are older than a time, not far before the first one that is not.
+
+    Args:
+        file: at the beginning of a line.
+        since: the time.
+        end: bytes of the file that count; without a meaning for a packed one.
+        pass_on: called where this takes longer.
+    """
+    if isinstance(file, BufferedReader):
+        file.seek(find_since(file.fileno(), since, file.tell(), end))
+    else:
+        _unpack_older(file, since, pass_on)
+
+
+def find_since(descriptor: int, since: Nanoseconds, begin: int, end: int, block: int = BLOCK) -> int:
+    """Return the offset of a line before which all are older than a time: the first one that is not begins less than
+    two blocks after it, or after a line without a time. Found by halves.
+
+    Args:
+        descriptor: of the file.
+        since: the time.
+        begin: offset of a line.
+        end: bytes of the file that count.
+        block: bytes to read at a time.
+    """
+    low, high = begin, end
+    while high - low > block:
+        middle = (low + high) // 2
+        start, at = _dated(descriptor, middle, high, block)
+        if at is None or at >= since:
+            high = middle
+        else:
+            low = start
+    return low
+
+
+def _dated(descriptor: int, begin: int, end: int, block: int) -> tuple[int, Nanoseconds | None]:
+    """Return the offset and the time of the first line that begins after an offset, and has a time; else None."""
+    position, rest = begin, b""
+    while position < end and (data := os.pread(descriptor, min(block, end - position), position)):
+        window, offset = rest + data, position - len(rest)
+        at = window.find(b"\n")
+        while at >= 0 and (len(window) - at > LONGEST_HEAD or offset + len(window) >= end):
+            if (time := time_of(window[at + 1 : at + 1 + LONGEST_HEAD])) is not None:
+                return offset + at + 1, time
+            at = window.find(b"\n", at + 1)
+        position += len(data)
+        rest = window[at:] if at >= 0 else b""
+    return end, None
+
+
+def _unpack_older(file: "PackedFile", since: Nanoseconds, pass_on: Callable[[], None]) -> None:
+    """Unpack and forget lines: many at a time while the last one that is unpacked is older than a time."""
+    for number in count(1):
+        data = file.peeked()
+        last = data.rfind(b"\n", 0, max(0, data.rfind(b"\n"))) + 1
+        time = time_of(data[last : last + LONGEST_HEAD]) if last else None
+        if time is not None and time < since:
+            file.read(last)
+        else:
+            first = piece = file.readline(LONGEST_LINE)
+            if (time_of(first) or 0) >= since or not first:
+                file.give_back(first)
+                return
+            while piece and not piece.endswith(b"\n"):
+                piece = file.readline(LONGEST_LINE)
+        if number % _PEEKS == 0:
+            pass_on()
 
 
 def _seek_tail(file: LogFile, wanted: int, end: int) -> int:

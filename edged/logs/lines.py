@@ -39,6 +39,12 @@ def parse_line(raw: bytes) -> LogLine | None:
     return LogLine(fields[0], fields[1].decode(), is_whole(raw), fields[3] if len(fields) == 4 else b"")
 
 
+def time_of(head: bytes) -> Nanoseconds | None:
+    """Return when an entry was written, by its first bytes; None when it is invalid."""
+    fields = head[:LONGEST_HEAD].split(b" ", 2)
+    return _instant(fields[0]) if len(fields) == 3 and fields[1] in (b"stdout", b"stderr") else None
+
+
 def is_whole(head: bytes) -> bool:
     """Return whether an entry ends a line of the container, by its first bytes."""
     fields = head[:LONGEST_HEAD].split(b" ", 3)

@@ -7,7 +7,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Final
 
-from edged.logs.files import LONGEST_LINE, LogFile, keep_tail, open_all, open_log
+from edged.logs.files import LONGEST_LINE, LogFile, keep_tail, open_all, open_log, skip_older
 from edged.logs.lines import LogLine, parse_line
 from edged.logs.turns import ReadingTurns
 from modules.apimachinery.pods.log_options import LogOptions
@@ -51,7 +51,7 @@ class LogReader:
         self._options = options
         self._ended = ended
         with _TURNS.turn():
-            files = open_all(path)
+            files = open_all(path, options.since)
             self._end = os.fstat(files[-1].fileno()).st_size
             self._files = files if options.tail is None else keep_tail(files, options.tail, self._end)
 
@@ -78,7 +78,7 @@ class LogReader:
         read = 0
         view, left = _View(self._options), self._options.limit
         out = bytearray()
-        for raw in self._raw(gone_within):
+        for raw in self._raw(gone_within, view):
             out += view.cut() if raw is None else view.shown(raw)
             read += len(raw or b"")
             if read >= _TURN:
@@ -99,6 +99,11 @@ class LogReader:
         for file in self._files:
             file.close()
 
+    @staticmethod
+    def _skip(file: LogFile, view: "_View", end: int) -> None:
+        if view.since is not None:
+            skip_older(file, view.since, end, _TURNS.pass_on)
+
     def _drop(self, file: LogFile) -> None:
         """Close a file that has been read: a log that is followed for weeks is rotated a million times, and a removed
         file takes its place on the disk until it is closed.
@@ -106,12 +111,16 @@ class LogReader:
         file.close()
         self._files.remove(file)
 
-    def _raw(self, gone_within: Callable[[float], bool]) -> Iterator[bytes | None]:
-        """Yield the lines of the files; an empty one before each wait for more; None at the end of a file."""
+    def _raw(self, gone_within: Callable[[float], bool], view: "_View") -> Iterator[bytes | None]:
+        """Yield the lines of the files, most of those before the first wanted one left out; an empty one before each
+        wait for more; None at the end of a file.
+        """
         for file in self._files[:-1]:
+            self._skip(file, view, os.fstat(file.fileno()).st_size)
             yield from _ended_lines(file)
             self._drop(file)
         file = self._files[-1]
+        self._skip(file, view, self._end)
         if not self._options.follow:
             yield from _lines_until(file, self._end)
             return
@@ -139,7 +148,8 @@ class _View:
 
     def __init__(self, options: LogOptions) -> None:
         self._options = options
-        self._since = options.since
+        self.since = options.since
+        """The time of the first line to show; None from there on."""
         self._fresh = True
         self._unfinished: LogLine | None = None
 
@@ -171,9 +181,9 @@ class _View:
         """Return whether the entry is recent enough. Times in a log only grow, so after the first such entry nothing is
         compared.
         """
-        if self._since is not None and line.at is not None and line.at >= self._since:
-            self._since = None
-        return self._since is None
+        if self.since is not None and line.at is not None and line.at >= self.since:
+            self.since = None
+        return self.since is None
 
 
 def _lines(file: LogFile) -> Iterator[bytes]:

@@ -16,7 +16,7 @@ from beehive.files.durable import put_in_place
 from edged.cri.contract import ContainerId, ContainerRuntime
 from edged.cri.errors import CriError
 from edged.errors import ConfigError
-from edged.logs.files import open_log, rotated
+from edged.logs.files import NAME_FORMAT, open_log, rotated, rotated_at
 from edged.pods.labels import ref_of
 from edged.pods.paths import PodPaths, log_path
 from edged.settings.gc import LogPolicy
@@ -28,7 +28,6 @@ PIECE: Final = 256 * 1024
 """Bytes to pack at a time."""
 _UNFINISHED: Final = ".tmp"
 _LEVEL: Final = 6
-_FORMAT: Final = "%Y%m%d-%H%M%S"
 
 
 class RunningLog(msgspec.Struct, frozen=True):
@@ -142,9 +141,8 @@ def free_name(file: Path, now: datetime) -> Path:
     """
     for older in rotated(file):
         with suppress(ValueError, OverflowError):
-            stamp = datetime.strptime(f"{older.name[len(file.name) + 1 :].removesuffix('.gz')} +0000", f"{_FORMAT} %z")
-            now = max(now, stamp + timedelta(seconds=1))
-    return file.with_name(f"{file.name}.{now.strftime(_FORMAT)}")
+            now = max(now, rotated_at(older, file.name) + timedelta(seconds=1))
+    return file.with_name(f"{file.name}.{now.strftime(NAME_FORMAT)}")
 
 
 def _without_links(path: str, flags: int) -> int:

@@ -11,6 +11,7 @@ from edged.cri.errors import AlreadyExistsError, CriError
 from edged.events.pods import PodEvents
 from edged.node.state import LocalNode
 from edged.pod_workers.errors import POD_FAILURES, ContainerStartError
+from edged.pod_workers.host_dns import advice, read_host_dns
 from edged.pod_workers.image_manager import ImageManager, ImageRequest
 from edged.pod_workers.pod_resources import PodResources
 from edged.pod_workers.user_namespaces import UserNamespaces
@@ -19,7 +20,7 @@ from edged.pods.actions import ContainerStart, PodActions
 from edged.pods.addresses import sort_pod_ips
 from edged.pods.config.container_config import ContainerContext, container_config
 from edged.pods.config.device_options import DeviceRunContainerOptions
-from edged.pods.config.dns import ClusterDns, parse_resolv_conf
+from edged.pods.config.dns import ClusterDns
 from edged.pods.config.downward import DownwardView
 from edged.pods.config.env import EnvSources, environment, impossible_names
 from edged.pods.config.sandbox_config import SandboxContext, runtime_handler, sandbox_config
@@ -115,7 +116,16 @@ class ContainerStarter:
         made = self._runtime.run_pod_sandbox(config, handler) if handler else self._runtime.run_pod_sandbox(config)
         sandbox = PodSandbox(made, config, () if pod.spec.host_network else self._ips_of(made))
         self._events.sandbox_made(pod)
+        self._report_dns(pod, sandbox)
         return sandbox
+
+    def _report_dns(self, pod: Pod, sandbox: PodSandbox) -> None:
+        """Make the event of a pod in which no name resolves, as it has a network of its own and no server there."""
+        has_own = any(ip not in self._node.state.addresses for ip in sandbox.ips)
+        if not has_own or pod.spec.dns_policy == "None" or sandbox.config.dns_config.servers:
+            return
+        if unreachable := read_host_dns(self._settings.resolv_conf).unreachable:
+            self._events.names_unresolved(pod, advice(unreachable))
 
     def _ips_of(self, sandbox: SandboxId) -> tuple[str, ...]:
         network = self._runtime.pod_sandbox_status(sandbox).status.network
@@ -243,15 +253,12 @@ class ContainerStarter:
 
     def _sandbox_context(self, pod: Pod, attempt: int) -> SandboxContext:
         settings = self._settings
-        try:
-            host = parse_resolv_conf(settings.resolv_conf.read_text(errors="replace"))
-        except OSError:
-            host = parse_resolv_conf("")
+        dns = read_host_dns(settings.resolv_conf)
         cluster = ClusterDns(settings.cluster_dns, settings.cluster_domain)
         return SandboxContext(
             attempt,
             self._paths,
-            host_dns=host,
+            host_dns=dns.host if pod.spec.host_network else dns.own,
             cluster_dns=cluster,
             cgroup_parent=self._resources.cgroups.parent(pod),
             machine=self._resources.host,

@@ -32,6 +32,7 @@ from edged.pods.pod_status.container_status import CREATING, INITIALIZING
 from edged.pods.pod_status.status import POST_START_ERROR
 from edged.pods.restart import is_terminal
 from edged.pods.unhealthy import KillReason
+from edged.probes.targets import pod_address
 from modules.apimachinery.types import ContainerStateWaiting, Nanoseconds, Pod
 
 _log = logging.getLogger(__name__)
@@ -304,7 +305,7 @@ class PodSyncer:
             return False
         ips = self._starter.pod_ips(pod, context.sandbox)
         self._lifecycle.post_start_hooks.begin(
-            hook, HookTarget(ref_of(pod).uid, container, made, ips[0] if ips else "")
+            hook, HookTarget(ref_of(pod).uid, container, made, pod_address(pod, ips[0] if ips else ""))
         )
         return True
 

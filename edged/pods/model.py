@@ -15,6 +15,22 @@ from msgspec.structs import replace
 from edged.cri.contract import ContainerId, SandboxId
 from modules.apimachinery.types import Nanoseconds
 
+__all__ = [
+    "ContainerFacts",
+    "ContainerId",
+    "HookFacts",
+    "PodFacts",
+    "PodRef",
+    "PodState",
+    "PodUid",
+    "ProbeFacts",
+    "RunState",
+    "SandboxFacts",
+    "SandboxId",
+    "WorkFigures",
+    "with_replaced",
+]
+
 PodUid = NewType("PodUid", str)
 """The identity of a pod: another pod of the same name has another uid."""
 

@@ -6,7 +6,7 @@ import msgspec
 
 from edged.pods.model import PodUid
 from modules.apimachinery.pods.demand import Amounts, pod_requests
-from modules.apimachinery.pods.general_predicates import PODS, Port, TakenPorts, host_ports
+from modules.apimachinery.pods.general_predicates import PODS, Port, TakenPorts, host_ports, taken_ports, used_port
 from modules.apimachinery.types import Pod
 
 
@@ -15,11 +15,13 @@ class Demand(msgspec.Struct, frozen=True):
 
     requests: Amounts
     ports: list[Port]
+    pod: str
+    """Its namespace and name."""
 
 
 def demand_of(pod: Pod) -> Demand:
     """Return the room that a valid pod takes."""
-    return Demand(pod_requests(pod), host_ports(pod))
+    return Demand(pod_requests(pod), host_ports(pod), f"{pod.metadata.namespace}/{pod.metadata.name}")
 
 
 class TakenRoom:
@@ -37,6 +39,14 @@ class TakenRoom:
     def used(self) -> Amounts:
         """The requests of the pods, with their number."""
         return {**self._requests, PODS: Fraction(len(self._demands))}
+
+    def pod_with(self, port: Port, namespace: str) -> str:
+        """Return, for a sentence, the pod that has a port which a pod of a namespace wants; of another namespace
+        without its name.
+        """
+        found = [each.pod for each in self._demands.values() if used_port([port], taken_ports([each.ports]))]
+        own = (f"pod {each}" for each in found if each.startswith(f"{namespace}/"))
+        return next(own, "a pod of another namespace")
 
     def __contains__(self, uid: PodUid) -> bool:
         return uid in self._demands

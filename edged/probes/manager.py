@@ -22,7 +22,7 @@ from edged.probes.model import (
 )
 from edged.probes.runner import ProbeAttempt
 from edged.probes.schedule import first_wait, is_due, next_due, spread
-from edged.probes.targets import probe_target
+from edged.probes.targets import pod_address, probe_target
 from edged.probes.thresholds import ProbeHistory, decide
 from edged.probes.worker_pool import ProbeWorkerPool
 from edged.sync_events import PodHealthChanged, SyncEvents
@@ -202,7 +202,7 @@ class ProbeManager:
             return
         due = watch.due
         try:
-            target = probe_target(watch.probe, container, pod.status.pod_ip)
+            target = probe_target(watch.probe, container, pod_address(pod))
         except TargetError as error:
             self._handle_result(uid, watch, due, ProbeResult(ProbeOutcome.UNKNOWN, str(error)))
             return

@@ -23,6 +23,7 @@ from beehive.files.descriptors import SHORTAGES
 from beehive.http.authority import PORTS, authority
 from beehive.http.errors import HttpError
 from beehive.sockets import dialling
+from beehive.sockets.near_addresses import is_near
 from edged.errors import NetworkError, PlainAnswerError, ShortageError
 from edged.probes.relay import relayed
 from edged.probes.targets import GrpcTarget, HttpTarget, TcpTarget
@@ -41,6 +42,7 @@ _SERVING = 1
 
 _CHUNK = 4096
 _NOT_IN_TIME = "not in time"
+_NEAR = "that is this machine's own address, which the pod does not reach itself: leave out host"
 MAX_REDIRECTS = 10
 _VISIBLE = "!$%&'()*+,/:;=?@[]~"
 """Characters that a path and its query keep, beside letters and digits; `%` because it may be quoted already."""
@@ -85,11 +87,13 @@ class SocketNetwork:
     Args:
         clock: for deadlines.
         connect: returns a connection to a host and a port.
+        isolates: whether pods have networks of their own, so that hosts which they chose are guarded.
     """
 
-    def __init__(self, clock: Clock, connect: Connect = dialling.connect) -> None:
+    def __init__(self, clock: Clock, connect: Connect = dialling.connect, *, isolates: bool = True) -> None:
         self._clock = clock
         self._connect = connect
+        self._isolates = isolates
 
     def http_get(self, target: HttpTarget, seconds: float) -> int:
         """As in the contract. Follows at most ten redirects, to the same host only."""
@@ -106,7 +110,7 @@ class SocketNetwork:
     def tcp_connect(self, target: TcpTarget, seconds: float) -> None:
         """As in the contract."""
         with _problems("connect", f"{target.host}:{target.port}"):
-            self._connect(target.host, target.port, self._clock, seconds).close()
+            self._connection(target, seconds).close()
 
     def grpc_serves(self, target: GrpcTarget, seconds: float) -> bool:
         """As in the contract. A server without a health service does not serve."""
@@ -130,11 +134,29 @@ class SocketNetwork:
                 raise NetworkError(attempt, on, error.code().name) from None
         return is_serving(answer)
 
+    def _connection(self, target: HttpTarget | TcpTarget, seconds: float) -> socket.socket:
+        """Return a connection to a target. A host that the pod chose is looked up once, so that the name means the same
+        address when it is checked and when it is asked. Its other addresses are asked if the first does not answer.
+        """
+        if not (target.is_guarded and self._isolates):
+            return self._connect(target.host, target.port, self._clock, seconds)
+        until = self._clock.monotonic() + seconds
+        found = (str(each.address[0]) for each in dialling.attempts(target.host, target.port, self._clock, seconds))
+        far = [each for each in found if not is_near(each)]
+        failure: OSError = ConnectionRefusedError(_NEAR)
+        for index, address in enumerate(far):
+            share = (until - self._clock.monotonic()) / (len(far) - index)
+            try:
+                return self._connect(address, target.port, self._clock, share)
+            except OSError as error:
+                failure = error
+        raise failure
+
     def _get(self, target: HttpTarget, deadline: "_Deadline") -> "ResponseHead":
         from beehive.http.client import ClientExchange  # noqa: PLC0415 - h11, with the first HTTP probe
 
         with contextlib.ExitStack() as stack:
-            connection = stack.enter_context(self._connect(target.host, target.port, self._clock, deadline.left()))
+            connection = stack.enter_context(self._connection(target, deadline.left()))
             if target.scheme == "https":
                 connection.settimeout(deadline.left())
                 connection = stack.enter_context(_encrypted(connection, target.host))

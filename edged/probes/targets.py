@@ -5,7 +5,7 @@ import msgspec
 from beehive.whole_numbers import whole_number
 from edged.errors import TargetError, TooLargeError
 from edged.pods.config.expansion import expand_all
-from modules.apimachinery.types import Container
+from modules.apimachinery.types import Container, Pod
 from modules.apimachinery.types.probes import ExecAction, HTTPGetAction, IntOrString, Probe, TCPSocketAction
 
 PROBE_AGENT = "kube-probe/1.32"
@@ -30,6 +30,8 @@ class HttpTarget(msgspec.Struct, frozen=True):
     port: int
     path: str
     headers: tuple[tuple[str, str], ...] = ()
+    is_guarded: bool = False
+    """Whether the pod chose a host that it may not reach itself: this machine's own addresses are not asked."""
 
 
 class TcpTarget(msgspec.Struct, frozen=True):
@@ -37,6 +39,8 @@ class TcpTarget(msgspec.Struct, frozen=True):
 
     host: str
     port: int
+    is_guarded: bool = False
+    """As of an `HttpTarget`."""
 
 
 class GrpcTarget(msgspec.Struct, frozen=True):
@@ -50,16 +54,36 @@ class GrpcTarget(msgspec.Struct, frozen=True):
 Target = ExecTarget | HttpTarget | TcpTarget | GrpcTarget
 
 
-def probe_target(probe: Probe, container: Container, pod_ip: str) -> Target:
+class PodAddress(msgspec.Struct, frozen=True):
+    """Where a pod is reached."""
+
+    ip: str
+    """"" while it has none."""
+    is_of_machine: bool = False
+    """Whether the pod is on the machine's network, where it reaches all that edgecore reaches."""
+
+
+def pod_address(pod: Pod, ip: str = "") -> PodAddress:
+    """Return where a pod is reached.
+
+    Args:
+        pod: the pod, with its status.
+        ip: its address, if that is newer than the status.
+    """
+    ip = ip or pod.status.pod_ip
+    return PodAddress(ip, pod.spec.host_network or (bool(ip) and ip == pod.status.host_ip))
+
+
+def probe_target(probe: Probe, container: Container, pod: PodAddress) -> Target:
     """Return the target of a probe. Raise TargetError."""
     if probe.exec is not None:
         return exec_target(probe.exec, container)
     if probe.http_get is not None:
-        return http_target(probe.http_get, container, pod_ip, PROBE_AGENT)
+        return http_target(probe.http_get, container, pod, PROBE_AGENT)
     if probe.tcp_socket is not None:
-        return tcp_target(probe.tcp_socket, container, pod_ip)
+        return tcp_target(probe.tcp_socket, container, pod)
     if probe.grpc is not None:
-        host = _host("", container, pod_ip)
+        host = _host("", container, pod)
         return GrpcTarget(host, port_number(probe.grpc.port, container), probe.grpc.service or "")
     raise TargetError(f"container {container.name}", "its probe has none of exec, httpGet, tcpSocket and grpc")
 
@@ -77,23 +101,25 @@ def exec_target(action: ExecAction, container: Container) -> ExecTarget:
         raise TargetError(f"container {container.name}", error.hint) from None
 
 
-def http_target(action: HTTPGetAction, container: Container, pod_ip: str, agent: str) -> HttpTarget:
+def http_target(action: HTTPGetAction, container: Container, pod: PodAddress, agent: str) -> HttpTarget:
     """Return the request (kubelet's NewRequestForHTTPGetAction). Raise TargetError."""
     headers = [(header.name, header.value) for header in action.http_headers]
     if any(_breaks_a_line(text) for pair in headers for text in pair):
         raise TargetError(f"container {container.name}", "a line break in httpHeaders")
     return HttpTarget(
         scheme=action.scheme.lower() or "http",
-        host=_host(action.host, container, pod_ip),
+        host=_host(action.host, container, pod),
         port=port_number(action.port, container),
         path=action.path,
         headers=_with_defaults(headers, agent),
+        is_guarded=_is_guarded(action.host, pod),
     )
 
 
-def tcp_target(action: TCPSocketAction, container: Container, pod_ip: str) -> TcpTarget:
+def tcp_target(action: TCPSocketAction, container: Container, pod: PodAddress) -> TcpTarget:
     """Return the connection. Raise TargetError."""
-    return TcpTarget(_host(action.host, container, pod_ip), port_number(action.port, container))
+    host, port = _host(action.host, container, pod), port_number(action.port, container)
+    return TcpTarget(host, port, _is_guarded(action.host, pod))
 
 
 def port_number(port: IntOrString, container: Container) -> int:
@@ -111,8 +137,12 @@ def port_number(port: IntOrString, container: Container) -> int:
     raise TargetError(f"container {container.name}", f"it has no port {port!r}")
 
 
-def _host(stated: str, container: Container, pod_ip: str) -> str:
-    host = stated or pod_ip
+def _is_guarded(stated: str, pod: PodAddress) -> bool:
+    return stated not in ("", pod.ip) and not pod.is_of_machine
+
+
+def _host(stated: str, container: Container, pod: PodAddress) -> str:
+    host = stated or pod.ip
     if not host:
         raise TargetError(f"container {container.name}", "its pod has no address yet")
     return host

@@ -13,3 +13,29 @@ from edged.volumes.plan import EmptyDirectory, Files, HostPath, MemoryDirectory,
 from edged.volumes.pod_volumes import PodVolumes, PodVolumeSources
 from edged.volumes.set_up import set_up
 from edged.volumes.sub_path import resolve_sub_path
+
+__all__ = [
+    "AtomicWriter",
+    "EmptyDirectory",
+    "Files",
+    "HostPath",
+    "KernelMounts",
+    "MemoryDirectory",
+    "MemoryMounts",
+    "MissingContentError",
+    "Mounts",
+    "Payload",
+    "PodVolumeSources",
+    "PodVolumes",
+    "VolumeError",
+    "VolumeFile",
+    "VolumePlan",
+    "VolumeSources",
+    "container_mounts",
+    "host_hosts_file",
+    "hosts_file",
+    "plan_volume",
+    "points_below",
+    "resolve_sub_path",
+    "set_up",
+]

@@ -8,6 +8,7 @@ Around the change to or from summer time, a schedule with fixed hours and minute
 occurs twice is taken once, a skipped time is taken at the change. Other schedules follow real time.
 """
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta, tzinfo
@@ -66,8 +67,7 @@ class Schedule(NamedTuple):
             return
         day, first = self._date(until), self._date(after)
         while day >= first:
-            times = [moment for moment in self._times_on(day, after) if moment <= until]
-            yield from reversed(times)
+            yield from self._times_on(day, after, until, is_backwards=True)
             day -= timedelta(days=1)
 
     def next_after(self, moment: float) -> float | None:
@@ -85,19 +85,23 @@ class Schedule(NamedTuple):
     def _date(self, moment: float) -> date:
         return datetime.fromtimestamp(moment, self.zone).date()
 
-    def _times_on(self, day: date, after: float) -> Iterator[float]:
-        """Yield the times on a local date after a moment, in order."""
+    def _times_on(
+        self, day: date, after: float, until: float = math.inf, *, is_backwards: bool = False
+    ) -> Iterator[float]:
+        """Yield the times on a local date after one moment and not after another, in order or the latest first."""
         if not self._matches(day):
             return
         midnight = datetime(day.year, day.month, day.day, tzinfo=self.zone)
         if midnight.utcoffset() != (midnight + timedelta(days=1)).utcoffset():
-            yield from (moment for moment in self._times_among_two_offsets(midnight) if moment > after)
+            moments = self._times_among_two_offsets(midnight)
+            yield from (each for each in (moments[::-1] if is_backwards else moments) if after < each <= until)
             return
         begin = midnight.timestamp()
-        for hour in sorted(self.hours):
-            if begin + 3600 * (hour + 1) > after:
-                times = (begin + 3600 * hour + 60 * minute for minute in sorted(self.minutes))
-                yield from (moment for moment in times if moment > after)
+        for hour in sorted(self.hours, reverse=is_backwards):
+            since = begin + 3600 * hour
+            if since <= until and since + 3600 > after:
+                times = (since + 60 * minute for minute in sorted(self.minutes, reverse=is_backwards))
+                yield from (moment for moment in times if after < moment <= until)
 
     def _times_among_two_offsets(self, midnight: datetime) -> Sequence[float]:
         """Return the times on a day with a change to or from summer time, in order."""

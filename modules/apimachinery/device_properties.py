@@ -8,6 +8,7 @@ import base64
 import binascii
 import math
 import re
+import struct
 from typing import Final
 
 import msgspec
@@ -27,6 +28,12 @@ _LIMIT: Final = 2**63
 _LONGEST_NUMBER: Final = 512
 _SHOWN: Final = 64
 """Characters of a name or value in a text."""
+
+_BOOLEANS: Final = {
+    **dict.fromkeys(("true", "True", "TRUE", "t", "T", "1"), True),
+    **dict.fromkeys(("false", "False", "FALSE", "f", "F", "0"), False),
+}
+"""The spellings of Go's strconv.ParseBool; devicetwin takes the first of each alone."""
 
 _TYPES_OF_TWINS: Final = {
     "int": "int",
@@ -109,6 +116,47 @@ def type_fault(kind: str, text: str) -> str:
             return "" if _is_base64(text) else NOT_BASE64
         case _:
             return NO_TYPE
+
+
+def is_same_value(kind: str, one: str, other: str) -> bool:
+    """Return whether two texts are one value of a type, such as "60" and "60.0" of a float: programs write them
+    differently. A float has 32 bits, so "0.1" and "0.10000000149011612" are one, too. Texts that are no values of the
+    type are compared as texts.
+
+    Args:
+        kind: a type of a DeviceModel, or of KubeEdge's twins, in small or capital letters.
+        one: a value.
+        other: another.
+    """
+    if one == other:
+        return True
+    value = _value(kind.lower(), one)
+    return value is not None and value == _value(kind.lower(), other)
+
+
+def _value(kind: str, text: str) -> float | bool | bytes | None:
+    """Return the value of a text; None if it is none of the type, or if the type's values are texts."""
+    match kind:
+        case "int" | "integer" | "double":
+            return number_of(text)
+        case "float":
+            number = number_of(text)
+            return None if number is None else _single(number)
+        case "boolean":
+            return _BOOLEANS.get(text)
+        case "bytes":
+            return base64.b64decode(text) if text and _is_base64(text) else None
+        case _:
+            return None
+
+
+def _single(number: float) -> float:
+    """Return the nearest number of 32 bits; the number itself if it is too large for them."""
+    try:
+        single: float = struct.unpack("<f", struct.pack("<f", number))[0]
+    except OverflowError:
+        return number
+    return single
 
 
 def rules_fault(model: ModelProperty) -> str:

@@ -24,7 +24,7 @@ _OPEN: Final = re.compile("|".join(
     re.escape(each).replace(r"\+", "[^/]+").replace(r"/\#", "(/.*)?") for each in OPEN_TO_APPLICATIONS
 ), re.DOTALL)  # fmt: skip
 _OURS: Final = "$hw"
-
+_DEVICE: Final = [_OURS, "events", "device"]
 
 LONGEST_TOPIC: Final = 1024
 """Bytes of a topic; the resource of a message to the cloud has no room for more."""
@@ -44,6 +44,14 @@ def is_filter(topic: str) -> bool:
     return all(level == "+" or not set(level) & set("+#") for level in levels) and (
         last in ("+", "#") or not set(last) & set("+#")
     )
+
+
+def namespace_of_topic(topic: str) -> str:
+    """Return the namespace of the Device that a topic names; empty for any other topic, and for a device without a
+    namespace, as in 2019.
+    """
+    levels = topic.split("/")
+    return levels[3] if levels[:3] == _DEVICE and len(levels) > len(_DEVICE) + 3 else ""
 
 
 def is_open_to_applications(topic: str) -> bool:

@@ -19,6 +19,9 @@ LONGEST_REASON: Final = 2048
 """Characters of the reason of an action, and of an image's."""
 ANOTHER_CHANGE: Final = "another change of this node is under way"
 """In the reason of an action that has changed nothing, because of a change that another has begun."""
+OWNER_DENIES: Final = "this node's owner does not"
+OWNERS_KEY: Final = "is the owner's of this node"
+"""In the reason of an action that the owner of the node does not allow."""
 LONGEST_EXTEND: Final = 256 * 1024
 MOST_IMAGES: Final = 256
 MOST_FIELDS: Final = 64

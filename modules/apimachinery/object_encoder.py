@@ -11,12 +11,13 @@ from modules.apimachinery.autoscaler_versions import is_of_older, to_newer
 from modules.apimachinery.conversion import REVISION
 from modules.apimachinery.event_versions import is_newer, to_core
 from modules.apimachinery.go_json import escaped
+from modules.apimachinery.jsonpath import column_path, text_of
 from modules.apimachinery.options import Form
 from modules.apimachinery.printing.ages import ago
-from modules.apimachinery.printing.columns import Column, columns_of
+from modules.apimachinery.printing.columns import Column, columns_of, has_columns
 from modules.apimachinery.printing.fields import JsonObject
 from modules.apimachinery.printing.pods import ended_conditions
-from modules.apimachinery.resources import Elements, PrinterColumn, Range, Resource
+from modules.apimachinery.resources import PrinterColumn, Resource
 
 _INITIAL_END: Final = "k8s.io/initial-events-end"
 _BLUEPRINT: Final = "kubernetes.io/initial-events-list-blueprint"
@@ -34,9 +35,10 @@ def encoded(obj: JsonObject) -> bytes:
 
 def custom_column(column: PrinterColumn) -> Column:
     """Return the column that shows the first value at a path, if it has the column's type; a date as an age."""
+    path = column_path(column.path)
 
     def cell(obj: JsonObject, now: float) -> str | float | None:
-        found = next(_values(obj, column.path), None)
+        found = path.first(obj)
         match column.type:
             case "date":
                 return ago(found, now) if isinstance(found, str) else None
@@ -47,30 +49,10 @@ def custom_column(column: PrinterColumn) -> Column:
             case "boolean" if isinstance(found, bool):
                 return found
             case "string" if found is not None:
-                return found if isinstance(found, str) else msgspec.json.encode(found).decode()
+                return text_of(found)
         return None
 
     return Column(column.name, cell, column.priority > 0, column.type)
-
-
-def _values(obj: Any, path: tuple[str | int | Elements | Range, ...]) -> Iterator[Any]:
-    """Yield the values at a path."""
-    if not path:
-        yield obj
-        return
-    step, rest = path[0], path[1:]
-    if isinstance(step, Elements):
-        for each in obj if isinstance(obj, list) else ():
-            if not step.path or step.value in _values(each, step.path):
-                yield from _values(each, rest)
-    elif isinstance(step, Range):
-        for each in obj[slice(*step)] if isinstance(obj, list) else ():
-            yield from _values(each, rest)
-    elif isinstance(step, int):
-        if isinstance(obj, list) and step < len(obj):
-            yield from _values(obj[step], rest)
-    elif isinstance(obj, dict) and step in obj:
-        yield from _values(obj[step], rest)
 
 
 class ObjectEncoder:
@@ -152,8 +134,9 @@ class ObjectEncoder:
         return {"kind": "Table", "apiVersion": _META, "columnDefinitions": definitions}
 
     def _columns(self) -> Sequence[Column]:
-        if not self._resource.is_custom:
-            return columns_of(self._resource.kind)
+        kind = self._resource.key_kind if self._resource.is_custom else self._resource.kind
+        if not self._resource.is_custom or has_columns(kind):
+            return columns_of(kind)
         return (*columns_of("")[:1], *map(custom_column, self._resource.columns))
 
     def _row(self, columns: Sequence[Column], text: bytes) -> dict[str, Any]:

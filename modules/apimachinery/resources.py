@@ -1,32 +1,17 @@
 """Resources of the Kubernetes API, as discovery lists them."""
 
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
-
-
-class Elements(NamedTuple):
-    """A step of a path to all elements of a list, or to those with a value."""
-
-    path: tuple[str, ...] = ()
-    """The names that lead to the value; () are all elements."""
-    value: str | float | bool = ""
-
-
-class Range(NamedTuple):
-    """A step of a path to the elements of a list from one place to before another; below 0: from its end."""
-
-    first: int | None
-    last: int | None
 
 
 class PrinterColumn(msgspec.Struct, frozen=True):
     """A column of a custom resource's table (additionalPrinterColumns)."""
 
     name: str
-    path: tuple[str | int | Elements | Range, ...]
-    """Names of members and indexes of elements, out of its JSONPath."""
+    path: str
+    """Its JSONPath, which can be read."""
     type: str = "string"
     priority: int = 0
     """Above 0: shown with `-o wide` only."""

@@ -6,7 +6,7 @@ shortened.
 
 import argparse
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from modules.cli.statuses import USAGE
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     _SubParsersAction = argparse._SubParsersAction["VerbParser"]
 else:
     _SubParsersAction = argparse._SubParsersAction  # it takes no parameter when it runs
+
+# argparse asks for a translation of each text of each parser, and looks for a catalogue on the disk each time: for the
+# commands of edgecore 1,300 times, half of the time that their parsers take
+vars(argparse)["_"] = str
 
 _TRUE: Final = ("true", "1", "t")
 _FALSE: Final = ("false", "0", "f")
@@ -32,6 +36,25 @@ class _Commands(_SubParsersAction):
         if kwargs.get("help"):
             kwargs["description"] = sentence(kwargs.get("description") or kwargs["help"])
         return super().add_parser(name, **kwargs)
+
+    def make_only(self, words: Collection[str]) -> None:
+        """Make the parsers of those commands only that are in a command line; of the others there is the help."""
+        make: Callable[..., Any] = self._parser_class
+
+        def make_wanted(**kwargs: Any) -> Any:
+            return make(**kwargs) if kwargs["prog"].rpartition(" ")[2] in words else _Unused()
+
+        vars(self)["_parser_class"] = make_wanted
+
+
+class _Unused:
+    """Stands for the parser of a command that is not wanted: takes all calls, and does nothing."""
+
+    def __getattr__(self, _name: str) -> "_Unused":
+        return self
+
+    def __call__(self, *_arguments: object, **_options: object) -> "_Unused":
+        return self
 
 
 class VerbParser(argparse.ArgumentParser):
@@ -114,8 +137,9 @@ class VerbParser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Name only the commands that resemble an unknown one, where argparse lists all."""
         if isinstance(action, argparse._SubParsersAction) and value not in action.choices:
-            near = unknown_command(value, action.choices)
-            self.error(near if near.endswith("?") else f"{near}; there are {', '.join(action.choices)}")
+            names = offered(action)
+            near = unknown_command(value, names)
+            self.error(near if near.endswith("?") else f"{near}; there are {', '.join(names)}")
         super()._check_value(action, value)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
@@ -189,6 +213,18 @@ class VerbParser(argparse.ArgumentParser):
         return word
 
 
+def make_only(commands: "argparse._SubParsersAction[Any]", words: Collection[str] | None) -> None:
+    """Let a VerbParser make the parsers of those commands only that are in a command line: they take longer than most
+    commands themselves.
+
+    Args:
+        commands: of the VerbParser, of which none was added yet.
+        words: the command line; None makes all, as completion needs it.
+    """
+    if words is not None and isinstance(commands, _Commands):
+        commands.make_only(words)
+
+
 def _boolean(value: str) -> str:
     word = value.lower()
     return "true" if word in _TRUE else "false" if word in _FALSE else ""
@@ -205,6 +241,11 @@ _OTHER_WORDS: Final = {
     "validate": ("check",),
 }
 """Words of docker, podman, crictl and ctr, and the likely command here."""
+
+
+def offered(commands: "argparse._SubParsersAction[Any]") -> list[str]:
+    """Return the names of the commands that have a help text: the others only say what to do instead."""
+    return [each.dest for each in commands._choices_actions]
 
 
 def unknown_command(word: str, names: Collection[str]) -> str:

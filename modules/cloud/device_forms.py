@@ -17,6 +17,9 @@ _PROTOCOLS: Final = ("opcua", "modbus", "bluetooth")
 _CUSTOMIZED: Final = "customizedProtocol"
 _OLD_SPEC: Final = ("nodeSelector", "propertyVisitors", "data")
 """Members of a Device's spec that v1beta1 does not have."""
+_GROUPS: Final = frozenset({"common", "com", "tcp", "customizedValues", "dataConverter"})
+"""Settings of settings, whose members stand beside the others in v1beta1: a mapper gets texts, numbers and booleans by
+their names, and nothing below them."""
 _CYCLES: Final = ("reportCycle", "collectCycle")
 _HOST: Final = ("", "kubernetes.io/hostname", "metadata.name")
 """Keys of a node selector that name a node; KubeEdge looked at no key."""
@@ -51,7 +54,7 @@ def converted_device(obj: JsonObject) -> Converted:
             unused.append("spec.nodeSelector does not name one node: set spec.nodeName")
     if "data" in spec:
         unused.append("spec.data: set reportToCloud and pushMethod of each property")
-    properties = _properties(spec, desired)
+    properties = _properties(spec, desired, unused)
     made |= {"properties": properties} if properties or "properties" in spec else {}
     return Converted({**obj, "spec": made}, is_old=True, unused=tuple(unused))
 
@@ -89,42 +92,73 @@ def _protocol(old: JsonObject, unused: list[str]) -> JsonObject:
     name, config = _one_protocol(old)
     if not name:
         unused.append("spec.protocol names no protocol, or several")
-    if "common" in old:
-        config = {**config, "common": old["common"]}
     made = {each: old[each] for each in ("protocolName", "configData") if each in old}
-    return {"protocolName": name, "configData": config} | made
+    return {"protocolName": name, "configData": _flat(config, old, "common", "spec.protocol", unused)} | made
 
 
-def _one_protocol(old: JsonObject) -> tuple[str, JsonObject]:
-    """Return the name and the settings of the protocol that an object names; two empty ones if it names not one."""
+def _one_protocol(old: JsonObject) -> tuple[str, dict[str, JsonObject]]:
+    """Return the name and the settings of the protocol that an object names, by their path; two empty ones if it names
+    not one.
+    """
     named = [name for name in (*_PROTOCOLS, _CUSTOMIZED) if name in old]
     if len(named) != 1:
         return "", {}
     settings = as_object(old[named[0]])
     if named[0] != _CUSTOMIZED:
-        return named[0], settings
-    return _text(settings.get("protocolName")), as_object(settings.get("configData"))
+        return named[0], {named[0]: settings}
+    return _text(settings.get("protocolName")), {f"{_CUSTOMIZED}.configData": as_object(settings.get("configData"))}
 
 
-def _properties(spec: JsonObject, twins: list[JsonObject]) -> list[JsonObject]:
+def _flat(own: dict[str, JsonObject], old: JsonObject, shared: str, where: str, unused: list[str]) -> JsonObject:
+    """Return the settings of a protocol and those that all protocols share, by their own names, as mappers get them.
+
+    Args:
+        own: those of the protocol, by their path.
+        old: the object with both.
+        shared: the member of `old` with the others.
+        where: the path of `old`.
+        unused: gets the settings that have no place beside the others.
+    """
+    made: JsonObject = {}
+    for path, settings in (*own.items(), *([(shared, old[shared])] if shared in old else [])):
+        _add_settings(made, settings, f"{where}.{path}", unused)
+    return made
+
+
+def _add_settings(made: JsonObject, settings: Any, path: str, unused: list[str]) -> None:
+    """Add settings by their own names; the first of a name counts."""
+    if not isinstance(settings, dict):
+        unused.append(f"{path}: an object is wanted")
+        return
+    for name, value in settings.items():
+        inner = f"{path}.{name[:80]}"
+        if isinstance(value, dict) and name in _GROUPS:
+            _add_settings(made, value, inner, unused)
+        elif isinstance(value, dict | list):
+            unused.append(f"{inner}: mappers get texts, numbers and booleans alone")
+        elif value is not None and made.setdefault(name, value) != value:
+            unused.append(f"{inner}: there is another {name[:80]}")
+
+
+def _properties(spec: JsonObject, twins: list[JsonObject], unused: list[str]) -> list[JsonObject]:
     """Return the properties of a Device, from its properties in the new form, its visitors and its desired values."""
     made = {_text(one.get("name")): one for one in as_objects(spec.get("properties"))}
     given = frozenset(made)
     for visitor in as_objects(spec.get("propertyVisitors")):
         name = _text(visitor.get("propertyName"))
         if name not in given:
-            made[name] = _property(name, visitor)
+            made[name] = _property(name, visitor, unused)
     for twin in twins:
         name, desired = _text(twin.get("propertyName")), as_object(twin.get("desired"))
         if name not in given and desired.get("value") not in (None, ""):
-            made[name] = {"name": name, **made.get(name, {}), "desired": {**desired, "value": _text(desired["value"])}}
+            wanted: JsonObject = {"desired": {**desired, "value": _text(desired["value"])}, "reportToCloud": True}
+            made[name] = {"name": name, **made.get(name, {}), **wanted}
     return list(made.values())
 
 
-def _property(name: str, visitor: JsonObject) -> JsonObject:
-    protocol, config = _one_protocol(visitor)
-    if "customizedValues" in visitor:
-        config = {**config, "customizedValues": visitor["customizedValues"]}
+def _property(name: str, visitor: JsonObject, unused: list[str]) -> JsonObject:
+    protocol, own = _one_protocol(visitor)
+    config = _flat(own, visitor, "customizedValues", f"the visitor of {name[:80]!r}", unused)
     cycles: JsonObject = {each: visitor[each] for each in _CYCLES if each in visitor}
     return {"name": name, **cycles, "visitors": {"protocolName": protocol, "configData": config}}
 

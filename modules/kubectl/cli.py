@@ -6,7 +6,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from modules.cli.parser import unknown_command
+from modules.cli.parser import offered, unknown_command
 from modules.cli.statuses import REFUSED, USAGE
 from modules.kubectl.arguments import add_everywhere
 
@@ -32,7 +32,8 @@ ANSWERS: Final = {
     "certificate": "certificates are granted by tokens: `cloudcore token`, then `edgecore join` on the node",
     "cluster-info": "",
     "completion": "",
-    "config": "there is no kubeconfig; --help of each command has the options that select the server",
+    "config": "it reads no kubeconfig, and --help of each command has the options that select the server; `cloudcore "
+    "kubeconfig` makes one for kubectl",
     "cordon": "",
     "cp": "",
     "create": "",
@@ -70,6 +71,16 @@ ANSWERS: Final = {
 
 An empty sentence stands for a verb that every program has, or answers itself.
 """
+
+
+_OF_OTHER_TOOLS: Final = {
+    "auto-update": "`cloudcore rollout restart` starts the pods of a workload again, and imagePullPolicy Always pulls "
+    "their images then",
+    "compose": "write a Deployment, or a pod, for each service: docs/compare.md has the fields",
+    "generate": "`{program} get pod NAME -o yaml` prints a manifest, `{program} unit` a systemd unit",
+    "login": "`cloudcore create secret docker-registry` keeps the password, and the pod names it in imagePullSecrets",
+}
+"""For commands of podman and docker that neither program has."""
 
 
 class VerbCommand(NamedTuple):
@@ -156,7 +167,7 @@ def add_answers(commands: argparse._SubParsersAction[Any], program: str, answers
         answers: advice on an alternative, by verb. They replace `ANSWERS`; further words, such as commands of
             other tools, may be among them. Their status means a wrong command line.
     """
-    for name, sentence in (ANSWERS | dict(answers)).items():
+    for name, sentence in (ANSWERS | _OF_OTHER_TOOLS | dict(answers)).items():
         if name not in commands.choices and sentence:
             parser = commands.add_parser(name, add_help=False, prefix_chars="\0")
             parser.add_argument("words", nargs="*")
@@ -184,7 +195,7 @@ def print_help(chosen: Any) -> int:
     """Print the help of the program or of a command; return the exit status."""
     parser, commands = chosen.kubectl
     if chosen.about and chosen.about not in commands.choices:
-        parser.error(unknown_command(chosen.about, commands.choices))
+        parser.error(unknown_command(chosen.about, offered(commands)))
     parser.parse_args([chosen.about, "--help"] if chosen.about else ["--help"])
     return 0
 
@@ -201,7 +212,7 @@ def arranged(parser: VerbParser, commands: argparse._SubParsersAction[Any], word
     """
     names = commands.choices
     if words and not words[0].startswith("-") and words[0] not in names:
-        parser.error(unknown_command(words[0], names))
+        parser.error(unknown_command(words[0], offered(commands)))
     if not words or words[0] in names or words[0] in _OF_THE_PROGRAM:
         return list(words)
     place = next((place for place, word in enumerate(words) if word in names), 0)

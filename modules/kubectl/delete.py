@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from modules.apimachinery.printing.fields import JsonObject, text_at
+from modules.apimachinery.pods.static import CONFIG_SOURCE
+from modules.apimachinery.printing.fields import JsonObject, map_at, text_at
 from modules.apimachinery.printing.terminal import print_lines
 from modules.cli.errors import KubectlError, StatusError, TimedOutError, UsageError
 from modules.kubectl import arguments
@@ -17,6 +19,7 @@ from modules.kubectl.watching import states
 if TYPE_CHECKING:
     from modules.cli.parser import VerbParser
 
+_NODE: Final = "edgecore"
 _POLICIES: Final = {"background": "Background", "foreground": "Foreground", "orphan": "Orphan"}
 
 
@@ -58,6 +61,9 @@ def run(session: Session, chosen: Any) -> int:
         print_lines(["No resources found"])
     deleted: list[tuple[ObjectRef, str]] = []
     for each in refs:
+        if refused := _refusal(session, each):
+            errors.append(refused)
+            continue
         try:
             deleted.append((each, _deleted(session, chosen, each, options)))
         except StatusError as error:
@@ -118,6 +124,17 @@ def _refs(
             refs += [item for item, _ in found]
             errors += more
     return refs, errors
+
+
+def _refusal(session: Session, ref: ObjectRef) -> KubectlError | None:
+    """Return why a node does not delete its static pod: it would make the mirror in the cloud again."""
+    if session.program != _NODE or ref.resource.plural != "pods":
+        return None
+    with suppress(StatusError):
+        pod = session.client.get(ref.path)
+        if CONFIG_SOURCE in map_at(pod, "metadata.annotations"):
+            return KubectlError(f'pod "{ref.name}" is static: remove its file from staticPodPath')
+    return None
 
 
 def _deleted(session: Session, chosen: Any, ref: ObjectRef, options: dict[str, Any]) -> str:

@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from functools import cmp_to_key, partial
 from typing import TYPE_CHECKING, Any, Final
 
-from modules.apimachinery.go_values import go_text
-from modules.apimachinery.printing.ages import ago
-from modules.apimachinery.printing.columns import Column, columns_of
+from modules.apimachinery.printing.columns import Column, columns_of, has_columns
 from modules.apimachinery.printing.fields import JsonObject, objects_at, text_at
 from modules.apimachinery.printing.terminal import print_text
 from modules.apimachinery.types.quantity import QuantityError, parse_quantity
@@ -17,8 +15,7 @@ from modules.cli.errors import KubectlError, StatusError, UsageError
 from modules.cli.rest import path_of
 from modules.kubectl import arguments
 from modules.kubectl.events import in_order
-from modules.kubectl.jsonpath import JsonPath, relaxed
-from modules.kubectl.jsonpath_parser import JsonPathError
+from modules.kubectl.jsonpath import JsonPath, JsonPathError, relaxed
 from modules.kubectl.output import Found, ObjectPrinter, TablePrinter, printer_of
 from modules.kubectl.resources import Listing, ObjectRef, find, objects_of
 from modules.kubectl.session import Session, report
@@ -123,8 +120,11 @@ def columns_for(session: Session, resource: ApiResource) -> Sequence[Column]:
     """Return the columns of a resource: kubectl's own, its definition's, or name and age where the server has no
     definition or shows it to nobody.
     """
-    if resource.key_kind == resource.kind:
-        return columns_of(resource.kind)
+    if resource.key_kind == resource.kind or has_columns(resource.key_kind):
+        return columns_of(resource.key_kind)
+    from modules.apimachinery.object_encoder import custom_column  # noqa: PLC0415 - it loads what most commands do without
+    from modules.cloud.apiextensions.printer_columns import columns_of as printer_columns  # noqa: PLC0415 - as above
+
     try:
         definition = session.client.get(path_of(*_DEFINITIONS, resource.qualified))
     except StatusError:
@@ -132,35 +132,7 @@ def columns_for(session: Session, resource: ApiResource) -> Sequence[Column]:
     version = next(
         (one for one in objects_at(definition, "spec.versions") if text_at(one, "name") == resource.version), {}
     )
-    found = [_column(one) for one in objects_at(version, "additionalPrinterColumns")[:_MOST]]
-    return (columns_of("")[0], *found) if found else columns_of("")
-
-
-def _column(given: JsonObject) -> Column:
-    path = _path_of(text_at(given, "jsonPath"))
-    is_date = given.get("type") == "date"
-
-    def cell(obj: JsonObject, now: float) -> str:
-        values = _values(path, obj)
-        if is_date:
-            return ago(values[0], now) if values and isinstance(values[0], str) else "<unknown>"
-        return ",".join(map(go_text, values))
-
-    return Column(text_at(given, "name"), cell, wide=bool(given.get("priority")))
-
-
-def _path_of(text: str) -> JsonPath | None:
-    try:
-        return JsonPath(relaxed(text))
-    except JsonPathError:
-        return None
-
-
-def _values(path: JsonPath | None, obj: JsonObject) -> list[Any]:
-    try:
-        return path.values(obj) if path is not None else []
-    except JsonPathError:
-        return []
+    return (columns_of("")[0], *map(custom_column, printer_columns(version)[:_MOST]))
 
 
 def run(session: Session, chosen: Any) -> int:

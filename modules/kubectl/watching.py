@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from modules.apimachinery.printing.fields import JsonObject, map_at, text_at
-from modules.cli.errors import KubectlError, StatusError
+from modules.cli.errors import KubectlError, StatusError, TimedOutError
 from modules.cli.rest import decoded
 from modules.kubectl.resources import Listing, ObjectRef, objects_of
 
@@ -19,6 +20,8 @@ ADDED: Final = "ADDED"
 MODIFIED: Final = "MODIFIED"
 DELETED: Final = "DELETED"
 _GONE: Final = 410
+_NO_WATCH: Final = 405
+"""As cloudcore answers for objects of a cluster."""
 _PAUSE: Final = 1.0
 """Seconds before a watch is begun again that the server ended without a change."""
 
@@ -83,7 +86,8 @@ def followed(session: Session, listing: Listing, version: str) -> Generator[Watc
 
 
 def states(session: Session, ref: ObjectRef, *, ends: float | None = None) -> Generator[JsonObject | None]:
-    """Yield an object as it is, then after each change, without an end; None while it does not exist.
+    """Yield an object as it is, then after each change, without an end; None while it does not exist. Where the server
+    lets nobody watch its kind, it is read each second, and yielded each time.
 
     Raises:
         TimedOutError: `ends` has come.
@@ -97,8 +101,17 @@ def states(session: Session, ref: ObjectRef, *, ends: float | None = None) -> Ge
             for event, obj in changes(session, listing, version, ends=ends):
                 yield None if event == DELETED else obj
         except StatusError as error:
-            if error.code != _GONE:
+            if error.code == _NO_WATCH:
+                _pause(ends)
+            elif error.code != _GONE:
                 raise
+
+
+def _pause(ends: float | None) -> None:
+    left = math.inf if ends is None else ends - time.monotonic()
+    if left <= 0:
+        raise TimedOutError
+    time.sleep(min(_PAUSE, left))
 
 
 def _decoded(line: bytes) -> tuple[str, dict[str, Any]]:

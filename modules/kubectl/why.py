@@ -119,7 +119,7 @@ def pod_facts(
     """Ask the server for the pod, its node, the objects that it needs, and its events.
 
     Args:
-        session: has the server; of its lists, only this pod's are read.
+        session: has the server; of its lists, only this pod's are read, unless others have its ports.
         namespace: of the pod.
         name: of the pod.
         now: seconds since 1970.
@@ -130,7 +130,7 @@ def pod_facts(
     """
     from modules.apimachinery.printing.event_order import event_order  # noqa: PLC0415
     from modules.insight.fleet.states import UNLINKED  # noqa: PLC0415 - as in `run`
-    from modules.insight.why.facts import PodFacts, condition  # noqa: PLC0415
+    from modules.insight.why.facts import NO_PORTS, PodFacts, condition, port_holders  # noqa: PLC0415
     from modules.insight.why.references import MAX_REFERENCES, SENT_TO_NODES, references_of  # noqa: PLC0415
     from modules.kubectl.describers.common import events_about  # noqa: PLC0415
     from modules.kubectl.node_links import own_remarks, row_of  # noqa: PLC0415
@@ -153,6 +153,8 @@ def pod_facts(
     is_unready = node is not None and text_at(condition(node, "Ready"), "status") == "Unknown"
     is_away = is_unready if row is None else row.state in UNLINKED
     lease = _get(session, "leases", _LEASES, bound, [])[0] if is_away and row is None else None
+    said = text_at(condition(pod, "PodScheduled"), "message")
+    others = _pods(session, unread) if NO_PORTS in said and not bound else []
     return PodFacts(
         pod=pod,
         now=now,
@@ -163,6 +165,7 @@ def pod_facts(
         heard=text_at(lease or {}, "spec.renewTime"),
         remarks=own_remarks(session.client, now) if session.program == _NODE else (),
         is_stored=_is_stored(session, pod) if is_there and not is_away else None,
+        port_holders=port_holders(pod, others),
         missing=missing,
         unread=unread,
         events=sorted(events_about(_events(session, namespace, name, unread), pod), key=event_order),
@@ -289,6 +292,16 @@ def _events(session: Session, namespace: str, name: str, unread: list[str]) -> l
         raise
     except KubectlError as error:
         unread.append(f"its events: {error.text}")
+        return []
+
+
+def _pods(session: Session, unread: list[str]) -> list[JsonObject]:
+    try:
+        return objects_of(session, Listing(session.discovery.one("pods"), ""))[0]
+    except UnreachableError:
+        raise
+    except KubectlError as error:
+        unread.append(f"which pods have its ports: {error.text}")
         return []
 
 

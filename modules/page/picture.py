@@ -13,7 +13,7 @@ from modules.cloud.messages import LinkSession, NodeConnection
 from modules.insight.fleet.devices import DeviceFacts
 from modules.insight.fleet.facts import LinkKnowledge, linked_row
 from modules.insight.fleet.findings import Fleet, FleetFinding, findings
-from modules.insight.fleet.jobs import JobRow, without_links
+from modules.insight.fleet.jobs import JobRow, changes_under_way, without_links
 from modules.insight.fleet.lacks import Lack
 from modules.insight.fleet.rows import FleetPodRow, NodeRow, PodCount, clock_error, pod_row
 from modules.insight.fleet.sentences import SentencePart, counted_pods, fleet_sentence
@@ -466,6 +466,13 @@ class Picture:
         if not sight.has_nodes:
             return []
         rows = sorted(self._made.values(), key=lambda row: (_RANK[row.state], row.ready - row.pods, row.name))
+        changing = changes_under_way(self._jobs) if sight.has_jobs else {}
+        rows = [
+            msgspec.structs.replace(row, reason=changing[row.name])
+            if row.name in changing and row.state in (LOST, AWAY, BEHIND)
+            else row
+            for row in rows
+        ]
         if sight.is_whole:
             return rows
         pods = self._pods_of(sight)

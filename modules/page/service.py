@@ -12,6 +12,7 @@ import msgspec
 from beehive.clock import Clock
 from beehive.decoding import decode_json
 from beehive.errors import BeehiveError
+from beehive.http.connections import Client
 from beehive.http.errors import HttpStatusError
 from beehive.http.request import Request
 from beehive.http.responses import Reply, Response, json, text
@@ -249,7 +250,7 @@ class PageService(AdmittingService):
             self._guard.check(request)
         except HttpStatusError as refusal:
             return _refusal(refusal)
-        return Admitted(self._reply, _MOST_BODY)
+        return Admitted(self._reply, _MOST_BODY, Client(request.address))
 
     def _reply(self, request: Request) -> Reply:
         """Return the response, an error's too, with the headers of the page; or a shell."""

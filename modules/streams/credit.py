@@ -11,6 +11,8 @@ from typing import Final
 HEADER: Final = "SessionStreamCredit"
 """Header of the upgrade; its value is `VERSION`."""
 VERSION: Final = "1"
+LIMIT_HEADER: Final = "SessionStreamLimit"
+"""Header of the upgrade: the streams that the node serves at a time, so that the cloud can share them among users."""
 FIRST_CREDIT: Final = 32 * 1024
 """Bytes that each end of a stream may send before it is granted any."""
 FRAME_COST: Final = 128

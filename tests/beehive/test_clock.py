@@ -18,6 +18,7 @@ from beehive.runtime import ThreadFuture
 from beehive.simulation import EPOCH, Simulation, VirtualClock
 from beehive.testing import Harness
 from tests.beehive.beds import Bed, Log
+from tests.support.patience import PATIENCE
 
 _ROUNDING = 1e-6
 """Seconds: a moment less the time and plus the time again is not always the same number."""
@@ -111,7 +112,7 @@ def test_a_timer_that_fails_does_not_stop_the_real_clock(real: RealClock, caplog
     fired = threading.Event()
     real.after(0, lambda: 1 // 0)  # type: ignore[arg-type]
     real.after(0.01, fired.set)
-    assert fired.wait(60)
+    assert fired.wait(PATIENCE)
     assert "ZeroDivisionError" in caplog.text
 
 
@@ -121,7 +122,7 @@ def test_a_timer_farther_than_a_thread_can_wait_does_not_stop_the_others(real: R
     real.after(1e15, nothing)
     Bed(Threads(real)).until(lambda: real._wakes_at > 1e14)
     real.after(0.01, fired.set)
-    assert fired.wait(60)
+    assert fired.wait(PATIENCE)
 
 
 def test_a_future_may_be_waited_for_longer_than_a_lock(real: RealClock) -> None:
@@ -198,7 +199,7 @@ def test_a_clock_may_be_closed_by_its_own_timer(real: RealClock) -> None:
         closed.set()
 
     real.after(0, close)
-    assert closed.wait(60)
+    assert closed.wait(PATIENCE)
 
 
 def test_a_timer_is_either_fired_or_cancelled_never_both(real: RealClock) -> None:
@@ -227,7 +228,7 @@ def test_a_timer_is_either_fired_or_cancelled_never_both(real: RealClock) -> Non
         thread.join(60)
     last = threading.Event()
     real.after(0.01, last.set)
-    assert last.wait(60)
+    assert last.wait(PATIENCE)
     assert counts["twice"] == 0
     assert not fired & set(both)
     assert len(fired) + counts["cancelled"] == 6 * 300

@@ -74,7 +74,7 @@ class Asker(Module):
     def ask(self, message: Message) -> None:
         self.busy = True
         question = self.message(message.route.resource, Operation.QUERY)
-        seconds = 1.0 if question.route.resource == "default/secret/a" else 30.0
+        seconds = 0.2 if question.route.resource == "default/secret/a" else 30.0
         self.request(str(message.content), question, seconds, self.answered)
         self.busy = False
 

@@ -26,6 +26,13 @@ def test_the_code_blocks_run(monkeypatch: pytest.MonkeyPatch) -> None:
         exec(compile(block, f"docs/beehive.md, block {number + 1}", "exec"), page.__dict__)  # noqa: S102
 
 
+def test_the_lines_of_the_readme_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """They print what their comment says."""
+    (block,) = re.findall(r"```python\n(.*?)```", (Path(__file__).parents[2] / "README.md").read_text(), re.DOTALL)
+    exec(compile(block, "README.md", "exec"), {"__name__": "readme"})  # noqa: S102
+    assert capsys.readouterr().out.strip() == block.rpartition("# ")[2].strip()
+
+
 def test_the_numbers_equal_the_codes() -> None:
     """Bounds, tries and delays."""
     text = " ".join(PAGE.split())

@@ -51,12 +51,10 @@ class Blocked(Module):
         self.log(message.content)
 
 
-def blocked_hive(
-    bed: Bed, log: Log, taps: tuple[object, ...] = (), put_timeout: float = 0.05
-) -> tuple[Hive, pykka.Future[None]]:
+def blocked_hive(bed: Bed, log: Log, taps: tuple[object, ...] = ()) -> tuple[Hive, pykka.Future[None]]:
     """A hive whose one module is inside a handler until the future is set."""
     gate: pykka.Future[None] = bed.runtime.future()
-    hive = bed.hive(put_timeout=put_timeout, taps=taps)
+    hive = bed.hive(put_timeout=0.05, taps=taps)
     hive.add(Blocked, gate, log)
     hive.start()
     hive.send("blocked", bed.message("null/node/n"))
@@ -122,7 +120,7 @@ def test_who_does_not_wait_for_room_goes_on_and_the_message_waits(
 ) -> None:
     """The member gets the message once it has room, or it is a dead letter."""
     monkeypatch.setattr("beehive.inbox.STATE_CAPACITY", 0)
-    hive, gate = blocked_hive(bed, log, put_timeout=1.0)
+    hive, gate = blocked_hive(bed, log)
     for number in range(COMMAND_CAPACITY):
         hive.send("blocked", bed.message(content=number))
 

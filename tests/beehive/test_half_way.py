@@ -82,6 +82,45 @@ def test_so_many_calls_run_and_so_many_wait_again_and_again() -> None:
         ended.clear()
 
 
+def test_who_shares_calls_has_turns() -> None:
+    """And no more of them at a time than its share."""
+    running, begun = deque[tuple[Callable[[], None], str]](), list[str]()
+    runtime = SimpleNamespace(call=lambda run, **_: running.append(run))
+    module = SimpleNamespace(name="caller", runtime=runtime, call_soon=lambda turn: turn())
+    calls = BoundedCalls(cast("Module", module), 3, 100, 2)
+    for share in ("a", "a", "a", "a", "b", "b", "c"):
+        calls.submit(partial(begun.append, share), lambda _: None, share)
+    assert len(running) == 3
+    while running:
+        cast("Any", running.popleft())()
+    assert begun == ["a", "a", "b", "a", "b", "c", "a"]
+    assert (calls._waiting, dict(calls._running), calls._queues) == (0, {}, {})
+
+
+def test_one_share_has_half_of_the_queue() -> None:
+    runtime = SimpleNamespace(call=lambda *_, **__: None)
+    calls = BoundedCalls(cast("Module", SimpleNamespace(name="caller", runtime=runtime)), 2, 4, 1)
+    taken = [calls.submit(int, lambda _: None, share) for share in "xxxxyyyyz"]
+    assert taken == [True, True, True, False, True, True, True, False, False]
+
+
+def test_the_end_of_another_s_call_is_no_room_in_one_s_share() -> None:
+    """Its calls wait in their order."""
+    running, begun = dict[str, Callable[[], None]](), list[str]()
+    names = iter("abcdef")
+    runtime = SimpleNamespace(call=lambda run, **_: running.__setitem__(next(names), run))
+    module = SimpleNamespace(name="caller", runtime=runtime, call_soon=lambda turn: turn())
+    calls = BoundedCalls(cast("Module", module), 2, 100, 1)
+    for number, share in enumerate(("x", "x", "x", "y")):
+        calls.submit(partial(begun.append, f"{share}{number}"), lambda _: None, share)
+    assert list(running) == ["a", "b"]
+    running.pop("b")()
+    assert (list(running), begun) == (["a"], ["y3"]), "two of x wait"
+    for name in "acd":
+        running.pop(name)()
+    assert begun == ["y3", "x0", "x1", "x2"]
+
+
 def test_a_request_that_fails_is_waited_for_no_longer() -> None:
     class Hive:
         """Refuses requests."""

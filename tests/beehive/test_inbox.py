@@ -12,6 +12,7 @@ from beehive.errors import InboxFullError
 from beehive.inbox import COMMAND_CAPACITY, STATE_CAPACITY, TELEMETRY_CAPACITY, Inbox
 from beehive.simulation import Simulation
 from tests.beehive.beds import Bed, Log
+from tests.support.patience import PATIENCE
 
 
 def delivery(content: object = None, key: str = "default/podstatus") -> Delivery:
@@ -44,7 +45,7 @@ def test_a_command_waits_for_room_and_then_gives_up(bed: Bed) -> None:
 
 def test_a_command_gets_the_room_that_becomes_free(bed: Bed) -> None:
     """A producer that waits goes on when the consumer has taken something, in the order it would have had."""
-    inbox = Inbox(bed.runtime, capacity=2, put_timeout=60)
+    inbox = Inbox(bed.runtime, capacity=2, put_timeout=PATIENCE)
     inbox.put("a")
     inbox.put("b")
     begin = bed.clock.monotonic()
@@ -256,7 +257,7 @@ def test_a_command_does_not_overtake_a_deferred_one() -> None:
 def test_deferred_commands_of_many_threads_all_arrive() -> None:
     """Stress: an inbox of two, eight threads that never wait, one consumer; nothing is stuck outside."""
     runtime, given_up = Threads(), Log()
-    inbox = Inbox(runtime, capacity=2, put_timeout=60)
+    inbox = Inbox(runtime, capacity=2, put_timeout=PATIENCE)
     taken: list[object] = []
 
     def produce(producer: int) -> None:
@@ -285,7 +286,7 @@ def test_deferred_commands_of_many_threads_all_arrive() -> None:
 def test_threads_that_press_into_a_small_inbox_lose_nothing() -> None:
     """Stress: eight producers, one consumer, an inbox of four; everything arrives, in each producer's order."""
     runtime = Threads()
-    inbox = Inbox(runtime, capacity=4, put_timeout=30)
+    inbox = Inbox(runtime, capacity=4, put_timeout=PATIENCE)
     producers, each = 8, 400
     begin = threading.Barrier(producers + 1)
 

@@ -74,7 +74,7 @@ def test_cloudcore_at_debug_writes_no_frame(tmp_path: Path) -> None:
         ControlClient(socket).run(Apply([_SECRET]))
         headers = {"node_id": "edge-1", "project_id": "e632", "ConnectionUse": "msg"}
         url = f"ws://127.0.0.1:{port}/e632/edge-1/events"
-        with connect(url, additional_headers=headers, compression=None, open_timeout=60) as link:
+        with connect(url, additional_headers=headers, compression=None, open_timeout=PATIENCE) as link:
             link.send(json.dumps(_SAYS))
             assert isinstance(link.recv(timeout=PATIENCE), str | bytes)
         wait_until(lambda: "edge-1 disconnected" in cloud.text(), "cloudcore has noticed the end")

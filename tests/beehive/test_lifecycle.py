@@ -177,7 +177,7 @@ def test_a_slow_start_ends_at_its_deadline(bed: Bed, log: Log) -> None:
     hive.add(Slow, log)
     begin = bed.clock.monotonic()
     with pytest.raises(StartError, match="within"):
-        hive.start(2.0)
+        hive.start(1.0)
     assert log.entries == ["start other", "stop other"]
     assert bed.clock.monotonic() - begin < 30
     release.set()
@@ -208,7 +208,7 @@ def test_a_module_that_hangs_does_not_keep_the_others_from_stopping(bed: Bed, lo
     hive.send("hanging", bed.message(content="never handled"))
     begin = bed.clock.monotonic()
     with pytest.raises(StopError, match="hanging") as caught:
-        hive.stop(3.0)
+        hive.stop(2.0)
     assert caught.value.on == "hanging"
     assert bed.clock.monotonic() - begin < 30
     assert log.entries[-2:] == ["stop third", "stop noting"]

@@ -16,6 +16,7 @@ import pytest
 from beehive import Actor, DeliveryRecord, DropReason, Hive, Message, Module, Outcome, Runtime, State, Threads, handles
 from beehive.simulation import Simulation
 from tests.beehive.beds import Bed
+from tests.support.patience import PATIENCE
 from tests.support.slow import one_in
 
 pytestmark = pytest.mark.modules_fail
@@ -145,7 +146,7 @@ def test_threads_stop_at_any_moment(caplog: pytest.LogCaptureFixture) -> None:
         sender.start()
         moment = threading.Event()
         bed.clock.after(0.005 * seed, moment.set)
-        assert moment.wait(60)
+        assert moment.wait(PATIENCE)
         hive.stop(60.0)
         sender.join(60)
         ended = [message.id for message in tap.ended]

@@ -7,6 +7,7 @@ from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 _CHUNK: Final = 64 * 1024
+_SECONDS: Final = 60.0
 _AGREED: Final = b"HTTP/1.1 101"
 
 
@@ -97,7 +98,7 @@ class Proxy:
 
     def outage(self, seconds: float) -> None:
         """Reset every connection, and refuse new ones for a while."""
-        self._do(self._outage(seconds))
+        self._do(self._outage(seconds), _SECONDS + seconds)
 
     def half(self) -> None:
         """Pass half of the next bytes and reset the connection, in the middle of a frame."""
@@ -115,8 +116,8 @@ class Proxy:
         """Connect with the request of a connected node: the cloud keeps the newer connection."""
         self._do(self._duplicate())
 
-    def _do(self, what: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(what, self._loop).result(60)
+    def _do(self, what: Coroutine[Any, Any, T], seconds: float = _SECONDS) -> T:
+        return asyncio.run_coroutine_threadsafe(what, self._loop).result(seconds)
 
     async def _close(self) -> None:
         self._server.close()

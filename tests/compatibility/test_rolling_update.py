@@ -16,10 +16,10 @@ from tests.end_to_end.pods import config_map, is_ready, pod
 from tests.end_to_end.processes import REPOSITORY, wait_until
 from tests.end_to_end.runtimes import EmbeddedUnderTest
 from tests.support.directories import short_directory
+from tests.support.patience import PATIENCE
 from tests.support.postgresql import PrivatePostgresql, needs_postgresql
 
 _NODES = 4
-_SECONDS = 120.0
 
 
 @pytest.fixture(params=["0.6.0", "0.5.0", pytest.param("0.4.0", marks=pytest.mark.slow)])
@@ -57,7 +57,7 @@ def replace_all(database: str, former: Path, *trees: Path) -> None:
         ]
         draw = random.Random("update")  # noqa: S311 - reproducible on purpose
         bed = Bed(cores, agents, lambda: [each.client for each in cores.all if each.is_ready], [], draw)
-        wait_until(bed.has_all_nodes, "all nodes are connected", _SECONDS)
+        wait_until(bed.has_all_nodes, "all nodes are connected", PATIENCE)
         bed.write()
         bed.load()
         try:
@@ -67,7 +67,7 @@ def replace_all(database: str, former: Path, *trees: Path) -> None:
                     core.tree = tree
                     core.start()
                     core.wait()
-                    wait_until(bed.has_all_nodes, "all nodes are connected", _SECONDS)
+                    wait_until(bed.has_all_nodes, "all nodes are connected", PATIENCE)
                     bed.wait_for_more()
         finally:
             bed.rest()

@@ -52,6 +52,7 @@ class ContractImages(TestRegistry):
     __test__ = False
 
     def __init__(self) -> None:
+        _layer()  # a machine that cannot make it skips the test; there is nothing to close yet
         super().__init__()
         self.digests = {tag: self._serve(tag, config) for tag, config in _SETTINGS.items()}
         self.add([_small_layer()], "small", Entrypoint=["/program"], architecture=SMALL_ARCHITECTURE)

@@ -14,7 +14,6 @@ from beehive.http.spdy import SpdyConnection, StreamData, StreamEnd
 from tests.modules.runtimes.streaming.clients import SpdyClient, connected
 from tests.support.patience import PATIENCE
 
-_SECONDS: Final = PATIENCE
 _CHANNELS: Final = ("stdin", "stdout", "stderr", "error", "resize")
 _CLOSE: Final = 255
 _PROTOCOLS: Final = (Subprotocol("v5.channel.k8s.io"), Subprotocol("v4.channel.k8s.io"))
@@ -55,7 +54,7 @@ class Session(ABC):
 class _SpdySession(Session):
     def __init__(self, connection: socket.socket, url: str, protocol: str) -> None:
         super().__init__()
-        connection.settimeout(_SECONDS)
+        connection.settimeout(PATIENCE)
         self._client = SpdyClient(connection, url, protocol)
         assert " 101 " in self._client.head.splitlines()[0], self._client.head
         self._kinds: dict[int, str] = {}
@@ -104,7 +103,7 @@ class _WebSocketSession(Session):
 
     def _receive(self) -> bool:
         try:
-            message = self._connection.recv(_SECONDS)
+            message = self._connection.recv(PATIENCE)
         except ConnectionClosed:
             return False
         assert isinstance(message, bytes)

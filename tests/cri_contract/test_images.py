@@ -11,6 +11,7 @@ from protos.cri.v1 import api_pb2 as cri
 from tests.cri_contract.client import LOOP, Client, refused
 from tests.cri_contract.images import SAME, SMALL_ARCHITECTURE
 from tests.modules.runtimes.oci.images.registry import Handler
+from tests.support.patience import PATIENCE
 
 
 @pytest.mark.parametrize("by", ["tag", "nothing", "digest"])
@@ -35,7 +36,7 @@ def test_a_pull_with_a_deadline(client: Client) -> None:
     released, images = threading.Event(), client.images
 
     def stall(handler: Handler) -> bool:
-        released.wait(60)
+        released.wait(PATIENCE)
         return handler.reply(503)
 
     images.fail("/manifests/stalled", stall, stall)

@@ -10,6 +10,7 @@ import pytest
 
 from protos.cri.v1 import api_pb2 as cri
 from tests.cri_contract.client import LOOP, Client, refused
+from tests.support.patience import PATIENCE
 
 
 def test_version(client: Client) -> None:
@@ -139,7 +140,7 @@ def test_events(client: Client) -> None:
         ids.append(client.start(*LOOP, pod=pod))
         client.stop(ids[0])
         client.remove(ids[0])
-        assert told.wait(60)
+        assert told.wait(PATIENCE)
     finally:
         stream.cancel()
         listener.join()

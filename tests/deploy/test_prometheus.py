@@ -66,6 +66,12 @@ def test_every_alert_has_a_remedy() -> None:
             assert rule["for"]
 
 
+def test_the_page_counts_the_alerts() -> None:
+    groups = yaml.safe_load((_PROMETHEUS / "alerts.yaml").read_text())["groups"]
+    number = sum(len(group["rules"]) for group in groups)
+    assert f"| {number} alerts, each" in (_ROOT / "docs" / "prometheus.md").read_text()
+
+
 @needs_promtool
 def test_promtool_accepts_the_alerts_and_they_fire_as_their_tests_say() -> None:
     for words in (["check", "rules", "alerts.yaml"], ["test", "rules", "alerts.test.yaml"]):

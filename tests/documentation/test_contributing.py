@@ -17,7 +17,7 @@ HOOKS: Final = [
     for repository in yaml.safe_load((REPOSITORY / ".pre-commit-config.yaml").read_text())["repos"]
     for hook in repository["hooks"]
 ]
-_MAKE: Final = re.compile(r"(?:^|`)make(?: [A-Z]+=\S+)* ([a-z]+)\b", re.MULTILINE)
+_MAKE: Final = re.compile(r"(?:^|`)make(?: [A-Z]+=\S+)* ([a-z-]+)\b", re.MULTILINE)
 
 
 def _recipe(target: str) -> list[str]:
@@ -28,7 +28,7 @@ def _recipe(target: str) -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_target_of_make_on_a_page_is_in_the_makefile(page: Path) -> None:
-    targets = set(re.findall(r"^([a-z]+):", MAKEFILE, re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
     assert set(_MAKE.findall(page.read_text())) - targets == set()
 
 

@@ -65,7 +65,7 @@ class Bench:
                 bench.most_open = max(bench.most_open, bench.open)
 
             def read(self, _prop: DriverProperty) -> Value:
-                bench.goes_on.wait(60)
+                bench.goes_on.wait(PATIENCE)
                 return "1"
 
             def write(self, _prop: DriverProperty, value: Value) -> None:
@@ -301,7 +301,7 @@ def test_devices_that_a_registration_does_not_have_are_closed() -> None:
     bench = Failing()
     devices = _run(bench, RealClock(), described())
     devices.record_changes()
-    assert devices.replace([MODEL], []) == []
+    assert devices.replace([MODEL], []) == {}
     wait_until(lambda: bench.open == 0, "it is closed")
     assert devices.get("ns/d") is None
 
@@ -321,7 +321,7 @@ def test_an_edgecore_that_has_lost_its_store_gets_all_values_and_the_state_with_
     devices = _run(bench, RealClock(), described(cycle=HOUR))
     wait_until(lambda: told == [{"p": "1"}], "it is reported")
     devices.record_changes()
-    assert devices.replace([MODEL], [described(cycle=HOUR)], tells_all=True) == []
+    assert devices.replace([MODEL], [described(cycle=HOUR)], tells_all=True) == {}
     wait_until(lambda: (told, bench.states) == ([{"p": "1"}] * 2, ["online"] * 2), "it is reported again")
     devices.stop()
     assert bench.opened == 1
@@ -363,7 +363,7 @@ def test_changes_during_a_registration_are_newer_than_its_answer() -> None:
     devices.put_model(new_model)
     devices.put(described(desired="newest"))
     devices.remove("ns/e")
-    assert devices.replace([MODEL], [described(desired="older"), other]) == []
+    assert devices.replace([MODEL], [described(desired="older"), other]) == {}
     changed = devices.get("ns/d")
     assert changed is not None
     assert changed.spec.properties[0].desired.value == "newest"
@@ -371,7 +371,7 @@ def test_changes_during_a_registration_are_newer_than_its_answer() -> None:
     assert devices.get("ns/e") is None
     devices.record_changes()
     devices.put(other)
-    assert devices.replace([MODEL], [described()]) == []
+    assert devices.replace([MODEL], [described()]) == {}
     assert devices.get("ns/e") is not None
     devices.stop()
 
@@ -382,7 +382,7 @@ def test_a_model_that_comes_during_a_registration_makes_no_device_newer_than_the
     devices = _run(Failing(), RealClock(), described(desired="older"))
     devices.record_changes()
     devices.put_model(MODEL)
-    assert devices.replace([MODEL], [described(desired="newer")]) == []
+    assert devices.replace([MODEL], [described(desired="newer")]) == {}
     changed = devices.get("ns/d")
     assert changed is not None
     assert changed.spec.properties[0].desired.value == "newer"
@@ -395,7 +395,7 @@ def test_a_device_that_was_refused_during_a_registration_is_started_by_its_answe
     devices.record_changes()
     with pytest.raises(DeviceRefused, match="is not known"):
         devices.put(described())
-    assert devices.replace([MODEL], [described()]) == []
+    assert devices.replace([MODEL], [described()]) == {}
     assert devices.get("ns/d") is not None
     bench.goes_on.set()
     devices.stop()

@@ -13,9 +13,9 @@ from edgecore_mapper import DeviceDriver, DriverProperty, Mapper, Value
 from edgecore_mapper.driver import spec_of, text_of, value_of
 from protos.dmi.v1beta1 import api_pb2 as dmi
 from tests.end_to_end.processes import wait_until
-from tests.modules.edge.dmi.framework import TIMEOUT
 from tests.modules.edge.dmi.node import DmiNode, device, model
 from tests.support.failing import Failing, PlannedError, census
+from tests.support.patience import PATIENCE
 
 
 class Bench:
@@ -63,9 +63,9 @@ class BenchDriver(DeviceDriver):
 class Running:
     """A mapper on a thread of this process."""
 
-    def __init__(self, node: DmiNode, bench: Bench) -> None:
+    def __init__(self, node: DmiNode, bench: Bench, of: str = "tm") -> None:
         self._node = node
-        self.mapper = Mapper("bench", "demo", {"tm": bench.driver}, edgecore=node.socket, http_port=0)
+        self.mapper = Mapper("bench", "demo", {of: bench.driver}, edgecore=node.socket, http_port=0)
         self._thread = threading.Thread(target=self.mapper.run)
 
     def start(self) -> "Running":
@@ -78,9 +78,18 @@ class Running:
     def stop(self) -> None:
         """Stop."""
         self.mapper.stop()
-        self._thread.join(TIMEOUT)
+        self._thread.join(PATIENCE)
         assert not self._thread.is_alive()
         assert not self.mapper.port, "it is served no more"
+
+
+@pytest.fixture(autouse=True)
+def little_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let edgecore and mappers try again soon."""
+    monkeypatch.setattr("modules.edge.dmi.session.SETTLE_SECONDS", 0.05)
+    monkeypatch.setattr("modules.edge.dmi.session.FIRST_DELAY", 0.1)
+    monkeypatch.setattr("edgecore_mapper.mapper.LOOK_SECONDS", 0.1)
+    monkeypatch.setattr("edgecore_mapper.device_thread.FIRST_DELAY", 0.1)
 
 
 @pytest.fixture
@@ -117,12 +126,12 @@ def test_values_go_up_and_desired_values_come_down(node: DmiNode, bench: Bench, 
     wait_until(lambda: node.twins("thermo") == {"temperature": "21", "switch": "false"}, "the first values")
     assert bench.writes.empty()
     node.put(_device(desired="true"))
-    assert bench.writes.get(timeout=TIMEOUT) == ("ns/thermo", True)
+    assert bench.writes.get(timeout=PATIENCE) == ("ns/thermo", True)
     wait_until(lambda: node.twins("thermo")["switch"] == "true", "the switch is on")
     assert node.device("thermo").state == "online"
     assert bench.closed.empty()
     node.put(_device(), "delete")
-    assert bench.closed.get(timeout=TIMEOUT) == "ns/thermo"
+    assert bench.closed.get(timeout=PATIENCE) == "ns/thermo"
 
 
 def test_an_unchanged_value_is_not_reported_again(node: DmiNode, bench: Bench, running: Running) -> None:
@@ -135,14 +144,14 @@ def test_an_unchanged_value_is_not_reported_again(node: DmiNode, bench: Bench, r
     bench.temperature = read
     node.put(_device())
     for _ in range(10):
-        assert reads.acquire(timeout=TIMEOUT)
+        assert reads.acquire(timeout=PATIENCE)
     assert node.counters.reports["bench", "stored"] <= 3, "the state, and both properties at once or one after another"
 
 
 def test_a_driver_that_fails_is_opened_again(node: DmiNode, bench: Bench, running: Running) -> None:
     """KubeEdge's framework gives such a device up; here the desired value is written again, too."""
     node.put(_device(desired="true"))
-    assert bench.writes.get(timeout=TIMEOUT) == ("ns/thermo", True)
+    assert bench.writes.get(timeout=PATIENCE) == ("ns/thermo", True)
 
     def unplugged() -> Value:
         raise OSError("unplugged")
@@ -150,7 +159,7 @@ def test_a_driver_that_fails_is_opened_again(node: DmiNode, bench: Bench, runnin
     bench.temperature = unplugged
     wait_until(lambda: node.device("thermo").state == "offline", "it is offline")
     bench.temperature = lambda: 22
-    assert bench.writes.get(timeout=TIMEOUT) == ("ns/thermo", True)
+    assert bench.writes.get(timeout=PATIENCE) == ("ns/thermo", True)
     wait_until(lambda: node.device("thermo").state == "online", "it is online")
     wait_until(lambda: node.twins("thermo").get("temperature") == "22", "it reports")
 
@@ -163,16 +172,37 @@ def test_a_device_follows_its_model(node: DmiNode, bench: Bench, running: Runnin
     changed["spec"]["properties"][0]["type"] = "FLOAT"
     bench.temperature = lambda: 21.5
     node.put(changed)
-    assert bench.closed.get(timeout=TIMEOUT) == "ns/thermo"
+    assert bench.closed.get(timeout=PATIENCE) == "ns/thermo"
+
+
+def test_a_device_without_a_driver_for_its_model_is_unknown_with_the_reason(
+    node: DmiNode, bench: Bench, running: Running
+) -> None:
+    """In the answer to a registration and in a call; the next mapper may have one. It tells no states itself."""
+    why = "this mapper has no driver for the model other"
+    node.has(model("other"), device("called", of="other"))
+    wait_until(lambda: node.device("called").refusal == why, "the refusal of a call is stored")
+    running.stop()
+    node.has(device("asked", of="other"))
+    silent = Running(node, bench).start()
+    wait_until(lambda: node.device("asked").refusal == why, "the refusal of a device in an answer is stored")
+    assert node.device("asked").state == node.device("called").state == "unknown"
+    silent.stop()
+    taking = Running(node, bench, "*").start()
+    for each in ("asked", "called"):
+        wait_until(lambda each=each: node.device(each).state == "online", f"{each} is taken")  # type: ignore[misc]
+        assert node.device(each).refusal == ""
+    taking.stop()
+    running.mapper, running._thread = taking.mapper, taking._thread
 
 
 def test_a_driver_that_hangs_holds_up_no_other(node: DmiNode, bench: Bench, running: Running) -> None:
     free = threading.Event()
     node.put(_device("first"))
     wait_until(lambda: "temperature" in node.twins("first"), "it reports")
-    bench.temperature = lambda: str(free.wait(TIMEOUT))
+    bench.temperature = lambda: str(free.wait(PATIENCE))
     node.put(_device("second", desired="true"))
-    assert bench.writes.get(timeout=TIMEOUT) == ("ns/second", True)
+    assert bench.writes.get(timeout=PATIENCE) == ("ns/second", True)
     free.set()
 
 
@@ -208,9 +238,9 @@ def test_an_edgecore_that_was_started_again_gets_all_values(
     """Not one that was only busy: it would get more to do."""
     mapper, told = Mapper("bench", "demo", {"tm": bench.driver}, edgecore=tmp_path / "none.sock"), list[bool]()
 
-    def replace(_models: object, _devices: object, *, tells_all: bool) -> list[str]:
+    def replace(_models: object, _devices: object, *, tells_all: bool) -> dict[str, str]:
         told.append(tells_all)
-        return []
+        return {}
 
     monkeypatch.setattr(mapper, "_call", lambda *_: dmi.MapperRegisterResponse())
     monkeypatch.setattr(mapper._devices, "replace", replace)
@@ -265,7 +295,7 @@ def test_a_mapper_that_waits_for_edgecore(tmp_path: Path, bench: Bench) -> None:
         wait_until(lambda: node.counters.registrations >= 1, "the mapper has registered")
     finally:
         mapper.stop()
-        thread.join(TIMEOUT)
+        thread.join(PATIENCE)
         node.stop()
 
 

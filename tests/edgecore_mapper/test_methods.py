@@ -19,10 +19,10 @@ from modules.processes.common.pod_commands.errors import NodeError
 from modules.processes.edgecore.cli import main
 from modules.processes.edgecore.device_commands.calls import answer_of, read_arguments
 from tests.end_to_end.processes import wait_until
-from tests.modules.edge.dmi.framework import TIMEOUT
 from tests.modules.edge.dmi.node import DmiNode, device, model
 from tests.modules.edge.servicebus.test_servicebus import Node as BusNode
 from tests.modules.processes.cloudcore.routes import call
+from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
 from tests.support.stopping import stopping
 
@@ -84,7 +84,7 @@ class Bench:
     def stop(self) -> None:
         """Stop both."""
         self.mapper.stop()
-        self._thread.join(TIMEOUT)
+        self._thread.join(PATIENCE)
         self.node.stop()
 
 
@@ -99,7 +99,7 @@ def test_a_method_is_called_and_its_value_is_reported(bench: Bench, capsys: pyte
     """By the command of the node's owner; the device reports it, and the cloud's desired value stays what it was."""
     assert bench.command("ns/thermo", "turn", "switch=true") == ExitCode.OK
     assert capsys.readouterr().out == "Write data true to device ns/thermo successfully.\n"
-    assert bench.calls.get(timeout=TIMEOUT) == ("turn", "switch", True)
+    assert bench.calls.get(timeout=PATIENCE) == ("turn", "switch", True)
     wait_until(lambda: bench.node.twins("thermo")["switch"] == "true", "the new value is reported")
     assert bench.command("ns/thermo", "turn", "false", "--json") == ExitCode.OK
     told = json.loads(capsys.readouterr().out)
@@ -137,7 +137,7 @@ def test_a_device_that_fails_is_answered(bench: Bench) -> None:
     assert bench.get(f"{PATH}/turn/switch/true") == (500, "OSError: the bolt is stuck\n")
     bench.does = lambda: None
     assert bench.get(f"{PATH}/turn/switch/true")[0] == 200
-    assert bench.calls.get(timeout=TIMEOUT) == ("turn", "switch", True)
+    assert bench.calls.get(timeout=PATIENCE) == ("turn", "switch", True)
     assert bench.calls.empty()
 
 
@@ -168,7 +168,7 @@ def test_a_rule_of_the_cloud_calls_a_method(bench: Bench, tmp_path: Path) -> Non
         answer = bus.ask(f"{bench.mapper.port}:{PATH}/turn/switch/true")
     assert answer.status_code == 200
     assert json.loads(answer.body or b"")["statusCode"] == 200
-    assert bench.calls.get(timeout=TIMEOUT) == ("turn", "switch", True)
+    assert bench.calls.get(timeout=PATIENCE) == ("turn", "switch", True)
 
 
 def test_without_a_mapper_the_command_has_the_remedy(bench: Bench, capsys: pytest.CaptureFixture[str]) -> None:
@@ -215,11 +215,11 @@ def test_a_call_that_has_begun_may_be_done_after_its_caller_has_gone() -> None:
 
     def work() -> None:
         begun.set()
-        assert free.wait(TIMEOUT)
+        assert free.wait(PATIENCE)
 
     def wake() -> None:
         threading.Thread(target=calls.carry_out).start()
-        assert begun.wait(TIMEOUT)
+        assert begun.wait(PATIENCE)
 
     calls = MethodCalls(wake)
     with pytest.raises(MethodRefused, match="it may still take effect"):
@@ -232,7 +232,7 @@ def test_calls_that_wait_are_bounded_in_number_and_time_and_not_made_later() -> 
     full, done, refused = threading.Event(), queue.Queue[str](), queue.Queue[str]()
 
     def wake() -> None:
-        assert full.wait(TIMEOUT)
+        assert full.wait(PATIENCE)
 
     calls = MethodCalls(wake)
 
@@ -250,7 +250,7 @@ def test_calls_that_wait_are_bounded_in_number_and_time_and_not_made_later() -> 
         calls.call(lambda: done.put("done"), 0.01)
     full.set()
     for each in threads:
-        each.join(TIMEOUT)
+        each.join(PATIENCE)
     assert all("the method was not called" in refused.get_nowait() for _ in threads)
     calls.carry_out()
     assert done.empty()

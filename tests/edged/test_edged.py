@@ -393,7 +393,7 @@ def test_a_relist_costs_a_pod_without_a_sandbox_no_status(bench: Bench) -> None:
     assert made.call_count < 10, "only the jobs that have failed"
 
 
-def test_idle_pods_are_synced_again_after_the_period_and_not_all_at_once(bench: Bench) -> None:
+def test_pods_not_running_are_synced_again_after_the_period_and_not_all_at_once(bench: Bench) -> None:
     bench.start()
     for name in "abcde":
         bench.tell("insert", pod(name))

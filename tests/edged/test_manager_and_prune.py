@@ -32,6 +32,15 @@ def test_a_known_pod_keeps_the_status_that_this_node_computed() -> None:
     assert record.pod.status.phase == "Running"
 
 
+def test_labels_and_annotations_that_users_change_are_taken_over() -> None:
+    """Volumes and variables of the downward API have them."""
+    pods = PodManager()
+    record = pods.put(made(metadata={"labels": {"app": "web"}, "annotations": {"note": "old"}}))
+    pods.put(made(metadata={"labels": {"app": "shop"}, "annotations": {"note": "new"}}))
+    assert record.pod.metadata.labels == {"app": "shop"}
+    assert record.pod.metadata.annotations == {"note": "new"}
+
+
 def ended() -> Pod:
     status = {"phase": "Failed", "reason": "Evicted", "message": "why", "podIP": "10.0.0.9"}
     return decode(Pod, json.dumps({**pod(), "status": status}).encode())

@@ -18,9 +18,6 @@ from edgehub.framing import Opcode
 from tests.edgehub.frames import next_frame
 from tests.support.patience import PATIENCE
 
-TIMEOUT = PATIENCE
-"""Seconds that a test waits for what must come, on a machine that does much else."""
-
 
 class LibraryCloud:
     """A server of the `websockets` package; answers pings by itself.
@@ -41,7 +38,7 @@ class LibraryCloud:
             compression="deflate",
             ssl=context,
             close_timeout=0.5,
-            open_timeout=TIMEOUT,
+            open_timeout=PATIENCE,
         )
         self._thread = threading.Thread(target=self._server.serve_forever, name="cloud")
         self._thread.start()
@@ -64,12 +61,12 @@ class LibraryCloud:
 
     def accept(self) -> ServerConnection:
         """The next connection."""
-        self.current = self.connections.get(timeout=TIMEOUT)
+        self.current = self.connections.get(timeout=PATIENCE)
         return self.current
 
     def frame(self) -> str | bytes:
         """The next message."""
-        return self.frames.get(timeout=TIMEOUT)
+        return self.frames.get(timeout=PATIENCE)
 
     def _serve(self, connection: ServerConnection) -> None:
         self.connections.put(connection)
@@ -84,7 +81,16 @@ class ScriptedConnection:
     def __init__(self, connection: socket.socket) -> None:
         self.socket = connection
         self._data = b""
-        connection.settimeout(TIMEOUT)
+        connection.settimeout(PATIENCE)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def __enter__(self) -> "ScriptedConnection":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
 
     def read_request(self) -> bytes:
         """The head of the request for an upgrade."""
@@ -183,7 +189,7 @@ class ScriptedCloud:
             self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self._listener.bind(("127.0.0.1", port))
         self._listener.listen()
-        self._listener.settimeout(TIMEOUT)
+        self._listener.settimeout(PATIENCE)
         self.port: int = self._listener.getsockname()[1]
         self._open: list[Any] = [self._listener]
 

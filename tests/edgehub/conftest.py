@@ -1,6 +1,7 @@
 """What several files of tests begin with."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -17,3 +18,9 @@ def bed() -> Iterator[Bed]:
     with made.bee:
         made.bee.start()
         yield made
+
+
+@pytest.fixture
+def tmp_path(memory_path: Path) -> Path:
+    """A directory in memory: messages and certificates are flushed, thousands of times."""
+    return memory_path

@@ -27,5 +27,6 @@ def next_frame(data: bytes) -> tuple[Opcode, bytes, bytes]:
     if len(data) < start + 4 + length:
         raise IndexError("the frame is not all there")
     key, masked = data[start : start + 4], data[start + 4 : start + 4 + length]
-    payload = bytes(byte ^ key[index % 4] for index, byte in enumerate(masked))
+    mask = int.from_bytes((key * (length // 4 + 1))[:length])
+    payload = (int.from_bytes(masked) ^ mask).to_bytes(length)
     return Opcode(data[0] & 0x0F), payload, data[start + 4 + length :]

@@ -13,7 +13,8 @@ from edgehub.link import Link
 from edgehub.settings import EdgeHubSettings
 from edgehub.transport import ContextFactory
 from edgehub.websocket import WebsocketLink
-from tests.edgehub.clouds import TIMEOUT, ScriptedCloud, ScriptedConnection
+from tests.edgehub.clouds import ScriptedCloud, ScriptedConnection
+from tests.support.patience import PATIENCE
 
 
 def settings(port: int = 1, **changes: object) -> EdgeHubSettings:
@@ -44,7 +45,7 @@ class RunningLink:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.link.close()
-        self._thread.join(TIMEOUT)
+        self._thread.join(PATIENCE)
         assert not self._thread.is_alive(), "the link is still running"
 
     def opened(self) -> None:
@@ -67,23 +68,23 @@ class RunningLink:
 
     def wait_open(self) -> None:
         """Wait until it is up."""
-        assert self._opened.wait(TIMEOUT), f"not opened; ended with {self.end}"
+        assert self._opened.wait(PATIENCE), f"not opened; ended with {self.end}"
 
     def wait_confirmed(self, frames: int) -> None:
         """Wait until so many frames have arrived."""
         with self._arrived:
-            assert self._arrived.wait_for(lambda: self.arrived >= frames, TIMEOUT), f"{self.arrived} of {frames}"
+            assert self._arrived.wait_for(lambda: self.arrived >= frames, PATIENCE), f"{self.arrived} of {frames}"
 
     def wait_end(self) -> LinkError:
         """Wait until it has ended, and why."""
-        self._thread.join(TIMEOUT)
+        self._thread.join(PATIENCE)
         assert not self._thread.is_alive(), "the link is still running"
         assert self.end is not None
         return self.end
 
     def frame(self) -> bytes:
         """The next message from the cloud."""
-        return self.frames.get(timeout=TIMEOUT)
+        return self.frames.get(timeout=PATIENCE)
 
     def _run(self) -> None:
         self.end = self.link.run(self)
@@ -98,8 +99,7 @@ def dial(
 
 @contextmanager
 def linked(clock: RealClock | None = None, **changes: Any) -> Iterator[tuple[RunningLink, ScriptedConnection]]:
-    """A link that is up, and the cloud's end of it."""
-    with ScriptedCloud() as cloud, dial(cloud.port, clock, **changes) as running:
-        connection = cloud.accept()
+    """A link that is up, and the cloud's end of it, which is closed first: the link would wait for it."""
+    with ScriptedCloud() as cloud, dial(cloud.port, clock, **changes) as running, cloud.accept() as connection:
         running.wait_open()
         yield running, connection

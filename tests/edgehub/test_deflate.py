@@ -157,6 +157,7 @@ def test_a_cloud_that_does_not_agree_is_spoken_to_as_ever() -> None:
         running.wait_open()
         running.link.send(b'{"plain":1}')
         assert connection.text() == b'{"plain":1}'
+        connection.close()
 
 
 def renewal(number: int) -> bytes:

@@ -16,10 +16,11 @@ from beehive import Group, Hive, Message, Module, ModuleName, Threads, decode, e
 from beehive.names import CLOUD_CONNECTED, CLOUD_DISCONNECTED
 from edgehub import LinkCounters, install
 from edgehub.errors import SettingsError
-from tests.edgehub.clouds import TIMEOUT, LibraryCloud, ScriptedCloud
+from tests.edgehub.clouds import LibraryCloud, ScriptedCloud
 from tests.edgehub.links import settings
 from tests.edgehub.messages import message
 from tests.interop.traces import is_message, lines_of, recordings
+from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
 
 
@@ -49,13 +50,13 @@ class Node:
     def __init__(self, port: int, **changes: Any) -> None:
         self.hive = Hive(Threads())
         self.got: queue.Queue[Message] = queue.Queue()
-        quick = settings(port, reconnect_base=0.05, reconnect_limit=0.1, **changes)
+        quick = settings(port, reconnect_base=0.01, reconnect_limit=0.02, **changes)
         self.counters: LinkCounters = install(self.hive, quick)
         self.hive.add(Recorder, self.got)
 
     def next(self) -> Message:
         """What metamanager gets next."""
-        return self.got.get(timeout=TIMEOUT)
+        return self.got.get(timeout=PATIENCE)
 
 
 @contextmanager
@@ -72,7 +73,7 @@ def node(port: int, **changes: Any) -> Iterator[Node]:
     started = set(threading.enumerate()) - before
     own = [thread for thread in started if thread.name != "cloud" and not thread.name.startswith("Thread-")]
     for thread in own:
-        thread.join(TIMEOUT)
+        thread.join(PATIENCE)
     assert not [thread.name for thread in own if thread.is_alive()]
 
 

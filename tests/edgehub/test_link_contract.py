@@ -12,8 +12,9 @@ from edgehub.errors import ClosedHereError, DialError
 from edgehub.link import Link
 from edgehub.websocket import WebsocketLink
 from modules.lab.doubles.memory_cloud import MemoryCloud
-from tests.edgehub.clouds import TIMEOUT, LibraryCloud
+from tests.edgehub.clouds import LibraryCloud
 from tests.edgehub.links import RunningLink, settings
+from tests.support.patience import PATIENCE
 
 LIMIT = 100_000
 
@@ -60,7 +61,7 @@ class MemoryBed(Bed):
         self._cloud.send(frame)
 
     def frame(self) -> bytes:
-        return self._frames.get(timeout=TIMEOUT)
+        return self._frames.get(timeout=PATIENCE)
 
     def cut(self) -> None:
         self._cloud.cut()
@@ -140,7 +141,7 @@ def test_a_message_over_the_limit_is_skipped_and_the_link_stays(bed: Bed) -> Non
         bed.deliver(large)
         bed.deliver(b"{}")
         assert running.frame() == b"{}"
-        head, size = running.skips.get(timeout=TIMEOUT)
+        head, size = running.skips.get(timeout=PATIENCE)
     assert size == len(large)
     assert large.startswith(head)
     assert head.startswith(b'{"header":{"msg_id":"m"}')

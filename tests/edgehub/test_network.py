@@ -25,9 +25,10 @@ from edgehub.network import netlink
 from edgehub.network.changes import MOST_REMEMBERED, NetworkChanges, worth_a_line
 from edgehub.network.messages import Address, DefaultRoute, InterfaceState, read
 from edgehub.network.netlink import Netlink, default_devices
-from tests.edgehub.clouds import TIMEOUT, LibraryCloud
+from tests.edgehub.clouds import LibraryCloud
 from tests.edgehub.links import settings
 from tests.end_to_end.processes import wait_until
+from tests.support.patience import PATIENCE
 from tests.support.stopping import stopping
 
 UP = 0x1 | 0x40
@@ -153,12 +154,12 @@ class Listening:
 
     def __exit__(self, *_: object) -> None:
         self.netlink.close()
-        self.thread.join(TIMEOUT)
+        self.thread.join(PATIENCE)
         assert not self.thread.is_alive()
 
     def wait(self, wanted: str) -> None:
         """Returns after the expected news; other news does not count."""
-        while wanted not in self.told.get(timeout=TIMEOUT):
+        while wanted not in self.told.get(timeout=PATIENCE):
             pass
 
 
@@ -193,7 +194,7 @@ def test_events_close_together_are_delivered_together() -> None:
             told.kernel.send(one)
         with Listening(lambda: ToldNetlink(told)) as listening:
             expected = "another device is up, another address has come, the default route has come"
-            assert listening.told.get(timeout=TIMEOUT) == expected
+            assert listening.told.get(timeout=PATIENCE) == expected
 
 
 def test_devices_without_a_default_route_are_worth_no_line() -> None:
@@ -296,8 +297,8 @@ def listening_in(space: str, address: str) -> socket.socket:
 
     thread = threading.Thread(target=make, name="setns")
     thread.start()
-    thread.join(TIMEOUT)
-    return made.get(timeout=TIMEOUT)
+    thread.join(PATIENCE)
+    return made.get(timeout=PATIENCE)
 
 
 real = pytest.mark.skipif(not _MAY, reason="only root may change the network, with the program ip")
@@ -315,10 +316,13 @@ def test_the_kernel_tells_of_a_device_and_its_address() -> None:
 
 
 @real
-def test_a_node_whose_cable_is_pulled_knows_it_by_the_kernel_and_is_back_when_it_is_plugged_in_again() -> None:
+def test_a_node_whose_cable_is_pulled_knows_it_by_the_kernel_and_is_back_when_it_is_plugged_in_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Deadlines and pings are a minute here, so that nothing else can have told. The cloud answers whoever asks it, for
     what others do to the machine's network may have the node ask, or dial again.
     """
+    monkeypatch.setattr("edgehub.websocket.CHECK_DEADLINE", 0.5)
     with cable() as (name, space, node, address):
         ip("address", "add", f"{node}/30", "dev", name)
         ip("link", "set", name, "up")
@@ -334,8 +338,8 @@ def test_a_node_whose_cable_is_pulled_knows_it_by_the_kernel_and_is_back_when_it
             )
             counters = edgehub.install(hive, slow, watch_network=Netlink)
             hive.start()
-            wait_until(lambda: counters.confirmed > 0, "the cloud has answered", TIMEOUT)
+            wait_until(lambda: counters.confirmed > 0, "the cloud has answered", PATIENCE)
             ip("link", "set", name, "down")
-            wait_until(lambda: counters.ends["dead peer"] + counters.ends["lost"] > 0, "its end is seen", TIMEOUT)
+            wait_until(lambda: counters.ends["dead peer"] + counters.ends["lost"] > 0, "its end is seen", PATIENCE)
             ip("link", "set", name, "up")
-            wait_until(lambda: counters.connected, "the node is connected again", TIMEOUT)
+            wait_until(lambda: counters.connected, "the node is connected again", PATIENCE)

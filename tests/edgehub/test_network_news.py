@@ -13,11 +13,12 @@ from edgehub.transport import Transport
 from edgehub.websocket import CHECK_DEADLINE, WebsocketLink
 from modules.lab.doubles.memory_cloud import MemoryLink
 from tests.edgehub.beds import Bed, Fragile
-from tests.edgehub.clouds import TIMEOUT, ScriptedCloud
+from tests.edgehub.clouds import ScriptedCloud
 from tests.edgehub.links import dial
 from tests.edgehub.messages import message
 from tests.end_to_end.processes import wait_until
 from tests.support.clocks import Ahead
+from tests.support.patience import PATIENCE
 
 
 class Network:
@@ -116,17 +117,20 @@ def test_a_watch_that_fails_is_given_up() -> None:
 
 def test_a_checked_peer_that_answers_stays_and_one_that_does_not_is_dead_soon() -> None:
     """Within three seconds instead of ten."""
-    with ScriptedCloud() as cloud, dial(cloud.port, ping_interval=60, read_deadline=120) as running:
+    clock = Ahead()
+    with ScriptedCloud() as cloud, dial(cloud.port, clock, ping_interval=60, read_deadline=120) as running:
         connection = cloud.accept()
         running.wait_open()
+        assert isinstance(running.link, WebsocketLink)
         running.link.check()
         opcode, payload = connection.frame()
         assert opcode.name == "PING"
         connection.send(opcode.PONG, payload)
         running.link.check()
-        connection.frame()
-        end = running.wait_end()
-        assert isinstance(end, DeadPeerError)
+        assert connection.frame()[0].name == "PING"
+        clock.seconds += CHECK_DEADLINE
+        running.link._transport.wake()
+        assert isinstance(running.wait_end(), DeadPeerError)
         assert CHECK_DEADLINE < 10
 
 
@@ -142,7 +146,7 @@ def test_a_checked_peer_gets_no_more_time_by_changes_that_go_on(monkeypatch: pyt
         for _ in range(10):
             link.check()
             wait_until(
-                lambda: not link._check_requested or running.end is not None, "it has heard of the change", TIMEOUT
+                lambda: not link._check_requested or running.end is not None, "it has heard of the change", PATIENCE
             )
             clock.seconds += 1.0
         assert isinstance(running.end, DeadPeerError)

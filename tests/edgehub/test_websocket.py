@@ -14,8 +14,9 @@ from edgehub import websocket
 from edgehub.errors import DeadPeerError, DialError, LinkLostError, PeerClosedError, ProtocolError, UpgradeError
 from edgehub.framing import Opcode, close_payload
 from edgehub.websocket import WebsocketLink
-from tests.edgehub.clouds import TIMEOUT, LibraryCloud, ScriptedCloud
+from tests.edgehub.clouds import LibraryCloud, ScriptedCloud
 from tests.edgehub.links import RunningLink, dial, linked, settings
+from tests.support.patience import PATIENCE
 from tests.support.ports import full_backlog
 
 MEBIBYTE = 1 << 20
@@ -76,6 +77,7 @@ def test_frames_that_come_with_the_answer_to_the_upgrade_are_read() -> None:
         connection.socket.flush()  # type: ignore[attr-defined]
         connection.socket = sent
         assert running.frame() == b'{"first":1}'
+        connection.close()
 
 
 class _Joined:
@@ -148,8 +150,9 @@ def test_a_cloud_that_stops_reading_is_taken_for_dead() -> None:
     assert "accepted nothing" in str(end)
 
 
-def test_a_cloud_that_stops_reading_does_not_hold_up_the_sender_or_the_close() -> None:
-    """`send` never blocks; `close` gives up what cannot leave after a second."""
+def test_a_cloud_that_stops_reading_does_not_hold_up_the_sender_or_the_close(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`send` never blocks; `close` gives up what cannot leave after a second, here sooner."""
+    monkeypatch.setattr(websocket, "LINGER", 0.1)
     with ScriptedCloud(receive_buffer=4096) as cloud:
         with dial(cloud.port) as running:
             cloud.accept()
@@ -214,9 +217,13 @@ def test_a_full_backlog_is_a_dial_error_in_time() -> None:
 
 
 def test_after_an_address_that_does_not_answer_the_next_one_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As with IPv6 that leads nowhere: the node never connected."""
+    """As with IPv6 that leads nowhere: the node never connected. The cloud has many addresses, so that the silent one's
+    share of the time is short.
+    """
     with full_backlog() as silent, LibraryCloud() as cloud:
-        found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port)) for port in (silent, cloud.port)]
+        found = [
+            (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port)) for port in (silent, *[cloud.port] * 19)
+        ]
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
         with dial(handshake_timeout=2.0) as running:
             running.wait_open()
@@ -247,7 +254,7 @@ def test_a_blocked_receiver_stops_the_cloud() -> None:
 
     class Slow(RunningLink):
         def received(self, frame: bytes) -> None:
-            assert gate.wait(TIMEOUT)
+            assert gate.wait(PATIENCE)
             super().received(frame)
 
     with ScriptedCloud() as cloud, Slow(WebsocketLink(settings(cloud.port), RealClock())) as running:
@@ -262,6 +269,7 @@ def test_a_blocked_receiver_stops_the_cloud() -> None:
         gate.set()
         for _ in range(sent):
             running.frame()
+        connection.close()
 
 
 def test_a_link_whose_owner_fails_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from tests.modules.runtimes.oci.node import reason_missing as oci_missing
 from tests.support.containerd import PrivateContainerd, reason_missing
 from tests.support.dockerd import PrivateDockerd
 from tests.support.dockerd import reason_missing as docker_missing
-from tests.support.scheduling import END_TO_END
+from tests.support.sharing import END_TO_END
 
 _machines: Final[list[SharedMachine]] = []
 """What tests of this process have shared."""

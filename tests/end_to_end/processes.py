@@ -41,12 +41,15 @@ def wait_until(true: Callable[[], object], what: str, seconds: float = PATIENCE)
 
 
 def comes_true(true: Callable[[], object], seconds: float) -> bool:
-    """Whether something becomes true within so many seconds; returns as soon as it is."""
-    deadline = _clock.monotonic() + seconds
+    """Whether something becomes true within so many seconds; returns soon after: it is looked at again and again, first
+    after a millisecond, later every 20.
+    """
+    deadline, pause = _clock.monotonic() + seconds, 0.001
     while not true():
         if _clock.monotonic() > deadline:
             return False
-        _never.wait(0.02)
+        _never.wait(pause)
+        pause = min(2 * pause, 0.02)
     return True
 
 

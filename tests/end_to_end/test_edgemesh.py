@@ -14,8 +14,6 @@ from tests.modules.edge.edgemesh.objects import port_table
 from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
 
-SECONDS = PATIENCE
-
 
 @pytest.mark.parametrize("runtime", ["embedded"], indirect=True)
 def test_a_service_reaches_its_pod_with_and_without_the_cloud(stopped_machine: Machine) -> None:
@@ -41,7 +39,7 @@ def test_a_service_reaches_its_pod_with_and_without_the_cloud(stopped_machine: M
 
     def page() -> Any:
         try:
-            with urllib.request.urlopen(f"http://{address}:{number}/", timeout=SECONDS) as answer:
+            with urllib.request.urlopen(f"http://{address}:{number}/", timeout=PATIENCE) as answer:
                 return answer.read()
         except OSError:
             return b""

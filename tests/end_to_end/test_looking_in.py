@@ -27,8 +27,6 @@ from tests.end_to_end.runtimes import EmbeddedUnderTest, RuntimeUnderTest
 from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
 
-SECONDS = PATIENCE
-
 
 def command(machine: Machine, *arguments: str) -> list[str]:
     """`edgecore <arguments>` for the node of a machine."""
@@ -70,7 +68,7 @@ def test_pods_and_their_logs(machine: Machine, tmp_path: Path) -> None:
     assert follower.stdout is not None
     assert [follower.stdout.readline() for _ in range(4)] == ["oops\n", "one\n", "two\n", "three\n"]
     machine.cloud.delete("Pod", "p")
-    follower.communicate(timeout=SECONDS)
+    follower.communicate(timeout=PATIENCE)
     assert follower.returncode == 0
 
 
@@ -160,7 +158,7 @@ def spdy(machine: Machine, target: str, protocol: str) -> list[str]:
     """The head of the answer to an upgrade as older kubectls ask for it, in lower case."""
     upgrade = f"Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: {protocol}\r\n"
     with socket.socket(socket.AF_UNIX) as connection, short_name(machine.edge.root / "edged" / "edged.sock") as name:
-        connection.settimeout(SECONDS)
+        connection.settimeout(PATIENCE)
         connection.connect(name)
         connection.sendall(f"POST {target} HTTP/1.1\r\nHost: node\r\n{upgrade}Content-Length: 0\r\n\r\n".encode())
         head = b""
@@ -205,7 +203,7 @@ class Screen:
     def wait(self, text: str) -> None:
         """Until it is there; what came before it counts no more."""
         with self._change:
-            assert self._change.wait_for(lambda: text in self._text, SECONDS), self._text
+            assert self._change.wait_for(lambda: text in self._text, PATIENCE), self._text
             self._text = self._text.partition(text)[2]
 
     def resize(self, columns: int) -> None:
@@ -215,8 +213,8 @@ class Screen:
 
     def status(self) -> int:
         """Of the program, when it has ended."""
-        status = self._process.wait(SECONDS)
-        self._thread.join(SECONDS)
+        status = self._process.wait(PATIENCE)
+        self._thread.join(PATIENCE)
         return status
 
     def _read(self) -> None:

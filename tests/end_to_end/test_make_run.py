@@ -28,7 +28,6 @@ _NAMES: Final = [name for example in read_examples(REPOSITORY / "examples") for 
 _SHOWN: Final = [name.shown for name in _NAMES]
 _ONCE: Final = ("--once", "--timeout", "600")
 """A busy machine may need more than the minute that it has by default."""
-_SECONDS: Final = PATIENCE
 
 
 class Demo:
@@ -52,7 +51,7 @@ class Demo:
 
     def end(self) -> int:
         """Its exit status, when it has ended by itself and nothing of it is left."""
-        rest, _ = self.process.communicate(timeout=_SECONDS)
+        rest, _ = self.process.communicate(timeout=PATIENCE)
         self.said += rest.splitlines()
         assert processes_of(self.scratch) == []
         assert mounts_below(self.scratch) == []
@@ -90,7 +89,7 @@ def _demo(*arguments: str, command: Sequence[str] = _DEMO) -> Iterator[Demo]:
         finally:
             process.terminate()
             with suppress(subprocess.TimeoutExpired):
-                process.communicate(timeout=_SECONDS)
+                process.communicate(timeout=PATIENCE)
             process.kill()
 
 
@@ -127,6 +126,7 @@ def test_make_run_once(ordinary_user: list[str]) -> None:
     assert re.search(rf"{way}: hello from shop-|only loopback addresses", asked)
     assert demo.said[0].startswith(("pods are isolated containers", "pods are processes of this machine; for isolated"))
     assert not any("\x1b" in line for line in demo.said), "no terminal codes in a pipe"
+    assert not any(line.startswith("Warning") for line in demo.said), "the node is there before its pods"
 
 
 def test_until_it_is_interrupted() -> None:
@@ -143,7 +143,7 @@ def test_until_it_is_interrupted() -> None:
         tail, _, curl = commands[2].partition("    or    ")
         logs = Path(tail.split()[-1].removesuffix("/*/*/*.log"))
         wait_until(lambda: any("hello from hello" in log.read_text() for log in logs.glob("*hello*/*/*.log")), "hello")
-        with urllib.request.urlopen(curl.removeprefix("curl "), timeout=_SECONDS) as answer:  # noqa: S310 - of this machine
+        with urllib.request.urlopen(curl.removeprefix("curl "), timeout=PATIENCE) as answer:  # noqa: S310 - of this machine
             assert b'"greeter"' in answer.read()
         demo.process.send_signal(signal.SIGQUIT)  # Ctrl-\, which must leave as little behind as Ctrl-C
         assert demo.end() == 0, "\n".join(demo.said)
@@ -152,13 +152,13 @@ def test_until_it_is_interrupted() -> None:
 def _open(address: str) -> None:
     """Opens the page as a browser does: its document, and a session for the token behind the `#`."""
     page, _, token = address.partition("#")
-    with urllib.request.urlopen(page, timeout=_SECONDS) as answer:  # noqa: S310 - of this machine
+    with urllib.request.urlopen(page, timeout=PATIENCE) as answer:  # noqa: S310 - of this machine
         assert b'id="content"' in answer.read()
     origin = page.removesuffix("/page/")
     headers = {"Origin": origin, "X-Edgecore-Page": "1", "Content-Type": "application/json"}
     body = json.dumps({"token": token}).encode()
     request = urllib.request.Request(f"{origin}/page/v1/session", body, headers)  # noqa: S310 - of this machine
-    with urllib.request.urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310 - of this machine
+    with urllib.request.urlopen(request, timeout=PATIENCE) as answer:  # noqa: S310 - of this machine
         assert json.load(answer)["key"]
 
 
@@ -225,7 +225,7 @@ def test_on_a_terminal() -> None:
     ) as process:
         os.close(theirs)
         written = _all_of(ours)
-        assert process.wait(_SECONDS) == 0, written
+        assert process.wait(PATIENCE) == 0, written
     last = written.rpartition("\x1b[J")[2]
     up = len(_SHOWN) + 1
     assert f"\x1b[{up}A" in written
@@ -234,7 +234,7 @@ def test_on_a_terminal() -> None:
 
 
 def _output_of(command: Sequence[str]) -> str:
-    done = subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True, text=True, timeout=_SECONDS)
+    done = subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True, text=True, timeout=PATIENCE)
     return done.stdout
 
 

@@ -1,6 +1,7 @@
 """`edgecore uninstall` on a node that has run: its processes and mounts are gone, and its files."""
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -32,9 +33,9 @@ def call(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("stop", one_in(2, [True, False]))
 def test_nothing_is_left(stop: bool, tmp_path: Path) -> None:
-    """Of a pod that ignores SIGTERM and has a volume in memory; the user's manifest stays."""
+    """Of a pod that ignores SIGTERM and has a volume in memory, and of an MQTT broker; the user's manifest stays."""
     root = tmp_path / "n"
-    write_node(root)
+    write_node(root, all_modules=shutil.which("mosquitto") is not None)
     (root / "manifests").mkdir()
     (root / "manifests/p.yaml").write_text(POD + (MEMORY if os.geteuid() == 0 else ""))
     process = Process("modules.processes.edgecore", ["run", "--root", str(root)], tmp_path / "log")

@@ -75,8 +75,8 @@ class Fleet:
         made.rename(self.bundles / f"edgecore-{version}-cp{python}-{platform.machine()}.bundle")
 
     def upgrade(self, version: str) -> Json:
-        """Order an upgrade, and return the status of the job on the node at its end."""
-        words = ["upgrade", "nodes", NODE, "--to", version, "--socket", str(self.cloud.socket)]
+        """Order an upgrade, served or not, and return the status of the job on the node at its end."""
+        words = ["upgrade", "nodes", NODE, "--to", version, "--not-served", "--socket", str(self.cloud.socket)]
         assert main(words) == ExitCode.OK
         return self._ended("NodeUpgradeJob", f"upgrade-to-{version}")
 

@@ -41,6 +41,7 @@ from modules.processes.cloudcore.control_service import (
     ControlService,
     LinksResponseBody,
     NodesResponseBody,
+    ServedBundles,
 )
 from modules.processes.cloudcore.identity_service import IdentityService
 from tests.beehive.http.requests import parse
@@ -165,7 +166,7 @@ def _check_enrolment(data: bytes, random: Random) -> None:
     if answer.status != HTTPStatus.OK:
         must(bool(answer.text) and "\n" not in answer.text, "a refusal says why, in a line")
         return
-    if path.partition("?")[0] == "/edge.crt":
+    if path == "/edge.crt":
         good = f"Bearer {_tokens()[0].decode()}"
         earned = (
             holder == headers["nodename"]
@@ -209,6 +210,9 @@ class _Alone:
 
     def api_ports(self) -> ApiPorts:
         return ApiPorts()
+
+    def bundles(self) -> ServedBundles:
+        return ServedBundles()
 
     def audit(self) -> AuditState:
         return AuditState()

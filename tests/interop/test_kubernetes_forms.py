@@ -15,7 +15,8 @@ from modules.cloud.authentication.users import ADMINISTRATORS, User
 from modules.cloud.storage.watch_history import WatchHistory
 from modules.processes.cloudcore.control import Control
 from tests.interop.kubernetes_forms import RecordedExchange, Story, recorded_exchanges, shown
-from tests.modules.processes.cloudcore.stubs import DEADLINE, Stub
+from tests.modules.processes.cloudcore.stubs import Stub
+from tests.support.patience import PATIENCE
 
 M = TypeVar("M", bound=Module)
 NO_RIGHTS: Final = "system:serviceaccount:kubeedge:cloudcore (no rights)"
@@ -99,7 +100,7 @@ def _do(module: Module, work: Callable[[], None]) -> None:
         done.set()
 
     module.call_soon(do)
-    assert done.wait(DEADLINE)
+    assert done.wait(PATIENCE)
 
 
 def played(

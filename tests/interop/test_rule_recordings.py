@@ -35,7 +35,6 @@ REST_EVENTBUS, REST_SERVICEBUS, SERVICEBUS_REST, DELETED = (
     for name in ("r1-rest-eventbus", "r3-rest-servicebus", "r4-servicebus-rest", "r5-rules-deleted")
 )
 NODE = "cap-edge"
-TIMEOUT = PATIENCE
 
 
 def of_rules(path: Path) -> list[Json]:
@@ -184,7 +183,7 @@ def test_our_edge_answers_the_recorded_cloud(node: Node) -> None:
             assert decide(came) == Decision(Step.SEND, "servicebus")
             resource = recorded["route"]["resource"].replace("18832", str(application.port))
             sent = node.tell(resource, recorded["route"]["operation"], recorded["content"])
-            ours, theirs = HubStub.sent.get(timeout=TIMEOUT), answers[recorded["header"]["msg_id"]]
+            ours, theirs = HubStub.sent.get(timeout=PATIENCE), answers[recorded["header"]["msg_id"]]
             assert ours.parent_id == sent.id
             assert ours.route.resource == theirs["route"].get("resource", "")
             _compare_answer(ours, theirs)
@@ -241,7 +240,7 @@ def _ask(node: Node, line: Json, answers: list[Any], uploads: list[Json]) -> Non
     status, told = node.post(body)
     assert status == 200
     if told["code"] == 200:
-        sent, recorded = HubStub.sent.get(timeout=TIMEOUT), uploads.pop(0)
+        sent, recorded = HubStub.sent.get(timeout=PATIENCE), uploads.pop(0)
         _compare(sent, recorded)
         assert json.loads(bytes(sent.content_raw())) == recorded["content"]
         assert told["body"] == answers.pop(0)

@@ -25,8 +25,8 @@ from tests.interop.forms import form_of
 from tests.modules.cloud.objects import namespace
 from tests.modules.processes.cloudcore.clusters import Cluster
 from tests.support.control_client import Apply, ControlClient, Delete
+from tests.support.patience import PATIENCE
 
-DEADLINE = 60.0
 CLOCK = RealClock()
 
 OTHERS = {"1460f497-3d49-4cc9-bc5f-a75a68ac20d0": "the node controller took a taint off"}
@@ -100,8 +100,8 @@ class World:
                 compression=None,
                 max_size=None,
                 ping_interval=None,
-                open_timeout=DEADLINE,
-                close_timeout=DEADLINE,
+                open_timeout=PATIENCE,
+                close_timeout=PATIENCE,
             )
         )
 
@@ -199,7 +199,7 @@ class World:
 
     def _receive(self) -> Message:
         assert self._connection is not None
-        message = decode(self._connection.recv(timeout=DEADLINE, decode=False))
+        message = decode(self._connection.recv(timeout=PATIENCE, decode=False))
         self._versions[_version(message)] += 1
         content = message.content_as(Any)
         obj = content.get("Object") or content if isinstance(content, dict) else {}

@@ -26,8 +26,6 @@ from tests.interop.entries import Json, Step, entries, step_of
 from tests.support.patience import PATIENCE
 
 NODE = "lab-edge"
-TIMEOUT = PATIENCE
-"""Seconds for each step of our edge; the machine may be busy."""
 CLOCK = RealClock()
 
 NOT_OURS = {("get", "membership/detail"): "devicetwin asks for the devices of the node"}
@@ -101,7 +99,7 @@ class Script:
 
     def take_until(self, condition: Callable[[], bool], what: str) -> None:
         """Receive messages until the condition is true."""
-        deadline = CLOCK.monotonic() + TIMEOUT
+        deadline = CLOCK.monotonic() + PATIENCE
         while not condition():
             assert CLOCK.monotonic() < deadline, f"{self.file}: our edge did not {what}"
             self.take()

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from beehive import Group, Message, Module, ModuleName, Operation, Source
@@ -13,6 +12,7 @@ from metamanager.module import MetaManager, MetaSettings
 from metamanager.rows import Row
 from metamanager.sqlite_store import SqliteStore
 from metamanager.store import Store
+from tests.support.directories import memory_parent, short_directory
 
 META = ModuleName.METAMANAGER
 
@@ -32,8 +32,8 @@ def node(
     """metamanager alone, or beside one other module, on a file that is its own unless one is named. With a name of the
     node it asks for the list of its pods.
     """
-    with TemporaryDirectory() as directory, Harness(seed) as bee:
-        settings = MetaSettings(str(path or Path(directory) / "edgecore.db"), report_events=report_events, node=name)
+    with short_directory("meta-", memory_parent()) as directory, Harness(seed) as bee:
+        settings = MetaSettings(str(path or directory / "edgecore.db"), report_events=report_events, node=name)
         bee.add(MetaManager, settings)
         if beside is not None:
             bee.add(beside)

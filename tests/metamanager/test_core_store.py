@@ -48,10 +48,11 @@ def test_what_was_changed_before_a_failed_read_is_not_committed(store: CoreStore
     with pytest.raises(StoreError):
         store.get_all("pod")
     execute(store, "ALTER TABLE elsewhere RENAME TO meta")
-    for _ in range(2):
+    for _ in range(3):
         with pytest.raises(StoreWriteError) as caught:
             store.commit()
         assert caught.value.batch_lost
+        assert len(caught.traceback) == 2, "it keeps no frames of earlier times"
     store.rollback()
     assert store.put(B)
     store.commit()

@@ -29,7 +29,18 @@ class Cloud:
     def _after(self, seconds: float, then: Callable[[], None]) -> SimpleNamespace:
         self.delays.append(seconds)
         self._again = then
-        return SimpleNamespace(cancel=lambda: None)
+        return SimpleNamespace(cancel=lambda: setattr(self, "_again", lambda: None))
+
+    @property
+    def asked(self) -> list[str]:
+        """What it is asked about now."""
+        return [resource for resource, _ in self._asked]
+
+    def fail(self) -> None:
+        """Let the time of the open query pass; the next one waits."""
+        [(resource, answered)] = self._asked
+        self._asked.clear()
+        answered(RequestTimeoutError(resource, 9.0))
 
     def answer(self, *, is_silent: bool) -> str:
         """Answer the open query, or let its time pass, and then that until the next; return what it was about."""
@@ -63,3 +74,16 @@ def test_each_list_begins_with_the_first_delay() -> None:
     cloud.queries.ask(["b"])
     assert [cloud.answer(is_silent=True) for _ in range(2)] == ["a", "b"]
     assert cloud.delays == [FIRST_DELAY * factor for factor in (1, 2, 1, 2, 1, 1)]
+
+
+def test_the_queries_of_a_new_list_wait_for_no_pause_of_the_one_before() -> None:
+    """It would be up to an hour."""
+    cloud = Cloud()
+    cloud.queries.ask(["a"])
+    cloud.fail()
+    assert cloud.asked == []
+    cloud.queries.cancel()
+    cloud.queries.ask(["b"])
+    assert cloud.asked == ["b"]
+    cloud._again()
+    assert cloud.asked == ["b"], "the pause has been cancelled"

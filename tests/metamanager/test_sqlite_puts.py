@@ -4,7 +4,6 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -15,6 +14,7 @@ from metamanager.errors import StoreWriteError
 from metamanager.rows import Cause, Row
 from metamanager.sqlite_store import LONGEST, MOST_ROWS, STATES, Puts, SqliteStore, can_wait
 from tests.metamanager.support import META, from_cloud, node, store_of, thing
+from tests.support.directories import memory_parent, short_directory
 
 CAUSE = Cause("edgecontroller update", "id")
 
@@ -60,7 +60,10 @@ TWICE = [("put", "a", 1, "u", "x"), ("put", "a", 2, "u", "y")]
 @settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 def test_a_store_answers_as_one_without_waiting_rows(actions: list[tuple[object, ...]]) -> None:
     """The model: each row is put immediately, by `Row.supersedes`."""
-    with TemporaryDirectory() as directory, closing(SqliteStore(Path(directory) / "edgecore.db")) as store:
+    with (
+        short_directory("meta-", memory_parent()) as directory,
+        closing(SqliteStore(directory / "edgecore.db")) as store,
+    ):
         model: dict[str, Row] = {}
         durable: dict[str, Row] = {}
         action: tuple[object, ...]
@@ -155,6 +158,7 @@ def test_a_row_that_was_promised_and_cannot_be_written_loses_the_batch_until_tha
         with pytest.raises(StoreWriteError, match="disk space") as caught:
             call()
         assert caught.value.batch_lost
+    assert len(caught.traceback) <= 4, "it keeps no frames of earlier times"
     store.rollback()
     store._connection.execute("PRAGMA max_page_count=1000")
     assert store.get(big.key) == "{}"

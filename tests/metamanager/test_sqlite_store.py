@@ -13,6 +13,7 @@ from metamanager.errors import StoreOpenError, StoreWriteError
 from metamanager.rows import Row
 from metamanager.sqlite_store import SqliteStore
 from tests.metamanager.support import keep
+from tests.support.patience import PATIENCE
 
 ROW = Row("default/secret/s", "secret", '{"metadata":{"uid":"u"}}', "u", 1, "default", "s", 0)
 
@@ -174,7 +175,7 @@ def test_no_error_quotes_the_row(tmp_path: Path) -> None:
 def loaded_after(code: str) -> set[str]:
     """Which modules of SQLAlchemy a fresh Python has loaded after running some code."""
     script = f"{code}\nimport sys; print(*(name for name in sys.modules if name.startswith('sqlalchemy')))"
-    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=PATIENCE)
     return set(done.stdout.split())
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,6 +13,7 @@ from metamanager.rows import SENT_IN_PART, Row
 from metamanager.sqlite_store import SqliteStore
 from metamanager.store import Store, open_store, sqlite_path
 from tests.metamanager.support import keep
+from tests.support.directories import memory_parent, short_directory
 
 KINDS = ("sqlite", "core")
 
@@ -140,8 +140,8 @@ STEPS = st.lists(
 def test_both_kinds_follow_the_same_model(kind: str, steps: list[tuple[str, str, str, int]], type_: str) -> None:
     """After any puts and deletes the rows and all results equal a dictionary's with the rule."""
     model: dict[str, Row] = {}
-    with TemporaryDirectory() as directory:
-        store = open_kind(kind, Path(directory))
+    with short_directory("store-", memory_parent()) as directory:
+        store = open_kind(kind, directory)
         for number, (what, name, uid, version) in enumerate(steps):
             row = pod(name, uid=uid, version=version, value=str(number), kind=type_)
             there = model.get(row.key)

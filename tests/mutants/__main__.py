@@ -8,16 +8,17 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.mutants.collected import BaselineError
 from tests.mutants.operators import Mutant, mutants
-from tests.mutants.planted import planted_bugs
+from tests.mutants.planted import SimulatedBug, planted_bugs, simulated_bugs
 from tests.mutants.results import Results
-from tests.mutants.runner import MutantResult, Runner
+from tests.mutants.runner import NOT_SLOW, MutantResult, Runner, Verdict
 from tests.mutants.selection import ROOT, area_of, modules, tests_of
 from tests.mutants.survivors import survivors
+from tests.mutants.tiers import Judged, table
 from tests.support.saying import say
 
 _DEAD = (MutantResult.KILLED, MutantResult.TIMED_OUT)
@@ -34,50 +35,60 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="mutants-") as directory:
         Path(directory).chmod(0o711)  # PostgreSQL's processes are another user's
         os.environ["TMPDIR"] = tempfile.tempdir = directory
-        return _judge_planted() if chosen.planted else _judge(chosen)
+        return _judge_planted(tiers=chosen.tiers) if chosen.planted else _judge(chosen)
 
 
-def _judge_planted() -> int:
+def _judge_planted(*, tiers: bool) -> int:
     runner, survived = Runner(), 0
     for planted in planted_bugs():
         result = runner.run_planted(planted)
         survived += result not in _DEAD
-        say(f"{result.value} {planted.path}: {planted.bug}")
+        tier = f" ({runner.tier_of(planted.test) or 'make slow'})" if tiers else ""
+        say(f"{result.value}{tier} {planted.path}: {planted.bug}")
+    runner.close()
     return 1 if survived else 0
 
 
 def _judge(chosen: argparse.Namespace) -> int:
-    sample = _sample(chosen)
-    known, survived = {survivor.name for survivor in survivors()}, False
-    counts: dict[str, Counter[str]] = {}
+    known = {survivor.name for survivor in survivors()}
+    judged = list[Judged]()
     results, failing = Results(chosen.results), list[list[str]]()
-    runner, end = Runner(chosen.quick, processes=chosen.processes), time.monotonic() + chosen.minutes * 60
-    for mutant in sample:
-        result = results.get(mutant)
-        if result is None or (result is MutantResult.SURVIVED_QUICK and chosen.quick == math.inf):
+    runner = Runner(chosen.quick, processes=chosen.processes, tiers=chosen.tiers)
+    end = time.monotonic() + chosen.minutes * 60
+    for mutant in _sample(chosen):
+        verdict = results.get(mutant)
+        if verdict is None or _is_open(verdict, chosen):
             if time.monotonic() > end:
                 continue
             tests = chosen.tests or tests_of(mutant.path, simulation=chosen.simulation)
             if tests in failing:
                 continue
             try:
-                result = runner.run(mutant, tests)
+                verdict = runner.run(mutant, [*NOT_SLOW, *tests] if chosen.tiers else tests)
             except BaselineError as error:
                 say(f"{area_of(mutant.path)} is left out: {error}")
                 failing.append(tests)
                 continue
-            results.put(mutant, result)
-        accepted = result not in _DEAD and mutant.name in known
-        counts.setdefault(area_of(mutant.path), Counter())["accepted" if accepted else result.value] += 1
-        survived = survived or (result not in _DEAD and not accepted)
-        say(f"{result.value + (' (accepted)' if accepted else '')} {_text(mutant)}")
+            results.put(mutant, verdict)
+        accepted = verdict.result not in _DEAD and mutant.name in known
+        area = area_of(mutant.path) if isinstance(mutant, Mutant) else "(simulation's bugs)"
+        judged.append(Judged(area, _text(mutant), verdict, accepted))
+        by = f" by {verdict.test}" if chosen.tiers and verdict.test else ""
+        say(f"{verdict.result.value}{by}{' (accepted)' if accepted else ''} {_text(mutant)}")
     runner.close()
     if runner.failed:
         say(f"left out, since they fail without a mutant: {' '.join(sorted(runner.failed))}")
     if time.monotonic() > end:
         say(f"{chosen.minutes:g} minutes are over")
-    _summary(counts)
-    return 1 if survived or failing or runner.failed or not counts else 0
+    say("\n" + "\n".join(table(judged) if chosen.tiers else _summary(judged)))
+    survived = any(each.verdict.result not in _DEAD and not each.accepted for each in judged)
+    return 1 if survived or failing or runner.failed or not judged else 0
+
+
+def _is_open(verdict: Verdict, chosen: argparse.Namespace) -> bool:
+    """Return whether a result of an earlier run is not what this one asks for."""
+    is_partial = verdict.result is MutantResult.SURVIVED_QUICK and chosen.quick == math.inf
+    return is_partial or (chosen.tiers and verdict.result in _DEAD and verdict.tier is None)
 
 
 def _arguments() -> argparse.Namespace:
@@ -97,12 +108,16 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--planted", action="store_true", help="only the bugs of planted.toml, with their tests")
     parser.add_argument("--simulation", action="store_true", help="run the simulation's plans, too")
     parser.add_argument("--processes", action="store_true", help="as root: in the processes that the tests start, too")
+    parser.add_argument("--tiers", action="store_true", help="who kills: make test, or only extended tests")
     parser.add_argument("--minutes", type=float, default=20.0, metavar="N", help="at most (default 20)")
     return parser.parse_args()
 
 
-def _sample(chosen: argparse.Namespace) -> list[Mutant]:
-    """Return the chosen mutants; those with the same tests come together."""
+def _sample(chosen: argparse.Namespace) -> list[Mutant | SimulatedBug]:
+    """Return the chosen mutants, and with `--tiers` the simulation's bugs; those with the same tests come together, and
+    first the tests that are for the most.
+    """
+    bugs = [bug for bug in simulated_bugs() if bug.path.startswith(chosen.only)] if chosen.tiers else []
     found = [mutant for path in modules(chosen.only) for mutant in mutants(path, (ROOT / path).read_text())]
     if chosen.order:
         found = [mutant for mutant in found if mutant.of_order]
@@ -110,14 +125,19 @@ def _sample(chosen: argparse.Namespace) -> list[Mutant]:
         found = [mutant for mutant in found if mutant.of_failure]
     if chosen.name:
         found = [mutant for mutant in found if mutant.name in chosen.name]
+        bugs = [bug for bug in bugs if bug.name in chosen.name]
     elif not chosen.all:
         say(f"{min(chosen.sample, len(found))} of {len(found)} mutants")
         drawn = random.Random(chosen.seed)  # noqa: S311 - reproducible on purpose
         found = drawn.sample(found, min(chosen.sample, len(found)))
-    return sorted(found, key=lambda mutant: tests_of(mutant.path))
+    changes: list[Mutant | SimulatedBug] = [*found, *bugs]
+    counts = Counter(str(tests_of(each.path)) for each in changes)
+    return sorted(changes, key=lambda each: (-counts[str(tests_of(each.path))], tests_of(each.path)))
 
 
-def _text(mutant: Mutant) -> str:
+def _text(mutant: Mutant | SimulatedBug) -> str:
+    if not isinstance(mutant, Mutant):
+        return f"{mutant.name} {mutant.path}"
     head = f"{mutant.name} {mutant.path}:{mutant.line} {mutant.function}"
     pairs = enumerate(zip(mutant.before, mutant.after, strict=False))
     begin = max(0, next((at for at, (one, other) in pairs if one != other), 0) - _SHOWN // 2)
@@ -125,15 +145,19 @@ def _text(mutant: Mutant) -> str:
     return f"{head}\n    - {before}\n    + {after}"
 
 
-def _summary(counts: Mapping[str, Counter[str]]) -> None:
+def _summary(judged: Sequence[Judged]) -> list[str]:
+    counts: dict[str, Counter[str]] = {}
+    for each in judged:
+        counts.setdefault(each.area, Counter())["accepted" if each.accepted else each.verdict.result.value] += 1
     rows = [*sorted(counts.items()), ("all", sum(counts.values(), Counter[str]()))]
     width = max(len(area) for area, _ in rows)
-    say(f"\n{'area':{width}}  mutants  killed  accepted  survived  killed of the not accepted")
+    lines = [f"{'area':{width}}  mutants  killed  accepted  survived  killed of the not accepted"]
     for area, results in rows:
         total, accepted = results.total(), results["accepted"]
         killed = sum(results[result] for result in _DEAD)
         share = 100 * killed / max(1, total - accepted)
-        say(f"{area:{width}} {total:8} {killed:7} {accepted:9} {total - killed - accepted:9} {share:7.0f} %")
+        lines.append(f"{area:{width}} {total:8} {killed:7} {accepted:9} {total - killed - accepted:9} {share:7.0f} %")
+    return lines
 
 
 if __name__ == "__main__":

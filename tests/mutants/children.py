@@ -69,13 +69,24 @@ def _be_child(task: Callable[[], int]) -> None:
 
 
 class Failures:
-    """Pytest plugin that notes whether a test failed or a module could not be imported."""
+    """Pytest plugin that notes whether a test failed or a module could not be imported.
 
-    def __init__(self) -> None:
+    Args:
+        file: gets the id of what failed first, or of the test that runs.
+    """
+
+    def __init__(self, file: Path) -> None:
         self.any = False
+        self._file = file
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed and not self.any:
+            self._file.write_text(report.nodeid)
         self.any = self.any or report.failed
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        if not self.any:
+            self._file.write_text(nodeid)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.any = self.any or report.failed

@@ -50,7 +50,7 @@ class CollectedTests:
             self.close()
             raise BaselineError(f"the tests cannot be collected: {' '.join(selected)}")
 
-    def run(self, file: Path, number: int, tests: Sequence[str], limit: float) -> int | None:
+    def run(self, file: Path, number: int, tests: Sequence[str], limit: float, note: Path) -> int | None:
         """Run tests with a mutant of a module until the first fails.
 
         Args:
@@ -58,6 +58,7 @@ class CollectedTests:
             number: the mutant's index.
             tests: ids of tests, in their order.
             limit: seconds that they may take.
+            note: file for the id of the test that fails.
 
         Returns:
             The exit status: 0 when all passed; None when they took longer.
@@ -67,7 +68,7 @@ class CollectedTests:
             BaselineError: the process has ended.
         """
         try:
-            self._connection.send(_Request(str(file), number, tests, limit))
+            self._connection.send(_Request(str(file), number, tests, limit, str(note)))
         except OSError as error:
             raise BaselineError(_ENDED) from error
         code = self._received()
@@ -93,6 +94,7 @@ class _Request(NamedTuple):
     number: int
     tests: Sequence[str]
     limit: float
+    note: str
 
 
 class _Service:
@@ -133,7 +135,7 @@ class _Task(NamedTuple):
             self._make_change()
         except (CannotChangeError, ValueError):  # ValueError: it has other free variables, such as `super()`'s
             return _CANNOT
-        failures, config = Failures(), self.session.config
+        failures, config = Failures(Path(self.request.note)), self.session.config
         config.pluginmanager.register(failures)
         for item, following in zip(self.items, [*self.items[1:], None], strict=True):
             config.hook.pytest_runtest_protocol(item=item, nextitem=following)

@@ -56,7 +56,8 @@ _FAULTS = "Iterator[Cause]"
 _TOLD = "found.told"
 _ENDS = (ast.Return, ast.Raise, ast.Break, ast.Continue, ast.Yield, ast.YieldFrom, ast.Await)
 _FRESH = (ast.Dict, ast.List, ast.Set, ast.DictComp, ast.ListComp, ast.SetComp)
-Functions = dict[str, tuple[str, ast.FunctionDef]]
+Function = tuple[str, ast.FunctionDef]
+"""Path and definition."""
 
 
 class _Call(Enum):
@@ -182,9 +183,9 @@ def _tells(path: str, node: ast.AST) -> bool:
     """Return whether it tells a fault, or calls a rule; what yields faults is read as a whole."""
     match node:
         case ast.Yield(value=ast.Call(func=ast.Name(id=name))):
-            return _functions(path).get(name, ("", None))[0] == _CAUSES
-        case ast.YieldFrom(value=ast.Call(func=ast.Name(id=name))) if name in _functions(path):
-            return (returned := _functions(path)[name][1].returns) is not None and ast.unparse(returned) == _FAULTS
+            return (_found(path, name) or ("",))[0] == _CAUSES
+        case ast.YieldFrom(value=ast.Call(func=ast.Name(id=name))) if (where := _found(path, name)) is not None:
+            return (returned := where[1].returns) is not None and ast.unparse(returned) == _FAULTS
         case ast.Call(func=ast.Attribute(value=ast.Name(id="found"), attr="append")):
             return path.startswith(_RULES)
         case ast.Call(func=called, args=[_, *_, ast.Name(id="found")]):
@@ -229,9 +230,9 @@ def _changed_by(path: str, call: ast.Call) -> str | None:
 
 def _adds_options(path: str, name: str) -> bool:
     """Return whether a function only adds options to its first argument."""
-    if name not in _functions(path):
+    if (where := _found(path, name)) is None:
         return False
-    path, function = _functions(path)[name]
+    path, function = where
     key = path, function.name
     if key not in _adding:
         _adding[key] = False
@@ -357,7 +358,7 @@ def _called(path: str, call: ast.Call) -> _Call:
 
 def _function(path: str, name: str) -> _Call:
     """Return what a function does that a module defines or imports; a recursive one counts as if it acted."""
-    where = _functions(path).get(name)
+    where = _found(path, name)
     if where is None:
         return _Call.ACTS
     path, function = where
@@ -447,61 +448,64 @@ def _members(path: str) -> dict[str, tuple[str, dict[str, ast.FunctionDef]]]:
     """
     nodes = [each for one in _body(path) if isinstance(one, ast.ClassDef) for each in ast.walk(one)]
     times = Counter(each.attr for each in nodes if isinstance(each, ast.Attribute) and isinstance(each.ctx, ast.Store))
-    found, classes = dict[str, tuple[str, dict[str, ast.FunctionDef]]](), _classes(path)
+    found = dict[str, tuple[str, dict[str, ast.FunctionDef]]]()
     for node in nodes:
         match node:
             case (
                 ast.Assign(targets=[ast.Attribute(attr=member)], value=ast.Call(func=ast.Name(id=name)))
                 | ast.AnnAssign(target=ast.Attribute(attr=member), value=ast.Call(func=ast.Name(id=name)))
-            ) if times[member] == 1 and name in classes and not classes[name][1].bases:
-                where, made = classes[name]
+            ) if times[member] == 1 and (known := _class(path, name)) is not None and not known[1].bases:
+                where, made = known
                 methods = [each for each in made.body if isinstance(each, ast.FunctionDef) and not each.decorator_list]
                 found[member] = where, {each.name: each for each in methods}
     return found
 
 
-@cache
-def _classes(path: str) -> dict[str, tuple[str, ast.ClassDef]]:
-    """Return the classes that a module defines, and the ones that it imports from other modules of the product."""
-    found = {node.name: (path, node) for node in _body(path) if isinstance(node, ast.ClassDef)}
-    for node in _body(path):
-        if isinstance(node, ast.ImportFrom) and node.module is not None and not node.level:
-            other = f"{node.module.replace('.', '/')}.py"
-            names = {each.name for each in node.names}
-            found.update(
-                {one.name: (other, one) for one in _body(other) if isinstance(one, ast.ClassDef) and one.name in names}
-            )
-    return found
+def _class(path: str, name: str) -> tuple[str, ast.ClassDef] | None:
+    """Return the class of a name that a module imports from another module of the product, or defines."""
+    imported = [other for other, own, _ in _imports(path) if own == name]
+    for other in (*(f"{each.replace('.', '/')}.py" for each in imported), path):
+        for node in reversed(_body(other)):
+            if isinstance(node, ast.ClassDef) and node.name == name:
+                return other, node
+    return None
 
 
 @cache
-def _functions(path: str) -> Functions:
-    """Return the functions that a module defines, and the ones that it imports from other modules of the product."""
-    found = dict(_own_functions(path))
-    for node in _body(path):
-        if isinstance(node, ast.ImportFrom) and node.module is not None and not node.level:
-            others = _exported(node.module)
-            found.update({each.asname or each.name: others[each.name] for each in node.names if each.name in others})
-            for each in node.names:
-                inside = _own_functions(f"{node.module}.{each.name}".replace(".", "/") + ".py")
-                found.update({f"{each.asname or each.name}.{name}": one for name, one in inside.items()})
-    return found
+def _found(path: str, name: str) -> Function | None:
+    """Return the function of a name that a module imports from another module of the product, or defines. Only modules
+    that may have it are read.
+    """
+    outer, dot, inner = name.partition(".")
+    for module, own, known in _imports(path):
+        if known == outer:
+            inside = _own_functions(f"{module}.{own}".replace(".", "/") + ".py").get(inner) if dot else None
+            if (found := inside if dot else _exported(module, own)) is not None:
+                return found
+    return _own_functions(path).get(name)
 
 
 @cache
-def _exported(module: str) -> Functions:
-    """Return the functions of a module, or those that a package takes from its modules."""
+def _exported(module: str, name: str) -> Function | None:
+    """Return a function of a module, or one that a package takes from its modules."""
     path = module.replace(".", "/")
-    found = dict(_own_functions(f"{path}.py"))
-    for node in _body(f"{path}/__init__.py"):
-        if isinstance(node, ast.ImportFrom) and node.module is not None:
-            others = _own_functions(f"{node.module.replace('.', '/')}.py")
-            found.update({each.asname or each.name: others[each.name] for each in node.names if each.name in others})
-    return found
+    for other, own, known in _imports(f"{path}/__init__.py"):
+        found = _own_functions(f"{other.replace('.', '/')}.py").get(own) if known == name else None
+        if found is not None:
+            return found
+    return _own_functions(f"{path}.py").get(name)
 
 
 @cache
-def _own_functions(path: str) -> Functions:
+def _imports(path: str) -> list[tuple[str, str, str]]:
+    """Return what a module imports by `from`, the last first: module, name there and name here."""
+    nodes = [node for node in _body(path) if isinstance(node, ast.ImportFrom) and not node.level]
+    found = [(node.module or "", each.name, each.asname or each.name) for node in nodes for each in node.names]
+    return found[::-1]
+
+
+@cache
+def _own_functions(path: str) -> dict[str, Function]:
     """Return the functions that a module defines; a cache of their results is nobody's business."""
     return {
         node.name: (path, node)
@@ -513,3 +517,11 @@ def _own_functions(path: str) -> Functions:
 @cache
 def _body(path: str) -> list[ast.stmt]:
     return ast.parse((ROOT / path).read_text()).body if (ROOT / path).is_file() else []
+
+
+def forget() -> None:
+    """Forget the files that were read: a million objects, through which the collector looks again and again."""
+    for cached in (_methods, _members, _found, _exported, _imports, _own_functions, _body):
+        cached.cache_clear()
+    for known in (_adding, _known, _done):
+        known.clear()

@@ -4,11 +4,13 @@ Docstrings, annotations, log messages and error texts are left alone: tests shou
 """
 
 import ast
+import copy
 import hashlib
 import math
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
+from itertools import chain
 from typing import NamedTuple
 
 from tests.mutants.commuting import commute
@@ -93,27 +95,56 @@ class Mutant(NamedTuple):
 
 def mutants(path: str, source: str) -> list[Mutant]:
     """Return all mutants of a module, in the order of the source."""
-    tree = ast.parse(source)
+    return _mutants(path, list(_changes(ast.parse(source))))
+
+
+def existing(path: str, source: str, asked: Collection[tuple[str, str]]) -> set[tuple[str, str]]:
+    """Return which of some mutants of a module there are, each as its function and name: no others are made."""
+    functions = {function for function, _ in asked}
+    alike = defaultdict[str, list[Candidate]](list)
+    for each in _changes(ast.parse(source), functions):
+        if each[0] in functions:
+            alike[_text(path, each[0], *_texts(*each[1:]))].append(each)
+    changes = list[Candidate]()
+    for text, many in alike.items():
+        names = {_name(text, count) for count in range(1, len(many) + 1)}
+        changes += many if any((many[0][0], name) in asked for name in names) else []
+    return {(one.function, one.name) for one in _mutants(path, changes)} & set(asked)
+
+
+def _mutants(path: str, changes: list["Candidate"]) -> list[Mutant]:
     found: list[Mutant] = []
     seen: Counter[str] = Counter()
-    for number, (function, statement, change) in enumerate(list(_changes(tree))):
+    for number, (function, statement, change) in enumerate(changes):
         if change.swapped is not None and commute(path, *change.swapped):
             continue
         if change.context in _OF_PROCESS and path.startswith(_COMMANDS):
             continue
-        before = _head(statement)
-        if change.text:
-            before, after = change.text
-        else:
-            undo = change.make()
-            after = _head(statement)
-            undo()
-        text = f"{path} {function} {before} {after}"
+        before, after = _texts(statement, change)
+        text = _text(path, function, before, after)
         seen[text] += 1
-        name = hashlib.sha256(f"{text} {seen[text]}".encode()).hexdigest()[:10]
         flags = change.of_order, change.of_failure
-        found.append(Mutant(path, number, statement.lineno, function, before, after, name, *flags))
+        found.append(Mutant(path, number, statement.lineno, function, before, after, _name(text, seen[text]), *flags))
     return [mutant for mutant in found if mutant.before != mutant.after]
+
+
+def _texts(statement: ast.stmt, change: "Change") -> tuple[str, str]:
+    """Return the statement before and after a change."""
+    if change.text:
+        return change.text
+    before, undo = _head(statement), change.make()
+    after = _head(statement)
+    undo()
+    return before, after
+
+
+def _text(path: str, function: str, before: str, after: str) -> str:
+    return f"{path} {function} {before} {after}"
+
+
+def _name(text: str, count: int) -> str:
+    """Return the name of the mutant that is one of several of the same text."""
+    return hashlib.sha256(f"{text} {count}".encode()).hexdigest()[:10]
 
 
 def mutated(source: str, number: int) -> ast.Module:
@@ -146,13 +177,31 @@ class Change(NamedTuple):
 Candidate = tuple[str, ast.stmt, Change]
 
 
-def _changes(tree: ast.Module) -> Iterator[Candidate]:
-    locks = locks_of(tree)
-    last = {id(each) for loop in ast.walk(tree) if isinstance(loop, ast.For | ast.While) for each in ends_of(loop.body)}
-    for function, statement, change in _of_body(tree.body, ""):
+def _changes(tree: ast.Module, functions: Collection[str] | None = None) -> Iterator[Candidate]:
+    """Yield all changes of a module, or at least those of some functions."""
+    asked = list(_definitions(tree.body, "", functions))
+    nodes = [node for _, each in asked for node in ast.walk(each)]
+    last = {id(each) for loop in nodes if isinstance(loop, ast.For | ast.While) for each in ends_of(loop.body)}
+    has_contexts = any(isinstance(node, ast.With) for node in nodes)
+    locks = locks_of(tree) if has_contexts else set()
+    changes = chain.from_iterable(_of_body([each], outer) for outer, each in asked)
+    for function, statement, change in changes:
         is_last = isinstance(statement, ast.Continue) and id(statement) in last  # nothing follows in the loop
         if not is_last and (change.without is None or not is_lock(change.without, locks)):
             yield function, statement, change
+
+
+def _definitions(body: list[ast.stmt], outer: str, functions: Collection[str] | None) -> Iterator[tuple[str, ast.stmt]]:
+    """Yield functions and classes, each with the name around it: all of a module, or those that are asked for."""
+    for each in body:
+        if isinstance(each, ast.FunctionDef | ast.ClassDef):
+            name = f"{outer}.{each.name}".lstrip(".")
+            if functions is None or name in functions:
+                yield outer, each
+            elif any(one.startswith(f"{name}.") for one in functions):
+                yield from (
+                    _definitions(each.body, name, functions) if isinstance(each, ast.ClassDef) else [(outer, each)]
+                )
 
 
 def _of_body(body: list[ast.stmt], function: str) -> Iterator[Candidate]:
@@ -449,4 +498,9 @@ def _swap(body: list[ast.stmt], index: int) -> Undo:
 
 def _head(statement: ast.stmt) -> str:
     """Return the statement as text; of a compound statement the first line."""
-    return ast.unparse(ast.fix_missing_locations(statement)).partition("\n")[0]
+    head = copy.copy(statement)
+    for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+        if getattr(head, part, []):
+            setattr(head, part, [])
+    head.lineno = 0  # wanted for comments with types
+    return ast.unparse(head).partition("\n")[0]

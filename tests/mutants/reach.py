@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.support import extended
+
 _MARK = "__reached__"
 
 _STARTS = ("subprocess.Popen", "os.fork", "os.posix_spawn")
@@ -34,6 +36,10 @@ class Reach(NamedTuple):
     """Statements that a module's import runs, such as the bodies of classes."""
     failed: tuple[str, ...] = ()
     """Ids of tests and files of tests that failed, which say nothing of a mutant."""
+    processes: frozenset[str] = frozenset()
+    """Ids of the tests that start processes."""
+    extended: frozenset[str] = frozenset()
+    """Ids of the tests that `make test` leaves out."""
 
     def of(self, location: Location) -> list[str]:
         """Return the tests that may notice a change there: of each file the quickest first, and of all files for the
@@ -41,9 +47,13 @@ class Reach(NamedTuple):
         """
         return self._in_turns(self.seconds if location in self.on_import else self.tests.get(location, ()))
 
+    def of_module(self, path: str) -> list[str]:
+        """Return the tests that run something of a module beyond its import, in the same order."""
+        return self._in_turns({test for (module, _), tests in self.tests.items() if module == path for test in tests})
+
     def of_processes(self) -> list[str]:
-        """Return all tests, in the same order: the processes that they start may notice a change."""
-        return self._in_turns(self.seconds)
+        """Return the tests that start processes, in the same order: these may notice a change anywhere."""
+        return self._in_turns(self.processes)
 
     def _in_turns(self, tests: Iterable[str]) -> list[str]:
         found = set(tests).difference(self.failed)
@@ -64,17 +74,12 @@ class Reach(NamedTuple):
 
 
 class Notes:
-    """Pytest plugin that records each test's statements and duration.
+    """Pytest plugin that records each test's statements and duration, and whether it starts processes."""
 
-    Args:
-        of_processes: whether to record only tests that start processes.
-    """
-
-    def __init__(self, *, of_processes: bool = False) -> None:
-        self._started = not of_processes
-        self._of_processes = of_processes
-        if of_processes:
-            sys.addaudithook(self._audit)
+    def __init__(self) -> None:
+        self._started = False
+        self._processes: list[str] = []
+        self._extended: list[str] = []
         self._now: set[Location] = set()
         self._imported: set[Location] = set()
         self._tests: dict[Location, list[str]] = {}
@@ -95,6 +100,11 @@ class Notes:
     def _audit(self, event: str, _: object) -> None:
         self._started = self._started or event in _STARTS
 
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Note which tests `make test` leaves out, and begin to look for processes."""
+        self._extended = [item.nodeid for item in session.items if item.get_closest_marker(extended.MARK) is not None]
+        sys.addaudithook(self._audit)
+
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         """Record one test; statements before the first test belong to the import of modules."""
@@ -103,11 +113,11 @@ class Notes:
         for clear in self._clearing:
             clear()
         self._now, begin = set(), time.monotonic()
-        self._started = not self._of_processes
+        self._started = False
         yield
-        if not self._started:
-            return
         self._seconds[item.nodeid] = time.monotonic() - begin
+        if self._started:
+            self._processes.append(item.nodeid)
         for location in self._now:
             self._tests.setdefault(location, []).append(item.nodeid)
 
@@ -125,8 +135,8 @@ class Notes:
         """Write the record for `read` in another process."""
         tests = [[*location, found] for location, found in self._tests.items()]
         imported = [list(location) for location in self._imported]
-        found = {"seconds": self._seconds, "tests": tests, "imported": imported, "failed": self._failed}
-        file.write_text(json.dumps(found))
+        ids = {"failed": self._failed, "processes": self._processes, "extended": self._extended}
+        file.write_text(json.dumps({"seconds": self._seconds, "tests": tests, "imported": imported, **ids}))
 
 
 def read(file: Path) -> Reach:
@@ -134,7 +144,8 @@ def read(file: Path) -> Reach:
     found = json.loads(file.read_text())
     tests = {(path, line): tuple(names) for path, line, names in found["tests"]}
     imported = frozenset((path, line) for path, line in found["imported"])
-    return Reach(found["seconds"], tests, imported, tuple(found["failed"]))
+    groups = frozenset(found["processes"]), frozenset(found["extended"])
+    return Reach(found["seconds"], tests, imported, tuple(found["failed"]), *groups)
 
 
 class NotingLoader(SourceFileLoader):

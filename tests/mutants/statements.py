@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 
 _SILENT = ("_log", "logging", "warnings")
 """Names whose calls no test checks."""
@@ -104,6 +105,7 @@ def acts(statement: ast.stmt) -> bool:
     return not is_silent(statement) and _uses(statement)[2]
 
 
+@lru_cache(maxsize=1024)
 def _may_leave(statement: ast.stmt) -> bool:
     return any(isinstance(node, ast.Raise | ast.Return | ast.Continue | ast.Break) for node in ast.walk(statement))
 
@@ -113,6 +115,7 @@ def _is_guard(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.If) and isinstance(statement.body[-1], ast.Raise | ast.Return | ast.Continue)
 
 
+@lru_cache(maxsize=1024)
 def _uses(statement: ast.stmt) -> tuple[set[str], set[str], bool]:
     """Return the local names and attributes that it stores, those that it reads, and whether it calls what may act."""
     stored, read, calls = set[str](), set[str](), False

@@ -94,7 +94,7 @@ def test_a_process_that_has_ended_has_no_results() -> None:
             else:
                 theirs.close()
             with pytest.raises(BaselineError, match="has ended"):
-                collected.run(Path("m.py"), 0, [], 1.0)
+                collected.run(Path("m.py"), 0, [], 1.0, Path("note"))
 
 
 def test_a_process_with_threads_makes_no_change_in_its_children(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +102,7 @@ def test_a_process_with_threads_makes_no_change_in_its_children(monkeypatch: pyt
     ours, theirs = multiprocessing.Pipe()
     monkeypatch.setattr(collected_tests, "_functions", dict)
     with ours:
-        ours.send(_Request("m.py", 0, [], 1.0))
+        ours.send(_Request("m.py", 0, [], 1.0, "note"))
 
         def run(*_: object) -> None:
             ours.close()

@@ -13,9 +13,8 @@ import pytest
 
 from tests.mutants.commuting import commute
 from tests.mutants.left_open import LeftOpenStack
-from tests.mutants.operators import mutants, mutated
-from tests.mutants.selection import ROOT
-from tests.mutants.survivors import survivors
+from tests.mutants.operators import existing, mutants, mutated
+from tests.mutants.survivors import Survivor, without_mutants
 
 SOURCE = '''
 LIMIT = 3
@@ -88,6 +87,19 @@ class Sender:
     def next(self):
         self.until = self.clock.monotonic() + max(self.least, item.wait)
         return self.items.popleft()
+"""
+
+
+TWICE = """
+def outer(a):
+    for each in a:
+        a.add(each)
+        a.add(each)
+        a.add(each)
+    if a:
+        def inner(b):
+            return b
+    return inner
 """
 
 
@@ -176,14 +188,25 @@ def test_names_are_unique_and_stay_when_lines_move() -> None:
     assert names == [one.name for one in mutants("m.py", f"# a line\n{SOURCE}")]
 
 
-def test_each_listed_survivor_is_a_mutant() -> None:
-    """A mutant's name changes with its path, function and statement: `survivors.toml` must follow."""
-    made = {
-        path: {mutant.name for mutant in mutants(path, (ROOT / path).read_text())}
-        for path in {survivor.change.split()[0] for survivor in survivors()}
-    }
-    wrong = [survivor for survivor in survivors() if survivor.name not in made[survivor.change.split()[0]]]
-    assert not wrong, "\n".join(f"{survivor.name}: no such mutant: {survivor.change}" for survivor in wrong)
+def test_a_listed_survivor_is_a_mutant(tmp_path: Path) -> None:
+    (tmp_path / "m.py").write_text(SOURCE)
+    mutant = next(one for one in mutants("m.py", SOURCE) if one.function == "Counter.add")
+    listed = [
+        Survivor(mutant.name, "m.py Counter.add: it adds nothing", ""),
+        Survivor("0123456789", "m.py Counter.add: it adds nothing", ""),
+        Survivor(mutant.name, "m.py larger: it is elsewhere", ""),
+        Survivor(mutant.name, "gone.py Counter.add: its module has another name", ""),
+    ]
+    assert without_mutants(listed, tmp_path) == listed[1:]
+
+
+def test_mutants_that_are_asked_for_are_those_of_the_whole_module() -> None:
+    source = SOURCE + ORDER + TWICE
+    whole = [(one.function, one.name) for one in mutants("m.py", source)]
+    assert {"Counter.add", "Sender.send", "outer", "outer.inner"} <= {function for function, _ in whole}
+    for one in whole:
+        assert existing("m.py", source, [one, ("outer.inner", "0123456789"), ("absent", one[1])]) == {one}
+    assert existing("m.py", source, whole) == set(whole)
 
 
 def test_mutants_of_order_are_marked() -> None:

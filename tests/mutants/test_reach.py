@@ -120,11 +120,13 @@ from tests.mutants.operators import mutants
 
 runner.ROOT = Path.cwd()
 runner.modules = lambda _: ["product_of_mutants.py"]
-judge = runner.Runner(float(sys.argv[1]), processes=sys.argv[2] == "processes")
+judge = runner.Runner(float(sys.argv[1]), processes=sys.argv[2] == "processes", tiers=sys.argv[2] == "tiers")
 found = []
+tests = [*(runner.NOT_SLOW if sys.argv[2] == "tiers" else ()), "test_it.py"]
 try:
     for one in mutants("product_of_mutants.py", Path("product_of_mutants.py").read_text()):
-        found.append((one.function, one.after, judge.run(one, ["test_it.py"]).name))
+        verdict = judge.run(one, tests)
+        found.append((one.function, one.after, verdict.result.name, verdict.test, verdict.tier))
 except BaselineError as error:
     print(json.dumps(str(error)))
 else:
@@ -164,7 +166,7 @@ def test_a_mutant_is_killed_survives_or_is_run_by_no_test(
     product: Path, quick: float, survived: MutantResult, of_attribute: set[MutantResult]
 ) -> None:
     """And the file stays as it is."""
-    found = {(function, after): MutantResult[result] for function, after, result in judged(product, quick)}
+    found = {(function, after): MutantResult[result] for function, after, result, *_ in judged(product, quick)}
     assert found[("larger", "if a >= b:")] is survived
     assert found[("larger", "return False")] is MutantResult.KILLED
     assert found[("Limits", "lowest: int = 1")] in of_attribute
@@ -177,6 +179,30 @@ def test_tests_that_fail_without_a_mutant_end_the_run(product: Path) -> None:
     """Else everything would count as killed."""
     (product / "test_it.py").write_text("def test_it():\n    assert False\n")
     assert judged(product, math.inf) == "the tests fail without a mutant: test_it.py::test_it"
+
+
+LATE = """
+
+@pytest.mark.extended
+def test_equal() -> None:
+    assert not larger(1, 1)
+
+
+@pytest.mark.slow
+def test_it_fails() -> None:
+    assert False
+"""
+
+
+@pytest.mark.slow
+def test_extended_tests_kill_what_no_test_of_make_test_kills(product: Path) -> None:
+    """And slow ones are not run: those would fail without a mutant, too."""
+    (product / "test_it.py").write_text(TESTS + LATE)
+    (product / "pytest.ini").write_text("[pytest]\nmarkers =\n    extended: late\n    slow: never\n")
+    found = {(function, after): verdict for function, after, *verdict in judged(product, math.inf, "tiers")}
+    assert found[("larger", "if a >= b:")] == ["KILLED", "test_it.py::test_equal", "make extended"]
+    assert found[("larger", "return False")] == ["KILLED", "test_it.py::test_larger[2]", "make test"]
+    assert found[("unused", "return a - 1")] == ["UNREACHED", "", None]
 
 
 OF_PROCESSES = """
@@ -204,7 +230,8 @@ def test_mutants_are_run_by_processes_and_a_test_that_fails_is_left_out(product:
     (product / "product_of_mutants.py").write_text("def same(a):\n    return a\n\ndef other(a):\n    return a\n")
     (product / "test_it.py").write_text(OF_PROCESSES)
     found = judged(product, math.inf, "processes")
-    assert found == [["same", "return None", "KILLED"], ["other", "return None", "UNREACHED"]]
+    killed = ["same", "return None", "KILLED", "test_it.py::test_same", None]
+    assert found == [killed, ["other", "return None", "UNREACHED", "", None]]
 
 
 def test_a_process_with_threads_starts_no_child() -> None:

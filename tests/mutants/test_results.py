@@ -7,9 +7,10 @@ import pytest
 from tests.mutants import results
 from tests.mutants.operators import mutants
 from tests.mutants.results import Results
-from tests.mutants.runner import MutantResult
+from tests.mutants.runner import MutantResult, Tier, Verdict
 
 SOURCE = "def larger(a: int, b: int) -> bool:\n    return a > b\n"
+KILLED = Verdict(MutantResult.KILLED, "test_m.py::test_larger", Tier.TEST)
 
 
 @pytest.fixture
@@ -26,12 +27,12 @@ def test_a_result_is_known_in_the_next_run_until_the_module_changes(module: Path
     one, other = mutants("m.py", SOURCE)[:2]
     first = Results(file)
     assert first.get(one) is None
-    first.put(one, MutantResult.SURVIVED_QUICK)
-    first.put(one, MutantResult.KILLED)
-    assert Results(file).get(one) is MutantResult.KILLED
+    first.put(one, Verdict(MutantResult.SURVIVED_QUICK))
+    first.put(one, KILLED)
+    assert Results(file).get(one) == KILLED
     assert Results(file).get(other) is None
     file.write_text(file.read_text() + '["half a li')
-    assert Results(file).get(one) is MutantResult.KILLED
+    assert Results(file).get(one) == KILLED
     module.write_text(SOURCE + "\n")
     assert Results(file).get(one) is None
 
@@ -40,6 +41,6 @@ def test_without_a_file_results_are_known_in_their_run(module: Path) -> None:
     """Nothing is written."""
     one = mutants("m.py", SOURCE)[0]
     kept = Results(None)
-    kept.put(one, MutantResult.KILLED)
-    assert kept.get(one) is MutantResult.KILLED
+    kept.put(one, KILLED)
+    assert kept.get(one) == KILLED
     assert [each.name for each in module.parent.iterdir()] == ["m.py"]

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,6 +37,8 @@ from modules.processes.edgecore.upgrade.bundle import CONTEXT, FORMAT, MANIFEST,
 from tests.packaging.sbom import sbom_of
 
 _SECONDS: Final = 900.0
+_GOOD_SECONDS: Final = 366 * 24 * 3600
+"""Until the signature expires."""
 _PROGRAM: Final = "edgecore"
 _OWN: Final = ("edgecore-", "edgecore_lab-")
 _DIFFERENCES: Final = ("frame patch podpatch to the cloud", "put podpatch in the store")
@@ -129,7 +132,8 @@ def main() -> int:
         key = _key_in(file)
         python = "{}{}".format(*sys.version_info[:2])
         target = directory / f"{_PROGRAM}-{version}-cp{python}-{platform.machine()}.bundle"
-        manifest = msgspec.structs.replace(manifest_of(files, version, commit), differences=_DIFFERENCES)
+        made = manifest_of(files, version, commit)
+        manifest = msgspec.structs.replace(made, differences=_DIFFERENCES, expires=int(time.time()) + _GOOD_SECONDS)
         write_bundle(target, manifest, files, key)
     sys.stdout.write(f"{target}\nupgrade.trustedKeys: [{public_key(key)}]\n")
     return 0

@@ -29,6 +29,7 @@ from tests.support.stopping import stopping
 PACKAGES: Final = ("beehive", "protos", "metamanager", "edgehub", "edged", "modules", "edgecore_mapper")
 LAB_CONFIG: Final = "deploy/lab/setup.cfg"
 PART_CONFIGS: Final = tuple(f"deploy/{part.name}/setup.cfg" for part in PARTS)
+BUS: Final = re.findall(r"```python\n(.*?)```", (REPOSITORY / "docs" / "beehive.md").read_text(), re.S)
 RECORDED: Final = REPOSITORY / "tests" / "replay" / "fixtures" / "init.trace"
 
 
@@ -193,8 +194,7 @@ def test_the_bus_and_mappers_do_without_edgecore(release: Path, tmp_path: Path) 
         (project / package).mkdir(parents=True)
         (project / package / "own.py").touch()
     (project / "mapper.py").write_text(MAPPER)
-    bus = "\n".join(re.findall(r"```python\n(.*?)```", (REPOSITORY / "docs" / "beehive.md").read_text(), re.S)[:3])
-    output_of(python, "-c", bus, cwd=project)
+    output_of(python, "-c", "\n".join(BUS[:3]), cwd=project)
     with stopping(DmiNode(tmp_path).start()) as node:
         node.put(model())
         node.put(device())
@@ -206,6 +206,14 @@ def test_the_bus_and_mappers_do_without_edgecore(release: Path, tmp_path: Path) 
             finally:
                 mapper.terminate()
         assert mapper.returncode == 0
+
+
+def test_strict_types_of_a_program_with_the_wheels(programs: Path, tmp_path: Path) -> None:
+    """mypy finds the exports and the types of all that the pages of the bus and of mappers import."""
+    (tmp_path / "bus.py").write_text("\n".join(BUS))
+    (tmp_path / "mapper.py").write_text((REPOSITORY / "examples" / "thermometer_mapper.py").read_text())
+    mypy = (sys.executable, "-m", "mypy", "--strict", "--python-executable", programs / "python")
+    assert output_of(*mypy, "bus.py", "mapper.py", cwd=tmp_path).startswith("Success")
 
 
 @pytest.mark.parametrize("program", ["edgecore", "cloudcore"])

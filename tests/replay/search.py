@@ -18,10 +18,9 @@ from modules.lab.replay.run import replay
 from modules.lab.simulate.draw import FaultProfile, draw_plan
 from modules.lab.simulate.run import scratch_directory
 from tests.replay.runs import record
+from tests.support.patience import PATIENCE
 from tests.support.saying import say
 
-SECONDS = 90.0
-"""Virtual seconds of each run."""
 SHOWN = 3
 """Differences that are printed of each run."""
 
@@ -43,7 +42,7 @@ def replay_seed(seed: int, profile: FaultProfile, directory: Path) -> Replayed:
     traces, root = directory / "traces", directory / "root"
     traces.mkdir()
     root.mkdir()
-    run = record(draw_plan(seed, seconds=SECONDS, profile=profile), traces)
+    run = record(draw_plan(seed, seconds=PATIENCE, profile=profile), traces)
     result = replay(run, root, NODE)
     frames = sum(one.direction is Direction.IN for one in run.frames())
     return Replayed(seed, profile, [one.render() for one in result.differences], result.fed, frames)

@@ -281,7 +281,7 @@ def _call(method: str, url: str, value: dict[str, Any] | None = None) -> Any:
     data = None if value is None else json.dumps(value).encode()
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)  # noqa: S310
     try:
-        with urllib.request.urlopen(request, timeout=90) as answer:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:  # noqa: S310
             return json.load(answer)["value"]
     except urllib.error.HTTPError as error:
         told = json.load(error)["value"]

@@ -14,6 +14,7 @@ from edged.volumes import Mounts
 from edged.volumes.mounting import is_mounted
 from protos.csi.v1 import api_pb2 as csi
 from protos.pluginregistration.v1 import api_pb2 as registration
+from tests.support.patience import PATIENCE
 
 NAME = "disks.example.com"
 _SERVICES = {
@@ -107,7 +108,7 @@ class CsiDriver(grpc.GenericRpcHandler):  # type: ignore[misc]
         """Stop serving; mounts stay, as with a driver whose container ends."""
         for event in self._hanging.values():
             event.set()
-        self._server.stop(grace=None).wait(10)
+        self._server.stop(grace=None).wait(PATIENCE)
         self.socket.unlink(missing_ok=True)
         if self._registry is not None:
             (self._registry / f"{self.name}-reg.sock").unlink(missing_ok=True)
@@ -160,7 +161,7 @@ class CsiDriver(grpc.GenericRpcHandler):  # type: ignore[misc]
     def _wait(self, method: str) -> None:
         if method in self._hanging:
             self.called[method].set()
-            self._hanging[method].wait(60)
+            self._hanging[method].wait(PATIENCE)
 
     def _GetInfo(self, _: Any) -> Message:  # noqa: N802 - named as the calls are
         return registration.PluginInfo(

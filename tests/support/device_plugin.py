@@ -11,9 +11,9 @@ import grpc
 
 from protos.deviceplugin.v1beta1 import api_pb2 as proto
 from protos.pluginregistration.v1 import api_pb2 as registration
+from tests.support.patience import PATIENCE
 
 RESOURCE = "example.com/dev"
-_DEADLINE = 60.0
 _MORE, _NO_MORE = True, False
 
 
@@ -90,7 +90,7 @@ class DevicePluginDouble:
                 response_deserializer=proto.Empty.FromString,
             )
             try:
-                call(proto.RegisterRequest(**said), timeout=_DEADLINE, wait_for_ready=True)
+                call(proto.RegisterRequest(**said), timeout=PATIENCE, wait_for_ready=True)
             except grpc.RpcError as error:
                 self.registered.append(error.details() or error.code().name)
             else:
@@ -107,7 +107,7 @@ class DevicePluginDouble:
         """Stop serving."""
         for listener in self._listeners:
             listener.put(_NO_MORE)
-        self._server.stop(grace=None).wait(_DEADLINE)
+        self._server.stop(grace=None).wait(PATIENCE)
         for path in (self.socket, self._registry):
             if path is not None:
                 path.unlink(missing_ok=True)
@@ -187,4 +187,4 @@ def ask_pod_resources(root: Path, method: str, request: Any, answer: Any) -> Any
             request_serializer=type(request).SerializeToString,
             response_deserializer=answer.FromString,
         )
-        return call(request, timeout=_DEADLINE, wait_for_ready=True)
+        return call(request, timeout=PATIENCE, wait_for_ready=True)

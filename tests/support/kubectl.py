@@ -20,7 +20,6 @@ AGGREGATED: Final = (
     "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
 )
 JSON: Final = "application/json"
-_SECONDS: Final = PATIENCE
 
 
 class Reply(NamedTuple):
@@ -38,7 +37,7 @@ class Kubectl:
 
     def ask(self, path: str, accept: str = JSON, method: str = "GET", body: Any = None, **headers: str) -> Reply:
         """Make one request; a body that is not JSON is returned as text."""
-        connection = HTTPConnection("127.0.0.1", self._port, timeout=_SECONDS)
+        connection = HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE)
         sent = {"Accept": accept, "User-Agent": "kubectl/v1.32.0 (linux/amd64) kubernetes/70d3cc9"}
         sent |= {name.replace("_", "-"): value for name, value in headers.items()}
         data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -73,7 +72,7 @@ class Kubectl:
     @contextmanager
     def watch(self, path: str, accept: str = JSON) -> Iterator[Iterator[dict[str, Any]]]:
         """The events of a watch, as they come."""
-        connection = HTTPConnection("127.0.0.1", self._port, timeout=_SECONDS)
+        connection = HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE)
         try:
             connection.request("GET", path, headers={"Accept": accept})
             answer = connection.getresponse()

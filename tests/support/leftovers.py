@@ -16,6 +16,7 @@ from pathlib import Path
 from beehive.clock import RealClock
 from beehive.files.removal import remove_tree
 from modules.runtimes.oci.network.loopback_firewall import LoopbackFirewall
+from tests.support.patience import PATIENCE
 from tests.support.remains import ancestors, is_of_run, remains
 
 _CGROUPS = Path("/sys/fs/cgroup")
@@ -25,8 +26,6 @@ LOOPBACK_RULE = "loopback from elsewhere"
 _HOST_PORTS = "CNI-HOSTPORT-"
 _PODS_PORTS = "CNI-DN-"
 _OCTAL_SPACE = "\\040"
-_SECONDS = 60.0
-"""For what was killed to be gone."""
 _LOOK_SECONDS = 0.02
 
 
@@ -193,7 +192,7 @@ def _killed(mark: str) -> list[int]:
 
 def _run(*command: str) -> None:
     with suppress(OSError, subprocess.TimeoutExpired):
-        subprocess.run(command, check=False, capture_output=True, timeout=_SECONDS)
+        subprocess.run(command, check=False, capture_output=True, timeout=PATIENCE)
 
 
 def _processes() -> list[tuple[int, list[str]]]:
@@ -226,7 +225,7 @@ def _stat(pid: int) -> list[str]:
 def _looked_for(true: Callable[[], bool]) -> None:
     """Wait until something is true, or does not come true."""
     pause = threading.Event()
-    for _ in range(int(_SECONDS / _LOOK_SECONDS)):
+    for _ in range(int(PATIENCE / _LOOK_SECONDS)):
         if true():
             return
         pause.wait(_LOOK_SECONDS)

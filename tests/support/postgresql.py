@@ -11,11 +11,10 @@ from types import TracebackType
 import pytest
 
 from tests.support.directories import new_directory
+from tests.support.patience import PATIENCE
 
 _USER = "postgres"
 """PostgreSQL refuses to run as root; Debian's package makes this user."""
-_PATIENCE = 240
-"""Seconds for a command of the server; the longest, `initdb`, takes two on a machine that does nothing else."""
 
 
 def _programs() -> Path | None:
@@ -73,7 +72,7 @@ class PrivatePostgresql:
         """Start the server (again), and wait until it serves."""
         flushes = "on" if self._flushes else "off"
         options = f"-c listen_addresses='' -c unix_socket_directories={self._directory} -c fsync={flushes}"
-        wait = ("--wait", f"--timeout={_PATIENCE}")
+        wait = ("--wait", f"--timeout={PATIENCE}")
         self._run("pg_ctl", "start", *wait, f"--log={self._directory}/log", f"--options={options}")
 
     def stop(self) -> None:
@@ -87,4 +86,4 @@ class PrivatePostgresql:
 
     def _run(self, program: str, *arguments: str) -> None:
         command = [*self._as, str(self._programs / program), f"--pgdata={self._directory}/data", *arguments]
-        subprocess.run(command, check=True, capture_output=True, cwd="/", timeout=_PATIENCE)
+        subprocess.run(command, check=True, capture_output=True, cwd="/", timeout=PATIENCE)

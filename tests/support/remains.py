@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tests.support.directories import VARIABLE
+from tests.support.patience import PATIENCE
 
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 _INTERFACES: Final = Path("/sys/class/net")
@@ -37,7 +38,6 @@ _RULE_OF_PROGRAMS: Final = re.compile(
     r"|(?P<table>table \w+ edgecore) \{|:(?P<chain>CNI-HOSTPORT-\w+) "
 )
 """Of the default pod network, of edgemesh's tables, and of CNI's plug-in for ports of the machine."""
-_SECONDS: Final = 60.0
 
 
 class Machine(NamedTuple):
@@ -160,7 +160,7 @@ def _lines_of_rules() -> Iterator[tuple[str, str]]:
     for command in _RULES:
         if os.geteuid() == 0 and shutil.which(command[0]):
             with suppress(subprocess.TimeoutExpired):
-                done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+                done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
                 yield from ((command[0], line) for line in done.stdout.splitlines())
 
 

@@ -12,11 +12,13 @@ from tests.docs import REPOSITORY
 from tests.end_to_end.processes import wait_until
 from tests.support.directories import VARIABLE
 from tests.support.leftovers import clear
+from tests.support.patience import PATIENCE
 from tests.support.remains import remains
 
 _TEST = """
 import os, subprocess, threading
 from pathlib import Path
+from tests.support.patience import PATIENCE
 
 def test_waits(tmp_path: Path) -> None:
     subprocess.Popen(["sh", "-c", "sleep 600 & wait"], start_new_session=True)
@@ -43,7 +45,7 @@ def test_ctrl_c_leaves_no_process_and_no_mount(processes: str, tmp_path: Path) -
             wait_until(begun.exists, "the test runs")
             wait_until(lambda: bool(begun.read_text()), "it has a mark")
             os.killpg(run.pid, signal.SIGINT)
-            assert run.wait(60) == pytest.ExitCode.INTERRUPTED
+            assert run.wait(PATIENCE) == pytest.ExitCode.INTERRUPTED
         finally:
             mark = begun.read_text() if begun.exists() else ""
             found = [each for each in remains(mark) if not each.startswith("file ")] if mark else []

@@ -1,4 +1,4 @@
-"""Why tests are skipped: in groups, each with the command that brings what they want."""
+"""Why tests are skipped: in groups, each with the command that brings what they want, or that runs them as who may."""
 
 import re
 from collections import Counter
@@ -24,6 +24,7 @@ class Want(NamedTuple):
 
 
 WANTS: Final = (
+    Want(r"\ban ordinary user runs these\b", "an ordinary user", "bash .ci/as-user make test"),
     Want(r"\broot\b|the tests do not run as root", "root", "sudo make test"),
     Want(r"chromium|chromedriver|browser", "a browser and its driver", "bash .ci/install-browser"),
     Want(r"PostgreSQL", "PostgreSQL", "bash .ci/install-postgresql"),

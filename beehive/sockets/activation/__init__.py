@@ -10,3 +10,5 @@ systemd-socket-proxyd), here within one process.
 
 from beehive.sockets.activation.private_socket import PrivateSocket
 from beehive.sockets.activation.server import ActivatedServer, StartedServer
+
+__all__ = ["ActivatedServer", "PrivateSocket", "StartedServer"]

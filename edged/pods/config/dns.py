@@ -1,5 +1,6 @@
 """The resolv.conf of a pod (kubelet's DNS configurer)."""
 
+import ipaddress
 from collections.abc import Iterable
 
 from msgspec import Struct
@@ -50,6 +51,43 @@ def parse_resolv_conf(text: str) -> ResolvConf:
             case _:
                 pass
     return ResolvConf(tuple(servers), searches, tuple(options.values()))
+
+
+def is_the_machines(server: str) -> bool:
+    """Return whether only the machine's own network reaches a name server: one of a loopback address, such as the stub
+    of systemd-resolved (127.0.0.53) or a dnsmasq, or of an address that is valid on one of its links.
+    """
+    try:
+        address = ipaddress.ip_address(server)
+    except ValueError:
+        return False
+    if isinstance(address, ipaddress.IPv4Address):
+        return address.is_loopback or address.is_unspecified
+    mapped = address.ipv4_mapped
+    return address.is_loopback or address.is_unspecified or address.is_link_local or bool(mapped and mapped.is_loopback)
+
+
+def for_own_networks(host: ResolvConf, uplinks: Iterable[ResolvConf]) -> ResolvConf:
+    """Return the host's resolv.conf as pods with a network of their own can use it.
+
+    Without servers that they reach, the first uplink's that has some is taken, as kubeadm and k3s take the list of
+    systemd-resolved. Else there is no server.
+
+    Args:
+        host: its resolv.conf.
+        uplinks: of the servers behind the host's own.
+    """
+    servers = _reached(host)
+    if servers or not host.servers:
+        return ResolvConf(servers, host.searches, host.options)
+    for each in uplinks:
+        if found := _reached(each):
+            return ResolvConf(found, each.searches or host.searches, each.options)
+    return ResolvConf((), host.searches, host.options)
+
+
+def _reached(conf: ResolvConf) -> tuple[str, ...]:
+    return tuple(server for server in conf.servers if not is_the_machines(server))
 
 
 def pod_dns(pod: Pod, host: ResolvConf, cluster: ClusterDns) -> ResolvConf:

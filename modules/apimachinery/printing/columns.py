@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from modules.apimachinery.printing import workloads
+from modules.apimachinery.printing import devices, workloads
 from modules.apimachinery.printing.ages import age_of, ago, human_duration
 from modules.apimachinery.printing.fields import JsonObject, list_at, map_at, objects_at, text_at, value_at
 from modules.apimachinery.printing.pods import pod_ready, pod_restarts_and_when, pod_status
@@ -42,8 +42,13 @@ class Column(NamedTuple):
 
 
 def columns_of(kind: str) -> tuple[Column, ...]:
-    """Return the columns of a kind (`Pod`); name and age for an unknown kind."""
+    """Return the columns of a kind (`Pod`, `Device.devices.kubeedge.io`); name and age for an unknown kind."""
     return _COLUMNS.get(kind, (_NAME, _AGE))
+
+
+def has_columns(kind: str) -> bool:
+    """Return whether a kind has columns of its own here."""
+    return kind in _COLUMNS
 
 
 def node_ready(node: JsonObject) -> str:
@@ -333,6 +338,21 @@ _COLUMNS: Final[dict[str, tuple[Column, ...]]] = {
         Column("First Seen", _event_moment("firstTimestamp", "eventTime"), wide=True),
         Column("Count", _event_count, wide=True),
         Column("Name", _at("metadata.name"), wide=True),
+    ),
+    "Device.devices.kubeedge.io": (
+        _NAME,
+        Column("Node", _at("spec.nodeName")),
+        Column("Model", _at("spec.deviceModelRef.name")),
+        _AGE,
+        Column("Desired", devices.desired),
+    ),
+    "DeviceStatus.devices.kubeedge.io": (
+        _NAME,
+        Column("Valid", devices.valid),
+        Column("State", _at("status.state")),
+        Column("Last-Online", _at("status.lastOnlineTime")),
+        _AGE,
+        Column("Values", devices.values),
     ),
     "Namespace": (_NAME, Column("Status", _at("status.phase", "Active")), _AGE),
     "ServiceAccount": (_NAME, Column("Secrets", lambda account, _: len(list_at(account, "secrets"))), _AGE),

@@ -13,7 +13,7 @@ from modules.apimachinery.printing.fields import JsonObject, map_at, text_at
 from modules.apimachinery.printing.terminal import print_lines
 
 _GAP: Final = "   "
-_CUT: Final = ("MESSAGE", "LABELS")
+_CUT: Final = ("DESIRED", "LABELS", "MESSAGE", "VALUES")
 """Titles of columns that are cut where they end a row that is too long."""
 _LEAST: Final = 12
 """Characters that stay of a cell that is cut."""
@@ -167,6 +167,8 @@ def _line(row: Sequence[str], painted: Sequence[str], widths: Sequence[int]) -> 
 
 
 def _text(cell: str | float | None) -> str:
+    if cell is None:
+        return ""
     return str(cell).lower() if isinstance(cell, bool) else str(cell)
 
 

@@ -15,6 +15,7 @@ import msgspec
 from modules.apimachinery.api_errors import TooLargeError
 from modules.apimachinery.computed import charge_steps
 from modules.apimachinery.conversion import copied, is_equal, number_of_values
+from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.limits import VALUES
 from modules.apimachinery.structural_schema.embedded import EMBEDDED, embedded_faults
 from modules.apimachinery.structural_schema.formats import fits_format
@@ -37,13 +38,17 @@ _STEPS: Final = 4
 """Steps of a validation for each value, beside `VALUES`. A value takes one, and each alternative one."""
 _NAMES_IN_STEP: Final = 16
 """Values of an enumeration, or required members, that are looked at in a step."""
+_LIST_TYPE: Final = "x-kubernetes-list-type"
+_NONE: Final = object()
+"""Stands for the former value where there is none."""
 _LONGEST_NAME: Final = 1000
 _LONGEST_PATH: Final = 4000
 """Characters of a name and of a path in an error: every value has a path, and a name may have a megabyte."""
 
 
 def pruned(value: Any, schema: Schema, *, is_object: bool = True) -> Any:
-    """Return the value without the fields that the schema does not have.
+    """Return the value without the fields that the schema does not have. A value of a wrong type stays whole: it is
+    refused, or is as it was stored before its definition became stricter.
 
     Args:
         value: a JSON value.
@@ -90,6 +95,8 @@ class _Unknown:
 
 
 def _pruned(value: Any, schema: Schema, unknown: _Unknown, *, is_object: bool, path: str) -> Any:
+    if schema.get("type", found := _type_of(value)) != found:
+        return value
     if isinstance(value, list):
         items = schema.get("items") or {PRESERVE: schema.get(PRESERVE)}
         nested = bool(items.get(EMBEDDED))
@@ -221,8 +228,45 @@ def faults(value: Any, schema: Schema, path: str = "", steps: "Steps | None" = N
     return _first(value, schema, path, steps or Steps(value))
 
 
-def _first(value: Any, schema: Schema, path: str, steps: "Steps") -> list[Cause]:
-    return list(islice(_faults(value, schema, path, steps), MOST))
+def changed_faults(value: JsonObject, schema: Schema, former: JsonObject) -> list[Cause]:
+    """Return the rules that an object breaks, and did not break before a change of it; at most twenty.
+
+    A value that is as before breaks none, nor does one within it (KEP-4008). Elements of lists of the type `map` are
+    compared by their keys, other lists as a whole. Repeated elements count unless there were some before. A change of
+    nothing but metadata always passes, also where a member is missing that is required now.
+
+    Args:
+        value: the object.
+        schema: its schema.
+        former: the stored object.
+
+    Raises:
+        TooLargeError: it takes too many steps to find out.
+    """
+    steps = Steps(value)
+    steps.has_repeated = _has_repeated(former, schema, steps)
+    if steps.is_same(_without_metadata(value), _without_metadata(former), schema):
+        return []
+    return list(islice(_faults(value, schema, "", steps, former), MOST))
+
+
+def _without_metadata(obj: JsonObject) -> JsonObject:
+    return {name: member for name, member in obj.items() if name not in _OF_OBJECTS}
+
+
+def _has_repeated(value: Any, schema: Schema, steps: "Steps") -> bool:
+    steps.charge_steps(1)
+    if isinstance(value, list):
+        items = schema.get("items") or {}
+        return any(_repeated(value, schema, "")) or any(_has_repeated(each, items, steps) for each in value)
+    if not isinstance(value, dict):
+        return False
+    members = ((member, member_schema(schema, name)) for name, member in value.items())
+    return any(_has_repeated(member, of, steps) for member, of in members if of)
+
+
+def _first(value: Any, schema: Schema, path: str, steps: "Steps", former: Any = _NONE) -> list[Cause]:
+    return list(islice(_faults(value, schema, path, steps, former), MOST))
 
 
 class Steps:
@@ -233,10 +277,47 @@ class Steps:
     """
 
     def __init__(self, whole: Any = None) -> None:
+        self.has_repeated = False
+        """Whether the former state of the object has repeated elements; then its new one may have some."""
         self._whole = whole
         self._left = VALUES
         self._patterns: dict[str, Pattern] = {}
         self._states_left = VALUES
+        self._same: dict[tuple[int, int], bool] = {}
+        """Whether values are as before, by the identities of both: each pair is compared once."""
+        self._by_keys: dict[int, dict[bytes, Any]] = {}
+        """The elements of former lists of the type `map`, by the identity of the list and by their keys."""
+
+    def is_same(self, value: Any, former: Any, schema: Schema) -> bool:
+        """Return whether a value is as before."""
+        place = id(value), id(former)
+        found = self._same.get(place)
+        if found is None:
+            self.charge_steps(1)
+            found = self._same[place] = self._is_same(value, former, schema)
+        return found
+
+    def _is_same(self, value: Any, former: Any, schema: Schema) -> bool:
+        if isinstance(value, dict) and isinstance(former, dict):
+            return value.keys() == former.keys() and all(
+                self.is_same(member, former[name], member_schema(schema, name) or {}) for name, member in value.items()
+            )
+        if isinstance(value, list) and isinstance(former, list) and _is_map(schema):
+            items = schema.get("items") or {}
+            return len(value) == len(former) and all(
+                self.is_same(each, self.former_element(each, former, schema), items) for each in value
+            )
+        return is_equal(value, former)
+
+    def former_element(self, element: Any, former: Any, schema: Schema) -> Any:
+        """Return the element with the same keys of the former list; `_NONE` without one, or if it is no such list."""
+        if not isinstance(former, list) or not _is_map(schema):
+            return _NONE
+        known = self._by_keys.get(id(former))
+        if known is None:
+            self.charge_steps(len(former))
+            known = self._by_keys[id(former)] = {_identity(each, schema): each for each in reversed(former)}
+        return known.get(_identity(element, schema), _NONE)
 
     def charge(self, schema: Schema) -> None:
         """Count the look at a value. Raise TooLargeError if there are too many."""
@@ -272,7 +353,12 @@ class Steps:
         charge_steps(steps)
 
 
-def _faults(value: Any, schema: Schema, path: str, steps: Steps) -> Iterator[Cause]:
+def _faults(value: Any, schema: Schema, path: str, steps: Steps, former: Any = _NONE) -> Iterator[Cause]:
+    if former is _NONE or not steps.is_same(value, former, schema):
+        yield from _own_faults(value, schema, path, steps, former)
+
+
+def _own_faults(value: Any, schema: Schema, path: str, steps: Steps, former: Any) -> Iterator[Cause]:
     steps.charge(schema)
     wanted = "integer,string" if schema.get(INT_OR_STRING) else schema.get("type")
     if value is None:
@@ -294,19 +380,19 @@ def _faults(value: Any, schema: Schema, path: str, steps: Steps) -> Iterator[Cau
     elif found in ("integer", "number"):
         yield from _number_faults(value, schema, path)
     elif found == "array":
-        yield from _list_faults(value, schema, path, steps)
+        yield from _list_faults(value, schema, path, steps, former)
     elif found == "object":
-        yield from _object_faults(value, schema, path, steps)
+        yield from _object_faults(value, schema, path, steps, former)
     if not _JUNCTORS.isdisjoint(schema):
-        yield from _junctor_faults(value, schema, path, steps)
+        yield from _junctor_faults(value, schema, path, steps, former)
 
 
-def _junctor_faults(value: Any, schema: Schema, path: str, steps: Steps) -> Iterator[Cause]:
+def _junctor_faults(value: Any, schema: Schema, path: str, steps: Steps, former: Any) -> Iterator[Cause]:
     for each in schema.get("allOf") or ():
-        yield from _faults(value, each, path, steps)
+        yield from _faults(value, each, path, steps, former)
     body = path or "<nil>"
-    fitting = {word: sum(not _first(value, each, path, steps) for each in schema[word]) for word in ("anyOf", "oneOf")
-               if schema.get(word)}  # fmt: skip
+    fitting = {word: sum(not _first(value, each, path, steps, of) for each in schema[word])
+               for word, of in (("anyOf", former), ("oneOf", _NONE)) if schema.get(word)}  # fmt: skip
     if fitting.get("anyOf") == 0:
         yield invalid(path, value, f"{body} in body must validate at least one schema (anyOf)")
     if fitting.get("oneOf", 1) != 1:
@@ -346,32 +432,47 @@ def _number_faults(value: float, schema: Schema, path: str) -> Iterator[Cause]:
         yield invalid(path, value, f"{path} in body should be a multiple of {factor}")
 
 
-def _list_faults(value: list[Any], schema: Schema, path: str, steps: Steps) -> Iterator[Cause]:
+def _list_faults(value: list[Any], schema: Schema, path: str, steps: Steps, former: Any) -> Iterator[Cause]:
     if len(value) < schema.get("minItems", 0):
         yield invalid(path, len(value), f"{path} in body should have at least {schema['minItems']} items")
     if len(value) > schema.get("maxItems", len(value)):
         why = f"Too many: {len(value)}: must have at most {schema['maxItems']} items"
         yield Cause(path, why, "FieldValueTooMany")
     for at, each in enumerate(value):
-        yield from _faults(each, schema.get("items") or {}, f"{path}[{at}]", steps)
-    yield from _repeated(value, schema, path)
+        before = steps.former_element(each, former, schema)
+        yield from _faults(each, schema.get("items") or {}, f"{path}[{at}]", steps, before)
+    if not steps.has_repeated:
+        yield from _repeated(value, schema, path)
 
 
 def _repeated(value: list[Any], schema: Schema, path: str) -> Iterator[Cause]:
     """Yield the elements of a set, or of a list with keys, that are there before."""
-    kind, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys") or ()
-    if kind not in ("set", "map"):
+    if schema.get(_LIST_TYPE) not in ("set", "map"):
         return
     seen: set[bytes] = set()
     for at, each in enumerate(value):
-        one = {key: each[key] for key in keys if key in each} if kind == "map" and isinstance(each, dict) else each
-        text = msgspec.json.encode(one, order="sorted")
+        text = _identity(each, schema)
         if text in seen:
-            yield duplicate(f"{path}[{at}]", one)
+            yield duplicate(f"{path}[{at}]", _keys_of(each, schema))
         seen.add(text)
 
 
-def _object_faults(value: dict[str, Any], schema: Schema, path: str, steps: Steps) -> Iterator[Cause]:
+def _is_map(schema: Schema) -> bool:
+    return schema.get(_LIST_TYPE) == "map"
+
+
+def _keys_of(element: Any, schema: Schema) -> Any:
+    """Return what tells an element of a set, or of a list of the type `map`, from others."""
+    if not _is_map(schema) or not isinstance(element, dict):
+        return element
+    return {key: element[key] for key in schema.get("x-kubernetes-list-map-keys") or () if key in element}
+
+
+def _identity(element: Any, schema: Schema) -> bytes:
+    return msgspec.json.encode(_keys_of(element, schema), order="sorted")
+
+
+def _object_faults(value: dict[str, Any], schema: Schema, path: str, steps: Steps, former: Any) -> Iterator[Cause]:
     if len(value) < schema.get("minProperties", 0):
         yield invalid(path, len(value), f"{path} in body should have at least {schema['minProperties']} properties")
     if len(value) > schema.get("maxProperties", len(value)):
@@ -380,10 +481,11 @@ def _object_faults(value: dict[str, Any], schema: Schema, path: str, steps: Step
     for name in schema.get("required") or ():
         if name not in value:
             yield required(_join(path, name))
+    known = former if isinstance(former, dict) else {}
     for name, member in value.items():
         of = member_schema(schema, name)
         if of is not None:
-            yield from _faults(member, of, _join(path, name), steps)
+            yield from _faults(member, of, _join(path, name), steps, known.get(name, _NONE))
     if schema.get(EMBEDDED):
         yield from embedded_faults(value, path)
 

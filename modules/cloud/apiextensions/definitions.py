@@ -6,7 +6,6 @@ from typing import Any, Final
 
 import msgspec
 
-from modules.apimachinery.api_errors import BadRequestError
 from modules.apimachinery.conditions import condition_of, timed
 from modules.apimachinery.kinds import JsonObject, kind_named
 from modules.apimachinery.served_resources import BUILT_IN, REVIEWS
@@ -16,7 +15,7 @@ from modules.apimachinery.validation.causes import Cause, invalid, required, uns
 from modules.apimachinery.validation.invalid_fields import InvalidFieldsError
 from modules.apimachinery.validation.names import faults_of_dns_1035_label
 from modules.cloud.apiextensions.kinds import accepted_names, is_established
-from modules.cloud.apiextensions.printer_columns import parse_path
+from modules.cloud.apiextensions.printer_columns import path_faults
 from modules.cloud.apiextensions.scale import scale_faults
 from modules.cloud.apiextensions.selectable_fields import selectable_faults
 
@@ -269,10 +268,8 @@ def _column_faults(column: Any, path: str) -> Iterator[Cause]:
     if not column.get("jsonPath"):
         yield required(f"{path}.jsonPath")
         return
-    try:
-        parse_path(str(column["jsonPath"]))
-    except BadRequestError as error:
-        yield invalid(f"{path}.jsonPath", column.get("jsonPath"), error.message)
+    for why in path_faults(str(column["jsonPath"])):
+        yield invalid(f"{path}.jsonPath", column["jsonPath"], why)
 
 
 def _change_faults(obj: JsonObject, live: JsonObject | None) -> Iterator[Cause]:

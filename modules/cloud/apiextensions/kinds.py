@@ -10,18 +10,17 @@ import msgspec
 from modules.apimachinery.api_errors import ApiError, UnknownKindError
 from modules.apimachinery.conditions import is_true
 from modules.apimachinery.kinds import KINDS, JsonObject, Kind, ObjectKey, is_custom, kind_named
-from modules.apimachinery.resources import READ_VERBS, SCALE, WRITE_VERBS, PrinterColumn, Resource
+from modules.apimachinery.resources import READ_VERBS, SCALE, WRITE_VERBS, Resource
 from modules.apimachinery.structural_schema.embedded import has_embedded
 from modules.apimachinery.structural_schema.rules import schema_faults
 from modules.apimachinery.structural_schema.values import has_defaults
 from modules.apimachinery.version_order import preferred_first
-from modules.cloud.apiextensions.printer_columns import parse_path
+from modules.cloud.apiextensions.printer_columns import columns_of
 from modules.cloud.apiextensions.scale import ScalePaths, scale_paths
 from modules.cloud.apiextensions.selectable_fields import selectable_fields
 
 _log = logging.getLogger(__name__)
 
-_AGE: Final = PrinterColumn("Age", ("metadata", "creationTimestamp"), "date")
 _CORE: Final = "v1"
 _BY_PATH: Final = {(kind.api_version, kind.plural): kind for kind in KINDS}
 
@@ -92,7 +91,7 @@ def _custom_kind(definition: JsonObject, version: JsonObject, stored: str) -> Cu
             name for name in (SCALE, "status") if (version.get("subresources") or {}).get(name) is not None
         ),
         verbs=(*READ_VERBS, *WRITE_VERBS, "deletecollection"),
-        columns=_columns(version),
+        columns=columns_of(version),
         selectable_fields=selectable_fields(version),
         schema=schema,
         has_defaults=has_defaults(schema),
@@ -119,22 +118,6 @@ def _deprecation(kind: Kind, version: JsonObject, versions: Sequence[JsonObject]
     best = preferred_first({*served, version["name"]})[0]
     better = f"; use {kind.api_group}/{best} {kind.name}" if best in served else ""
     return version.get("deprecationWarning") or f"{kind.api_version} {kind.name} is deprecated{better}"
-
-
-def _columns(version: JsonObject) -> tuple[PrinterColumn, ...]:
-    found = version.get("additionalPrinterColumns")
-    if not found:
-        return (_AGE,)
-    return tuple(
-        PrinterColumn(
-            one["name"],
-            parse_path(one["jsonPath"]),
-            one["type"],
-            one.get("priority") or 0,
-            one.get("description") or "",
-        )
-        for one in found
-    )
 
 
 class _Custom(NamedTuple):

@@ -5,6 +5,7 @@ from modules.apimachinery.kinds import JsonObject, version_of
 from modules.apimachinery.resources import Resource
 from modules.apimachinery.structural_schema.values import (
     Defaults,
+    changed_faults,
     faults,
     pruned,
     with_defaults,
@@ -19,7 +20,7 @@ def prepared_object(custom: CustomKind, obj: JsonObject, live: JsonObject | None
     """Return a custom object to store. A status that is a subresource stays as it is stored.
 
     Raises:
-        ApiError: the metadata is wrong, or the object breaks a rule of its schema; the error lists all.
+        ApiError: the metadata is wrong, or the object breaks a rule of its schema (`conforming`); the error lists all.
     """
     validate_metadata(obj, custom.kind)
     new = dict(obj)
@@ -27,7 +28,7 @@ def prepared_object(custom: CustomKind, obj: JsonObject, live: JsonObject | None
         new.pop("status", None)
         if live is not None and "status" in live:
             new["status"] = live["status"]
-    return conforming(custom, new)
+    return conforming(custom, new, live)
 
 
 def with_new_status(custom: CustomKind, live: JsonObject, new: JsonObject) -> JsonObject:
@@ -45,19 +46,32 @@ def with_new_status(custom: CustomKind, live: JsonObject, new: JsonObject) -> Js
     return conforming(custom, made)
 
 
-def conforming(custom: CustomKind, obj: JsonObject) -> JsonObject:
+def conforming(custom: CustomKind, obj: JsonObject, live: JsonObject | None = None) -> JsonObject:
     """Return an object pruned and with its defaults, in the stored version.
+
+    Args:
+        custom: its kind.
+        obj: the object.
+        live: the stored object; a rule that its unchanged parts break is not held against the new one. None: each rule
+            is, as for a status (Kubernetes 1.32).
 
     Raises:
         InvalidFieldsError: it breaks a rule of its schema.
         TooLargeError: its defaults or the rules of its schema are too many.
     """
-    new: JsonObject = without_wrong_nulls(with_defaults(pruned(obj, custom.schema), custom.schema), custom.schema)
-    new["metadata"] = {name: value for name, value in obj["metadata"].items() if value is not None}
+    new = _completed(custom, obj)
     causes = faults(new, custom.schema)
+    if causes and live is not None:
+        causes = changed_faults(new, custom.schema, _completed(custom, live))
     if causes:
         raise InvalidFieldsError(custom.kind.name, custom.kind.api_group, obj["metadata"]["name"], causes)
     return {**new, "apiVersion": custom.stored_version}
+
+
+def _completed(custom: CustomKind, obj: JsonObject) -> JsonObject:
+    made: JsonObject = without_wrong_nulls(with_defaults(pruned(obj, custom.schema), custom.schema), custom.schema)
+    made["metadata"] = {name: value for name, value in obj["metadata"].items() if value is not None}
+    return made
 
 
 def in_version(obj: JsonObject, resource: Resource, defaults: Defaults | None = None) -> JsonObject:

@@ -1,67 +1,38 @@
-"""The paths of additionalPrinterColumns: JSONPath without recursion, unions and steps of slices.
+"""additionalPrinterColumns, whose paths are JSONPath, and what is shown of a definition without them."""
 
-`.spec.list[0].name`, `.spec.list[*].name`, `.status.conditions[-1:].type` and
-`.status.conditions[?(@.type=="Ready")].status` are such paths.
-"""
-
-import re
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-import msgspec
+from modules.apimachinery.jsonpath import column_path
+from modules.apimachinery.jsonpath_parser import JsonPathError
+from modules.apimachinery.resources import PrinterColumn
 
-from beehive.decoding import decode_json
-from modules.apimachinery.api_errors import BadRequestError
-from modules.apimachinery.resources import Elements, Range
-
-_NAME: Final = r"(?:[A-Za-z0-9_/-]|\\\.)+"
-_STEP: Final = re.compile(
-    rf"\.({_NAME})|\[([0-9]{{1,6}})\]|\['([^'\[\]]{{1,253}})'\]|(\[\*\])"
-    r"|\[(-?[0-9]{1,6})?(:)(-?[0-9]{1,6})?\]"
-    rf"|\[\?\(\s*@((?:\.{_NAME})+)\s*==\s*(\"[^\"\\]{{0,253}}\"|'[^'\\]{{0,253}}'|-?[0-9.]{{1,20}}|true|false)\s*\)\]"
-)
-_MOST: Final = 20
+_AGE: Final = PrinterColumn("Age", ".metadata.creationTimestamp", "date")
+_LONGEST: Final = 1000
 
 
-def parse_path(text: str) -> tuple[str | int | Elements | Range, ...]:
-    """Return the steps of a path: names of members, indexes and ranges of elements, and elements with a
-    value.
-
-    Raises:
-        BadRequestError: it is another JSONPath.
-    """
-    steps: list[str | int | Elements | Range] = []
-    if not text.startswith("."):
-        raise BadRequestError("must be a simple json path starting with .")
-    at = 0
-    while at < len(text):
-        found = _STEP.match(text, at)
-        if found is None or len(steps) == _MOST:
-            raise BadRequestError('only names, indexes, slices, [*] and [?(@.name=="value")] are supported in a path')
-        name, index, quoted, every, first, is_range, last, condition, value = found.groups()
-        if every:
-            steps.append(Elements())
-        elif is_range:
-            steps.append(Range(int(first) if first else None, int(last) if last else None))
-        elif condition:
-            steps.append(Elements(tuple(_plain(each) for each in _names(condition)), _literal(value)))
-        else:
-            steps.append(int(index) if index else _plain(quoted or name))
-        at = found.end()
-    return tuple(steps)
+def path_faults(path: str) -> Iterator[str]:
+    """Yield why a path is refused. As by kube-apiserver, one that cannot be read is not."""
+    if not path.startswith("."):
+        yield "must be a simple json path starting with ."
+    elif len(path) > _LONGEST:
+        yield f"must have at most {_LONGEST} characters"
 
 
-def _names(path: str) -> list[str]:
-    return re.findall(rf"\.({_NAME})", path)
+def columns_of(version: Mapping[str, Any]) -> tuple[PrinterColumn, ...]:
+    """Return the columns of a version of a definition; the age only, if there are none, or one cannot be read."""
+    found = version.get("additionalPrinterColumns")
+    if not found or not all(_is_readable(one["jsonPath"]) for one in found):
+        return (_AGE,)
+    return tuple(
+        PrinterColumn(one["name"], one["jsonPath"], one["type"], one.get("priority") or 0, one.get("description") or "")
+        for one in found
+    )
 
 
-def _plain(name: str) -> str:
-    return name.replace("\\.", ".")
-
-
-def _literal(text: str) -> Any:
-    if text[0] in "\"'":
-        return text[1:-1]
+def _is_readable(path: str) -> bool:
     try:
-        return decode_json(text)
-    except msgspec.DecodeError as error:
-        raise BadRequestError(f"{text[:40]} is no number") from error
+        column_path(path)
+    except JsonPathError:
+        return False
+    return True

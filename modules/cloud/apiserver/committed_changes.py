@@ -5,6 +5,7 @@ from modules.apimachinery.kinds import kind_named
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.apiserver.recorded_writes import RecordedWrites
 from modules.cloud.authorization.rbac.index import KINDS, RbacIndex
+from modules.cloud.fleet_counts import FleetCounts
 from modules.cloud.object_writes import JOURNAL, WRITES_RESOURCE, WRITTEN
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.object_storage import ObjectEvent, Storage
@@ -20,13 +21,22 @@ class CommittedChanges:
         database: has the changes that watches may begin with.
         subscriptions: the watches.
         index: gets the roles and bindings, which authorize users.
+        fleet: counts nodes, pods and devices; None: nothing does.
     """
 
-    def __init__(self, module: Module, database: Database, subscriptions: Subscriptions, index: RbacIndex) -> None:
+    def __init__(
+        self,
+        module: Module,
+        database: Database,
+        subscriptions: Subscriptions,
+        index: RbacIndex,
+        fleet: FleetCounts | None = None,
+    ) -> None:
         self._module = module
         self._database = database
         self._subscriptions = subscriptions
         self._index = index
+        self._fleet = fleet
         self._history: WatchHistory | None = None
         self._changes: list[ObjectChanged] = []
         """The committed ones that nobody was told yet."""
@@ -43,6 +53,8 @@ class CommittedChanges:
             left_out: the kinds with objects that were removed when they were loaded; watches of them begin anew.
         """
         self._index.load(each for name in KINDS for each in storage.list(kind_named(name)))
+        if self._fleet is not None:
+            self._fleet.load(each for kind in self._fleet.kinds for each in storage.list(kind))
         stored = self._database.watch_history()
         stored.began.update(dict.fromkeys(left_out, storage.version))
         self._history, self.is_loaded = WatchHistory(storage, stored), True
@@ -61,6 +73,8 @@ class CommittedChanges:
         def record() -> None:
             if event.key.kind in KINDS:
                 self._index.handle_event(event)
+            elif self._fleet is not None and event.key.kind in self._fleet.names:
+                self._fleet.handle_event(event)
             if self._history is not None:
                 self._changes.append(self._history.record(event))
             if write is not None:

@@ -37,6 +37,7 @@ from modules.cloud.authorization.graph import NodeGraph
 from modules.cloud.authorization.rbac.index import RbacIndex
 from modules.cloud.client.call_requests import failure
 from modules.cloud.client.calls import ApiCall, ApiCalls, ApiResult
+from modules.cloud.fleet_counts import FleetCounts
 from modules.cloud.object_writes import ADMINISTRATOR, ObjectWriter, writer_of
 from modules.cloud.refusals import Refusals
 from modules.cloud.storage.database.database import Database
@@ -74,6 +75,7 @@ class ApiServer(Module):
         failures: counts failures of reconcilers, by name.
         subscriptions: the watches; told each change.
         index: gets the roles and bindings, which authorize users; None: its own.
+        fleet: counts nodes, pods and devices; None: nothing does.
         control_plane: what it does beside that.
         is_alone: whether no other cloudcore is known that shares the database.
     """
@@ -91,6 +93,7 @@ class ApiServer(Module):
         *,
         failures: Counter[str] | None = None,
         index: RbacIndex | None = None,
+        fleet: FleetCounts | None = None,
         control_plane: ControlPlane = _DEFAULTS,
         is_alone: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -107,7 +110,7 @@ class ApiServer(Module):
         completeness = Completeness(database, manifests, cluster.storage)
         self._calls = AuthorizedCalls(cluster, self._graph, index, refusals, completeness, self.clock)
         self._disk = DiskRoom(database, self.clock)
-        self._changes = CommittedChanges(self, database, subscriptions, index)
+        self._changes = CommittedChanges(self, database, subscriptions, index, fleet)
         self._loaded = LoadedObjects(self.announce_progress, self.clock)
         self._transactions = Transactions(cluster.storage, database, self, self._undo, self._loaded)
         self._is_prepared = False

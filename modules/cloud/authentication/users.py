@@ -13,6 +13,8 @@ RESERVED: Final = ("system:", "kubeedge:")
 """Prefixes of the names of Kubernetes' and KubeEdge's users and groups."""
 _NODES: Final = "system:nodes"
 _NODE: Final = "system:node:"
+_ACCOUNT: Final = "system:serviceaccount:"
+_COMPONENTS: Final = ("system:kube-", f"{_ACCOUNT}kube-system:")
 
 
 class User(msgspec.Struct, frozen=True):
@@ -62,6 +64,22 @@ def groups_of(user: User) -> tuple[str, ...]:
     if user.has_all_groups or AUTHENTICATED in user.groups or UNAUTHENTICATED in user.groups:
         return user.groups
     return (*user.groups, UNAUTHENTICATED if user.name == ANONYMOUS.name else AUTHENTICATED)
+
+
+def runs_cluster(user: User) -> bool:
+    """Return whether a user keeps the cluster running: an administrator, a node, a component of Kubernetes (such as
+    `system:kube-scheduler`) or a service account of kube-system.
+    """
+    return user.is_administrator or bool(user.node) or user.name.startswith(_COMPONENTS)
+
+
+def share_of(user: User) -> str:
+    """Return the name of the share that a user has of what all users share. The service accounts of a namespace have
+    one together, because who may make pods there can be each of them; not so those of kube-system.
+    """
+    if not user.name.startswith(_ACCOUNT) or runs_cluster(user):
+        return user.name
+    return _ACCOUNT + user.name.removeprefix(_ACCOUNT).partition(":")[0]
 
 
 def user_info(user: User) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from modules.cloud.cloudstream.pod_connection import UPGRADE, pod_connection
 from modules.cloud.cloudstream.proxying import proxied
 from modules.cloud.cloudstream.relay import RelayedStream, relay
 from modules.cloud.cloudstream.stream import TunnelStream
+from modules.cloud.cloudstream.tunnel import OWN
 from modules.cloud.cloudstream.tunnels import NOT_SERVED, Tunnels
 from modules.streams.connect import ConnectError, StreamRequest, passed_on
 from modules.streams.frames import FrameType
@@ -165,8 +166,9 @@ def refusal_of(who: str, status: int, body: bytes) -> ApiStatusError:
 
 def no_answer(node: str) -> str:
     """Return the words for a node that does not answer."""
-    hint = "does its server listen (edged's readOnlyPort, or 10350 of KubeEdge's edgecore)?"
-    return f"node {node}: no answer within {ANSWER_SECONDS:g} s; {hint}"
+    why = "it or its network is too busy, or what is asked for takes longer"
+    hint = "on KubeEdge's edgecore: does its server (port 10350) listen?"
+    return f"node {node}: its tunnel is open, but no answer has begun within {ANSWER_SECONDS:g} s: {why}; {hint}"
 
 
 def switched(head: ResponseHead) -> bytes:
@@ -370,7 +372,7 @@ class NodeStreams:
         try:
             headers = passed_on(request.headers)
             wanted = StreamRequest(0, target, headers, request.method if kind in _UPGRADES else "GET")
-            return self._tunnels.open(node, kind, wanted)
+            return self._tunnels.open(node, kind, wanted, request.client or OWN)
         except ConnectError as error:
             raise ApiStatusError(400, str(error)) from error
         except TooManyStreamsError as error:

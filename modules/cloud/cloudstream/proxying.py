@@ -119,7 +119,8 @@ class ProxiedRequest:
     def response(self, head: ResponseHead) -> StreamHead:
         """Return the head of the answer for the client."""
         headers = list(response_headers(head.fields, self._port, self._path))
-        if length := head.headers.get("content-length"):
+        length = head.headers.get("content-length")
+        if length and not head.headers.get("transfer-encoding"):  # chunks count beside a length (RFC 9112 §6.3)
             headers += [] if self._is_changed(head) else [("Content-Length", length)]
         return StreamHead(head.status, tuple(headers))
 
@@ -127,7 +128,7 @@ class ProxiedRequest:
         """Yield the body of the answer for the client, with changed links if it is a page.
 
         Raises:
-            ConnectionAbortedError: it breaks off.
+            ConnectionAbortedError: it breaks off, or the client has disconnected.
         """
         page = bytearray()
         is_changed = self._is_changed(head)
@@ -141,7 +142,7 @@ class ProxiedRequest:
                     is_changed = False
                     yield bytes(page)
         except ClientGoneError:
-            return
+            raise ConnectionAbortedError("the client has disconnected") from None
         except (HttpError, OSError) as error:
             why = self._connection.failure or str(error)
             _log.warning("the answer of pod %s/%s breaks off: %s", self._port.namespace, self._port.pod, why)

@@ -13,6 +13,7 @@ from typing import Final
 from beehive.clock import Clock
 from beehive.hive import Hive
 from beehive.http.authority import url_of
+from beehive.http.connections import Client
 from beehive.http.errors import HttpStatusError
 from beehive.http.http_server import HttpServer
 from beehive.http.listening import listen_tcp
@@ -35,6 +36,8 @@ _SHORTEST: Final = {"portForward": 3}
 _PARTS: Final = 4
 _FORWARDED: Final = "x-forwarded-uri"
 _IDLE_SECONDS: Final = 90.0
+_API_SERVER: Final = Client("", is_privileged=True)
+"""It asks for many users, whom it does not name: none of them has a share."""
 _CONNECTIONS: Final = 256
 """At a time, beside one for each stream: an API server may open all of its streams at the same time."""
 
@@ -75,7 +78,7 @@ class StreamService(AdmittingService):
             _log.warning("a request for %s is refused: the certificate is that of %s", request.path[:253], name)
             hint = f"it is {name}; --stream-client-name names another"
             raise HttpStatusError(403, "the client certificate is not that of the API server", hint=hint)
-        return Admitted(self._reply)
+        return Admitted(self._reply, client=_API_SERVER)
 
     def _reply(self, request: Request) -> Reply:
         """Return the reply; an error is text; the API server makes its own error of it."""

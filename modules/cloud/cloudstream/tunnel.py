@@ -6,6 +6,7 @@ import threading
 from typing import Final
 
 from beehive.clock import Clock
+from beehive.http.connections import Client, StreamShares
 from modules.cloud.cloudstream.errors import NoTunnelError, TooManyStreamsError
 from modules.cloud.cloudstream.queue_memory import QueueMemory
 from modules.cloud.cloudstream.stream import TunnelStream
@@ -17,7 +18,9 @@ from modules.streams.frames import Frame, FrameType
 _log = logging.getLogger(__name__)
 
 MOST_STREAMS: Final = 512
-"""Streams of one node at a time. Memory is bounded by `QueueMemory`; a node bounds its streams itself."""
+"""Streams of one node at a time, and fewer if the node says so. Memory is bounded by `QueueMemory`."""
+OWN: Final = Client("", is_privileged=True)
+"""cloudcore itself, as a client of nodes."""
 _UNSENT_BYTES: Final = 256 * 1024
 """Bytes for the node that wait, above which no client is read."""
 _UNSENT_FRAMES: Final = 128
@@ -37,6 +40,7 @@ class Tunnel:
         clock: of the time that a client may stop reading.
         memory: for the bytes that wait for clients, of all nodes.
         has_credit: whether the node grants and takes credit.
+        most: streams at a time that the node serves.
     """
 
     def __init__(
@@ -48,7 +52,11 @@ class Tunnel:
         memory: QueueMemory,
         *,
         has_credit: bool = False,
+        most: int = MOST_STREAMS,
     ) -> None:
+        self._shares = StreamShares(min(most, MOST_STREAMS))
+        self._clients: dict[int, Client] = {}
+        """By number of the stream, whose share it has."""
         self.memory = memory
         self.has_credit = has_credit
         self.node = node
@@ -73,26 +81,28 @@ class Tunnel:
         """Whether the node reads fast enough for further bytes."""
         return self.link.waiting_bytes < _UNSENT_BYTES and len(self.link.waiting) < _UNSENT_FRAMES
 
-    def open(self, number: int, kind: FrameType, request: StreamRequest) -> TunnelStream:
+    def open(self, number: int, kind: FrameType, request: StreamRequest, client: Client = OWN) -> TunnelStream:
         """Open a stream.
 
         Args:
             number: of the stream, never used before.
             kind: its kind: logs, exec, attach or metrics.
             request: for the node's server.
+            client: who asks.
 
         Raises:
             NoTunnelError: the tunnel has ended.
-            TooManyStreamsError: the node has too many.
+            TooManyStreamsError: the node, or the client there, has too many.
             ConnectError: the request cannot be sent.
         """
         data = encode(request._replace(connection=number), with_method=kind in _WITH_METHOD)
         with self.lock:
             if self._ended:
                 raise NoTunnelError("no stream can be opened", f"node {self.node}", self._ended, retryable=True)
-            if len(self._streams) >= MOST_STREAMS:
-                hint = f"{MOST_STREAMS} logs, commands and port forwardings are open: close one"
+            if not self._shares.acquire(client):
+                hint = f"of {self._shares.most} logs, commands and port forwardings too many are open: close one"
                 raise TooManyStreamsError("no stream can be opened", f"node {self.node}", hint, retryable=True)
+            self._clients[number] = client
             stream = self._streams[number] = TunnelStream(number, self, self._clock.monotonic())
             try:
                 self.link.send(Frame(number, kind, data).encode())
@@ -153,6 +163,8 @@ class Tunnel:
 
     def forget(self, number: int, *, tell: bool) -> None:
         """Remove a stream from the table; `tell` the node of it. Under the lock."""
+        if (client := self._clients.pop(number, None)) is not None:
+            self._shares.release(client)
         if self._streams.pop(number, None) is not None and tell and not self._ended:
             with contextlib.suppress(OSError):  # the tunnel ends, and with it the stream
                 self.link.send(Frame(number, FrameType.REMOVE).encode())

@@ -5,6 +5,8 @@ from collections.abc import Callable, Collection, Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
+from beehive.whole_numbers import whole_number
+from modules.cloud.cloudstream.tunnel import MOST_STREAMS
 from modules.cloud.identities.node_identity import is_node_name, node_in
 from modules.cloud.websocket.connection import WebsocketConnection
 from modules.cloud.websocket.handshake import Refusal, first_header
@@ -43,6 +45,11 @@ def address_of(request: "Request") -> str:
 def has_credit(request: "Request") -> bool:
     """Return whether the node grants and takes credit for streams."""
     return first_header(request, credit.HEADER) == credit.VERSION
+
+
+def most_streams_of(request: "Request") -> int:
+    """Return how many streams the node serves at a time, as far as it says."""
+    return whole_number(first_header(request, credit.LIMIT_HEADER)[:5]) or MOST_STREAMS
 
 
 def refuse_tunnel(
@@ -91,6 +98,7 @@ class _Offer(NamedTuple):
 
     address: str
     has_credit: bool
+    most_streams: int
 
 
 class TunnelServer(WebsocketServer):
@@ -146,14 +154,17 @@ class TunnelServer(WebsocketServer):
         refusal = refusal or self._refusal_of_identity(connection, node_of(request))
         if refusal is None:
             connection.node = node_of(request)
-            self._offers[connection] = _Offer(address_of(request) or connection.peer, has_credit(request))
+            address = address_of(request) or connection.peer
+            self._offers[connection] = _Offer(address, has_credit(request), most_streams_of(request))
             self._nodes[connection.node] += 1
         return refusal
 
     def _opened(self, connection: WebsocketConnection) -> None:
         _log.info("node %s has opened its tunnel", connection.node)
         offer = self._offers[connection]
-        self._tunnels.add(connection.node, offer.address, connection.link, has_credit=offer.has_credit)
+        self._tunnels.add(
+            connection.node, offer.address, connection.link, has_credit=offer.has_credit, most=offer.most_streams
+        )
         self._node_opened(connection.node)
 
     def _closed(self, event: LinkEvent) -> None:

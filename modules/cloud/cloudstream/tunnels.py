@@ -6,10 +6,11 @@ import threading
 from typing import Final
 
 from beehive.clock import Clock
+from beehive.http.connections import Client
 from modules.cloud.cloudstream.errors import NoTunnelError
 from modules.cloud.cloudstream.queue_memory import QueueMemory
 from modules.cloud.cloudstream.stream import TunnelStream
-from modules.cloud.cloudstream.tunnel import Tunnel
+from modules.cloud.cloudstream.tunnel import MOST_STREAMS, OWN, Tunnel
 from modules.cloud.websocket.connection import WebsocketLink
 from modules.cloud.websocket.link import Link
 from modules.streams.connect import StreamRequest
@@ -58,9 +59,11 @@ class Tunnels:
         """Return whether a node has a tunnel."""
         return node in self._by_node
 
-    def add(self, node: str, address: str, link: WebsocketLink, *, has_credit: bool = False) -> None:
+    def add(
+        self, node: str, address: str, link: WebsocketLink, *, has_credit: bool = False, most: int = MOST_STREAMS
+    ) -> None:
         """Take a node's new tunnel; an older one is closed."""
-        tunnel = Tunnel(node, address, link, self._clock, self._memory, has_credit=has_credit)
+        tunnel = Tunnel(node, address, link, self._clock, self._memory, has_credit=has_credit, most=most)
         with self._lock:
             older, self._by_node[node] = self._by_node.get(node), tunnel
         if older is not None:
@@ -89,8 +92,8 @@ class Tunnels:
             _log.warning("node %s: its tunnel is closed: %s", node, error)
             link.close()
 
-    def open(self, node: str, kind: FrameType, request: StreamRequest) -> TunnelStream:
-        """Open a stream to a node.
+    def open(self, node: str, kind: FrameType, request: StreamRequest, client: Client = OWN) -> TunnelStream:
+        """Open a stream to a node, for a client.
 
         Raises:
             NoTunnelError: it has no tunnel here.
@@ -101,7 +104,7 @@ class Tunnels:
         if tunnel is None:
             hint = _NONE.format(port=self.port) if self.port else NOT_SERVED
             raise NoTunnelError("no stream can be opened", f"node {node}", hint)
-        return tunnel.open(next(self._numbers), kind, request)
+        return tunnel.open(next(self._numbers), kind, request, client)
 
     def node_at(self, address: str) -> str:
         """Return the node with this name or, if there is one only, this internal address, or ""."""

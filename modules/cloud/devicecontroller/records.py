@@ -1,5 +1,6 @@
 """The fields of Devices and DeviceModels that devicecontroller remembers in place of the objects."""
 
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -36,6 +37,8 @@ class DeviceRecord(msgspec.Struct, frozen=True):
     """Whether it was applied in the form of v1alpha2."""
     unused: tuple[str, ...] = ()
     """Fields that have no place in v1beta1."""
+    untold: tuple[str, ...] = ()
+    """Settings that mappers cannot get: DMI has texts, numbers and booleans alone."""
 
     @property
     def names(self) -> set[str]:
@@ -70,7 +73,19 @@ def device_record(given: JsonObject) -> DeviceRecord:
         properties=properties,
         is_old=is_old,
         unused=unused,
+        untold=tuple(_untold(spec)),
     )
+
+
+def _untold(spec: JsonObject) -> Iterator[str]:
+    """Yield the paths of the settings that are lists or objects, of the device and of its properties."""
+    settings = {"spec.protocol": spec.get("protocol")}
+    settings |= {f"the visitors of {as_text(each.get('name'), 80)!r}": each.get("visitors")
+                 for each in as_objects(spec.get("properties"))}  # fmt: skip
+    for where, given in settings.items():
+        for name, value in as_object(as_object(given).get("configData")).items():
+            if isinstance(value, dict | list):
+                yield f"{where}.configData.{name[:80]}"
 
 
 def model_record(given: JsonObject) -> ModelRecord:

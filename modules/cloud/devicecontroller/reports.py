@@ -19,6 +19,8 @@ _MOST_TWINS: Final = 1000
 """In one report; more are refused."""
 _SHORT: Final = 128
 """Characters of a state, a time, or a type."""
+_REFUSAL: Final = 300
+"""Characters of a mapper's reason."""
 
 
 class ReportError(Exception):
@@ -56,6 +58,8 @@ class Report(msgspec.Struct):
     observed: dict[str, ReportedValue] = {}
     state: str = ""
     last_online: str = ""
+    refusal: str = ""
+    """Why its mapper does not take the device; belongs to the state."""
 
     def of(self, properties: Set[str]) -> "Report":
         """Return the part about some properties: the values of others are not stored."""
@@ -63,7 +67,7 @@ class Report(msgspec.Struct):
             {name: side for name, side in sides.items() if name in properties}
             for sides in (self.reported, self.observed)
         )
-        return Report(reported, observed, self.state, self.last_online)
+        return Report(reported, observed, self.state, self.last_online, self.refusal)
 
     def add(self, newer: "Report") -> None:
         """Take over a later report: of each property, the value with the later time."""
@@ -71,7 +75,8 @@ class Report(msgspec.Struct):
             for name, side in others.items():
                 if name not in mine or not is_older(side.timestamp, mine[name].timestamp):
                     mine[name] = side
-        self.state = newer.state or self.state
+        if newer.state:
+            self.state, self.refusal = newer.state, newer.refusal
         self.last_online = newer.last_online or self.last_online
 
 
@@ -114,7 +119,8 @@ def read_state(message: Message) -> Report:
     if not isinstance(device, dict):
         raise ReportError(400, "the member device must be an object")
     found = {name.lower(): value for name, value in device.items()}
-    return Report(state=as_text(found.get("state"), _SHORT), last_online=as_text(found.get("lastonlinetime"), _SHORT))
+    state, refusal = as_text(found.get("state"), _SHORT), as_text(found.get("refusal"), _REFUSAL)
+    return Report(state=state, last_online=as_text(found.get("lastonlinetime"), _SHORT), refusal=refusal)
 
 
 def _content(message: Message) -> JsonObject:

@@ -9,7 +9,7 @@ from modules.apimachinery.kinds import JsonObject, ObjectKey, version_of
 from modules.apimachinery.unvalidated import as_object
 from modules.cloud.devicecontroller.records import DeviceRecord
 from modules.cloud.devicecontroller.reports import Report, ReportedValue, is_older
-from modules.cloud.devicecontroller.validity import TYPES, DeviceCondition
+from modules.cloud.devicecontroller.validity import SERVED, TYPES, DeviceCondition, refused_by_mapper
 from modules.cloud.devices import API_VERSION, DEVICE, DEVICE_STATUS
 
 _AHEAD: Final = 60_000
@@ -56,8 +56,10 @@ def with_report(
     before = as_object(mine.get("status"))
     twins = _twins(before.get("twins"), device, report, now)
     known = {str(as_object(each).get("type")): each for each in before.get("conditions") or []}
-    of_others = [each for name, each in known.items() if name not in TYPES]
-    mine_now = [timed(each.as_json(), known.get(each.type, {}), at) for each in conditions]
+    of_report = [refused_by_mapper(report.refusal)] if report.refusal else []
+    gone = (*TYPES, SERVED) if report.state else TYPES
+    of_others = [each for name, each in known.items() if name not in gone]
+    mine_now = [timed(each.as_json(), known.get(each.type, {}), at) for each in (*conditions, *of_report)]
     status = {**before, "twins": twins, "conditions": [*mine_now, *of_others]}
     if report.state:
         status["state"] = report.state

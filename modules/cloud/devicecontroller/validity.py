@@ -1,5 +1,5 @@
-"""The conditions of a DeviceStatus: whether the Device fits its DeviceModel (`Valid`), and the result of the conversion
-of an object in the form of v1alpha2 (`Converted`).
+"""The conditions of a DeviceStatus: whether the Device fits its DeviceModel (`Valid`), the result of the conversion of
+an object in the form of v1alpha2 (`Converted`), and that its mapper does not take it (`Served`).
 """
 
 from collections import Counter
@@ -13,7 +13,9 @@ from modules.cloud.devicecontroller.records import DeviceRecord, ModelRecord
 VALID: Final = "Valid"
 CONVERTED: Final = "Converted"
 TYPES: Final = (VALID, CONVERTED)
-"""The types of these conditions."""
+"""The types of the conditions that follow from the objects."""
+SERVED: Final = "Served"
+"""The type of the condition that a node reports."""
 _MOST: Final = 10
 """Faults that a message tells."""
 _LONGEST: Final = 80
@@ -41,6 +43,11 @@ def conditions_of(device: DeviceRecord, model: ModelRecord | None) -> list[Devic
     return found
 
 
+def refused_by_mapper(why: str) -> DeviceCondition:
+    """Return the condition of a device that its mapper does not take."""
+    return DeviceCondition(holds=False, reason="RefusedByMapper", message=why, type=SERVED)
+
+
 def _conversion(unused: list[str]) -> DeviceCondition:
     if not unused:
         return DeviceCondition(holds=True, reason="FromV1alpha2", type=CONVERTED)
@@ -64,7 +71,8 @@ def validity_of(device: DeviceRecord, model: ModelRecord | None) -> DeviceCondit
     faults = list(_faults(device, model))
     if faults:
         return DeviceCondition(holds=False, reason="InvalidProperties", message=_first(faults))
-    return DeviceCondition(holds=True, reason="FitsModel")
+    lost = f"mappers get texts, numbers and booleans, and not {_first(list(device.untold))}" if device.untold else ""
+    return DeviceCondition(holds=True, reason="FitsModel", message=lost)
 
 
 def _faults(device: DeviceRecord, model: ModelRecord) -> Iterator[str]:

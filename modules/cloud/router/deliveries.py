@@ -1,10 +1,9 @@
 """Messages of nodes on their way to servers: in order for each Rule, a few at a time, repeated where that is safe."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection
 from functools import partial
 from http import HTTPStatus
-from ipaddress import IPv6Address, ip_address
 from typing import Final, NamedTuple
 from urllib.parse import quote
 
@@ -18,6 +17,7 @@ from beehive.http.call import CallFailedError, HttpCall, HttpReply, ServerRefuse
 from beehive.message import Message
 from beehive.module import Module
 from beehive.names import Group, ModuleName
+from beehive.sockets.near_addresses import is_beside, is_own, plain_address
 from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.router.records import RuleRoute, TargetUrl
 from modules.cloud.router.rest_service import METHODS
@@ -30,12 +30,12 @@ CALL_SECONDS: Final = 30.0
 MOST_BODY: Final = 1024 * 1024
 """Bytes of a server's response (KubeEdge)."""
 PARALLEL: Final = 32
-"""Calls at a time, of all Rules."""
+"""Calls at a time, of all Rules; the Rules of one namespace have half of them at most."""
 MOST_WAITING: Final = 1000
 MOST_WAITING_BYTES: Final = 4 * 1024 * 1024
 """Bounds of the messages of one Rule that wait."""
 MOST_BYTES: Final = 64 * 1024 * 1024
-"""Most bytes of waiting messages of all Rules."""
+"""Most bytes of waiting messages of all Rules; those of one namespace have half of them at most."""
 RETRIES: Final = (1.0, 2.0, 4.0)
 """Seconds before each further attempt."""
 _IDEMPOTENT: Final = ("GET", "HEAD", "OPTIONS", "PUT", "DELETE")
@@ -49,9 +49,6 @@ _JSON: Final = ("Content-Type", "application/json")
 OwnPorts = Callable[[], Collection[int]]
 """Returns the TCP ports of this cloudcore."""
 
-_METADATA: Final = frozenset(map(ip_address, ("fd00:ec2::254", "100.100.100.200", "168.63.129.16", "192.0.0.192")))
-"""Metadata services of machines of Amazon, Alibaba, Azure and Oracle; most clouds have theirs at 169.254.169.254."""
-
 
 def refusal_of_server(address: str, port: int, own: Collection[int]) -> str:
     """Return why a Rule's request is not sent to an address, "" if it is.
@@ -61,11 +58,10 @@ def refusal_of_server(address: str, port: int, own: Collection[int]) -> str:
         port: its port.
         own: the ports of this cloudcore, where programs of this machine may need no credentials.
     """
-    found = ip_address(address.partition("%")[0])
-    found = (found.ipv4_mapped or found) if isinstance(found, IPv6Address) else found
-    if found.is_link_local or found in _METADATA:
+    found = plain_address(address)
+    if is_beside(found):
         return f"{found} is link-local, or a metadata service of machines: no Rule calls it"
-    if (found.is_loopback or found.is_unspecified) and port in own:
+    if is_own(found) and port in own:
         return f"port {port} of this machine is cloudcore's own: no Rule calls it"
     return ""
 
@@ -102,10 +98,11 @@ class OutgoingCalls:
     def __init__(self, module: Module, own_ports: OwnPorts) -> None:
         self._module = module
         self._own_ports = own_ports
-        self._calls = BoundedCalls(module, PARALLEL, 1_000_000)
-        """At most one call of each Rule waits."""
+        self._calls = BoundedCalls(module, PARALLEL, 1_000_000, PARALLEL // 2)
+        """At most one call of each Rule waits; namespaces have turns."""
         self._lines: dict[ObjectKey, _Line] = {}
-        self._size = 0
+        self._sizes = Counter[str]()
+        """Bytes that wait, by namespace."""
 
     def submit(self, key: ObjectKey, call: HttpCall, done: Done) -> bool:
         """Make a call when it is its turn; return False if too much waits already.
@@ -117,7 +114,7 @@ class OutgoingCalls:
         """
         size = len(call.body)
         line = self._lines.get(key)
-        if self._size + size > MOST_BYTES:
+        if self._sizes.total() + size > MOST_BYTES or self._sizes[key.namespace] + size > MOST_BYTES // 2:
             return False
         if line is None:
             line = self._lines[key] = _Line()
@@ -125,7 +122,7 @@ class OutgoingCalls:
             return False
         line.tasks.append(_Task(call, done))
         line.size += size
-        self._size += size
+        self._sizes[key.namespace] += size
         if len(line.tasks) == 1:
             self._begin(key, line, 0)
         return True
@@ -133,7 +130,7 @@ class OutgoingCalls:
     def _begin(self, key: ObjectKey, line: _Line, attempt: int) -> None:
         call = line.tasks[0].call
         perform_it = partial(_perform, call, self._module.clock, frozenset(self._own_ports()))
-        self._calls.submit(perform_it, partial(self._ended, key, line, attempt))
+        self._calls.submit(perform_it, partial(self._ended, key, line, attempt), key.namespace)
 
     def _ended(self, key: ObjectKey, line: _Line, attempt: int, outcome: Outcome) -> None:
         task = line.tasks[0]
@@ -143,7 +140,9 @@ class OutgoingCalls:
             return
         line.tasks.popleft()
         line.size -= len(task.call.body)
-        self._size -= len(task.call.body)
+        self._sizes[key.namespace] -= len(task.call.body)
+        if not self._sizes[key.namespace]:
+            del self._sizes[key.namespace]
         if line.tasks:
             self._begin(key, line, 0)
         else:

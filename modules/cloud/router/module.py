@@ -1,5 +1,6 @@
 """The module router."""
 
+from collections import Counter
 from http import HTTPStatus
 from typing import ClassVar, Final
 
@@ -14,10 +15,11 @@ from beehive.module import Module
 from beehive.names import Group, ModuleName, Operation, Source
 from beehive.resource import Side
 from beehive.thread_requests import ThreadRequests
-from modules.apimachinery.device_topics import is_open_to_applications
+from modules.apimachinery.device_topics import is_open_to_applications, namespace_of_topic
 from modules.apimachinery.errors import ApiStatusError
 from modules.apimachinery.kinds import ObjectKey
 from modules.apimachinery.limits import NODE_VALUES
+from modules.apimachinery.mapper_paths import namespace_of_path
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
 from modules.cloud.client.calls import ApiCall, ApiResult
@@ -43,7 +45,7 @@ from modules.cloud.router.routing_table import RoutingTable
 from modules.cloud.router.status_writer import RuleStatusWriter
 from modules.cloud.router.subscriptions import NodeSubscriptions
 from modules.cloud.router.topics import is_topic
-from modules.cloud.router.waiting_calls import MOST_OF_RULE, WaitingCalls
+from modules.cloud.router.waiting_calls import WaitingCalls
 from modules.cloud.rules import RULE, RULE_ENDPOINT
 from modules.cloud.storage.watch_history import ObjectChanged
 
@@ -56,6 +58,7 @@ _MARGIN: Final = 10.0
 _SECONDS: Final = 10.0
 """For answers of cloudhub and edgecontroller."""
 _MOST_EARLY: Final = 1000
+_MOST_EARLY_OF_NODE: Final = 100
 MOST_EARLY_BYTES: Final = 4 * 1024 * 1024
 """Bounds of the messages of nodes that wait until the Rules are known: in a cluster without their kinds, for ever."""
 _STOPPING: Final = "the router is stopping"
@@ -111,6 +114,7 @@ class CloudRouter(Module):
         self._requests = ThreadRequests(self)
         self._early: list[Message] = []
         self._early_bytes = 0
+        self._early_of_node = Counter[str]()
         self._is_loaded = False
         self._server: HttpServer | None = None
 
@@ -181,9 +185,11 @@ class CloudRouter(Module):
     def _keep(self, message: Message, node: str, resource: str) -> None:
         """Keep a message until the Rules are known, if there is room."""
         size = len(message.content_bytes())
-        if len(self._early) < _MOST_EARLY and self._early_bytes + size <= MOST_EARLY_BYTES:
+        has_room = len(self._early) < _MOST_EARLY and self._early_bytes + size <= MOST_EARLY_BYTES
+        if has_room and self._early_of_node[node] < _MOST_EARLY_OF_NODE:
             self._early.append(message)
             self._early_bytes += size
+            self._early_of_node[node] += 1
         else:
             self._refusals.record(node, "too many messages wait", _KIND, resource)
 
@@ -213,6 +219,7 @@ class CloudRouter(Module):
         self._is_loaded = True
         self._subscriptions.begin()
         early, self._early, self._early_bytes = self._early, [], 0
+        self._early_of_node.clear()
         for message in early:
             self._deliveries.handle(message, *origin_of(message))
 
@@ -254,6 +261,8 @@ class CloudRouter(Module):
             why = "the path with its query makes no topic of MQTT under which others than edgecore may publish"
             self._status.failed(route.rule.key, f"{topic[:200]}: {why}")
             return own_response(HTTPStatus.BAD_REQUEST, why)
+        if (foreign := self._foreign(route, namespace_of_topic(topic))) is not None:
+            return foreign
         fields = {"source": Source.ROUTER_EVENTBUS, "group": Group.USER}
         resource = f"node/{call.path.node}/{topic}"
         self.send(ModuleName.CLOUDHUB, self.message(resource, Operation.PUBLISH, content, **fields))
@@ -264,7 +273,7 @@ class CloudRouter(Module):
         """Send a request to the node's servicebus; the caller gets the application's response."""
         key, node = route.rule.key, call.path.node
         if not self._waiting.has_room(key):
-            why = f"{MOST_OF_RULE} callers of rule {key.name} wait already: try again soon"
+            why = f"many callers of rule {key.name}, or of its namespace, wait already: try again soon"
             self._status.failed(key, why)
             self.reply(message, own_response(HTTPStatus.SERVICE_UNAVAILABLE, why))
             return
@@ -278,11 +287,24 @@ class CloudRouter(Module):
 
         rest = call.path.rest(len(route.pattern.parts) if route.pattern is not None else 0)
         target = (_joined(service.path, rest) if rest.startswith("/") else service.path + rest).replace(":", "%3A")
+        if (foreign := self._foreign(route, namespace_of_path(target))) is not None:
+            self.reply(message, foreign)
+            return
         content = ForwardedRequest(to_wire(call.headers), call.body, call.method)
         fields = {"source": Source.ROUTER_SERVICEBUS, "group": Group.USER}
         asked = self.message(f"node/{node}/{service.port}:{target}", call.method, content, **fields)
         self._waiting.add(asked.id, node, key, answered, call.seconds)
         self.send(ModuleName.CLOUDHUB, asked)
+
+    def _foreign(self, route: RuleRoute, namespace: str) -> RestAnswer | None:
+        """Return the refusal of a call about a Device of another namespace, on which the Rule's author may have no
+        right; None for any other call.
+        """
+        if namespace in ("", route.rule.key.namespace):
+            return None
+        why = f"the path names a Device of the namespace {namespace}: only a Rule of that namespace reaches it"
+        self._status.failed(route.rule.key, why)
+        return own_response(HTTPStatus.FORBIDDEN, why)
 
     def _handle_answer(self, message: Message, node: str) -> None:
         try:

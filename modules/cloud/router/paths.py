@@ -14,6 +14,7 @@ _KEPT: Final = "-._~!$&'()*,:;=@"
 _MOST_PARTS: Final = 64
 _LONGEST: Final = 4096
 LONGEST_QUERY: Final = 8192
+_ANY: Final = "{}"
 
 
 class CallerPath(NamedTuple):
@@ -45,6 +46,11 @@ class PathPattern(NamedTuple):
     def rank(self) -> tuple[int, int]:
         """The higher of two that match wins: more parts, then more literal ones."""
         return len(self.parts), sum(not _is_any(part) for part in self.parts)
+
+    @property
+    def matched(self) -> tuple[str, ...]:
+        """The parts with those in braces alike: two patterns with the same match the same paths."""
+        return tuple(_ANY if _is_any(part) else part for part in self.parts)
 
     def matches(self, parts: Sequence[str]) -> bool:
         """Return whether the parts of a path begin with this."""

@@ -1,7 +1,7 @@
 """Rules and RuleEndpoints as the router remembers them, and the routes that they make. Pure."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlsplit
 
 import msgspec
@@ -33,7 +33,7 @@ class RuleRecord(msgspec.Struct, frozen=True):
     key: ObjectKey
     uid: str
     created: str
-    """RFC 3339: of two Rules with one path the older one counts."""
+    """RFC 3339: of two Rules with one path or URL the older one has it."""
     source: str
     target: str
     """Names of RuleEndpoints."""
@@ -65,6 +65,15 @@ class TargetUrl(msgspec.Struct, frozen=True):
     """Path and query, quoted."""
 
 
+class RouteClaim(NamedTuple):
+    """What one Rule alone can have: a URL of a node's applications, or callers' paths of a namespace."""
+
+    owner: str
+    """The node of a URL, which has no namespace; the namespace of paths."""
+    named: str | tuple[str, ...]
+    """The URL; the parts of the paths."""
+
+
 class RuleRoute(msgspec.Struct, frozen=True):
     """The route of a valid Rule."""
 
@@ -80,6 +89,18 @@ class RuleRoute(msgspec.Struct, frozen=True):
     """Requests become messages under this topic, if it is not empty."""
     service: ServicePath | None = None
     server: TargetUrl | None = None
+
+    @property
+    def claim(self) -> RouteClaim | None:
+        """What of several Rules the oldest has; None for a topic, whose messages each Rule gets."""
+        if self.pattern is not None:
+            return RouteClaim(self.rule.key.namespace, self.pattern.matched)
+        return claim_of_url(self.node, self.resource) if self.is_url else None
+
+
+def claim_of_url(node: str, url: str) -> RouteClaim:
+    """Return the claim of a URL that applications of a node ask for."""
+    return RouteClaim(node, url)
 
 
 Endpoints = Mapping[ObjectKey, EndpointRecord]

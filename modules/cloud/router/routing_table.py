@@ -1,17 +1,20 @@
 """All Rules with their RuleEndpoints, and which of them a request or a message matches."""
 
+from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from modules.apimachinery.kinds import ObjectKey, key_of
 from modules.cloud.indexes import discard
-from modules.cloud.router.paths import CallerPath
+from modules.cloud.router.paths import CallerPath, PathPattern
 from modules.cloud.router.records import (
     EndpointRecord,
+    RouteClaim,
     RuleFault,
     RuleRecord,
     RuleRoute,
+    claim_of_url,
     endpoint_key,
     endpoint_record,
     route_of,
@@ -22,8 +25,23 @@ from modules.cloud.rules import RULE_ENDPOINT
 from modules.cloud.storage.object_storage import EventType
 from modules.cloud.storage.watch_history import ObjectChanged
 
+_Place = TypeVar("_Place", RouteClaim, tuple[str, str])
 _ANY: Final = ""
 """Key of routes whose first path segment is a wildcard."""
+MOST_URLS: Final = 500
+"""URLs of one node's applications for Rules of one namespace: servicebus has room for twice as many."""
+_NO_ROOM: Final = RuleFault(
+    "TooManyURLs",
+    f"spec.sourceResource.target_url: {MOST_URLS} older Rules of the namespace have one for this node: delete some",
+)
+_URL_TAKEN: Final = RuleFault(
+    "URLTaken",
+    "spec.sourceResource.target_url: an older Rule, perhaps of another namespace, has it for this node: name another",
+)
+_PATH_TAKEN: Final = RuleFault(
+    "PathTaken",
+    "spec.sourceResource.path: an older Rule of the namespace has the same paths, and gets all calls: name another",
+)
 
 
 class RuleChange(NamedTuple):
@@ -48,6 +66,10 @@ class RoutingTable:
         self._by_resource: defaultdict[tuple[str, str], dict[ObjectKey, RuleRoute]] = defaultdict(dict)
         """By node and resource; the resource is empty for those with wildcards."""
         self._of_node: defaultdict[str, dict[ObjectKey, RuleRoute]] = defaultdict(dict)
+        self._claims: defaultdict[RouteClaim, list[RuleRoute]] = defaultdict(list)
+        """The oldest Rule comes first, and it alone has what they claim."""
+        self._urls: defaultdict[tuple[str, str], list[RuleRoute]] = defaultdict(list)
+        """By node and namespace the routes of URLs, the oldest first; those beyond the most are not made."""
 
     def put(self, changed: ObjectChanged) -> list[RuleChange]:
         """Take over a change of an object, and return the changes of Rules that follow."""
@@ -58,34 +80,42 @@ class RoutingTable:
                 self._endpoints.pop(key, None)
             else:
                 self._endpoints[key] = endpoint_record(changed.object)
-            return [self._renew(rule) for rule in list(self._users.get(key, ()))]
+            return [change for rule in list(self._users.get(key, ())) for change in self._renew(rule)]
         rule = None if is_gone else rule_record(changed.object)
         if rule == self._rules.get(key):
             return []  # only its status has changed
         self._set_rule(key, rule)
-        return [self._renew(key)]
+        return self._renew(key)
 
     def rule(self, key: ObjectKey) -> RuleRecord | None:
         """Return a Rule."""
         return self._rules.get(key)
 
     def fault(self, key: ObjectKey) -> RuleFault | None:
-        """Return why a Rule makes no route, or None."""
+        """Return why a Rule makes no route, or gets nothing by it; None if it is Ready."""
         found = self._found.get(key)
+        if isinstance(found, RuleRoute) and found.is_url and key not in self._of_node.get(found.node, ()):
+            return _NO_ROOM
+        if isinstance(found, RuleRoute) and found.claim is not None and self._holder(found.claim) is not found:
+            return _URL_TAKEN if found.is_url else _PATH_TAKEN
         return found if isinstance(found, RuleFault) else None
 
     def for_caller(self, path: CallerPath) -> RuleRoute | None:
         """Return the route of a request: of several the one with the longest path, then the oldest."""
-        matching = [
-            route
+        matching = {
+            _precedence(route, route.pattern): route
             for first in (path.parts[0], _ANY)
             for route in self._by_path.get((path.namespace, first), {}).values()
             if route.pattern is not None and route.pattern.matches(path.parts)
-        ]
-        return min(matching, key=_precedence, default=None)
+        }
+        return matching[min(matching)] if matching else None
 
     def for_message(self, node: str, resource: str) -> list[RuleRoute]:
-        """Return the routes of a node's message."""
+        """Return the routes of a node's message. A URL has no namespace: of several Rules that name it for the node,
+        the oldest has it.
+        """
+        if (of_url := self._holder(claim_of_url(node, resource))) is not None:
+            return [of_url]
         exact = self._by_resource.get((node, resource), {}) if resource else {}
         patterns = self._by_resource.get((node, ""), {})
         return [*exact.values(), *(route for route in patterns.values() if selects(route.resource, resource))]
@@ -98,6 +128,11 @@ class RoutingTable:
         """Return whether any route is for the same messages as this one."""
         return any(each.resource == route.resource for each in self.of_node(route.node))
 
+    def _holder(self, claim: RouteClaim) -> RuleRoute | None:
+        """Return the route that has something; None if no Rule claims it."""
+        routes = self._claims.get(claim)
+        return routes[0] if routes else None
+
     def _set_rule(self, key: ObjectKey, rule: RuleRecord | None) -> None:
         old = self._rules.pop(key, None)
         if old is not None:
@@ -108,33 +143,73 @@ class RoutingTable:
             for name in (rule.source, rule.target):
                 self._users[endpoint_key(rule, name)][key] = None
 
-    def _renew(self, key: ObjectKey) -> RuleChange:
-        """Find the route of a Rule again."""
+    def _renew(self, key: ObjectKey) -> list[RuleChange]:
+        """Find the route of a Rule again; with others', if they get or lose what they claim, or their room."""
         before, rule = self._found.pop(key, None), self._rules.get(key)
         old = before if isinstance(before, RuleRoute) else None
-        if old is not None:
-            self._forget(key, old)
         found = route_of(rule, self._endpoints) if rule is not None else None
+        new = found if isinstance(found, RuleRoute) else None
+        rooms = {_room(each) for each in (old, new) if each is not None and each.is_url}
+        had = self._made(old, rooms)
+        if old is not None and old.is_url:
+            _remove(self._urls, _room(old), old)
         if found is not None:
             self._found[key] = found
-        new = found if isinstance(found, RuleRoute) else None
-        if new is not None:
-            self._add(key, new)
-        return RuleChange(key, old, new)
+        if new is not None and new.is_url:
+            insort(self._urls[_room(new)], new, key=_age)
+        has = self._made(new, rooms)
+        gone = [each for each in had.values() if has.get(each.rule.key) is not each]
+        come = [each for each in has.values() if had.get(each.rule.key) is not each]
+        held = {each.claim: self._holder(each.claim) for each in (*gone, *come) if each.claim is not None}
+        for each in gone:
+            self._forget(each)
+        for each in come:
+            self._add(each)
+        keys = (key, *(each.rule.key for each in (*gone, *come)))
+        changes = {each: RuleChange(each, had.get(each), has.get(each)) for each in keys}
+        for claim, holder in held.items():
+            pair = (holder, self._holder(claim))
+            for other in pair if pair[0] is not pair[1] else ():
+                if other is not None:
+                    changes.setdefault(other.rule.key, RuleChange(other.rule.key, other, other))
+        return list(changes.values())
 
-    def _add(self, key: ObjectKey, route: RuleRoute) -> None:
+    def _made(self, route: RuleRoute | None, rooms: Iterable[tuple[str, str]]) -> dict[ObjectKey, RuleRoute]:
+        """Return the routes that are made: this one, or of URLs the oldest that have room."""
+        found = {route.rule.key: route} if route is not None and not route.is_url else {}
+        return found | {each.rule.key: each for room in rooms for each in self._urls.get(room, [])[:MOST_URLS]}
+
+    def _add(self, route: RuleRoute) -> None:
+        key = route.rule.key
+        if route.claim is not None:
+            insort(self._claims[route.claim], route, key=_age)
         if route.pattern is not None:
             self._by_path[_path_entry(route)][key] = route
         else:
             self._by_resource[_resource_entry(route)][key] = route
             self._of_node[route.node][key] = route
 
-    def _forget(self, key: ObjectKey, route: RuleRoute) -> None:
+    def _forget(self, route: RuleRoute) -> None:
+        key = route.rule.key
+        if route.claim is not None:
+            _remove(self._claims, route.claim, route)
         if route.pattern is not None:
             discard(self._by_path, _path_entry(route), key)
         else:
             discard(self._by_resource, _resource_entry(route), key)
             discard(self._of_node, route.node, key)
+
+
+def _remove(index: dict[_Place, list[RuleRoute]], place: _Place, route: RuleRoute) -> None:
+    """Remove a route from its place, where the oldest is first, and a place without routes."""
+    routes = index[place]
+    del routes[bisect_left(routes, _age(route), key=_age)]
+    if not routes:
+        del index[place]
+
+
+def _room(route: RuleRoute) -> tuple[str, str]:
+    return route.node, route.rule.key.namespace
 
 
 def _path_entry(route: RuleRoute) -> tuple[str, str]:
@@ -147,6 +222,10 @@ def _resource_entry(route: RuleRoute) -> tuple[str, str]:
     return route.node, "" if is_pattern else route.resource
 
 
-def _precedence(route: RuleRoute) -> tuple[int, int, str, ObjectKey]:
-    parts, literal = route.pattern.rank if route.pattern is not None else (0, 0)
-    return -parts, -literal, route.rule.created, route.rule.key
+def _precedence(route: RuleRoute, pattern: PathPattern) -> tuple[int, int, str, ObjectKey]:
+    parts, literal = pattern.rank
+    return -parts, -literal, *_age(route)
+
+
+def _age(route: RuleRoute) -> tuple[str, ObjectKey]:
+    return route.rule.created, route.rule.key

@@ -13,6 +13,8 @@ from modules.cloud.router.rest_service import RestAnswer, own_response
 
 MOST_OF_RULE = 32
 """Callers of one Rule that wait."""
+MOST_OF_NAMESPACE = 96
+"""Callers of all Rules of a namespace that wait: each has one of the 256 connections of all callers."""
 
 Answered = Callable[[RestAnswer, str], None]
 """Takes the answer, and why the call has failed, "" if it has not."""
@@ -38,10 +40,11 @@ class WaitingCalls:
         self._seconds = seconds
         self._calls: dict[str, _WaitingCall] = {}
         self._of_rule: Counter[ObjectKey] = Counter()
+        self._of_namespace: Counter[str] = Counter()
 
     def has_room(self, rule: ObjectKey) -> bool:
         """Return whether another caller of a Rule may wait."""
-        return self._of_rule[rule] < MOST_OF_RULE
+        return self._of_rule[rule] < MOST_OF_RULE and self._of_namespace[rule.namespace] < MOST_OF_NAMESPACE
 
     def add(self, message_id: str, node: str, rule: ObjectKey, answered: Answered, seconds: float | None) -> None:
         """Wait for the answer to a message, which is sent afterwards; not longer than the caller, if that is known."""
@@ -49,6 +52,7 @@ class WaitingCalls:
         timer = self._module.after(allowed, partial(self._expire, message_id, allowed))
         self._calls[message_id] = _WaitingCall(node, rule, answered, timer)
         self._of_rule[rule] += 1
+        self._of_namespace[rule.namespace] += 1
 
     def answer(self, message_id: str, node: str, answer: RestAnswer, failure: str) -> bool:
         """Take a node's answer; return False if this node was not asked, or the call has ended."""
@@ -81,4 +85,7 @@ class WaitingCalls:
         self._of_rule[waiting.rule] -= 1
         if not self._of_rule[waiting.rule]:
             del self._of_rule[waiting.rule]
+        self._of_namespace[waiting.rule.namespace] -= 1
+        if not self._of_namespace[waiting.rule.namespace]:
+            del self._of_namespace[waiting.rule.namespace]
         waiting.answered(answer, failure)

@@ -11,6 +11,8 @@ from modules.apimachinery.node_jobs import (
     FLOWS,
     LONGEST_REASON,
     MOST_NODES,
+    OWNER_DENIES,
+    OWNERS_KEY,
     Action,
     ActionReport,
     ImageResult,
@@ -265,6 +267,11 @@ def is_busy(task: NodeTask) -> bool:
     """Return whether the node is carrying the job out: not while it waits for its owner, and may take another job."""
     actions = [each.action for each in task.action_flow]
     return task.phase == TaskPhase.IN_PROGRESS and actions[-1:] != [Action.WAITING_CONFIRMATION]
+
+
+def is_denied(task: NodeTask) -> bool:
+    """Return whether the owner of the node does not allow the job there: another job would have the same answer."""
+    return task.phase == TaskPhase.FAILURE and any(each in why_of(task) for each in (OWNER_DENIES, OWNERS_KEY))
 
 
 def why_of(task: NodeTask) -> str:

@@ -132,7 +132,12 @@ def device_json(device: Device, *, twins: bool = False) -> Json:
 
 def state_json(device: Device, event_id: str, now: int) -> Json:
     """Return a device's state in the form that the cloud gets."""
-    inner = {"name": device.name, "state": device.state, "lastOnlineTime": device.last_online}
+    inner = {
+        "name": device.name,
+        "state": device.state,
+        "lastOnlineTime": device.last_online,
+        "refusal": device.refusal,
+    }
     inner = {key: value for key, value in inner.items() if value}
     return {"event_id": event_id, "timestamp": now, "device": inner}
 

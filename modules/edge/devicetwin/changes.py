@@ -139,8 +139,11 @@ def apply_object(device: Device, read: DeviceObject, models: Models, stamp: Mess
     return Change(after, tuple(answers.changes(device, after, stamp.new_id(), stamp)), notes=tuple(notes))
 
 
-def set_state(device: Device, state: str, event_id: str, stamp: MessageStamp, rules: Rules) -> Change:
-    """Return a device after a mapper or an application has reported its state.
+def set_state(
+    device: Device, state: str, event_id: str, stamp: MessageStamp, rules: Rules, refusal: str = ""
+) -> Change:
+    """Return a device after a mapper or an application has reported its state, or its mapper has not taken it: of a
+    refused device the state is unknown, and a refusal beside another state counts for nothing.
 
     Raises:
         TwinRefused: there is no such state.
@@ -152,7 +155,8 @@ def set_state(device: Device, state: str, event_id: str, stamp: MessageStamp, ru
     if state.lower() in ONLINE:
         seen = datetime.fromtimestamp(stamp.now // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     number = device.number + 1
-    after = replace(device, state=state, last_online=seen, number=number, state_due=number)
+    refused = refusal if state.lower() == UNKNOWN else ""
+    after = replace(device, state=state, last_online=seen, number=number, state_due=number, refusal=refused)
     topic = topics.device_topic(device.id, topics.STATE_RESULT)
     failed = answers.error(topic, event_id, stamp.now, FAILED, NOT_STORED)
     return Change(after, (answers.state_result(after, event_id, stamp.now),), failed)

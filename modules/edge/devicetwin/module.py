@@ -24,6 +24,7 @@ from modules.edge.devicetwin.requests import (
     read_attributes,
     read_membership,
     read_object,
+    read_refusal,
     read_state,
     read_twins,
 )
@@ -195,7 +196,8 @@ class DeviceTwin(Module):
         request = _request(message)
         state, event_id = read_state(request), event_id_of(request)
         device = self._device(asked, event_id)
-        self._change(message, changes.set_state(device, state, event_id, self._stamp(), self._rules))
+        change = changes.set_state(device, state, event_id, self._stamp(), self._rules, read_refusal(request))
+        self._change(message, change)
 
     def _state_get(self, message: Message, asked: Asked) -> None:
         event_id = _event_id(message, BAD_JSON)

@@ -17,6 +17,9 @@ from modules.edge.devicetwin.values import MAX_PROPERTIES, check_key, check_text
 MAX_TEXT: Final = 1024
 """Longest id, name, description or state, in characters."""
 
+LONGEST_REFUSAL: Final = 300
+"""Characters of a mapper's reason that are kept."""
+
 MAX_DEVICES_IN_MESSAGE: Final = 10_000
 
 
@@ -114,6 +117,12 @@ def read_state(request: dict[str, Any]) -> str:
     if not isinstance(state, str):
         raise TwinRefused(BAD_REQUEST, BAD_JSON, event_id_of(request))
     return state
+
+
+def read_refusal(request: dict[str, Any]) -> str:
+    """Return why a mapper does not take the device, from a request about its state; empty if none is given."""
+    refusal = field(request, "refusal")
+    return refusal[:LONGEST_REFUSAL] if isinstance(refusal, str) else ""
 
 
 def read_membership(request: dict[str, Any]) -> MembershipRequest:

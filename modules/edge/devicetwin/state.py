@@ -105,6 +105,8 @@ class Device(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether the cloud has sent a Device object for it; the device is then removed with that object."""
     uid: str = ""
     """That object's; empty in rows of earlier versions."""
+    refusal: str = ""
+    """Why its mapper does not take it; empty if it does, or has none."""
 
     @property
     def key(self) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 from msgspec.structs import replace
 
-from modules.apimachinery.device_properties import ModelProperty, twin_type, type_fault
+from modules.apimachinery.device_properties import ModelProperty, is_same_value, twin_type, type_fault
 from modules.edge.devicetwin.errors import TwinRefused
 from modules.edge.devicetwin.past import extended, last_time
 from modules.edge.devicetwin.requests import TwinRequest, Version
@@ -58,7 +58,7 @@ def update(stored: Twin | None, asked: TwinRequest | None, model: ModelProperty 
         past=twin.past if actual is twin.actual or asked.actual is None else extended(twin.past, asked.actual, at.now),
         optional=twin.optional and asked.optional is not False,
     )
-    changed = _with_expected(changed, _confirmed(expected, asked, at), at)
+    changed = _with_expected(changed, _confirmed(expected, asked, kind, at), at)
     return stored if stored is not None and changed == stored else changed
 
 
@@ -142,7 +142,13 @@ def give_back(stored: Twin, at: At) -> Twin:
 def differs(twin: Twin) -> bool:
     """Return whether a property has an expected value that differs from its actual one."""
     expected = twin.expected.value if twin.expected is not None else None
-    return bool(expected) and twin.is_live and (twin.actual is None or twin.actual.value != expected)
+    actual = twin.actual.value if twin.actual is not None else None
+    return bool(expected) and twin.is_live and not is_reached(twin.type, expected, actual)
+
+
+def is_reached(kind: str, expected: str | None, actual: str | None) -> bool:
+    """Return whether an actual value is the expected one, by the property's type; not if one of them is missing."""
+    return expected is not None and actual is not None and is_same_value(kind, expected, actual)
 
 
 def _check(asked: TwinRequest, model: ModelProperty) -> None:
@@ -160,14 +166,13 @@ def _type(twin: Twin, model: ModelProperty | None, values: Iterable[str | None])
     return twin.type
 
 
-def _confirmed(side: Side | None, asked: TwinRequest, at: At) -> Side | None:
+def _confirmed(side: Side | None, asked: TwinRequest, kind: str, at: At) -> Side | None:
     """Return an expected value of the cloud after the device has confirmed it, by a mapper's `observedDesired` or by
     the reported value itself; the cloud is informed once for each desired value.
     """
     if side is None or side.seen or side.by or side.value is None:
         return side
-    is_reached = bool(side.value) and asked.actual == side.value
-    if asked.observed != side.value and not is_reached:
+    if asked.observed != side.value and not (side.value and is_reached(kind, side.value, asked.actual)):
         return side
     return replace(side, timestamp=_time(side, at), due=at.number, seen=True)
 

@@ -155,6 +155,11 @@ class Catalogue:
         found = self._devices.get(device)
         return found.protocol if found is not None else ""
 
+    def patience(self, device: str) -> float:
+        """Return the seconds after which a device is silent (`watchdog.patience_of`); 0 if it need not report."""
+        found = self._devices.get(device)
+        return found.patience if found is not None else 0.0
+
     def devices(self, protocol: str) -> Iterator[tuple[str, float]]:
         """Yield the devices of a protocol, each with the seconds after which it is silent (`watchdog.patience_of`)."""
         return ((key, one.patience) for key, one in self._devices.items() if one.protocol == protocol)

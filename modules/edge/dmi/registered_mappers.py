@@ -23,6 +23,7 @@ from modules.edge.dmi.loading import CatalogueLoader
 from modules.edge.dmi.mappers import MAX_MAPPERS, MapperRow, decode_mapper, encode_mapper, registered
 from modules.edge.dmi.quotas import Quotas
 from modules.edge.dmi.reporter import Reporter
+from modules.edge.dmi.reports import DeviceRefusal
 from modules.edge.dmi.session import MapperSession
 from modules.edge.dmi.settings import DmiSettings
 from modules.edge.dmi.watchdog import ONLINE, UNKNOWN, Watchdog
@@ -59,6 +60,8 @@ class RegisteredMappers:
         )
         self._sessions: dict[str, MapperSession] = {}
         """The mapper of each protocol."""
+        self._refused: dict[str, str] = {}
+        """The devices that their mappers do not take, each with the reason."""
         self._being_stored: list[str] = []
         """The protocols of registrations whose rows are on their way to the store."""
         self._events = NodeEventRecorder(module, settings.node, meta)
@@ -79,7 +82,7 @@ class RegisteredMappers:
         """Call the mappers that registered with an earlier process of edgecore."""
         for row in map(_read_mapper, rows[:MAX_MAPPERS]):
             if row is not None and row.protocol not in self._sessions:
-                self._sessions[row.protocol] = MapperSession(self._module, row, self._catalogue)
+                self._sessions[row.protocol] = self._session(row)
         if self._sessions:
             earlier = [(session, session.row) for session in self._sessions.values()]
             self._loader.when_loaded(lambda error: self._begin(earlier, error))
@@ -91,6 +94,10 @@ class RegisteredMappers:
                 self._register(request, future)
             elif isinstance(request, dmi.ReportDeviceStatusRequest):
                 self._reporter.twins(request, future)
+            elif isinstance(request, DeviceRefusal) and not self._settings.like_kubeedge:
+                self._judge_device(self._reporter.refusal(request, future), request.why)
+            elif isinstance(request, DeviceRefusal):
+                self._reporter.state(request.request, future)
             else:
                 self._reporter.state(request, future)
         except MapperCallRefused as refused:
@@ -122,6 +129,7 @@ class RegisteredMappers:
                 if is_due:
                     session.resend(device)
         self._watchdog.keep(watched)
+        self._refused = {device: why for device, why in self._refused.items() if device in watched}
 
     def close(self) -> None:
         """End the calls to mappers."""
@@ -172,6 +180,8 @@ class RegisteredMappers:
         """Note a stored report about a device; `state` is empty for a report of values, `known_state` unless the
         device's is unknown.
         """
+        if device in self._refused:
+            return
         is_unknown = known_state.lower() == UNKNOWN and not self._settings.like_kubeedge
         if self._watchdog.observe(device, self._module.clock.monotonic(), state, is_unknown=is_unknown):
             _log.info("device %s reports again", device)
@@ -218,11 +228,31 @@ class RegisteredMappers:
                 self._forget(other, keep_row=other.row.name == row.name)
         session = self._sessions.get(row.protocol)
         if session is None:
-            session = self._sessions[row.protocol] = MapperSession(self._module, row, self._catalogue)
+            session = self._sessions[row.protocol] = self._session(row)
         answer = session.register(row, with_data=with_data)
         _log.info("mapper %s has registered for %s: %d devices", row.name, row.protocol, len(answer.deviceList))
         self._counters.registrations += 1
+        for device in [each for each in self._refused if self._catalogue.protocol(each) == row.protocol]:
+            self._judge_device(device, "")
         return answer
+
+    def _session(self, row: MapperRow) -> MapperSession:
+        return MapperSession(self._module, row, self._catalogue, self._judge_device)
+
+    def _judge_device(self, device: str, why: str) -> None:
+        """Note why a mapper does not take a device; empty if it does. The state of one that it does not is unknown."""
+        if self._settings.like_kubeedge or self._refused.get(device, "") == why:
+            return
+        if why:
+            self._refused[device] = why
+            self._watchdog.refused(device, self._module.clock.monotonic())
+            self._reporter.set_state(device, UNKNOWN, why)
+            return
+        del self._refused[device]
+        if self._catalogue.patience(device):
+            self._reporter.set_state(device, UNKNOWN)  # until it reports
+        else:
+            self._reporter.check_state(device)
 
     def _forget(self, session: MapperSession, *, keep_row: bool) -> None:
         _log.warning("mapper %s has the protocol %s no more", session.row.name, session.row.protocol)

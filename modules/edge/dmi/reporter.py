@@ -74,9 +74,22 @@ class Reporter:
         answer = dmi.ReportDeviceStatesResponse()
         self._send(_Report(device, mapper, "state/update", content, answer), future)
 
-    def set_state(self, device: str, state: str) -> None:
-        """Set the state of a device whose mapper does not report it."""
-        content = {"event_id": "", "timestamp": self._module.clock.now_ms(), "state": state}
+    def refusal(self, refused: reports.DeviceRefusal, future: Future[Any]) -> str:
+        """Take a report that a mapper does not take a device, and return the device. Raises MapperCallRefused."""
+        device, _ = self._admitted(refused.request)
+        future.set(dmi.ReportDeviceStatesResponse())
+        return device
+
+    def set_state(self, device: str, state: str, refusal: str = "") -> None:
+        """Set the state of a device whose mapper does not report it.
+
+        Args:
+            device: `namespace/name`.
+            state: the state.
+            refusal: why its mapper does not take it; empty if it does.
+        """
+        content: dict[str, Any] = {"event_id": "", "timestamp": self._module.clock.now_ms(), "state": state}
+        content |= {"refusal": refusal} if refusal else {}
         message = self._message(device, "state/update", content)
         self._module.request(ModuleName.DEVICETWIN, message, REPORT_SECONDS, lambda _result: None)
 

@@ -1,7 +1,7 @@
 """Conversion of a mapper's report to an application's message, which devicetwin accepts. Pure."""
 
 import base64
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -13,6 +13,13 @@ _TYPES: Final = frozenset({"string", "int", "integer", "float", "double", "boole
 """Types that devicetwin knows. For any other, such as STREAM, the device's model determines the type."""
 
 _LONGEST_NAME: Final = 253
+
+
+class DeviceRefusal(NamedTuple):
+    """A report that the mapper does not take a device that it has got."""
+
+    request: dmi.ReportDeviceStatesRequest
+    why: str
 
 
 def device_of(request: dmi.ReportDeviceStatusRequest | dmi.ReportDeviceStatesRequest) -> str:

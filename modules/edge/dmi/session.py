@@ -24,6 +24,8 @@ CALL_SECONDS: Final = 10.0
 """Time-out of a mapper's answer in seconds (KubeEdge's)."""
 
 _AWAY: Final = frozenset({"UNAVAILABLE", "CANCELLED"})
+_BUSY: Final = frozenset({"DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED"})
+"""Failures that do not say that the mapper refuses the object."""
 _LONGEST_TEXT: Final = 300
 _MOST_NOTES: Final = 10
 """Parts of an object that are left out, and logged, at each call."""
@@ -185,9 +187,13 @@ class MapperSession:
         module: dmi.
         row: the mapper.
         catalogue: of the objects that it should have.
+        judged: called with a device that the mapper has taken, and "", or has refused twice in a row, and the reason.
     """
 
-    def __init__(self, module: Module, row: MapperRow, catalogue: Catalogue) -> None:
+    def __init__(
+        self, module: Module, row: MapperRow, catalogue: Catalogue, judged: Callable[[str, str], None]
+    ) -> None:
+        self._judged = judged
         self._module = module
         self._catalogue = catalogue
         self._peer = Peer(row.protocol, catalogue)
@@ -337,10 +343,22 @@ class MapperSession:
                 self._peer.forget()
             elif not outcome.code or (step.digest is None and outcome.code == "NOT_FOUND"):
                 self._peer.succeeded(step)
-            elif self._peer.failed(step, now, self._module.clock.random) <= 2:
-                what = f"{step.method} of {step.key.id}"
-                _log.warning("mapper %s refuses %s: %s; %s", self.row.name, what, outcome.text, outcome.code)
+                self._judge(step)
+            else:
+                self._failed(step, outcome, now)
         self._pump()
+
+    def _failed(self, step: MapperStep, outcome: Outcome, now: float) -> None:
+        failures = self._peer.failed(step, now, self._module.clock.random)
+        if failures <= 2:
+            what = f"{step.method} of {step.key.id}"
+            _log.warning("mapper %s refuses %s: %s; %s", self.row.name, what, outcome.text, outcome.code)
+        if failures >= 2 and outcome.code not in _BUSY:
+            self._judge(step, outcome.text)
+
+    def _judge(self, step: MapperStep, why: str = "") -> None:
+        if step.key.kind == "device" and step.digest is not None:
+            self._judged(step.key.id, why)
 
     def _heard(self) -> None:
         self._is_away = False

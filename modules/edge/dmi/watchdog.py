@@ -92,6 +92,16 @@ class Watchdog:
         self._silent[device] = now
         return self._states.get(device, ONLINE) not in _SILENT
 
+    def refused(self, device: str, now: float) -> None:
+        """Note that the mapper of a device does not take it: the next report of values says that it does.
+
+        Args:
+            device: `namespace/name`.
+            now: monotonic seconds.
+        """
+        self._silent[device] = now
+        self._states.pop(device, None)
+
     def keep(self, devices: set[str]) -> None:
         """Forget all other devices."""
         for notes in (self._heard, self._states, self._silent):

@@ -40,7 +40,7 @@ from modules.edge.edgemesh.owner import (
 from modules.edge.edgemesh.plane import DataPlane
 from modules.edge.edgemesh.selection import EndpointSelector, Here, Prefer
 from modules.edge.edgemesh.state import MeshState, own_addresses
-from modules.edge.edgemesh.tables import PortTable, as_reached, is_moved, port_tables
+from modules.edge.edgemesh.tables import PortTable, as_reached, is_moved, port_tables, without_taken
 
 _log = logging.getLogger(__name__)
 
@@ -417,7 +417,7 @@ class EdgeMesh(Module):
         if self._names is not None and self._state.is_known:
             self._names.known()
         self._open_links()
-        tables = {port.key: port for ports in self._tables.values() for port in ports}
+        tables = without_taken(port for ports in self._tables.values() for port in ports)
         self._applier.apply(tables, own_addresses(self._state.pods))
 
     def _shown(self, key: ServiceKey) -> ShownService:

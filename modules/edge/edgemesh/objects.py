@@ -38,6 +38,7 @@ class MeshMeta(KubeStruct, frozen=True):
 
     name: str = ""
     namespace: str = ""
+    creation_timestamp: str = ""
     labels: MeshLabels = MeshLabels()
     annotations: MeshAnnotations = MeshAnnotations()
 

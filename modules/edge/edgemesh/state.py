@@ -239,7 +239,12 @@ def _sharing(service: Service) -> Service:
     ports = tuple(replace(each, name=sys.intern(each.name), protocol=sys.intern(each.protocol)) for each in spec.ports)
     return replace(
         service,
-        metadata=replace(metadata, namespace=sys.intern(metadata.namespace), name=sys.intern(metadata.name)),
+        metadata=replace(
+            metadata,
+            namespace=sys.intern(metadata.namespace),
+            name=sys.intern(metadata.name),
+            creation_timestamp=sys.intern(metadata.creation_timestamp),
+        ),
         spec=replace(
             spec,
             ports=ports,

@@ -29,6 +29,8 @@ _LARGEST_PORT: Final = 65535
 
 Address = tuple[str, int]
 """An IP address and a port."""
+_Claim = tuple[str, int, str, bool]
+"""An external address, empty for a node port, with the port, the protocol, and whether it is of IPv6."""
 
 
 class MeshTarget(Struct, frozen=True, gc=False):
@@ -82,6 +84,13 @@ class PortTable(NamedTuple):
     """Whether connections from outside keep their source address (externalTrafficPolicy Local)."""
     serving: frozenset[Address]
     """Endpoints that clients of UDP may still have, ready or not."""
+    created: str = ""
+    """When the Service was created, in RFC 3339."""
+
+    @property
+    def age(self) -> tuple[str, str, str]:
+        """The least one of Services that claim the same is the oldest, which has it."""
+        return self.created, self.namespace, self.service
 
     @property
     def key(self) -> str:
@@ -106,6 +115,25 @@ def port_tables(service: Service, backends: Sequence[MeshBackend], selector: End
         family = [each for each in backends if each.is_ipv6 == version]
         for port in _ports(service):
             yield _table(service, port, addresses, outer, family, selector)
+
+
+def without_taken(tables: Iterable[PortTable]) -> dict[str, PortTable]:
+    """Return the tables by key, each without the external addresses and the node port that an older Service has for the
+    same port, even if that has no endpoints now: no Service of another namespace gets its connections meanwhile.
+    """
+    found = {each.key: each for each in tables}
+    claiming = [(key, each) for key, each in found.items() if each.external or each.node_port]
+    holders: dict[_Claim, tuple[str, str, str]] = {}
+    for _, each in claiming:
+        for claim in _claims(each):
+            holders[claim] = min(holders.get(claim, each.age), each.age)
+    for key, each in claiming:
+        had = [claim[:2] for claim in _claims(each) if holders[claim] == each.age]
+        external = tuple(address for address, _ in had if address)
+        node_port = next((number for address, number in had if not address), 0)
+        if (external, node_port) != (each.external, each.node_port):
+            found[key] = each._replace(external=external, node_port=node_port)
+    return found
 
 
 def is_served(service: Service) -> bool:
@@ -198,7 +226,16 @@ def _table(
         outside=_target(outside, port),
         keeps_source=keeps_source,
         serving=frozenset((each.address, each.port_for(port)) for each in having if each.serving and is_udp),
+        created=service.metadata.creation_timestamp,
     )
+
+
+def _claims(table: PortTable) -> Iterator[_Claim]:
+    """Yield what only one Service can have: external addresses with the port, and a node port."""
+    for address in table.external:
+        yield address, table.port, table.protocol, table.is_ipv6
+    if table.node_port:
+        yield "", table.node_port, table.protocol, table.is_ipv6
 
 
 def _target(selection: EndpointSelection, port: ServicePort) -> MeshTarget:

@@ -60,10 +60,17 @@ class InternalBroker(msgspec.Struct, frozen=True, kw_only=True):
         return self.directory / SOCKET
 
 
-def configuration(broker: InternalBroker) -> str:
-    """Return mosquitto's configuration; paths are relative to its directory."""
+def configuration(broker: InternalBroker, *, is_root: bool = False) -> str:
+    """Return mosquitto's configuration; paths are relative to its directory.
+
+    Args:
+        broker: its settings.
+        is_root: whether mosquitto stays user 0, as in the namespaces of an ordinary user's node, where 0 is that user:
+            it would become the user `mosquitto` by itself, who may not read these files.
+    """
     login = ["allow_anonymous false", f"password_file {PASSWORDS}"] if broker.user else ["allow_anonymous true"]
     lines = [
+        *(["user root"] if is_root else []),
         "per_listener_settings true",
         f"listener 0 {SOCKET}",
         "allow_anonymous true",

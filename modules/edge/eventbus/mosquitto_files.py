@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from beehive.files.descriptors import OwnedFd
+from beehive.files.descriptors import OwnedFd, open_process
 from beehive.files.durable import beside, put_in_place, replace_file, replace_soon, write_file
 from beehive.files.reading import read_file
 from beehive.node_namespaces import is_machine_root
@@ -82,7 +82,7 @@ def write_files(broker: InternalBroker, user: Owner) -> None:
     directory = broker.directory
     data = directory / DATA
     data.mkdir(mode=0o700, parents=True, exist_ok=True)
-    texts = {CONFIGURATION: configuration(broker), ACL: acl(broker.user)}
+    texts = {CONFIGURATION: configuration(broker, is_root=user.uid == 0), ACL: acl(broker.user)}
     if broker.user:
         texts[PASSWORDS] = password_line(broker.user, broker.password, secrets.token_bytes(12))
     for name, text in texts.items():
@@ -137,7 +137,7 @@ def end_left_over(directory: Path) -> None:
     """End the mosquitto that an edgecore which was killed has left in a directory. Blocks for some seconds at most."""
     with suppress(OSError, ValueError):
         pid = int((directory / PID).read_text())
-        with OwnedFd(os.pidfd_open(pid)) as process:
+        with OwnedFd(open_process(pid)) as process:
             name = Path(f"/proc/{pid}/cmdline").read_bytes().partition(b"\0")[0]
             if name == os.fsencode(mark(directory)):  # else the number belongs to another process by now
                 _end(process)

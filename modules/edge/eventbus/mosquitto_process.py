@@ -60,6 +60,8 @@ _OF_STORED_MESSAGES: Final = ("memory", "persist", "database", ".db")
 """Words of mosquitto's last line when it ends because of its stored messages."""
 _ABOUT_THE_UNIX_SOCKET: Final = "Unable to set TCP_NODELAY"
 """The option is for the other listener, and mosquitto has it for both or none."""
+_ABOUT_ROOT: Final = "should not be run as root"
+"""In the namespaces of an ordinary user's node, whose root is that user."""
 _LONGEST_LINE: Final = 300
 _STORE_SECONDS: Final = 10.0
 """Seconds for mosquitto to store its sessions when it is told to."""
@@ -222,7 +224,7 @@ class MosquittoProcess:
         said = os.read(stream.fileno(), 4096)
         for line in said.decode(errors="replace").splitlines():
             text = "".join(char for char in line[:_LONGEST_LINE] if char.isprintable())
-            if _ABOUT_THE_UNIX_SOCKET in text:
+            if _ABOUT_THE_UNIX_SOCKET in text or _ABOUT_ROOT in text:
                 continue
             self._last.append(text)
             if not self._lines.reserve(self._clock.monotonic()):

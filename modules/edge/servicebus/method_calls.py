@@ -1,13 +1,12 @@
 """Calls of a mapper's methods, which carry a value to a device (`/api/v1/devicemethod/…`, as in KubeEdge). Pure."""
 
 from typing import Final, NamedTuple
-from urllib.parse import unquote
 
 from modules.apimachinery.device_objects import read_device, read_model
 from modules.apimachinery.device_properties import desired_fault
+from modules.apimachinery.mapper_paths import METHODS, parts_of_path
 
-_METHODS: Final = ["api", "v1", "devicemethod"]
-_LEAST_PARTS: Final = len(_METHODS) + 5
+_LEAST_PARTS: Final = len(METHODS) + 5
 """With namespace, device, method, property and value."""
 
 
@@ -21,13 +20,11 @@ class MethodCall(NamedTuple):
 
 
 def method_call_of(target: str) -> MethodCall | None:
-    """Return the call of a device's method at a path; None for any other path. A quoted slash counts as one, as for
-    mappers of KubeEdge's framework.
-    """
-    parts = [part for part in unquote(target.partition("?")[0]).split("/") if part not in ("", ".")]
-    if parts[: len(_METHODS)] != _METHODS or len(parts) < _LEAST_PARTS:
+    """Return the call of a device's method at a path; None for any other path."""
+    parts = parts_of_path(target)
+    if tuple(parts[: len(METHODS)]) != METHODS or len(parts) < _LEAST_PARTS:
         return None
-    namespace, device, _method, prop, *value = parts[len(_METHODS) :]
+    namespace, device, _method, prop, *value = parts[len(METHODS) :]
     return MethodCall(namespace, device, prop, "/".join(value))
 
 

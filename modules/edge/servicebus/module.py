@@ -39,9 +39,11 @@ _log = logging.getLogger(__name__)
 
 PARALLEL: Final = 8
 """Largest number of concurrent calls to applications."""
+OF_APPLICATION: Final = 6
+"""Of them to one application: a slow one leaves room for the others."""
 
 WAITING: Final = 64
-"""Largest number of waiting calls; further ones are answered with 503."""
+"""Largest number of waiting calls, half of them for one application; further ones are answered with 503."""
 
 MOST_BYTES: Final = 32 * 1024 * 1024
 """Bytes of the bodies of all these calls together."""
@@ -88,7 +90,7 @@ class ServiceBus(Module):
         super().__init__()
         self._settings = settings
         self._bound = [] if bound is None else bound
-        self._calls = BoundedCalls(self, PARALLEL, WAITING)
+        self._calls = BoundedCalls(self, PARALLEL, WAITING, OF_APPLICATION)
         self._size = 0
         self._meta = AsyncMetaClient(self)
         self._urls: list[str] = []
@@ -192,10 +194,10 @@ class ServiceBus(Module):
             self._answer(message, response)
 
         has_room = self._size + size <= MOST_BYTES
-        if has_room and self._calls.submit(partial(_perform, call, self.clock), answer):
+        if has_room and self._calls.submit(partial(_perform, call, self.clock), answer, f"{call.host}:{call.port}"):
             self._size += size
         else:
-            why = f"{PARALLEL} calls of applications of the node are under way, and many wait"
+            why = f"{PARALLEL} calls of applications are under way, or {OF_APPLICATION} of this one; many wait"
             self._answer(message, refusal(HTTPStatus.SERVICE_UNAVAILABLE, why))
 
     @handles(None, Operation.START, source=Source.ROUTER_SERVICEBUS)

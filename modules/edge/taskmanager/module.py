@@ -17,6 +17,7 @@ from modules.apimachinery.node_jobs import (
     FLOWS,
     LONGEST_ACTION,
     LONGEST_REASON,
+    OWNER_DENIES,
     Action,
     ActionReport,
     ConfigSpec,
@@ -243,7 +244,7 @@ class TaskManager(Module):
         """Return why a kind is not for this node, also when its owner has changed their mind; empty if it is."""
         if kind in self._settings.allowed:
             return ""
-        return f"this node's owner does not allow {kind}s (modules.taskManager.allowedJobs)"
+        return f"{OWNER_DENIES} allow {kind}s (modules.taskManager.allowedJobs)"
 
     def _run_action(self, job: JobRecord) -> None:
         """Store how far a job is, and run its action then."""

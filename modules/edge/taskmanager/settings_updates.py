@@ -10,7 +10,7 @@ from typing import Final, Protocol
 import msgspec
 
 from beehive import Module
-from modules.apimachinery.node_jobs import ConfigSpec
+from modules.apimachinery.node_jobs import OWNER_DENIES, OWNERS_KEY, ConfigSpec
 from modules.edge.taskmanager.actions import ActionEnd, Done
 from modules.edge.taskmanager.programs import EVERY, LOST, ProgramEnd, is_in_time, run_program
 
@@ -114,9 +114,9 @@ class SettingsUpdates:
             return "the job names no setting"
         for key in settings:
             if key.lower().startswith(_OWNERS):
-                return f"{key[:_SHOWN]} is the owner's of this node: no job may set it"
+                return f"{key[:_SHOWN]} {OWNERS_KEY}: no job may set it"
             if key.lower() not in self._allowed:
-                return f"this node's owner does not let jobs set {key[:_SHOWN]} (modules.taskManager.allowedKeys)"
+                return f"{OWNER_DENIES} let jobs set {key[:_SHOWN]} (modules.taskManager.allowedKeys)"
         return ""
 
     def _run(self, settings: Mapping[str, str], done: Done, *, only_check: bool) -> None:

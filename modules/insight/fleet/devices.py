@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from beehive.whole_numbers import whole_number
+from modules.apimachinery.device_properties import is_same_value
 from modules.apimachinery.printing.ages import human_duration
 from modules.apimachinery.printing.fields import JsonObject, objects_at, text_at
 from modules.insight.fleet.rows import LONGEST, NodeRow
@@ -110,6 +111,8 @@ class DeviceFacts(msgspec.Struct, frozen=True):
     """Whether its node has ever reported a state or a value."""
     mapper: str
     """The state of its mapper, as a part of a sentence."""
+    refusal: str = ""
+    """Why its mapper does not take it; empty if it does, or has none."""
 
 
 class DeviceRow(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -283,7 +286,7 @@ def _facts(device: JsonObject, status: JsonObject, twins: Sequence[DevicePropert
         name=text_at(device, "metadata.name"),
         node=text_at(device, "spec.nodeName")[:LONGEST],
         model=text_at(device, "spec.deviceModelRef.name")[:LONGEST],
-        problem=_problem(mine),
+        problem=_denied(mine, "Valid"),
         state=state,
         twins=len(twins),
         late=len(late),
@@ -292,13 +295,15 @@ def _facts(device: JsonObject, status: JsonObject, twins: Sequence[DevicePropert
         newest=max((each.reported_at for each in reported), default=0.0),
         is_heard=bool(state or reported or any(each.observed_at for each in twins)),
         mapper=mapper,
+        refusal=_denied(mine, "Served"),
     )
 
 
-def _problem(status: JsonObject) -> str:
+def _denied(status: JsonObject, kind: str) -> str:
+    """Return why a condition does not hold; empty if it holds, or is not there."""
     for condition in objects_at(status, "status.conditions"):
-        if condition.get("type") == "Valid" and condition.get("status") == "False":
-            return text_at(condition, "message")[:LONGEST] or text_at(condition, "reason")[:LONGEST] or "its model"
+        if condition.get("type") == kind and condition.get("status") == "False":
+            return text_at(condition, "message")[:LONGEST] or text_at(condition, "reason")[:LONGEST] or kind
     return ""
 
 
@@ -308,9 +313,10 @@ def _twin(name: str, wanted: JsonObject, rule: JsonObject, twin: JsonObject) -> 
     )  # fmt: skip
     reported_at = _seconds(text_at(twin, "reported.metadata.timestamp"))
     is_reported = isinstance(twin.get("reported"), dict)
+    kind = text_at(rule, "type")
     return DevicePropertyRow(
         name=name[:_LONGEST_VALUE],
-        type=text_at(rule, "type")[:_LONGEST_VALUE],
+        type=kind[:_LONGEST_VALUE],
         unit=text_at(rule, "unit")[:_LONGEST_VALUE],
         access=text_at(rule, "accessMode")[:_LONGEST_VALUE],
         desired=_cut(desired),
@@ -319,18 +325,18 @@ def _twin(name: str, wanted: JsonObject, rule: JsonObject, twin: JsonObject) -> 
         reported=_cut(reported),
         reported_at=reported_at,
         is_reported=is_reported,
-        agrees=_agrees(desired, observed, reported, is_reported=is_reported),
+        agrees=_agrees(kind, desired, observed, reported, is_reported=is_reported),
         due=_due(wanted, reported_at),
     )
 
 
-def _agrees(desired: str, observed: str, reported: str, *, is_reported: bool) -> str:
-    """Return whether a device has a desired value. Values are compared as texts, as on the node."""
+def _agrees(kind: str, desired: str, observed: str, reported: str, *, is_reported: bool) -> str:
+    """Return whether a device has a desired value, by the type of its property."""
     if not desired:
         return ""
-    if is_reported and reported == desired:
+    if is_reported and is_same_value(kind, desired, reported):
         return AGREES
-    if observed != desired:
+    if not is_same_value(kind, observed, desired):
         return UNCONFIRMED
     return OTHER if is_reported else CONFIRMED
 
@@ -370,7 +376,8 @@ def _state(facts: DeviceFacts, node: NodeRow | None, now: float) -> tuple[str, s
         return NODE_AWAY, f"{facts.node} {link}, and {what}" + _waiting(facts.late)
     state = _STATES.get(facts.state, UNKNOWN)
     if state == UNKNOWN:
-        why = "its mapper has ended, or is silent" if facts.state == UNKNOWN else "there is no such state"
+        silent = f"its mapper refuses it: {facts.refusal}" if facts.refusal else "its mapper has ended, or is silent"
+        why = silent if facts.state == UNKNOWN else "there is no such state"
         return UNKNOWN, f"its node reports the state {facts.state}: {why}{_differences(facts)}"
     if state != GOOD:
         return state, f"its node reports this state{_differences(facts)}"

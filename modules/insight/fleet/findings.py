@@ -120,7 +120,8 @@ def findings(fleet: Fleet) -> tuple[list[FleetFinding], int]:
 
 def lost_together(nodes: Sequence[NodeRow]) -> list[list[NodeRow]]:
     """Return groups of nodes that went away within a minute, and share zone, address or cloudcore."""
-    away = sorted((each for each in nodes if each.state == AWAY and each.since), key=lambda each: each.since)
+    gone = (each for each in nodes if each.state == AWAY and each.since and not each.is_changing)
+    away = sorted(gone, key=lambda each: each.since)
     groups: list[list[NodeRow]] = []
     for node in away:
         if (
@@ -160,7 +161,7 @@ def _away(fleet: Fleet) -> Iterator[FleetFinding]:
             + (f" · {_count(waiting, 'message')} {'waits' if waiting == 1 else 'wait'} for them" if waiting else ""),
             _SILENT, tuple(each.name for each in group), command=f"{fleet.program} nodes",
         )  # fmt: skip
-    single = [each for each in fleet.nodes if each.state == AWAY and each.name not in grouped]
+    single = [each for each in fleet.nodes if each.state == AWAY and each.name not in grouped and not each.is_changing]
     for node in single[:_NAMED]:
         bound = f" · {_count(node.pods, 'pod') if node.pods else 'no pod'} bound to it" if fleet.has_all_pods else ""
         yield FleetFinding(
@@ -192,7 +193,7 @@ def _never(fleet: Fleet) -> Iterator[FleetFinding]:
 def _lost_or_behind(fleet: Fleet) -> Iterator[FleetFinding]:
     by_reason: defaultdict[tuple[str, str], list[NodeRow]] = defaultdict(list)
     for node in fleet.nodes:
-        if node.state in (LOST, BEHIND):
+        if node.state in (LOST, BEHIND) and not node.is_changing:
             by_reason[node.state, _kind_of(node.reason)].append(node)
     for (state, _), rows in by_reason.items():
         yield FleetFinding(
@@ -200,6 +201,21 @@ def _lost_or_behind(fleet: Fleet) -> Iterator[FleetFinding]:
             _reason(rows[0]),
             _advice(rows[0], _SILENT if state == LOST else _HINDERED),
             tuple(each.name for each in rows), command=f"{fleet.program} nodes",
+        )  # fmt: skip
+
+
+def _changing(fleet: Fleet) -> Iterator[FleetFinding]:
+    """Find nodes that a job of the cloud is starting again, however long that takes: the job gives them up in time."""
+    by_reason: defaultdict[str, list[NodeRow]] = defaultdict(list)
+    for node in fleet.nodes:
+        if node.is_changing and node.state in (LOST, BEHIND, AWAY):
+            by_reason[node.reason].append(node)
+    for reason, rows in by_reason.items():
+        words = reason.removeprefix("it is ")
+        yield FleetFinding(
+            "node-changing", "warn", f"{_names(rows)} {_is(rows)} {words}", "",
+            "wait: each connects again, or the job gives it up after its time",
+            tuple(each.name for each in rows), command=f"{fleet.program} upgrade status {words.rpartition(' ')[2]}",
         )  # fmt: skip
 
 
@@ -317,23 +333,44 @@ def _stopped_jobs(fleet: Fleet) -> Iterator[FleetFinding]:
 def _silent_devices(fleet: Fleet) -> Iterator[FleetFinding]:
     """Find devices that report nothing, or that their node calls ill: often one mapper has ended for all."""
     nodes = {each.name: each for each in fleet.nodes}
-    groups: defaultdict[tuple[str, str], list[DeviceRow]] = defaultdict(list)
+    groups: defaultdict[tuple[str, str, bool], list[DeviceRow]] = defaultdict(list)
     for facts in fleet.devices:
         node = nodes.get(facts.node)
         state = device_state(facts, node, fleet.now)
-        if state in SILENT and (state != UNKNOWN or facts.state):
-            groups["" if state == OVERDUE else facts.node, state].append(device_row(facts, node, fleet.now))
-    for (_, state), rows in groups.items():
+        if node is not None and state in SILENT and (state != UNKNOWN or facts.state):
+            key = "" if state == OVERDUE else facts.node, state, bool(facts.refusal)
+            groups[key].append(device_row(facts, node, fleet.now))
+    for (_, state, is_refused), rows in groups.items():
         rows.sort(key=lambda each: each.newest)
-        named, on, words = f"{rows[0].namespace}/{rows[0].name}", sorted({each.node for each in rows}), TOLD[state]
+        named, on = f"{rows[0].namespace}/{rows[0].name}", sorted({each.node for each in rows})
+        words = "is refused by its mapper" if is_refused else TOLD[state]
         yield FleetFinding(
             "devices-overdue" if state == OVERDUE else "devices-silent", "warn",
             f"{named} on {on[0]} {words}" if len(rows) == 1
             else f"{len(rows)} devices on {_listed(on)} {words.replace('is ', 'are ', 1)}",
             rows[0].why if len(rows) == 1 else f"{named}: {rows[0].why}",
-            "does its mapper run? `edgecore doctor` there says",
+            "start a mapper that takes it, or correct the Device or its model" if is_refused
+            else "does its mapper run? `edgecore doctor` there says",
             devices=tuple(f"{each.namespace}/{each.name}" for each in rows[:_NAMED]),
             command=f"{fleet.program} get devices,devicestatuses -A",
+        )  # fmt: skip
+
+
+def _stray_devices(fleet: Fleet) -> Iterator[FleetFinding]:
+    """Find devices that name a node which the cloud does not know: no node gets them, and nothing says so. Without any
+    node there is none yet, or they are not shown.
+    """
+    nodes = {each.name for each in fleet.nodes}
+    groups: defaultdict[str, list[str]] = defaultdict(list)
+    for facts in fleet.devices if nodes else ():
+        if facts.node and facts.node not in nodes:
+            groups[facts.node].append(f"{facts.namespace}/{facts.name}")
+    for node, devices in groups.items():
+        yield FleetFinding(
+            "devices-stray", "warn",
+            f"{_listed(devices)} {'is' if len(devices) == 1 else 'are'} for a node that is not there",
+            f"spec.nodeName is {node}", "let that node join, or correct spec.nodeName", devices=tuple(devices[:_NAMED]),
+            command=f"{fleet.program} get nodes",
         )  # fmt: skip
 
 
@@ -341,6 +378,7 @@ RULES: Final[tuple[Callable[[Fleet], Iterator[FleetFinding]], ...]] = (
     _away,
     _never,
     _lost_or_behind,
+    _changing,
     _certificates,
     _pressure,
     _clocks,
@@ -349,6 +387,7 @@ RULES: Final[tuple[Callable[[Fleet], Iterator[FleetFinding]], ...]] = (
     _missing_pods,
     _stopped_jobs,
     _silent_devices,
+    _stray_devices,
 )
 
 

@@ -13,13 +13,14 @@ import msgspec
 
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.node_job_kinds import JobKind
-from modules.apimachinery.node_jobs import TEMPLATE
+from modules.apimachinery.node_jobs import FLOWS, TEMPLATE, Action
 from modules.apimachinery.printing.ages import human_duration, seconds_of
 from modules.apimachinery.printing.fields import map_at, text_at
-from modules.cloud.taskmanager.progress import why_of
-from modules.cloud.taskmanager.statuses import FAILED, JobPhase, JobStatus, NodeTask, TaskPhase, read_status
+from modules.cloud.taskmanager.progress import is_denied, why_of
+from modules.cloud.taskmanager.statuses import FAILED, FINAL, JobPhase, JobStatus, NodeTask, TaskPhase, read_status
 from modules.cloud.taskmanager.waves import Waves
 from modules.insight.fleet.rows import LONGEST
+from modules.insight.fleet.states import SETTING, UPGRADING
 
 MOST_JOBS: Final = 50
 """Jobs of an answer."""
@@ -31,6 +32,8 @@ _RANK: Final[Mapping[str, int]] = {
     TaskPhase.FAILURE: 0, TaskPhase.UNKNOWN: 0, TaskPhase.IN_PROGRESS: 1, TaskPhase.PENDING: 2, TaskPhase.SUCCESSFUL: 3,
 }  # fmt: skip
 _ENDED: Final = (JobPhase.COMPLETED, JobPhase.FAILURE)
+_CHANGES: Final = (Action.BACK_UP, Action.UPGRADE, Action.UPDATE, Action.ROLL_BACK)
+"""Actions of which edgecore may be started again, and the one before them, whose report may be late."""
 _NUMBERED: Final = re.compile(r"(.+)-([0-9]{1,2})", re.ASCII)
 _MOST_RESUMED: Final = 99
 
@@ -76,7 +79,10 @@ class JobRow(msgspec.Struct, frozen=True):
     next: str = ""
     """The job that goes on with it."""
     resume: str = ""
-    """The command that goes on with it; empty unless it has ended, with nodes on which it has not succeeded."""
+    """The command that goes on with it; empty unless it has ended, with nodes on which it has not succeeded, though
+    their owners do not deny it."""
+    changing: tuple[str, ...] = ()
+    """The nodes that it may be starting again now."""
 
     @property
     def is_stopped(self) -> bool:
@@ -98,12 +104,13 @@ class JobNode(msgspec.Struct, frozen=True):
     state: str
     """KubeEdge's phase; `Pending (away)` for a node that waits and is not connected."""
     step: str
-    """The last action that has ended."""
+    """The action that is under way, or the last one of a node that has ended."""
     since: float | None
-    """When that was by the node's clock, in seconds since 1970."""
+    """When that began, or ended, by the node's clock, in seconds since 1970."""
     before: str
+    """The version that it ran before the job; empty as long as the node has not said it."""
     after: str
-    """The versions that it ran, and runs."""
+    """The version that the job brings, or that runs where it has ended; empty if the node has not said that."""
     reason: str
 
 
@@ -139,17 +146,21 @@ def job_row(kind: JobKind, job: JsonObject, here: Collection[str] | None) -> Job
     return _row(kind, job, read_status(job.get("status")), here)
 
 
-def job_nodes(job: JsonObject, here: Collection[str] | None) -> list[JobNode]:
+def job_nodes(kind: JobKind, job: JsonObject, here: Collection[str] | None) -> list[JobNode]:
     """Return all nodes of a job, in their order (see `job_row`)."""
     found = read_status(job.get("status"))
     waves = _wave_numbers(_waves(job), len(found.node_status))
-    return [_node(task, wave, here) for task, wave in zip(found.node_status, waves, strict=True)]
+    spec, has_ended = map_at(job, "spec"), found.phase in _ENDED
+    return [
+        _node(kind, spec, task, wave, here, has_ended=has_ended)
+        for task, wave in zip(found.node_status, waves, strict=True)
+    ]
 
 
 def job_story(kind: JobKind, job: JsonObject, here: Collection[str] | None, query: str = "") -> JobStory:
     """Return a job with those of its nodes that have some words (see `job_row`)."""
     row, words = job_row(kind, job, here), query.lower().split()
-    found = [each for each in job_nodes(job, here) if all(word in _searched(each) for word in words)]
+    found = [each for each in job_nodes(kind, job, here) if all(word in _searched(each) for word in words)]
     found.sort(key=lambda each: _RANK.get(each.state.partition(" ")[0], 2))
     return JobStory(job_sentence(row), row, found[:MOST_NODES], max(0, len(found) - MOST_NODES))
 
@@ -181,6 +192,12 @@ def jobs_of(rows: Iterable[JobRow], most: int = MOST_JOBS) -> Jobs:
     return Jobs(_sentence(told), told[:most], max(0, len(told) - most))
 
 
+def changes_under_way(rows: Iterable[JobRow]) -> dict[str, str]:
+    """Return the nodes that jobs may be starting again now, each with what is changed there and by which job."""
+    words = {JobKind.NODE_UPGRADE.value: UPGRADING, JobKind.CONFIG_UPDATE.value: SETTING}
+    return {node: f"{words[row.kind]}{row.kind} {row.name}" for row in rows for node in row.changing}
+
+
 def without_links(row: JobRow) -> JobRow:
     """Return the row for somebody who may not know which nodes are connected."""
     waves = [msgspec.structs.replace(wave, counts=_unseen(wave.counts)) for wave in row.waves]
@@ -196,7 +213,10 @@ def next_name(name: str) -> str:
 
 def _row(kind: JobKind, job: JsonObject, status: JobStatus, here: Collection[str] | None) -> JobRow:
     name, counts = text_at(job, "metadata.name"), _counts(status.node_status, here)
-    has_left = status.phase in _ENDED and counts.done < counts.nodes
+    tasks = status.node_status
+    has_left = status.phase in _ENDED and any(
+        task.phase != TaskPhase.SUCCESSFUL and not is_denied(task) for task in tasks
+    )
     return JobRow(
         kind=kind.value,
         name=name,
@@ -207,6 +227,7 @@ def _row(kind: JobKind, job: JsonObject, status: JobStatus, here: Collection[str
         counts=counts,
         waves=_wave_rows(_waves(job), status, here),
         resume=f"cloudcore upgrade resume {name}" if has_left else "",
+        changing=tuple(task.node_name for task in tasks if _step(kind, map_at(job, "spec"), task) in _CHANGES),
     )
 
 
@@ -289,16 +310,34 @@ def _held(waves: Waves, status: JobStatus, begin: int, begun: int, here: Collect
     return f"it begins {human_duration(int(waves.pause))} after the last change" if waves.pause else ""
 
 
-def _node(task: NodeTask, wave: int, here: Collection[str] | None) -> JobNode:
+def _step(kind: JobKind, spec: JsonObject, task: NodeTask) -> str:
+    """Return the action that is under way on a node; empty if none is."""
+    if task.phase != TaskPhase.IN_PROGRESS:
+        return ""
+    if not task.action_flow:
+        return Action.CHECK
+    last = task.action_flow[-1]
+    if last.action == Action.WAITING_CONFIRMATION and spec.get("requireConfirmation") is True:
+        return last.action  # its report says that it has begun
+    following = FLOWS[kind].get(Action(last.action)) if last.action in FLOWS[kind] else None
+    action = None if following is None else following.succeeded if last.status == "True" else following.failed
+    return action or ""
+
+
+def _node(
+    kind: JobKind, spec: JsonObject, task: NodeTask, wave: int, here: Collection[str] | None, *, has_ended: bool
+) -> JobNode:
     last = task.action_flow[-1] if task.action_flow else None
+    is_left = has_ended and task.phase == TaskPhase.PENDING
+    wanted = "" if is_left or kind is not JobKind.NODE_UPGRADE else text_at(spec, "version").removeprefix("v")
     return JobNode(
         node=task.node_name,
         wave=wave,
         state=f"{task.phase} (away)" if _is_away(task, here) else task.phase,
-        step="" if last is None else last.action,
+        step=_step(kind, spec, task) or ("" if last is None else last.action),
         since=None if last is None else seconds_of(last.time),
-        before=task.historic_version,
-        after=task.current_version,
+        before=task.historic_version or task.current_version,
+        after=task.current_version if task.phase in FINAL else wanted[:LONGEST],
         reason=why_of(task)[:LONGEST],
     )
 

@@ -8,7 +8,7 @@ import msgspec
 from modules.apimachinery.printing.fields import JsonObject, map_at, objects_at, text_at, value_at
 from modules.apimachinery.printing.pods import pod_status, pod_summary
 from modules.insight.ends import end_of
-from modules.insight.fleet.states import UNLINKED, NodeLinkState
+from modules.insight.fleet.states import CHANGING, UNLINKED, NodeLinkState
 
 ZONE: Final = "topology.kubernetes.io/zone"
 _EVERYWHERE: Final = {
@@ -92,6 +92,11 @@ class NodeRow(msgspec.Struct, frozen=True, omit_defaults=True):
     """Seconds that its clock is ahead of cloudcore's, negative if it is behind; 0 if that is less than a minute."""
     first_seen: float = 0.0
     """The beginning of its oldest connection in the last 24 hours, or of the Node; before that nothing is known."""
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether a job of the cloud may be starting it again now."""
+        return self.reason.startswith(CHANGING)
 
 
 class PodCount(NamedTuple):

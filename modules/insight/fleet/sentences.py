@@ -13,7 +13,14 @@ from modules.insight.fleet.states import AWAY, BEHIND, CONNECTED, LOST, NEVER
 CERTIFICATE_DAYS: Final = 14
 """A certificate is mentioned so many days before its end."""
 _DAY: Final = 86_400.0
-_STATES: Final = ((AWAY, "away"), (LOST, "lost"), (BEHIND, "behind"), (NEVER, "never connected"))
+_CHANGING: Final = "changing"
+_STATES: Final = (
+    (_CHANGING, "being changed by a job"),
+    (AWAY, "away"),
+    (LOST, "lost"),
+    (BEHIND, "behind"),
+    (NEVER, "never connected"),
+)
 
 
 class SentencePart(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -27,23 +34,28 @@ def fleet_sentence(nodes: Sequence[NodeRow]) -> list[SentencePart]:
     """Return the sentence about the links of all nodes."""
     if not nodes:
         return [SentencePart("No node has joined yet.")]
-    counts = Counter(each.state for each in nodes)
-    total, up = len(nodes), counts[CONNECTED] + counts[BEHIND]
-    if up == total and not counts[BEHIND]:
+    counts = Counter(_CHANGING if each.is_changing else each.state for each in nodes)
+    total = len(nodes)
+    up = sum(each.state in (CONNECTED, BEHIND) for each in nodes)
+    if up == total and not counts[BEHIND] and not counts[_CHANGING]:
         return [SentencePart(f"All {total} nodes are connected." if total > 1 else "The node is connected.")]
     if total == 1:
         state, words = next((state, words) for state, words in _STATES if counts[state])
         has = "has " if state == NEVER else "is "
-        return [SentencePart(f"The node {has}"), SentencePart(words, f"is:{state}"), SentencePart(".")]
+        return [SentencePart(f"The node {has}"), _selecting(state, words), SentencePart(".")]
     parts = [SentencePart(f"{up} of {total} nodes {'is' if up == 1 else 'are'} connected")]
     for state, words in _STATES:
         if counts[state]:
             verb = "" if state == NEVER else "is " if counts[state] == 1 else "are "
             parts += [
                 SentencePart(", " if len(parts) > 1 else "; "),
-                SentencePart(f"{counts[state]} {verb}{words}", f"is:{state}"),
+                _selecting(state, f"{counts[state]} {verb}{words}"),
             ]
     return [*parts, SentencePart(".")]
+
+
+def _selecting(state: str, text: str) -> SentencePart:
+    return SentencePart(text, "" if state == _CHANGING else f"is:{state}")
 
 
 def pods_sentence(pods: Sequence[FleetPodRow], nodes: Sequence[NodeRow]) -> str:
@@ -101,6 +113,9 @@ def link_words(row: NodeRow, now: float) -> str:
     """Return the end of a sentence about a node: its link."""
     age = human_duration(int(max(0.0, now - row.since))) if row.since else ""
     period = f" for {age}" if age else ""
+    if row.is_changing:
+        link = "" if row.state == BEHIND else f", and has had no connection{period}"
+        return f"{row.reason.removeprefix('it ')}{link}"
     if row.state == AWAY:
         return f"has been away{period}{f' ({row.reason})' if row.reason else ''}"
     if row.state == NEVER:

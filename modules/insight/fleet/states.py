@@ -17,6 +17,11 @@ UNLINKED: Final = frozenset({LOST, AWAY, NEVER})
 REFUSED: Final = "its connection is refused: "
 """Begins the reason of a node that this cloudcore lets not in."""
 
+UPGRADING: Final = "it is being upgraded by "
+SETTING: Final = "it is getting other settings by "
+"""Begin the reason of a node that a job of the cloud may be starting again."""
+CHANGING: Final = (UPGRADING, SETTING)
+
 AWAY_AFTER: Final = 40.0
 """Seconds without a connection after which a node is away: the Lease of a kubelet lasts as long."""
 _UNACKNOWLEDGED: Final = 60.0

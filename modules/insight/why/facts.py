@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import msgspec
 
 from edged.chains.model import ChainStep
-from modules.apimachinery.printing.fields import JsonObject, objects_at
+from modules.apimachinery.printing.fields import JsonObject, objects_at, text_at
 from modules.insight.fleet.rows import NodeRow
 from modules.insight.why.references import Missing
 
@@ -65,6 +65,8 @@ class PodFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Notes about the answer as a whole."""
     is_stored: bool | None = None
     """Whether its node has confirmed that it has the pod; None if that is not known."""
+    port_holders: Sequence[str] = ()
+    """The pods, with their nodes, that have a port which a pod without a node waits for."""
     missing: Sequence[Missing] = ()
     """Objects that the pod needs and that do not exist."""
     unread: Sequence[str] = ()
@@ -93,3 +95,30 @@ def rfc3339(seconds: float) -> str:
         return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     except (ValueError, OverflowError, OSError):
         return ""
+
+
+NO_PORTS: Final = "free ports"
+"""In the scheduler's reason where other pods have the ports of a pod."""
+
+
+def host_ports(pod: JsonObject) -> list[tuple[str, str]]:
+    """Return numbers and protocols of the ports of its node that a pod asks for."""
+    return [
+        (text_at(port, "hostPort"), text_at(port, "protocol") or "TCP")
+        for kind in ("initContainers", "containers")
+        for each in objects_at(pod, f"spec.{kind}")
+        for port in objects_at(each, "ports")
+        if port.get("hostPort")
+    ]
+
+
+def port_holders(pod: JsonObject, others: Sequence[JsonObject]) -> list[str]:
+    """Return the pods on nodes that have one of the ports which a pod asks for, each with its node."""
+    wanted = {*host_ports(pod)}
+    return [
+        f"{text_at(each, 'metadata.namespace')}/{text_at(each, 'metadata.name')} on {text_at(each, 'spec.nodeName')}"
+        for each in others
+        if text_at(each, "spec.nodeName")
+        and text_at(each, "status.phase") not in ("Succeeded", "Failed")
+        and not wanted.isdisjoint(host_ports(each))
+    ]

@@ -17,7 +17,7 @@ from modules.apimachinery.printing.fields import JsonObject, list_at, map_at, ob
 from modules.insight.ends import OUT_OF_MEMORY, end_of, message
 from modules.insight.fleet.sentences import certificate_words, clock_words, link_words
 from modules.insight.fleet.states import BEHIND, NEVER, REFUSED, UNLINKED
-from modules.insight.why.facts import NEVER_BEGAN, LastLines, PodFacts, condition, statuses
+from modules.insight.why.facts import NEVER_BEGAN, NO_PORTS, LastLines, PodFacts, condition, host_ports, statuses
 from modules.insight.why.references import PULL, Missing
 from modules.insight.why.steps import (
     PodStep,
@@ -151,15 +151,16 @@ def _unbound(case: Case) -> Finding | None:
     scheduler = text_at(pod, "spec.schedulerName") or SCHEDULER
     said = message(condition(pod, "PodScheduled"), "message").rstrip(".")
     if said:
-        asked, verb = _asked(pod, said)
+        asked, verb = _asked(case, said)
         return Finding("waits", f"has no node: {said}{f' ({asked})' if asked else ''}", (f"{program} {verb}",))
     if scheduler != SCHEDULER:
         return Finding("waits", f"has no node: it waits for the scheduler {scheduler}, which has said nothing about it")
     return Finding("unknown", "has no node, and no scheduler has said why")
 
 
-def _asked(pod: JsonObject, said: str) -> tuple[str, str]:
+def _asked(case: Case, said: str) -> tuple[str, str]:
     """Return the request of a pod that the scheduler cannot meet, and the command that shows what there is."""
+    pod = case.pod
     containers = objects_at(pod, "spec.containers")
     scarce = _INSUFFICIENT.findall(said)[:_MOST_ASKED]
     if scarce:
@@ -170,14 +171,11 @@ def _asked(pod: JsonObject, said: str) -> tuple[str, str]:
             if (amount := map_at(each, "resources.requests").get(name) or map_at(each, "resources.limits").get(name))
         ]
         return ", ".join(asked[:_MOST_ASKED]), "describe nodes"
-    if "free ports" in said:
-        ports = [
-            text_at(port, "hostPort")
-            for each in containers
-            for port in objects_at(each, "ports")
-            if port.get("hostPort")
-        ]
-        return f"it asks for port {', '.join(ports[:_MOST_ASKED])} of its node", "get pods -A -o wide"
+    if NO_PORTS in said:
+        ports = ", ".join(dict.fromkeys(number for number, _ in host_ports(pod)[:_MOST_ASKED]))
+        holders = ", ".join(case.facts.port_holders[:_MOST_ASKED])
+        held = f", which {holders} has" if holders else ""
+        return f"it asks for port {ports} of its node{held}", "get pods -A -o wide"
     selector = map_at(pod, "spec.nodeSelector")
     if "selector" in said and selector:
         labels = [f"{name}={value}" for name, value in selector.items()][:_MOST_ASKED]

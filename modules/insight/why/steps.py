@@ -6,8 +6,10 @@ from typing import Final, NamedTuple
 import msgspec
 
 from beehive.whole_numbers import whole_number
+from modules.apimachinery.pods.objects import is_mirror
+from modules.apimachinery.pods.static import CONFIG_SOURCE
 from modules.apimachinery.printing.ages import seconds_of
-from modules.apimachinery.printing.fields import JsonObject, objects_at, text_at
+from modules.apimachinery.printing.fields import JsonObject, map_at, objects_at, text_at
 from modules.insight.ends import message, one_line
 from modules.insight.why.facts import PodFacts, condition, rfc3339
 
@@ -164,7 +166,12 @@ def steps_of(facts: PodFacts, told: Sequence[ReportedStep]) -> list[PodStep]:
 
 
 def _of_status(pod: JsonObject) -> Iterator[PodStep]:
-    yield PodStep(text_at(pod, "metadata.creationTimestamp"), "API server", "the pod was created")
+    created = ("API server", "the pod was created")
+    if is_mirror(pod):
+        created = ("API server", "the mirror of a static pod was created")
+    elif CONFIG_SOURCE in map_at(pod, "metadata.annotations"):
+        created = ("kubelet", "the file of the static pod was read")
+    yield PodStep(text_at(pod, "metadata.creationTimestamp"), *created)
     for each in sorted(objects_at(pod, "status.conditions"), key=_place):
         at, kind, status = (text_at(each, key) for key in ("lastTransitionTime", "type", "status"))
         detail = ": ".join(part for part in (text_at(each, "reason"), message(each, "message")) if part)

@@ -49,8 +49,10 @@ def load(chosen: argparse.Namespace) -> int:
     try:
         contexts = _contexts(control, names, chosen.http_server or f"https://{host}:{_HTTPS_PORT}")
         plan = LoadPlan(chosen.pods, chosen.every, chosen.cut, chosen.silent)
-        made = Crowd(plan, names, Address(host, port), contexts, lambda line: print_lines([line]))
-        asyncio.run(_run(made, partial(objects.make_pods, names, chosen.pods), chosen.seconds))
+        make = partial(
+            Crowd, plan, names, Address(host, port), contexts, objects.ready, lambda line: print_lines([line])
+        )
+        asyncio.run(_run(make, partial(objects.make_pods, names, chosen.pods), chosen.seconds))
     except (OSError, BeehiveError) as error:
         print_error("cloudcore", str(error))
         return ExitCode.INTERNAL_ERROR
@@ -75,8 +77,8 @@ def _contexts(control: ControlClient, names: Sequence[str], url: str) -> Sequenc
     return contexts_of(names, url, token)
 
 
-async def _run(made: Crowd, make_pods: Callable[[], None], seconds: float | None) -> None:
-    ended = asyncio.Event()
+async def _run(make: Callable[[], Crowd], make_pods: Callable[[], None], seconds: float | None) -> None:
+    made, ended = make(), asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
     beginning = asyncio.ensure_future(made.begin(make_pods))

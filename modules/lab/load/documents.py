@@ -75,6 +75,6 @@ def whole_node(name: str, taint: str = "", **labels: str) -> dict[str, Any]:
 
 
 def lease_of(name: str, renewed: str = "2026-11-27T10:00:00.000000Z") -> dict[str, Any]:
-    """Return the Lease of a node."""
+    """Return the first Lease of a node."""
     spec = {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": renewed}
     return {"metadata": {"name": name, "namespace": "kube-node-lease"}, "spec": spec}

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from beehive.errors import BeehiveError
+from modules.apimachinery.conditions import is_ready
 from modules.cli.errors import StatusError
 from modules.cli.rest import RestClient, path_of
 from modules.cloud.identities.records import JoinToken, NodeIdentity, key_of, object_name
@@ -77,7 +78,8 @@ class LoadObjects:
         others = {each for each in joined - found if self._status_of("nodes", each) is None}
         names = sorted(found | others)
         if self._status_of("namespaces", NAMESPACE) is not None:
-            self._delete(_pods(), _AT_ONCE_GONE)
+            pods = [f"{_pods()}/{each['metadata']['name']}" for each in self._client.get(_pods())["items"]]
+            self._each(lambda path: self._delete(path, _AT_ONCE_GONE), pods)  # a cluster is sent no deletecollection
             self._delete(path_of("api", "v1", "namespaces", NAMESPACE))
         self._each(self._delete, (path for name in names for path in _paths_of(name)))
         self._each(self._delete, list(self._events(set(names))))
@@ -85,9 +87,16 @@ class LoadObjects:
             time.sleep(_PAUSE)
         return len(names)
 
+    def ready(self) -> set[str]:
+        """Return the names of the stand-ins whose Nodes are Ready."""
+        return {each["metadata"]["name"] for each in self._found() if is_ready(each)}
+
     def _nodes(self) -> set[str]:
-        found = self._client.get("/api/v1/nodes", (("labelSelector", LABEL),))
-        return {each["metadata"]["name"] for each in found["items"]}
+        return {each["metadata"]["name"] for each in self._found()}
+
+    def _found(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._client.get("/api/v1/nodes", (("labelSelector", LABEL),))["items"]
+        return found
 
     def _events(self, names: set[str]) -> Iterator[str]:
         for event in self._client.get("/api/v1/events")["items"]:

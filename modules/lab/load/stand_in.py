@@ -6,11 +6,13 @@ import ssl
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
 import msgspec
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidMessage
+from websockets.exceptions import ConnectionClosed, InvalidMessage, InvalidStatus
 
 from beehive.clock import RealClock
 from beehive.codec import decode, encode
@@ -25,10 +27,22 @@ UNANSWERED: Final = 60.0
 _OPEN_SECONDS: Final = 1200.0
 _KEEPALIVE_SECONDS: Final = 15.0
 _CLOCK: Final = RealClock()
+_BUSY: Final = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
+"""Refusals of a connection that end by themselves."""
 
 
-class StatusRefusedError(BeehiveError):
-    """The cloud refuses a Node or a status."""
+class LoadRefusedError(BeehiveError):
+    """The cloud refuses a request, or a connection.
+
+    Args:
+        what: the resource of the request, or the name of the node.
+        why: the cloud's words.
+        code: HTTP status.
+    """
+
+    def __init__(self, what: str, why: str, code: int) -> None:
+        super().__init__("the cloud refuses", what, why)
+        self.code = code
 
 
 class Address(NamedTuple):
@@ -74,6 +88,8 @@ class StandIn:
         """The uids of the pods that have arrived, by namespace and name."""
         self.on_object: Callable[[Message], None] = lambda _message: None
         """Called with each object of the cloud that is no pod."""
+        self.on_failure: Callable[[BaseException], None] = lambda _error: None
+        """Called when it ends by itself."""
         self.has_pods = asyncio.Event()
         self.is_silent = False
         """Whether it keeps its connection and says nothing more, as a machine that hangs."""
@@ -84,6 +100,8 @@ class StandIn:
         """Connections that ended after they were made."""
         self._connection: ClientConnection
         self._tasks: list[asyncio.Task[None]] = []
+        self._lease: dict[str, Any] | None = None
+        """As the cloud has answered it last; None if that is not known."""
 
     @property
     def has_joined(self) -> bool:
@@ -95,19 +113,25 @@ class StandIn:
         headers = {"node_id": self.name, "project_id": "e632", "ConnectionUse": "msg"}
         self._connection = await self._connect(headers)
         self._tasks = [asyncio.create_task(self._stay(headers)), asyncio.create_task(self._keep_alive())]
-        answer = await self._register()
-        if answer.content_as(dict)["Object"] is None:
-            raise StatusRefusedError("register", self.name, str(answer.content_as(dict)))
+        for task in self._tasks:
+            task.add_done_callback(self._ended)
+        await self._register()
         if self._is_whole:
-            await self.ask(f"kube-node-lease/lease/{self.name}", "insert", lease_of(self.name))
+            with suppress(OSError, ConnectionClosed):  # it is connected again soon, and renews its Lease then
+                await self.renew_lease()
 
-    async def _register(self) -> Message:
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.on_failure(error)
+
+    async def _register(self) -> None:
         while True:
             try:
                 own = whole_node(self.name, self._mark, **{self._mark: "true"} if self._mark else {})
                 own = own if self._is_whole else {"metadata": {"name": self.name}}
-                registering = self.ask(f"null/node/{self.name}", "insert", own)
-                return await asyncio.wait_for(registering, UNANSWERED)
+                registering = self.request(f"null/node/{self.name}", "insert", own)
+                await asyncio.wait_for(registering, UNANSWERED)
+                return
             except (OSError, ConnectionClosed):
                 self.refused += 1
                 await asyncio.sleep(random.uniform(*AGAIN))  # noqa: S311 - spreads the load
@@ -132,17 +156,27 @@ class StandIn:
                         self._url, additional_headers=headers, compression=None, max_size=None,
                         open_timeout=_OPEN_SECONDS, ping_interval=None, ssl=self._context,
                     )  # fmt: skip
-            except (InvalidMessage, OSError):
+            except (InvalidMessage, InvalidStatus, OSError) as error:
+                if isinstance(error, InvalidStatus) and error.response.status_code not in _BUSY:
+                    why = (error.response.body or b"").decode(errors="replace").strip() or str(error)
+                    raise LoadRefusedError(self.name, why, error.response.status_code) from error
                 self.refused += 1
                 await asyncio.sleep(random.uniform(*AGAIN))  # noqa: S311 - spreads the load
 
     async def ask(self, resource: str, operation: str, content: Any) -> Message:
-        """Send a request, and return its answer."""
+        """Send a request, and return its answer. Raises OSError or ConnectionClosed if the connection ends."""
         message = self._message(resource, operation, content)
         future = self._answers[message.id] = asyncio.get_running_loop().create_future()
-        await self._connection.send(encode(message), text=True)
-        answer: Message = await future
+        try:
+            await self._connection.send(encode(message), text=True)
+            answer: Message = await future
+        finally:
+            self._answers.pop(message.id, None)  # of a message that was not sent, nobody waits for an answer
         return answer
+
+    async def request(self, resource: str, operation: str, content: Any) -> Any:
+        """Send a request, and return the object in its answer. Raises LoadRefusedError, and as `ask`."""
+        return _object_in(await self.ask(resource, operation, content))
 
     async def report(self, until: float) -> None:
         """Report the status of its first pod as fast as it is answered."""
@@ -167,14 +201,22 @@ class StandIn:
     async def _report(self, namespace: str, name: str, patch: str) -> float:
         self.reported += 1
         begin = time.monotonic()
-        answer = await self.ask(f"{namespace}/podpatch/{name}", "patch", patch)
-        if answer.content_as(dict)["Object"] is None:
-            raise StatusRefusedError("report a status", f"{namespace}/{name}", str(answer.content_as(dict)))
+        await self.request(f"{namespace}/podpatch/{name}", "patch", patch)
         return time.monotonic() - begin
 
-    async def renew_lease(self, renewed: str) -> None:
-        """Renew its Lease."""
-        await self.ask(f"kube-node-lease/lease/{self.name}", "update", lease_of(self.name, renewed))
+    async def renew_lease(self) -> None:
+        """Renew its Lease, or make it: as an edge does, on the state that the cloud has answered last."""
+        resource, known, self._lease = f"kube-node-lease/lease/{self.name}", self._lease, None
+        try:
+            if known is None:
+                known = await self.request(resource, "query", None)
+            renewed = {**known["spec"], **lease_of(self.name, _now())["spec"]}
+            self._lease = await self.request(resource, "update", {**known, "spec": renewed})
+        except LoadRefusedError as error:
+            if error.code == HTTPStatus.NOT_FOUND:
+                self._lease = await self.request(resource, "insert", lease_of(self.name, _now()))
+            elif error.code != HTTPStatus.CONFLICT:  # after which the next renewal reads it
+                raise
 
     def cut(self) -> None:
         """Break its connection, without an end; it dials again."""
@@ -223,3 +265,18 @@ class StandIn:
         return Message.new(
             _CLOCK, source="edged", group="meta", resource=resource, operation=operation, content=content
         )
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _object_in(answer: Message) -> Any:
+    """Return the object in an answer. A refusal may have an empty object beside it (KubeEdge's ObjectResp)."""
+    content = answer.content_as(dict)
+    error = content.get("Err") or ("ErrStatus" in content and content)
+    if error:
+        status = error.get("ErrStatus") or {}
+        why = str(status.get("message") or content)
+        raise LoadRefusedError(answer.route.resource, why, int(status.get("code") or 0))
+    return content.get("Object")

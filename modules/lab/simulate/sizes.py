@@ -31,6 +31,7 @@ _BOUNDED: Final = frozenset(
         "Ledger._gone",
         "TrustedLabels._known",
         "EventRecorder._latest",
+        "EventTexts._texts",
     }
 )
 """Memories of a fixed size, which fill in the course of a run; of timers only the active ones count. In edgehub the

@@ -20,6 +20,7 @@ from greenlet import getcurrent, greenlet
 
 from beehive.clock import Clock
 from beehive.hive import Hive
+from beehive.http.connections import Client
 from beehive.http.errors import HttpError
 from beehive.http.request import Request, request_from
 from beehive.http.responses import Response, Stream
@@ -35,6 +36,7 @@ from modules.cloud.cloudstream.passed_streams import (
 )
 from modules.cloud.cloudstream.queue_memory import QUEUE_BYTES
 from modules.cloud.cloudstream.stream import TunnelStream
+from modules.cloud.cloudstream.tunnel import OWN
 from modules.cloud.cloudstream.tunnels import Tunnels
 from modules.cloud.coordination.known_cloudcores import CLOUDCORES_ORGANIZATION, KnownCloudcores
 from modules.cloud.messages import Cloudcores
@@ -251,9 +253,9 @@ class _ObservedTunnels(Tunnels):
         super().__init__(clock)
         self.made: list[TunnelStream] = []
 
-    def open(self, node: str, kind: FrameType, request: StreamRequest) -> TunnelStream:
+    def open(self, node: str, kind: FrameType, request: StreamRequest, client: Client = OWN) -> TunnelStream:
         """Open a stream to a node."""
-        stream = super().open(node, kind, request)
+        stream = super().open(node, kind, request, client)
         self.made = [*(each for each in self.made if not each._is_closed), stream]
         return stream
 

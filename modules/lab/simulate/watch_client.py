@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
-from urllib.parse import urlencode
 
 from beehive.decoding import decode_json
 from modules.apimachinery.kinds import JsonObject, Kind, uid_of, version_of
@@ -120,13 +119,7 @@ class WatchClient:
         path = f"/{'apis' if '/' in self.kind.api_version else 'api'}/{self.kind.api_version}/{self.kind.plural}"
         if self._is_watch:
             seconds = int(self._random.uniform(*_WATCHES))
-            options = {
-                "watch": 1,
-                "allowWatchBookmarks": 1,
-                "resourceVersion": self._version,
-                "timeoutSeconds": seconds,
-            }
-            path += f"?{urlencode(options)}"
+            path += f"?watch=1&allowWatchBookmarks=1&resourceVersion={self._version}&timeoutSeconds={seconds}"
         request = ApiRequest(method="GET", path=path, stream=self._is_watch, silence=_SILENCE * self._is_watch)
         self._exchange = self._start(request, self, self._process)
         if self._exchange is None:

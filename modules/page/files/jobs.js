@@ -39,11 +39,11 @@ function waves(row) {
 }
 
 function versions(each) {
-  return each.before && each.after && each.before !== each.after ? `${plain(each.before)} → ${plain(each.after)}` : plain(each.after || each.before || "–");
+  return each.before !== each.after && each.after ? `${plain(each.before || "…")} → ${plain(each.after)}` : plain(each.before || "–");
 }
 
 function nodes(story) {
-  const heads = ["node", ...(story.row.waves.length ? ["wave"] : []), "state", "last step", "since", ...(story.row.kind === "NodeUpgradeJob" ? ["version"] : []), "reason"];
+  const heads = ["node", ...(story.row.waves.length ? ["wave"] : []), "state", "step", "since", ...(story.row.kind === "NodeUpgradeJob" ? ["version"] : []), "reason"];
   return table("", heads, story.nodes.map((each) => {
     const failed = each.state === "Failure" || each.state === "Unknown";
     return h("tr", { key: each.node },

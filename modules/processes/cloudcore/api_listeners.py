@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from beehive import Clock
     from beehive.http.router import HttpService
+    from beehive.http.unsent_bytes import UnsentBytes
     from modules.cloud.authentication.authenticator import Authenticator
     from modules.cloud.authentication.settings import OidcSettings
     from modules.cloud.client.kubeconfig.model import Selected
@@ -86,8 +87,13 @@ class ApiListener:
     def _url(self, address: str) -> str:
         return url_of(address, self._port, tls=self._context is not None)
 
-    def start(self, service: HttpService, clock: Clock) -> HttpServer:
+    def start(self, service: HttpService, clock: Clock, unsent: UnsentBytes | None = None) -> HttpServer:
         """Start to serve.
+
+        Args:
+            service: the service.
+            clock: for deadlines.
+            unsent: the memory for what clients have not taken; None: one of this port alone.
 
         Raises:
             ControlError: the address cannot be listened on.
@@ -108,6 +114,7 @@ class ApiListener:
             refusal=unread,
             max_connections=API_CONNECTIONS,
             max_streams=self._max_streams,
+            unsent=unsent,
         )
         self._port = server.port
         server.start()
@@ -189,8 +196,8 @@ class InsecureListener(ApiListener):
     def __init__(self, port: int, max_streams: int) -> None:
         super().__init__(_LOOPBACK, port, "--insecure-port", None, max_streams)
 
-    def start(self, service: HttpService, clock: Clock) -> HttpServer:
+    def start(self, service: HttpService, clock: Clock, unsent: UnsentBytes | None = None) -> HttpServer:
         """Start to serve. Raise ControlError when the port cannot be listened on."""
-        server = super().start(service, clock)
+        server = super().start(service, clock, unsent)
         _log.warning("every program of this machine may do everything with the cloud at %s", self.url)
         return server

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from beehive.errors import BeehiveError
 from modules.apimachinery.printing.terminal import print_error, print_lines
-from modules.cli.parser import VerbParser
+from modules.cli.parser import VerbParser, make_only
 from modules.kubectl.cli import VERBS, add_answers, add_help, add_verbs, arranged
 from modules.processes.cloudcore import (
     backup_commands,
@@ -127,12 +127,13 @@ def _options(paths: CloudPaths) -> list[str]:
 
 
 def command_line(words: Collection[str] | None = None) -> tuple[VerbParser, argparse._SubParsersAction[Any]]:
-    """Return the parser and its commands; only kubectl's verbs in `words` have options, or all of them for None."""
+    """Return the parser and its commands; only those in `words` are made, or all of them for None."""
     parser = VerbParser(
         prog="cloudcore",
         description="A cloud for edge nodes: by itself, or before the API server of a Kubernetes cluster.",
     )
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    make_only(commands, words)
     run_command.add(commands)
     add_verbs(commands, "cloudcore", connect, VERBS, add_connection=add_socket_options, words=words)
     pod_commands.add(commands, "cloudcore", connect_to_pods, add_socket_options)

@@ -11,9 +11,11 @@ from msgspec.structs import replace
 
 from beehive import Readiness, State
 from beehive.errors import BeehiveError
+from beehive.files.advice import advice
 from beehive.http.http_server import HttpServer
 from beehive.http.listening import listen_unix
 from beehive.http.router import HttpService
+from beehive.http.unsent_bytes import UnsentBytes
 from beehive.message import Message
 from beehive.module import Module
 from beehive.names import ModuleName, Operation
@@ -40,6 +42,7 @@ from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.audit.recording import AuditTrail
 from modules.cloud.authentication.users import ADMINISTRATORS, User
 from modules.cloud.authorization.rbac.index import RbacIndex
+from modules.cloud.bundle_names import bundle_versions
 from modules.cloud.device_values import VALUES, VALUES_RESOURCE, ValueList, ValueQuery
 from modules.cloud.identities.known import KnownIdentities
 from modules.cloud.messages import (
@@ -73,6 +76,7 @@ from modules.processes.cloudcore.control_service import (
     LinksResponseBody,
     NodesResponseBody,
     RefusedConnection,
+    ServedBundles,
 )
 from modules.processes.cloudcore.counters import Counters
 from modules.processes.cloudcore.errors import ControlError
@@ -116,6 +120,7 @@ class Control(Module):
         embedded: shared with the embedded API server, which makes the API calls; None: edgecontroller makes them at a
             cluster.
         audit: records the requests; None: nothing does.
+        bundles: directory of the bundles that nodes fetch; None: none are served.
     """
 
     name: ClassVar[str] = api_messages.SOURCE
@@ -131,9 +136,11 @@ class Control(Module):
         embedded: EmbeddedApi | None = None,
         *,
         audit: AuditTrail | None = None,
+        bundles: Path | None = None,
     ) -> None:
         super().__init__()
         self._audit = audit
+        self._bundles = bundles
         if embedded is None:
             self._api_server: str = ModuleName.EDGECONTROLLER
             self._rbac, self._subscriptions, self._tokens = RbacIndex(), Subscriptions(), None
@@ -159,12 +166,13 @@ class Control(Module):
         """
         listening = listening_socket(self._path)
         service = self._audited(self.service())
-        server = HttpServer(listening, service, self.clock, max_body=REQUEST_BYTES, refusal=unread)
+        unsent = UnsentBytes(self.clock)
+        server = HttpServer(listening, service, self.clock, max_body=REQUEST_BYTES, refusal=unread, unsent=unsent)
         server.start()
         self._servers.append(server)
         with on_failure(self._close):
             for listener in self._listeners:
-                self._servers.append(listener.start(self._access(listener), self.clock))
+                self._servers.append(listener.start(self._access(listener), self.clock, unsent))
 
     def on_end(self) -> None:
         """Close the socket and all connections."""
@@ -350,6 +358,15 @@ class Control(Module):
     def api_ports(self) -> ApiPorts:
         """Return where the Kubernetes API is served over TCP."""
         return ApiPorts(next((each.local_url for each in self._listeners if isinstance(each, SecureListener)), ""))
+
+    def bundles(self) -> ServedBundles:
+        """Return the versions of edgecore that nodes may fetch here."""
+        if self._bundles is None:
+            return ServedBundles()
+        try:
+            return ServedBundles(str(self._bundles), bundle_versions(self._bundles))
+        except OSError as error:
+            return ServedBundles(str(self._bundles), problem=advice(error))
 
     def audit(self) -> AuditState:
         """Return the state of the audit log."""

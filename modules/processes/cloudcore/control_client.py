@@ -20,7 +20,13 @@ from modules.cloud.identities.messages import Identities
 from modules.cloud.identities.records import Record
 from modules.cloud.messages import Cloudcores, LinkQuery, LinkSession, NodeConnection
 from modules.cloud.object_writes import WriteList, WriteQuery, place_of
-from modules.processes.cloudcore.control_service import ApiPorts, AuditState, LinksResponseBody, NodesResponseBody
+from modules.processes.cloudcore.control_service import (
+    ApiPorts,
+    AuditState,
+    LinksResponseBody,
+    NodesResponseBody,
+    ServedBundles,
+)
 from modules.processes.cloudcore.errors import ApiRefusedError, ControlError
 from modules.processes.cloudcore.identity_service import RevocationOutcome, TokenResponseBody
 
@@ -173,6 +179,10 @@ class ControlClient:
     def api_ports(self) -> ApiPorts:
         """Return where the Kubernetes API is served over TCP. Raises ControlError."""
         return decode_json(self._own("GET", "apiports", None, "cannot read the ports of the Kubernetes API"), ApiPorts)
+
+    def bundles(self) -> ServedBundles:
+        """Return the versions of edgecore that nodes may fetch. Raises ControlError."""
+        return decode_json(self._own("GET", "bundles", None, "cannot read which versions are served"), ServedBundles)
 
     def audit(self) -> AuditState:
         """Return the state of the audit log. Raises ControlError."""

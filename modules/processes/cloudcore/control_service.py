@@ -22,6 +22,8 @@ NODES: Final = ("cloudcore", "nodes")
 """Parts of the path of the connections of nodes."""
 API_PORTS: Final = ("cloudcore", "apiports")
 """Parts of the path of the addresses of the Kubernetes API."""
+BUNDLES: Final = ("cloudcore", "bundles")
+"""Parts of the path of the versions that nodes may fetch."""
 CLOUDCORES: Final = ("cloudcore", "cloudcores")
 """Parts of the path of the cloudcores that are alive."""
 LINKS: Final = ("cloudcore", "links")
@@ -52,6 +54,17 @@ class NodesResponseBody(msgspec.Struct, frozen=True):
 
     nodes: list[NodeConnection]
     refused: list[RefusedConnection] = []
+
+
+class ServedBundles(msgspec.Struct, frozen=True):
+    """The response to `GET /cloudcore/bundles`."""
+
+    directory: str = ""
+    """Of `--bundles`; empty without."""
+    versions: list[str] = []
+    """Of edgecore, which its files have."""
+    problem: str = ""
+    """Why the directory cannot be read."""
 
 
 class ApiPorts(msgspec.Struct, frozen=True):
@@ -93,6 +106,9 @@ class ControlAnswers(Protocol):
     def api_ports(self) -> ApiPorts:
         """Return where the Kubernetes API is served over TCP."""
 
+    def bundles(self) -> ServedBundles:
+        """Return the versions of edgecore that nodes may fetch here."""
+
     def audit(self) -> AuditState:
         """Return the state of the audit log."""
 
@@ -131,6 +147,8 @@ class ControlService:
                 return self._serve_own(request, self._control.cloudcores)
             if request.parts == API_PORTS:
                 return self._serve_own(request, self._control.api_ports)
+            if request.parts == BUNDLES:
+                return self._serve_own(request, self._control.bundles)
             if request.parts == AUDIT:
                 return self._serve_own(request, self._control.audit)
             if request.parts == LINKS:

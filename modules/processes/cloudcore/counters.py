@@ -9,6 +9,7 @@ from modules.cloud.cloudhub.counters import CloudHubCounters
 from modules.cloud.controllers.work_meter import WorkMeter
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.edgecontroller.state.node_states import NodeStateCounters
+from modules.cloud.fleet_counts import FleetCounts
 from modules.cloud.refusals import Refusals
 from modules.cloud.storage.database.meter import TransactionMeter
 
@@ -34,6 +35,8 @@ class Counters:
         self.api = ApiCounters()
         self.node_states = NodeStateCounters()
         self.work = WorkMeter()
+        self.fleet: FleetCounts | None = None
+        """Of the embedded API server; None without one."""
         self.reconcilers: Counter[str] = Counter()
         """Failures of the embedded API server's reconcilers, by name."""
         self.meters: dict[str, TransactionMeter] = {}

@@ -26,7 +26,9 @@ from modules.cloud.controllers.work_meter import WorkMeter
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.devicecontroller.admission import ADMISSIONS
 from modules.cloud.devicecontroller.definitions import definitions as device_definitions
+from modules.cloud.devices import DEVICE_STATUS
 from modules.cloud.edgecontroller.cluster.remote_cluster import RemoteCluster
+from modules.cloud.fleet_counts import FleetCounts
 from modules.cloud.router.definitions import definitions as rule_definitions
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.database.room import Room
@@ -104,6 +106,7 @@ class EmbeddedApiServer:
         """To its changes."""
         self.rbac = RbacIndex()
         """The roles and bindings."""
+        counters.fleet = FleetCounts(clock, DEVICE_STATUS)
         definitions = [*device_definitions(), *rule_definitions(), *application_definitions(), *job_definitions()]
         parts = cluster, self.database, manifests, counters.refusals, api.subscriptions
         has_controllers = config.controllers == "embedded"
@@ -113,6 +116,7 @@ class EmbeddedApiServer:
             *parts,
             failures=counters.reconcilers,
             index=self.rbac,
+            fleet=counters.fleet,
             control_plane=control_plane,
             is_alone=lambda: known.is_alone,
         )

@@ -18,6 +18,7 @@ from modules.cloud.client.counters import NO_RESPONSE, ApiCounters
 from modules.cloud.client.lane_calls import RequestLane
 from modules.cloud.cloudhub.counters import CloudHubCounters
 from modules.cloud.edgecontroller.state.node_states import NodeStateCounters
+from modules.cloud.fleet_counts import FleetCounts
 from modules.cloud.storage.database.meter import TransactionMeter
 from modules.processes.cloudcore.counters import Counters
 from modules.processes.common.process_metrics import process_metrics
@@ -31,6 +32,7 @@ def exposition(hive: Hive, counters: Counters) -> str:
             *hive_metrics(hive),
             *process_metrics("cloudcore"),
             *_cloud_metrics(counters),
+            *_fleet(counters.fleet),
             *_sessions(counters.cloudhub, now),
             *_messages(counters.cloudhub),
             *_requests(counters.api),
@@ -52,6 +54,18 @@ def _cloud_metrics(counters: Counters) -> Iterator[MetricFamily]:
     log = counters.audit
     events = {"written": 0, "dropped": 0} if log is None else {"written": log.written, "dropped": log.dropped}
     yield counters_by("outcome", "cloudcore_audit_events", "Events of the audit log.", events)
+
+
+def _fleet(counts: FleetCounts | None) -> Iterator[MetricFamily]:
+    """Yield nodes, pods and devices that need attention, of the embedded API server alone."""
+    if counts is None:
+        return
+    text = "Nodes that are not cordoned, by the status of their condition Ready."
+    yield gauges_by("ready", "cloudcore_nodes", text, counts.nodes())
+    text = "Pods that are to run, and have not run for five minutes."
+    yield gauge("cloudcore_pods_not_running", text, counts.pods_not_running())
+    text = "Devices by the state that their nodes have reported."
+    yield gauges_by("state", "cloudcore_devices", text, counts.devices())
 
 
 def _sessions(counters: CloudHubCounters, now: float) -> Iterator[MetricFamily]:

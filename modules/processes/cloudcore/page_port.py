@@ -119,7 +119,7 @@ class UserEntrance(Entrance):
     def come_back(self, request: Request, answer: SignInAnswer, redirect_uri: str) -> str:
         """See `Entrance`."""
         given = SignInCode(answer.code, answer.verifier, answer.nonce)
-        credentials = Credentials(f"Bearer {self._flow().exchange(given, redirect_uri)}")
+        credentials = Credentials(f"Bearer {self._flow().exchange(given, redirect_uri, request.address)}")
         return self._begun(credentials, request, "identity provider")
 
     def _flow(self) -> CodeFlow:

@@ -228,6 +228,7 @@ class CloudCore:
             identities=self._identities,
             embedded=embedded,
             audit=AuditTrail(self._counters.audit, self._clock) if self._counters.audit is not None else None,
+            bundles=self._config.bundles if self._config.tls is not None else None,
         )
         self._add_health_server()
 

@@ -35,8 +35,10 @@ UPGRADE_CHECKS: Final = ("mem", "disk")
 """What a node looks at before it upgrades itself."""
 _VERSION: Final = re.compile(r"v?([0-9][0-9A-Za-z.+]{0,60})", re.ASCII)
 _NONE: Final = "<none>"
+_MOST_VERSIONS: Final = 10
+"""Versions that a refusal names."""
 _JOBS: Final = ("NAME", "KIND", "PHASE", "DONE", "FAILED", "RUNNING", "WAITING", "AGE", "REASON")
-_NODES: Final = ("NODE", "WAVE", "STATE", "LAST-STEP", "SINCE", "FROM", "TO", "REASON")
+_NODES: Final = ("NODE", "WAVE", "STATE", "STEP", "SINCE", "FROM", "TO", "REASON")
 _LONGEST: Final = 120
 """Characters of a reason in a table."""
 
@@ -51,6 +53,9 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
     nodes.add_argument("node", nargs="*", metavar="NODE", help="its name")
     nodes.add_argument("--to", required=True, metavar="VERSION", help="version of edgecore, such as 1.2.0")
     nodes.absent("--image", "nodes take signed bundles, no container images: `make bundle`, `cloudcore run --bundles`")
+    nodes.add_argument(
+        "--not-served", action="store_true", help="also a version that is not there: nodes have it in other sources"
+    )
     nodes.add_argument("--confirm", action="store_true", help="each node waits for `edgecore job --confirm` there")
     _add_order(nodes, "upgrade-to-VERSION")
     nodes.set_defaults(command=f"{__name__}:upgrade_nodes")
@@ -109,7 +114,17 @@ def upgrade_nodes(chosen: argparse.Namespace) -> int:
     spec: JsonObject = {"version": f"v{version[1]}", "checkItems": list(UPGRADE_CHECKS)}
     if chosen.confirm:
         spec["requireConfirmation"] = True
-    return _ordered(chosen, JobKind.NODE_UPGRADE, name, spec, chosen.node)
+    return _ordered(chosen, JobKind.NODE_UPGRADE, name, spec, chosen.node, "" if chosen.not_served else version[1])
+
+
+def _check_served(client: ControlClient, version: str) -> None:
+    """Raise ControlError for a version that `--bundles` lacks; without it nodes have other sources."""
+    served = client.bundles()
+    if not served.directory or version in served.versions:
+        return
+    there = served.problem or f"it has {', '.join(served.versions[-_MOST_VERSIONS:]) or 'no bundle'}"
+    hint = "`make bundle` makes one; --not-served if nodes have it in other sources"
+    raise ControlError(f"{served.directory} has no bundle of the version", version, f"{there}; {hint}")
 
 
 def prepull(chosen: argparse.Namespace) -> int:
@@ -123,8 +138,10 @@ def prepull(chosen: argparse.Namespace) -> int:
     return _ordered(chosen, JobKind.IMAGE_PRE_PULL, name, spec, chosen.node)
 
 
-def _ordered(chosen: argparse.Namespace, kind: JobKind, name: str, spec: JsonObject, nodes: Sequence[str]) -> int:
-    """Make a job."""
+def _ordered(
+    chosen: argparse.Namespace, kind: JobKind, name: str, spec: JsonObject, nodes: Sequence[str], version: str = ""
+) -> int:
+    """Make a job; with a version only if cloudcore serves it, as far as it serves any."""
     from modules.apimachinery.node_job_kinds import JobKind  # noqa: PLC0415 - as above
     from modules.apimachinery.node_jobs import TEMPLATE  # noqa: PLC0415
     from modules.cloud.taskmanager.waves import PAUSE, WAVES, Waves  # noqa: PLC0415
@@ -148,7 +165,10 @@ def _ordered(chosen: argparse.Namespace, kind: JobKind, name: str, spec: JsonObj
         "timeoutSeconds": chosen.timeout,
     }  # fmt: skip
     whole = {TEMPLATE: order} if kind is JobKind.IMAGE_PRE_PULL else order
-    return _make(ControlClient(chosen.socket), kind, name, whole, annotations)
+    client = ControlClient(chosen.socket)
+    if version:
+        _check_served(client, version)
+    return _make(client, kind, name, whole, annotations)
 
 
 def _make(client: ControlClient, kind: JobKind, name: str, spec: JsonObject, annotations: dict[str, str]) -> int:
@@ -253,7 +273,7 @@ def nodes_table(kind: JobKind, job: JsonObject, here: Collection[str], now: floa
             each.node, str(each.wave or _NONE), each.state, each.step or _NONE, _age(each.since, now),
             each.before or _NONE, each.after or _NONE, _cut(each.reason),
         )
-        for each in job_nodes(job, here)
+        for each in job_nodes(kind, job, here)
     ]  # fmt: skip
     remarks = [job_sentence(row), *map(wave_sentence, row.waves)]
     return Table(_NODES, rows, "The job has no nodes yet.", [printable(each) for each in remarks])

@@ -20,6 +20,7 @@ from modules.processes.common.loopback import is_loopback
 def add(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command: the options of the configuration, and those of the process."""
     parser = commands.add_parser("run", help="run the cloud until SIGTERM or SIGINT")
+    parser.absent("--config", "each setting is an option, and KubeEdge's cloudcore.yaml is not read")
     parser.hint = "it starts the cloud, and `cloudcore create pod NAME --image=IMAGE` makes a pod"
     add_flags(parser, CloudCoreConfig)
     parser.add_argument(

@@ -46,7 +46,10 @@ def _of_page(chosen: argparse.Namespace) -> str:
 
 def _of_api_server(chosen: argparse.Namespace) -> str:
     if not chosen.tls and (chosen.secure_port is not None or chosen.token_auth_file):
-        return "--secure-port and --token-auth-file need certificates: add --tls"
+        return (
+            "--secure-port and --token-auth-file need certificates: add --tls (kubectl on this machine does without: "
+            "--insecure-port 8080)"
+        )
     if chosen.token_auth_file and chosen.secure_port is None and not chosen.router_listen:
         return "--token-auth-file is for the secure port: add --secure-port 6443"
     if chosen.mount_service_account_tokens and chosen.secure_port is None:

@@ -51,7 +51,7 @@ def _write(chosen: argparse.Namespace) -> None:
         *common_parts("cloudcore", chosen, _UNIT, [paths.root, Path("/")]),
     ]
     try:
-        make_bundle("cloudcore", "", chosen.output, parts, Redactor(), clock)
+        make_bundle("cloudcore", "", chosen.output, parts, Redactor(hides_values=True), clock)
     finally:
         clock.close()
 

@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -33,6 +33,7 @@ from beehive.goarch import goarch
 from beehive.node_namespaces import is_machine_root
 from edged.cgroups.opening import machine_hierarchies
 from edged.volumes import KernelMounts, VolumeError, points_below
+from modules.apimachinery.conditions import is_ready
 from modules.apimachinery.kinds import JsonObject, kind_named
 from modules.cli.errors import StatusError, UnreachableError
 from modules.cli.rest import APPLY_PATCH, RestClient, object_path
@@ -61,6 +62,7 @@ from modules.runtimes.shim import kernel
 from modules.runtimes.shim.procfs import all_processes, descendants
 from modules.runtimes.shim.protocol import Pid
 
+_NODE: Final = kind_named("Node")
 _START_SECONDS: Final = 60.0
 _LOG_LINES: Final = 15
 _LONGEST_DIRECTORY: Final = 60
@@ -287,13 +289,15 @@ class DemoCluster:
         self._clear()
 
     def start(self) -> None:
-        """Start both processes; the edge node may not be ready yet at the return.
+        """Start both processes, and return when the node is ready: each pod has a place from then on.
 
         Raises:
-            DemoError: cloudcore did not start, or a signal came.
+            DemoError: one of them did not start, or a signal came.
+            UnreachableError: the cloud does not answer.
         """
         address = self._start_cloud()
         self._start_edge(address)
+        self._wait("start edgecore", self._has_ready_node)
 
     def apply(self, objects: list[JsonObject]) -> None:
         """Apply objects to the cloud.
@@ -366,12 +370,19 @@ class DemoCluster:
         arguments = ["run", "--listen", "127.0.0.1:0", "--socket", str(self.socket), "--ready-file", str(ready)]
         arguments += ["--tunnel-listen", f"127.0.0.1:{self._tunnel_port}"]
         self._children.append(Child("modules.processes.cloudcore", arguments, self.directory / "cloudcore.log"))
+        self._wait("start cloudcore", ready.exists)
+        return ready.read_text().strip()
+
+    def _wait(self, attempt: str, is_done: Callable[[], bool]) -> None:
         deadline = Deadline(self._events, _START_SECONDS)
-        while not ready.exists():
+        while not is_done():
             failure = self.failure()
             if failure or not deadline.is_open():
-                raise DemoError("start cloudcore", failure or "it is not ready", "\n".join(self.logs()))
-        return ready.read_text().strip()
+                raise DemoError(attempt, failure or "it is not ready", "\n".join(self.logs()))
+
+    def _has_ready_node(self) -> bool:
+        nodes = RestClient(self.socket).get(object_path(_NODE))["items"]
+        return any(is_ready(node) and node["status"]["nodeInfo"].get("kubeProxyVersion") for node in nodes)
 
     def _start_edge(self, address: str) -> None:
         file = self.directory / _FILE

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, cast
 
 from modules.apimachinery.attempts import AttemptError
-from modules.cli.parser import VerbParser
+from modules.cli.parser import VerbParser, make_only
 from modules.processes.common import completion
 from modules.processes.common.durations import parse_size
 from modules.processes.common.exit_codes import ExitCode
@@ -120,10 +120,11 @@ def _chosen(words: list[str]) -> argparse.Namespace:
 
 
 def command_line(words: Sequence[str] | None = None) -> tuple[VerbParser, argparse._SubParsersAction[Any]]:
-    """Return the parser and its commands; only kubectl's verbs in `words` have options, or all of them for None."""
+    """Return the parser and its commands; only those in `words` are made, or all of them for None."""
     from modules.processes.edgecore import other_commands  # noqa: PLC0415 - a node that starts does not load it
 
     parser, commands = _program()
+    make_only(commands, words)
     other_commands.add(parser, commands, words)
     return parser, commands
 

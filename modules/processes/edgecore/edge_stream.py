@@ -43,9 +43,10 @@ def add_edge_stream(hive: Hive, config: EdgeCoreConfig, registry: CollectorRegis
 
 
 def tunnel_settings(config: EdgeCoreConfig) -> EdgeHubSettings:
-    """Return the settings of the tunnel's link."""
+    """Return the settings of the tunnel's link. It has TLS if edgehub's has: without, there is no certificate."""
     options = config.modules.edge_stream
-    server = options.server if "://" in options.server else f"wss://{options.server}"
+    scheme = config.websocket_url.partition("://")[0]
+    server = options.server if "://" in options.server else f"{scheme}://{options.server}"
     return EdgeHubSettings(
         url=f"{server}/v1/kubeedge/connect",
         node=config.node_name,
@@ -57,11 +58,16 @@ def tunnel_settings(config: EdgeCoreConfig) -> EdgeHubSettings:
 
 
 def tunnel_headers(config: EdgeCoreConfig) -> dict[str, str]:
-    """Return the headers that tell KubeEdge's cloud the node, and the one that makes ours grant it credit; its
-    address may change from dial to dial.
+    """Return the headers that tell KubeEdge's cloud the node, and those for ours, which grants it credit and shares its
+    streams among users; its address may change from dial to dial.
     """
     address = config.modules.edged.node_ip or default_addresses()[0]
-    return {"SessionHostNameOverride": config.node_name, "SessionInternalIP": address, credit.HEADER: credit.VERSION}
+    return {
+        "SessionHostNameOverride": config.node_name,
+        "SessionInternalIP": address,
+        credit.HEADER: credit.VERSION,
+        credit.LIMIT_HEADER: str(config.modules.edge_stream.max_streams),
+    }
 
 
 def node_dialler(path: Path) -> DialNode:

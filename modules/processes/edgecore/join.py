@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-import shlex
 import socket
 import stat
 import sys
@@ -31,7 +30,7 @@ from modules.processes.edgecore.config.edgehub import EdgeHub
 from modules.processes.edgecore.config.names import HTTPS_URL, NODE_NAME, OCI_ENDPOINT, WEBSOCKET_SERVER
 from modules.processes.edgecore.config.value_kinds import SecretText, UnfitError
 from modules.processes.edgecore.config.writing import MINIMAL_KEYS, keys_chosen, render
-from modules.processes.edgecore.location import FILE_NAME, KUBEEDGE_FILE, NodeLocation, located
+from modules.processes.edgecore.location import FILE_NAME, KUBEEDGE_FILE, NodeLocation, located, run_command
 from modules.processes.edgecore.reporting import print_remark, report_problems
 from modules.processes.edgecore.runtime_choice import choose_runtime, configured_below, kept_runtime
 from modules.processes.edgecore.settings import certificate_settings
@@ -120,7 +119,7 @@ def join(chosen: argparse.Namespace) -> int:
         f"node {config.node_name}: certificate valid until {format_time(certificate.not_after)}\n"
         f"configuration: {file}\n"
         f"{_stream_summary(config)}\n"
-        f"next: {_next(chosen)}\n"
+        f"next: {run_command('edgecore', chosen)}\n"
     )
     if unreachable := _unreachable(cloud.server):
         print_remark(f"warning: {unreachable}")
@@ -212,13 +211,6 @@ def _stream_summary(config: EdgeCoreConfig) -> str:
     if stream.enable:
         return f"logs and commands from the cloud: by a tunnel to {stream.server} (--no-edge-stream: refused)"
     return "logs and commands from the cloud: refused (--edge-stream: allowed)"
-
-
-def _next(chosen: argparse.Namespace) -> str:
-    """Return the command that runs the node that has joined."""
-    if chosen.config:
-        return f"edgecore run --config {shlex.quote(str(chosen.config))}"
-    return f"edgecore run --root {shlex.quote(str(chosen.root))}" if chosen.root else "edgecore run"
 
 
 def _configured(file: Path, root: Path | None) -> EdgeCoreConfig:

@@ -12,6 +12,7 @@
 
 import argparse
 import os
+import shlex
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,7 @@ import msgspec
 
 from modules.processes.common.state_directory import state_directory
 from modules.processes.edgecore.config import ConfigError, LoadResult, Problem, load
+from modules.processes.edgecore.config.own_directories import with_own_directories
 
 KUBEEDGE_FILE: Final = Path("/etc/kubeedge/config/edgecore.yaml")
 """KubeEdge's path of the configuration file."""
@@ -59,7 +61,7 @@ class NodeLocation(msgspec.Struct, frozen=True):
             ConfigError: the file cannot be read or is wrong.
         """
         if self.file is not None:
-            return load(self.file)
+            return with_own_directories(load(self.file))
         from modules.processes.edgecore.runtime_choice import configured_below  # noqa: PLC0415 - it loads the bus
 
         root = self.root or default_root()
@@ -85,6 +87,17 @@ def add_location(parser: argparse.ArgumentParser) -> argparse._MutuallyExclusive
         help="the node's directory: DIR/edgecore.yaml, or without it the defaults below DIR",
     )
     return where
+
+
+def run_command(program: str, chosen: argparse.Namespace) -> str:
+    """Return the command that runs the node that the options select, as somebody would type it.
+
+    Args:
+        program: edgecore, or the path of one.
+        chosen: has the options of `add_location`.
+    """
+    option = ("--config", chosen.config) if chosen.config else ("--root", chosen.root)
+    return shlex.join([program, "run", *(map(str, option) if option[1] else ())])
 
 
 def node_location(chosen: argparse.Namespace) -> NodeLocation:

@@ -78,12 +78,18 @@ def network_of_pods(config: EdgeCoreConfig) -> Within | None:
 
 
 def probing_network(config: EdgeCoreConfig, clock: Clock) -> Network | None:
-    """Return the connections of probes and hooks to pods; None where the machine's network reaches them."""
+    """Return the connections of probes and hooks to pods; None where the machine's network reaches them.
+
+    Pods of plain processes are on the machine's network themselves, whatever address they had when they began.
+    """
     within = network_of_pods(config)
-    if within is None:
+    if within is None and not config.uses_process_runtime:
         return None
-    from beehive.sockets import dialling  # noqa: PLC0415
     from edged.probes.sockets import SocketNetwork  # noqa: PLC0415
+
+    if within is None:
+        return SocketNetwork(clock, isolates=False)
+    from beehive.sockets import dialling  # noqa: PLC0415
     from modules.runtimes.oci.network.default_network import POD_CIDR  # noqa: PLC0415
 
     ranges = config.modules.edged.tailored_kubelet_config.pod_cidr or (POD_CIDR,)

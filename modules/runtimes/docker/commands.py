@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from beehive.files.descriptors import OwnedFd
+from beehive.files.descriptors import OwnedFd, open_process
 from beehive.on_failure import on_failure
 from modules.runtimes.docker.answers import Created, InspectedCommand
 from modules.runtimes.docker.client import DockerClient, Exchange
@@ -120,7 +120,7 @@ def _session(leader: int) -> list[int]:
 
 def _kill(pid: int, container_id: str) -> None:
     """Kill a process if it belongs to the container; this is checked again when its pid can no longer be reused."""
-    with suppress(ProcessLookupError), OwnedFd(os.pidfd_open(pid)) as descriptor:
+    with suppress(ProcessLookupError), OwnedFd(open_process(pid)) as descriptor:
         if _belongs(pid, container_id):
             signal.pidfd_send_signal(descriptor, signal.SIGKILL)
 

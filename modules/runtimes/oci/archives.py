@@ -70,6 +70,11 @@ class ImageArchives:
             except OSError as error:
                 _log.warning("archives of images are imported again at the next start: %s", error)
 
+    def problem(self) -> str:
+        """Return which archive could not be imported, the first of several, and why; empty if there is none."""
+        with self._lock:
+            return next((each.problem for each in self._known.values() if each.problem), "")
+
     def _names(self) -> list[str]:
         try:
             return sorted(name for name in os.listdir(self._directory) if name.endswith(_ENDINGS))  # noqa: PTH208 - strings

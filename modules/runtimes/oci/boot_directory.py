@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from beehive.files.reading import list_directory
 from beehive.files.removal import remove_tree
 from modules.runtimes.engine.records import current_boot_id
 from modules.runtimes.oci.crun.conmon import BUNDLE
@@ -65,7 +66,7 @@ class BootDirectory:
 
     def keep_only(self, known: set[str]) -> None:
         """Remove the bundles of containers that no longer exist. Raises OSError."""
-        for left in {each.name for each in self._bundles.iterdir()} - known:
+        for left in {each.name for each in list_directory(self._bundles)} - known:
             self.remove_bundle(left)
 
     def remove(self) -> None:
@@ -73,7 +74,7 @@ class BootDirectory:
         try:
             kernel.unmount(str(self._directory), kernel.MNT_DETACH)
         except OSError as error:
-            if error.errno != errno.EINVAL:
+            if error.errno not in (errno.EINVAL, errno.ENOENT):
                 raise
 
     def _mount(self) -> None:

@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 from typing import Final, Self
 
-from beehive.files.descriptors import OwnedFd
+from beehive.files.descriptors import OwnedFd, open_process
 from beehive.patterns import pattern
 from modules.runtimes.shim.out_of_memory import ran_out_of_memory
 from modules.runtimes.shim.procfs import read_stat
@@ -49,7 +49,7 @@ class FirstProcess:
             parent: process id of the container's conmon.
         """
         try:
-            pidfd = os.pidfd_open(pid)
+            pidfd = open_process(pid)
         except ProcessLookupError:
             return None
         with contextlib.ExitStack() as unless_it_is:

@@ -7,7 +7,7 @@ import msgspec
 from beehive.decoding import decode_json
 from beehive.files.reading import read_file
 from modules.runtimes.engine.driver import OnEnd, WatchingMethod
-from modules.runtimes.engine.errors import NoSuchObjectError
+from modules.runtimes.engine.errors import NoSuchObjectError, RequestRefusedError
 from modules.runtimes.engine.inspection import image_info
 from modules.runtimes.engine.registry import Registry
 from modules.runtimes.oci.archives import ImageArchives
@@ -42,6 +42,15 @@ def image_methods(
             answer.info.update(_info(images, answer.image.id))
         return answer
 
+    def pull(request: cri.PullImageRequest, on_end: OnEnd) -> cri.PullImageResponse:
+        try:
+            return images.pull(request, on_end)
+        except RequestRefusedError as error:
+            problem = archives.problem()
+            if not problem:
+                raise
+            raise type(error)(error.attempt, f"{error.reason}; {problem}", error.hint) from error
+
     def file_system(_: cri.ImageFsInfoRequest, __: OnEnd) -> cri.ImageFsInfoResponse:
         used = [roots.usage(each.directory) for each in registry.containers()]
         return images.file_system(StorageUsage(sum(each.bytes for each in used), sum(each.inodes for each in used)))
@@ -49,7 +58,7 @@ def image_methods(
     return {
         "ListImages": listing,
         "ImageStatus": status,
-        "PullImage": images.pull,
+        "PullImage": pull,
         "RemoveImage": lambda request, _: images.remove(request),
         "ImageFsInfo": file_system,
     }

@@ -33,12 +33,12 @@ def unmount_unknown(containers: Path, known: set[str]) -> None:
 
 
 def unmount_all(target: Path) -> None:
-    """Undo all mounts at a path; there may be none. Raises OSError."""
+    """Undo all mounts at a path; there may be none, or no such path. Raises OSError."""
     try:
         while True:
             kernel.unmount(str(target), kernel.MNT_DETACH)
     except OSError as error:
-        if error.errno != errno.EINVAL:
+        if error.errno not in (errno.EINVAL, errno.ENOENT):
             raise
 
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from beehive.files.reading import list_directory
 from beehive.node_namespaces import DIRECTORY, namespaces_id
 from modules.runtimes.oci.leftovers import unmount_all, unmount_unknown
 from modules.runtimes.shim import kernel
@@ -55,20 +56,20 @@ class MappedRoots:
 
     def unbind(self, container_id: str) -> None:
         """Undo `bind`, if the container has a mount. Raises OSError."""
-        target = self.directory / container_id / _ROOTFS
-        if not target.is_dir():
+        gate = self.directory / container_id
+        if not gate.is_dir():
             return
-        unmount_all(target)
-        target.rmdir()
-        target.parent.rmdir()
+        unmount_all(gate / _ROOTFS)
+        for directory in (gate / _ROOTFS, gate):
+            with suppress(FileNotFoundError):
+                directory.rmdir()
         self._remove_if_empty()
 
     def keep_only(self, known: set[str]) -> None:
         """Undo `bind` of containers that no longer exist. Raises OSError."""
         unmount_unknown(self.directory, known)
-        if self.directory.is_dir():
-            for left in {each.name for each in self.directory.iterdir()} - known:
-                self.unbind(left)
+        for left in {each.name for each in list_directory(self.directory)} - known:
+            self.unbind(left)
         self._remove_if_empty()
 
     def _remove_if_empty(self) -> None:

@@ -4,14 +4,13 @@ Where a container has a process namespace of its own, its end is the end of all 
 (`shareProcessNamespace`, ephemeral containers), crun knows them by control groups alone, and ends none without.
 """
 
-import os
 import signal
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from beehive.files.descriptors import OwnedFd
+from beehive.files.descriptors import OwnedFd, open_process
 from beehive.nesting import read_json
 
 _PROC: Final = Path("/proc")
@@ -60,7 +59,7 @@ def kill_processes(find: Callable[[], Iterable[int]], is_meant: Callable[[int], 
 
 
 def _send(pid: int, number: int, is_meant: Callable[[int], bool]) -> None:
-    with suppress(ProcessLookupError), OwnedFd(os.pidfd_open(pid)) as descriptor:
+    with suppress(ProcessLookupError), OwnedFd(open_process(pid)) as descriptor:
         if is_meant(pid):
             signal.pidfd_send_signal(descriptor, number)
 

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from beehive.files.descriptors import OwnedFd, is_readable
+from beehive.files.descriptors import OwnedFd, is_readable, open_process
 from beehive.files.reading import read_to_end
 
 _log = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ def processes_with(variable: str, beginning: str) -> Iterator[Orphan]:
 def await_orphans(orphans: Iterable[Orphan], seconds: float = _SECONDS) -> None:
     """Wait until processes have ended, or have finished their critical work; kill processes that take longer."""
     for each in orphans:
-        with contextlib.suppress(ProcessLookupError), OwnedFd(os.pidfd_open(each.pid)) as process:
+        with contextlib.suppress(ProcessLookupError), OwnedFd(open_process(each.pid)) as process:
             if _arguments(each.pid) == each.arguments and not _is_done(each, process, seconds):
                 said = os.fsdecode(b" ".join(each.arguments))[:_SHOWN]
                 _log.warning("process %d, for which nothing waits now, does not end; it is killed: %s", each.pid, said)

@@ -1,5 +1,6 @@
 """The files of a sandbox that its containers mount: hostname, hosts, resolv.conf, and the memory at /dev/shm."""
 
+import ipaddress
 import socket
 from pathlib import Path
 from typing import Final
@@ -29,17 +30,19 @@ UPSTREAM: Final = Path("/run/systemd/resolve/resolv.conf")
 reaches.
 """
 
-_STUB: Final = "127.0.0.53"
 _MOST_BYTES: Final = 64 * 1024
 
 
-def resolv_conf(config: cri.DNSConfig | None, machine: Path = MACHINE, upstream: Path = UPSTREAM) -> str:
+def resolv_conf(
+    config: cri.DNSConfig | None, machine: Path = MACHINE, upstream: Path = UPSTREAM, *, is_own: bool = True
+) -> str:
     """Return the file's text: CRI's configuration of DNS, or else the machine's.
 
     Args:
         config: the pod's servers, search domains and options; None or empty for the machine's.
         machine: the machine's file; a missing one is empty.
-        upstream: taken instead when the machine's names systemd-resolved, which pods do not reach.
+        upstream: taken instead when the machine's names only servers that pods do not reach.
+        is_own: whether the pod has a network of its own, where such servers are left out.
 
     Raises:
         BadRequestError: a word of the configuration has blanks or control characters.
@@ -48,9 +51,25 @@ def resolv_conf(config: cri.DNSConfig | None, machine: Path = MACHINE, upstream:
     if config is not None and (config.servers or config.searches or config.options):
         return _text(config)
     text = _read(machine)
-    if not any(line.split()[:2] == ["nameserver", _STUB] for line in text.splitlines()):
+    lines = text.splitlines(keepends=True)
+    reached = [line for line in lines if not _is_the_machines(line)]
+    if not is_own or len(reached) == len(lines):
         return text
-    return _read(upstream) or text
+    if not any(line.split()[:1] == ["nameserver"] for line in reached):
+        reached = [line for line in _read(upstream).splitlines(keepends=True) if not _is_the_machines(line)] or reached
+    return "".join(reached)
+
+
+def _is_the_machines(line: str) -> bool:
+    """Return whether a line names a server of an address that has no meaning outside of the machine's network."""
+    words = line.split()
+    if len(words) < 2 or words[0] != "nameserver":
+        return False
+    try:
+        address = ipaddress.ip_address(words[1])
+    except ValueError:
+        return False
+    return address.is_loopback or address.is_unspecified or (address.version == 6 and address.is_link_local)
 
 
 def _text(config: cri.DNSConfig) -> str:
@@ -81,7 +100,7 @@ def write_sandbox_files(sandbox: Sandbox) -> None:
     config = sandbox.config
     is_own = config.linux.security_context.namespace_options.network != cri.NODE
     hostname = (config.hostname if is_own else "") or socket.gethostname()
-    texts = (f"{hostname}\n", _HOSTS, resolv_conf(config.dns_config))
+    texts = (f"{hostname}\n", _HOSTS, resolv_conf(config.dns_config, is_own=is_own))
     paths = [f"{sandbox.directory}/{name}" for name in _NAMES]
     for path, text in zip(paths, texts, strict=True):
         write_soon(path, text.encode(), _READABLE)

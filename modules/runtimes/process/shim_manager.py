@@ -11,7 +11,7 @@ from pathlib import Path
 
 from beehive.clock import Clock
 from beehive.decoding import convert
-from beehive.files.descriptors import OwnedFd, raise_shortage
+from beehive.files.descriptors import OwnedFd, open_process, raise_shortage
 from beehive.on_failure import on_failure
 from modules.runtimes.engine.errors import RunFailedError, ShimGoneError
 from modules.runtimes.engine.events import Announcer
@@ -61,7 +61,7 @@ def _kill_if_marked(pid: int, mark: bytes) -> None:
     """Kill the process if it carries the mark. Its environment is read again after pidfd_open, so that the pid cannot
     be another's.
     """
-    with suppress(ProcessLookupError), OwnedFd(os.pidfd_open(pid)) as descriptor:
+    with suppress(ProcessLookupError), OwnedFd(open_process(pid)) as descriptor:
         if mark in _environment(Path(f"/proc/{pid}")):
             signal.pidfd_send_signal(descriptor, signal.SIGKILL)
 

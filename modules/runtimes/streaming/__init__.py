@@ -11,6 +11,8 @@ from modules.runtimes.streaming.attached import AttachedContainer
 from modules.runtimes.streaming.backend import StreamingBackend, StreamProcess
 from modules.runtimes.streaming.server import StreamingServer
 
+__all__ = ["AttachedContainer", "StreamProcess", "StreamingBackend", "StreamingServer", "connect_to_loopback"]
+
 _LOOPBACK: Final = ("127.0.0.1", "::1")
 _SECONDS: Final = 5.0
 """For a program that listens, but whose queue is full."""

@@ -2,6 +2,7 @@
 
 import errno
 import logging
+import math
 import select
 import socket
 from contextlib import ExitStack, suppress
@@ -23,6 +24,15 @@ MOST_HELD: Final = 1 << 20
 MOST_OF_A_CLIENT: Final = 128
 """Connections of a client at a time; each takes a descriptor of this process."""
 
+ANSWER_SECONDS: Final = 30.0
+"""Seconds that a pod may still answer after the client has ended its side of a connection. kubectl (client-go's
+`portforward`) ends its side as well when its own client has gone, and drops what comes from then on: on the wire both
+are the same. containerd and CRI-O wait for 1 s.
+"""
+
+MOST_ANSWER: Final = 64 << 20
+"""Bytes of that answer."""
+
 _MOST_UNSENT: Final = 256 * 1024
 _READ_BYTES: Final = 64 * 1024
 
@@ -37,6 +47,10 @@ class _Forwarded:
         self.client_ended = self.pod_ended = False
         self.is_shut = False
         """Whether the pod has been told that the client sends no more."""
+        self.left_at = math.inf
+        """Monotonic seconds at which the pod is left; set at the client's end."""
+        self.answered = 0
+        """Bytes of the pod since the client's end."""
 
     @property
     def over(self) -> bool:
@@ -77,12 +91,14 @@ class PortForwardSession:
                 self._link.send()
                 if self._streams.over:
                     break
-                left = last + IDLE_SECONDS - self._clock.monotonic()
-                ready = dict(self._poll().poll(0 if self._link.has_received else max(0.0, left) * 1000))
-                if not ready and left <= 0:
+                now = self._clock.monotonic()
+                left = min(last + IDLE_SECONDS, *(each.left_at for each in self._open.values()), math.inf) - now
+                ready = dict(self._poll().poll(0 if self._link.has_received else max(0.0, left) * 1000 + 1))
+                if not ready and last + IDLE_SECONDS <= now:
                     break
                 last = self._clock.monotonic() if ready else last
                 self._serve(ready)
+                self._leave()
                 is_readable = self._link.has_received or ready.get(self._link.fileno(), 0) & ~select.POLLOUT
                 events = self._streams.receive() if is_readable else []
         finally:
@@ -111,6 +127,7 @@ class PortForwardSession:
             case PortEnd(number, reset) if number in self._open:
                 each = self._open[number]
                 each.client_ended = True
+                each.left_at = self._clock.monotonic() + ANSWER_SECONDS
                 if reset:
                     each.held.clear()
                     self._close(each)
@@ -166,10 +183,22 @@ class PortForwardSession:
             return
         if data:
             self._streams.write(each.number, data)
+            each.answered += len(data) if each.client_ended else 0
             return
         each.pod_ended = True
         self._streams.end(each.number)
         self._close_if_over(each)
+
+    def _leave(self) -> None:
+        """Leave the pods that still answer a client which has long ended its side. It is told by a reset: kubectl takes
+        a reason on the stream of errors for a failure of all its connections.
+        """
+        now = self._clock.monotonic()
+        for each in list(self._open.values()):
+            if each.left_at <= now or each.answered > MOST_ANSWER:
+                _log.debug("a forwarded connection is left: its client has ended its side, and the pod has not")
+                self._streams.reset(each.number)
+                self._close(each)
 
     def _close_if_over(self, each: _Forwarded) -> None:
         if each.over or (each.pod_ended and not self._streams.can_end):

@@ -68,6 +68,9 @@ class PortStreams(Protocol):
     def end(self, number: int) -> None:
         """Say that nothing more comes of a connection."""
 
+    def reset(self, number: int) -> None:
+        """Say that what has come of a connection is not all; `close` it then."""
+
     def close(self, number: int, problem: str = "") -> None:
         """End a connection in both directions; with the reason if it failed."""
 
@@ -115,6 +118,13 @@ class SpdyPorts:
         if pair.sends:
             pair.sends = False
             self._spdy.send(number, b"", last=True)
+
+    def reset(self, number: int) -> None:
+        """See `PortStreams`."""
+        pair = self._pairs[number]
+        if pair.sends:
+            pair.sends = False
+            self._spdy.reset(number)
 
     def close(self, number: int, problem: str = "") -> None:
         """See `PortStreams`."""
@@ -204,6 +214,9 @@ class WebSocketPorts:
         self._messages.queue(bytes([2 * number]) + data)
 
     def end(self, number: int) -> None:
+        """See `PortStreams`."""
+
+    def reset(self, number: int) -> None:
         """See `PortStreams`."""
 
     def close(self, number: int, problem: str = "") -> None:

@@ -5,7 +5,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from beehive.http.connections import OpenConnection, OpenConnections, Phase, StreamShares, address_of, network_of
+from beehive.http.connections import (
+    Client,
+    OpenConnection,
+    OpenConnections,
+    Phase,
+    StreamShares,
+    address_of,
+    network_of,
+)
 from beehive.simulation import Simulation
 
 MOST, OF_ADDRESS, ALSO = 4, 3, 2
@@ -156,19 +164,26 @@ def test_an_overdue_connection_is_ended(site: Site) -> None:
 
 
 def test_one_client_cannot_have_all_streams() -> None:
-    shares = StreamShares(32)
-    assert [shares.acquire("a") for _ in range(25)] == [True] * 24 + [False]
-    assert [shares.acquire("b") for _ in range(3)] == [True, True, False]
-    shares.release("a")
-    assert [shares.acquire("a"), shares.acquire("c")] == [False, True]
-    assert [shares.acquire("") for _ in range(6)] == [True] * 6
-    assert not shares.acquire("d")
+    shares, a, b, c = StreamShares(32), Client("a"), Client("b"), Client("c")
+    assert [shares.acquire(a) for _ in range(25)] == [True] * 24 + [False]
+    assert [shares.acquire(b) for _ in range(3)] == [True, True, False]
+    shares.release(a)
+    assert [shares.acquire(a), shares.acquire(c)] == [False, True]
+
+
+def test_many_clients_cannot_have_what_is_reserved_for_administrators() -> None:
+    """20 service accounts had all of 768 streams: nobody saw a log any more."""
+    shares, administrator = StreamShares(32), Client("admin", is_privileged=True)
+    assert sum(shares.acquire(Client(f"tenant {number % 20}")) for number in range(100)) == 28
+    assert [shares.acquire(administrator) for _ in range(3)] == [True, True, False], "it is one client, too"
+    assert [shares.acquire(Client("", is_privileged=True)) for _ in range(3)] == [True, True, False]
+    assert not shares.acquire(Client("node", is_privileged=True))
 
 
 def test_of_a_client_whose_streams_have_ended_nothing_stays() -> None:
     shares = StreamShares(2)
-    assert shares.acquire("a")
-    shares.release("a")
+    assert shares.acquire(Client("a"))
+    shares.release(Client("a"))
     assert not shares._of_client
 
 

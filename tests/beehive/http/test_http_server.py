@@ -1,5 +1,7 @@
 """The local HTTP server, over real sockets."""
 
+import contextlib
+import itertools
 import os
 import select
 import socket
@@ -17,7 +19,7 @@ from typing import Any, cast
 import pytest
 
 from beehive import Clock, RealClock
-from beehive.http.connections import OpenConnection, Phase
+from beehive.http.connections import Client, OpenConnection, Phase
 from beehive.http.errors import HttpStatusError
 from beehive.http.events import SMALL_PIECES
 from beehive.http.http_server import MAX_CONNECTIONS, MAX_STREAMS, REFUSALS, HttpServer, _Connection
@@ -25,6 +27,7 @@ from beehive.http.listening import listen_tcp, listen_unix
 from beehive.http.request import Request
 from beehive.http.responses import Handler, Peer, Reply, Response, Stream, Takeover, text
 from beehive.http.router import Admitted, AdmittingService, HttpRoute, Router
+from beehive.http.unsent_bytes import UnsentBytes
 from beehive.rate import TokenBucket
 from beehive.sockets.accepting import accept_connection
 from beehive.sockets.ports import ListenError
@@ -36,7 +39,8 @@ from tests.support.failing import Failing, census
 from tests.support.patience import PATIENCE
 from tests.support.stopping import stopping
 
-SECONDS = PATIENCE
+MEBIBYTE = 1 << 20
+SPELLINGS = tuple(itertools.islice(itertools.product(*({each, each.upper()} for each in "bearer")), 18))
 
 
 class Followed:
@@ -51,7 +55,7 @@ class Followed:
 
     def _pieces(self, peer: Peer) -> Generator[bytes, None, None]:
         yield b"first\n"
-        while not peer.gone_within(SECONDS):
+        while not peer.gone_within(PATIENCE):
             yield b"next\n"
         self.gone.set()
 
@@ -76,7 +80,7 @@ def echo(request: Request) -> Takeover:
     """Says the six bytes that it was sent, backwards."""
 
     def carry_on(connection: socket.socket) -> None:
-        connection.settimeout(SECONDS)
+        connection.settimeout(PATIENCE)
         data = request.rest
         while len(data) < 6:
             data += connection.recv(100)
@@ -117,8 +121,8 @@ def serving(*extra: HttpRoute, listening: socket.socket | None = None, idle_seco
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clients of a busy machine need longer for their requests."""
-    monkeypatch.setattr("beehive.http.http_server.REQUEST_SECONDS", float(SECONDS))
-    monkeypatch.setattr("beehive.http.lingering_close.LINGERING_SECONDS", float(SECONDS))
+    monkeypatch.setattr("beehive.http.http_server.REQUEST_SECONDS", float(PATIENCE))
+    monkeypatch.setattr("beehive.http.lingering_close.LINGERING_SECONDS", float(PATIENCE))
 
 
 @pytest.fixture
@@ -135,7 +139,7 @@ def server(followed: Followed) -> Iterator[HttpServer]:
 
 
 def ask(server: HttpServer, method: str, path: str) -> tuple[int, str]:
-    connection = HTTPConnection("127.0.0.1", server.port, timeout=SECONDS)
+    connection = HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
     connection.request(method, path)
     response = connection.getresponse()
     body = response.read().decode()
@@ -144,7 +148,7 @@ def ask(server: HttpServer, method: str, path: str) -> tuple[int, str]:
 
 
 def raw(server: HttpServer, request: bytes) -> bytes:
-    with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
         connection.sendall(request)
         connection.shutdown(socket.SHUT_WR)
         return b"".join(iter(lambda: connection.recv(4096), b""))
@@ -159,7 +163,7 @@ def test_a_connection_without_a_thread_is_closed_and_leaves_its_place(
         patched.setattr(
             threading.Thread, "start", Failing(0, RuntimeError("can't start new thread")).call(lambda: None)
         )
-        with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as connection:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
             assert connection.recv(100) == b""
     assert not census((server._open,)).more_than(before)
     assert ask(server, "GET", "/healthz") == (200, "ok")
@@ -171,7 +175,7 @@ def test_a_connection_that_fails_unforeseen_does_not_end_the_server(
     """No other would be accepted any more, while the port is open."""
     with monkeypatch.context() as patched:
         patched.setattr(server, "_secured", Failing(0, MemoryError()).call(server._secured))
-        with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as connection:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
             assert connection.recv(100) == b""
         assert ask(server, "GET", "/healthz") == (200, "ok")
     assert "cannot serve a connection" in caplog.text
@@ -288,7 +292,7 @@ def test_head_of_a_stream_has_no_body(server: HttpServer) -> None:
 
 def test_a_stream_that_breaks_off_is_seen_to(server: HttpServer, caplog: pytest.LogCaptureFixture) -> None:
     """The last chunk, which says that all is there, does not come."""
-    with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
         connection.sendall(b"GET /torn HTTP/1.1\r\nHost: a\r\n\r\n")
         answer = connection.recv(1)
         wait_until(lambda: not len(server._open), "its thread has ended")
@@ -300,7 +304,7 @@ def test_a_stream_that_breaks_off_is_seen_to(server: HttpServer, caplog: pytest.
 
 def follow(server: HttpServer) -> socket.socket:
     """A connection with an open stream."""
-    connection = socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS)
+    connection = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE)
     connection.sendall(b"GET /follow HTTP/1.1\r\nHost: a\r\n\r\n")
     received = b""
     while b"first" not in received and b"503" not in received:
@@ -352,7 +356,7 @@ def test_streams_leave_room_for_questions(server: HttpServer, followed: Followed
     open_ones = [follow(server) for _ in range(MAX_STREAMS)]
     status, body = ask(server, "GET", "/follow")
     assert (status, "close one" in body) == (503, True)
-    assert followed.let_go.acquire(timeout=SECONDS)
+    assert followed.let_go.acquire(timeout=PATIENCE)
     assert ask(server, "GET", "/healthz") == (200, "ok")
     for connection in open_ones:
         connection.close()
@@ -364,7 +368,7 @@ def test_connections_that_say_nothing_make_room(server: HttpServer, caplog: pyte
         silent = [
             stack.enter_context(
                 socket.create_connection(
-                    ("127.0.0.1", server.port), timeout=SECONDS, source_address=(f"127.0.1.{1 + number % 2}", 0)
+                    ("127.0.0.1", server.port), timeout=PATIENCE, source_address=(f"127.0.1.{1 + number % 2}", 0)
                 )
             )
             for number in range(MAX_CONNECTIONS + 8)
@@ -380,7 +384,7 @@ def test_connections_that_say_nothing_make_room(server: HttpServer, caplog: pyte
 
 def test_streams_do_not_count_as_connections(server: HttpServer) -> None:
     open_ones = [follow(server) for _ in range(MAX_STREAMS)]
-    others = [socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) for _ in range(MAX_CONNECTIONS)]
+    others = [socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) for _ in range(MAX_CONNECTIONS)]
     assert ask(server, "GET", "/healthz") == (200, "ok")
     for connection in (*open_ones, *others):
         connection.close()
@@ -396,7 +400,7 @@ def test_streams_take_the_place_of_no_connection_and_give_their_own_back(followe
         for refused in (1, 0):
             streams = []
             for _ in range(3):
-                streams.append(socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS))
+                streams.append(socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE))
                 streams[-1].sendall(b"GET /follow HTTP/1.1\r\nHost: a\r\n\r\n")
                 assert streams[-1].recv(1000).startswith(b"HTTP/1.1 200 ")
             if refused:
@@ -413,19 +417,29 @@ def test_streams_take_the_place_of_no_connection_and_give_their_own_back(followe
         server.stop()
 
 
-def test_a_token_has_not_all_streams(followed: Followed) -> None:
-    """Of one machine's clients, too: the reserve is for one that has none."""
-    server = HttpServer(
-        listen_tcp("127.0.0.1", 0), Router([HttpRoute("/follow", followed)]), RealClock(), max_streams=4
-    )
+class OfUsers(AdmittingService):
+    """Serves whoever shows a token; `bearer` may be spelt in 64 ways, and a token has one user."""
+
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+
+    def admit(self, request: Request) -> Admitted:
+        user = request.header("authorization").partition(" ")[2]
+        return Admitted(self._handler, client=Client(user, is_privileged=user == "admin"))
+
+
+def test_a_token_has_not_all_streams_however_it_is_spelt(followed: Followed) -> None:
+    server = HttpServer(listen_tcp("127.0.0.1", 0), OfUsers(followed), RealClock(), max_streams=16)
     server.start()
     head = b"GET /follow HTTP/1.1\r\nHost: a\r\nAuthorization: %s\r\n\r\n"
+    asked = [(f"{''.join(spelt)} one", 200 if number < 12 else 503) for number, spelt in enumerate(SPELLINGS)]
+    asked += [("bearer two", 200), ("bearer three", 200), ("bearer four", 503), ("bearer admin", 200)]
     opened = []
     try:
-        for token, status in ((b"one", 200), (b"one", 200), (b"one", 200), (b"one", 503), (b"two", 200)):
-            connection = socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS)
+        for credentials, status in asked:
+            connection = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE)
             opened.append(connection)
-            connection.sendall(head % token)
+            connection.sendall(head % credentials.encode())
             assert connection.recv(1000).startswith(b"HTTP/1.1 %d " % status)
     finally:
         for connection in opened:
@@ -433,8 +447,70 @@ def test_a_token_has_not_all_streams(followed: Followed) -> None:
         server.stop()
 
 
+def test_who_reads_nothing_loses_its_connections_and_others_get_their_answers() -> None:
+    """570 unread watches with a megabyte each took cloudcore's memory; as many unread answers would, too."""
+    memory = UnsentBytes(RealClock(), 8 * MEBIBYTE)
+
+    def streamed(_request: Request) -> Stream:
+        return Stream("text/plain", lambda _: (bytes(4 * MEBIBYTE) for _ in range(3)), lambda: None)
+
+    def either(request: Request) -> Reply:
+        return streamed(request) if request.path == "/stream" else Response(200, "text/plain", bytes(4 * MEBIBYTE))
+
+    server = HttpServer(listen_tcp("127.0.0.1", 0), OfUsers(either), RealClock(), unsent=memory)
+    server.start()
+    with ExitStack() as stack:
+        stack.callback(server.stop)
+
+        def ask(path: str, user: str) -> socket.socket:
+            made = stack.enter_context(closing(socket.create_connection(("127.0.0.1", server.port), PATIENCE)))
+            made.sendall(f"GET {path} HTTP/1.1\r\nHost: a\r\nAuthorization: bearer {user}\r\n\r\n".encode())
+            return made
+
+        unread = list[socket.socket]()
+        for path in ("/stream", "/answer") * 4:
+            unread.append(ask(path, "flood"))
+            wait_until(lambda: len(memory._held) >= 1, "it waits for its client")
+        wait_until(lambda: memory.used <= 8 * MEBIBYTE, "the others have let go")
+        for path, size in (("/stream", 12), ("/answer", 4)):
+            assert len(b"".join(_rest_of(ask(path, "other")))) > size * MEBIBYTE
+        sizes = [len(b"".join(_rest_of(each))) for each in unread]
+        assert sum(size < 4 * MEBIBYTE for size in sizes) >= 6
+    wait_until(lambda: memory.used == 0, "nothing stays")
+
+
+def _rest_of(connection: socket.socket) -> Iterator[bytes]:
+    """What a connection still has, until it ends in whatever way."""
+    with contextlib.suppress(OSError):
+        yield from iter(lambda: connection.recv(MEBIBYTE), b"")
+
+
+def test_bodies_that_do_not_come_to_their_end_are_bounded_together() -> None:
+    memory = UnsentBytes(RealClock(), 2 * MEBIBYTE)
+    server = HttpServer(
+        listen_tcp("127.0.0.1", 0), OfUsers(lambda request: text(200, str(len(request.body)))), RealClock(),
+        max_body=2 * MEBIBYTE, unsent=memory,
+    )  # fmt: skip
+    server.start()
+    head = "POST / HTTP/1.1\r\nHost: a\r\nAuthorization: bearer {}\r\nContent-Length: {}\r\n\r\n"
+    with ExitStack() as stack:
+        stack.callback(server.stop)
+        unfinished = [
+            stack.enter_context(closing(socket.create_connection(("127.0.0.1", server.port), PATIENCE)))
+            for _ in range(3)
+        ]
+        for each in unfinished:
+            with contextlib.suppress(OSError):
+                each.sendall(head.format("flood", 2 * MEBIBYTE).encode() + bytes(MEBIBYTE))
+        ended = select.select(unfinished, [], [], PATIENCE)[0]
+        assert ended, "one has lost its connection"
+        whole = stack.enter_context(closing(socket.create_connection(("127.0.0.1", server.port), PATIENCE)))
+        whole.sendall(head.format("other", MEBIBYTE // 2).encode() + bytes(MEBIBYTE // 2))
+        assert whole.recv(1000).endswith(b"%d" % (MEBIBYTE // 2))
+
+
 def test_a_connection_is_handed_over_with_the_bytes_already_read(server: HttpServer) -> None:
-    with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
         connection.sendall(b"GET /echo HTTP/1.1\r\nHost: a\r\n\r\nabc")
         connection.sendall(b"def")
         assert b"".join(iter(lambda: connection.recv(100), b"")) == b"fedcba"
@@ -549,7 +625,7 @@ def test_a_client_that_waits_for_100_continue_is_told_to_send_its_body(length: i
     """curl waits a second, other clients until their time-out; one whose body is too long gets the refusal instead."""
     with (
         stopping(body_server()) as server,
-        socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as waiting,
+        socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as waiting,
         waiting.makefile("rb") as answer,
     ):
         waiting.sendall(
@@ -589,13 +665,13 @@ def test_nothing_is_read_for_a_refused_request_but_what_lets_the_connection_carr
 ) -> None:
     """The answer comes before the body, however much is announced; a short body on its way is skipped."""
     with stopping(
-        HttpServer(listen_tcp("127.0.0.1", 0), Deciding(decide), RealClock(), max_body=1 << 22, idle_seconds=SECONDS)
+        HttpServer(listen_tcp("127.0.0.1", 0), Deciding(decide), RealClock(), max_body=1 << 22, idle_seconds=PATIENCE)
     ) as server:
         server.start()
         head = b"POST /body HTTP/1.1\r\nHost: a\r\n"
         for announced in (b"Content-Length: 3000000", b"Transfer-Encoding: chunked",
                           b"Expect: 100-continue\r\nContent-Length: 5"):  # fmt: skip
-            with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as waiting:
+            with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as waiting:
                 waiting.sendall(head + announced + b"\r\n\r\n")
                 answer = b"".join(iter(partial(waiting.recv, 4096), b""))
             assert answer.startswith(b"HTTP/1.1 %d " % status)
@@ -633,9 +709,9 @@ def test_the_time_of_the_decision_is_not_the_client_s() -> None:
         far.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n")
         request = connection.read_request()
         with connection.time_out():
-            ahead[0] += 100.0 * SECONDS
+            ahead[0] += 100.0 * PATIENCE
         far.sendall(b"hello")
-        assert connection.read_body(request, 5).body == b"hello"
+        assert connection.read_body(request, 5, lambda _: None).body == b"hello"
 
 
 @pytest.mark.parametrize("status", [401, 413])
@@ -649,11 +725,11 @@ def test_a_client_reads_the_refusal_of_a_body_that_it_is_still_sending(tmp_path:
     service = Deciding(lambda _: refused_credentials() if status == 401 else text(200, "ok"))
     for context in (None, own):
         listening = listen_tcp("127.0.0.1", 0)
-        server = HttpServer(listening, service, RealClock(), max_body=100, context=context, idle_seconds=SECONDS)
+        server = HttpServer(listening, service, RealClock(), max_body=100, context=context, idle_seconds=PATIENCE)
         server.start()
         to = ("127.0.0.1", server.port)
-        plain = HTTPConnection(*to, timeout=SECONDS)
-        connection = plain if context is None else HTTPSConnection(*to, timeout=SECONDS, context=client)
+        plain = HTTPConnection(*to, timeout=PATIENCE)
+        connection = plain if context is None else HTTPSConnection(*to, timeout=PATIENCE, context=client)
         try:
             connection.request("POST", "/body", b"x" * (3 << 20))
             assert connection.getresponse().status == status
@@ -673,7 +749,7 @@ def test_the_certificate_of_a_client_is_known_before_its_body_is_read(tmp_path: 
     service = Deciding(lambda _: text(200, "ok"))
     server = HttpServer(listen_tcp("127.0.0.1", 0), service, RealClock(), max_body=100, context=own)
     server.start()
-    connection = HTTPSConnection("127.0.0.1", server.port, timeout=SECONDS, context=client)
+    connection = HTTPSConnection("127.0.0.1", server.port, timeout=PATIENCE, context=client)
     try:
         connection.request("POST", "/body", b"x")
         assert connection.getresponse().status == 200
@@ -691,7 +767,7 @@ def test_a_client_that_is_to_read_a_refusal_makes_room_for_others() -> None:
     with stopping(server):
         server.start()
         request = b"POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n"
-        with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as refused:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as refused:
             refused.sendall(request % 101)
             while refused.recv(4096):
                 pass  # its answer, and the end of the server's side
@@ -704,16 +780,16 @@ def test_a_connection_that_is_being_answered_makes_no_room() -> None:
 
     def slow(_request: Request) -> Response:
         is_asked.set()
-        assert goes_on.wait(SECONDS)
+        assert goes_on.wait(PATIENCE)
         return text(200, "ok")
 
     server = HttpServer(listen_tcp("127.0.0.1", 0), Router([HttpRoute("/slow", slow)]), RealClock(), max_connections=2)
     server.start()
     try:
-        with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as first:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as first:
             first.sendall(b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
-            assert is_asked.wait(SECONDS)
-            with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as second:
+            assert is_asked.wait(PATIENCE)
+            with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as second:
                 assert second.recv(1) == b""
             goes_on.set()
             assert first.recv(4096).startswith(b"HTTP/1.1 200 ")
@@ -729,7 +805,7 @@ def test_a_stream_is_woken_by_a_descriptor() -> None:
     waited: list[float] = []
 
     def pieces(peer: Peer) -> Generator[bytes, None, None]:
-        woken.append(peer.gone_within(SECONDS, reading))
+        woken.append(peer.gone_within(PATIENCE, reading))
         since = time.monotonic()
         woken.append(peer.gone_within(0.01))
         waited.append(time.monotonic() - since)
@@ -750,7 +826,7 @@ def test_a_stream_is_woken_by_a_descriptor() -> None:
 @pytest.fixture
 def keeping() -> Iterator[HttpServer]:
     """A server that keeps connections."""
-    made = serving(idle_seconds=SECONDS)
+    made = serving(idle_seconds=PATIENCE)
     yield made
     made.stop()
 
@@ -761,7 +837,7 @@ def get(connection: HTTPConnection, path: str) -> str:
 
 
 def test_a_kept_connection_carries_one_request_after_the_other(keeping: HttpServer) -> None:
-    connection = HTTPConnection("127.0.0.1", keeping.port, timeout=SECONDS)
+    connection = HTTPConnection("127.0.0.1", keeping.port, timeout=PATIENCE)
     assert get(connection, "/names/a") == "a "
     kept = connection.sock
     assert [get(connection, f"/names/{name}?q=x") for name in "bcd"] == ["b x", "c x", "d x"]
@@ -772,7 +848,7 @@ def test_a_kept_connection_carries_one_request_after_the_other(keeping: HttpServ
 
 
 def test_connections_are_ended_by_the_credentials_of_their_last_request(keeping: HttpServer) -> None:
-    connection = HTTPConnection("127.0.0.1", keeping.port, timeout=SECONDS)
+    connection = HTTPConnection("127.0.0.1", keeping.port, timeout=PATIENCE)
     for token in ("one", "two"):
         connection.request("GET", "/healthz", headers={"Authorization": token})
         assert connection.getresponse().read() == b"ok"
@@ -797,16 +873,16 @@ def test_each_request_of_a_kept_connection_has_its_own_time(monkeypatch: pytest.
     monkeypatch.setattr(_Connection, "wait", waited)
     clock = cast("Clock", SimpleNamespace(monotonic=lambda: RealClock.monotonic() + ahead[0]))
     routes = [HttpRoute("/names/{name}", ROUTES["/names/{name}"])]
-    server = HttpServer(listen_tcp("127.0.0.1", 0), Router(routes), clock, max_body=1000, idle_seconds=SECONDS)
+    server = HttpServer(listen_tcp("127.0.0.1", 0), Router(routes), clock, max_body=1000, idle_seconds=PATIENCE)
     server.start()
-    with socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as connection:
         connection.sendall(b"GET /names/a HTTP/1.1\r\nHost: a\r\n\r\n")
         answer = b""
         while not answer.endswith(b"\r\n\r\na "):
             answer += connection.recv(4096)
-        ahead[0] += 2.0 * SECONDS
+        ahead[0] += 2.0 * PATIENCE
         connection.sendall(b"GET /names/b HTTP/1.1\r\n")
-        assert begun.wait(SECONDS)
+        assert begun.wait(PATIENCE)
         connection.sendall(b"Host: a\r\n\r\n")
         assert connection.recv(4096).startswith(b"HTTP/1.1 200 ")
     server.stop()
@@ -820,7 +896,7 @@ def test_requests_that_come_together_are_answered_in_order(keeping: HttpServer) 
 
 def test_a_connection_is_kept_after_a_stream(keeping: HttpServer) -> None:
     """And its client has the socket meanwhile, so that it can end the stream."""
-    connection = HTTPConnection("127.0.0.1", keeping.port, timeout=SECONDS)
+    connection = HTTPConnection("127.0.0.1", keeping.port, timeout=PATIENCE)
     connection.request("GET", "/long")
     answer = connection.getresponse()
     kept = connection.sock
@@ -834,13 +910,13 @@ def test_a_connection_is_kept_after_a_stream(keeping: HttpServer) -> None:
 def test_idle_connections_give_way_to_new_ones(keeping: HttpServer) -> None:
     """One address has three quarters of them."""
     most = MAX_CONNECTIONS * 3 // 4
-    kept = [HTTPConnection("127.0.0.1", keeping.port, timeout=SECONDS) for _ in range(most + 2)]
+    kept = [HTTPConnection("127.0.0.1", keeping.port, timeout=PATIENCE) for _ in range(most + 2)]
     assert [get(each, "/names/a") for each in kept] == ["a "] * len(kept)
     ended: set[int] = set()
     with select.epoll() as waiting:
         for each in kept:
             waiting.register(each.sock, select.EPOLLIN | select.EPOLLONESHOT)
-        while len(ended) < 2 and (ready := waiting.poll(SECONDS)):
+        while len(ended) < 2 and (ready := waiting.poll(PATIENCE)):
             ended.update(descriptor for descriptor, _ in ready)
     assert len(ended) == 2
     others = [each for each in kept if each.sock.fileno() not in ended]
@@ -857,8 +933,8 @@ def test_a_connection_that_is_being_answered_gives_way_to_none(body: bytes) -> N
         phases.extend(each.phase for each in begun._open._open)
         return text(200, "ok")
 
-    begun = serving(HttpRoute("/mine", answer), idle_seconds=SECONDS)
-    with stopping(begun), closing(HTTPConnection("127.0.0.1", begun.port, timeout=SECONDS)) as client:
+    begun = serving(HttpRoute("/mine", answer), idle_seconds=PATIENCE)
+    with stopping(begun), closing(HTTPConnection("127.0.0.1", begun.port, timeout=PATIENCE)) as client:
         client.request("GET", "/mine", body)
         assert client.getresponse().read() == b"ok"
     assert phases == [Phase.ANSWERED]
@@ -866,7 +942,7 @@ def test_a_connection_that_is_being_answered_gives_way_to_none(body: bytes) -> N
 
 def test_a_kept_connection_ends_when_no_request_comes() -> None:
     server = serving(idle_seconds=0.05)
-    connection = HTTPConnection("127.0.0.1", server.port, timeout=SECONDS)
+    connection = HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
     assert get(connection, "/names/a") == "a "
     assert connection.sock.recv(1) == b""
     connection.close()
@@ -882,8 +958,8 @@ def test_refusals_without_end_are_held_back(monkeypatch: pytest.MonkeyPatch, sta
     monkeypatch.setattr(_Connection, "pause", lambda self, _: held.append(self.open.phase))
     monkeypatch.setattr("beehive.http.http_server.TokenBucket", lambda _, burst: TokenBucket(1e-9, burst))
     with (
-        stopping(serving(HttpRoute("/no", lambda _: text(status, "no")), idle_seconds=SECONDS)) as server,
-        closing(HTTPConnection("127.0.0.1", server.port, timeout=SECONDS)) as client,
+        stopping(serving(HttpRoute("/no", lambda _: text(status, "no")), idle_seconds=PATIENCE)) as server,
+        closing(HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)) as client,
     ):
         for path in ["/no"] * (REFUSALS + 2) + ["/healthz"] * 3:
             client.request("GET", path)
@@ -902,13 +978,13 @@ def test_clients_without_credentials_are_held_back_as_well(tmp_path: Path, monke
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certified)
     for each in (context, None):
-        server = HttpServer(listen_tcp("127.0.0.1", 0), router, RealClock(), idle_seconds=SECONDS, context=each)
+        server = HttpServer(listen_tcp("127.0.0.1", 0), router, RealClock(), idle_seconds=PATIENCE, context=each)
         server.start()
         trusting = ssl._create_unverified_context()  # noqa: S323 - of this test's own server
         client = (
-            HTTPConnection("127.0.0.1", server.port, timeout=SECONDS)
+            HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
             if each is None
-            else HTTPSConnection("127.0.0.1", server.port, timeout=SECONDS, context=trusting)
+            else HTTPSConnection("127.0.0.1", server.port, timeout=PATIENCE, context=trusting)
         )
         try:
             for credentials in [""] * (REFUSALS + 1) + ["Bearer known"] * 2:
@@ -926,4 +1002,4 @@ def test_who_is_held_back_does_not_outstay_its_connection() -> None:
     with near, far:
         connection = _Connection(OpenConnection("", near, 0.0), RealClock())
         connection.open.end()
-        connection.pause(10 * SECONDS)
+        connection.pause(10 * PATIENCE)

@@ -24,7 +24,6 @@ from tests.end_to_end.processes import wait_until
 from tests.support.clocks import StandingClock
 from tests.support.patience import PATIENCE
 
-SECONDS = PATIENCE
 READER_SECONDS = 1000.0
 
 
@@ -87,7 +86,7 @@ def late(monkeypatch: pytest.MonkeyPatch) -> Iterator[Late]:
     clock = StandingClock()
     with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as peer:
         peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16 * 1024)
-        peer.settimeout(SECONDS)
+        peer.settimeout(PATIENCE)
         peer.connect(listening.getsockname())
         server = listening.accept()[0]
         server.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 256 * 1024)
@@ -102,7 +101,7 @@ def late(monkeypatch: pytest.MonkeyPatch) -> Iterator[Late]:
         thread = threading.Thread(target=end)
         thread.start()
         yield Late(peer, server, sent, clock, thread)
-        thread.join(SECONDS)
+        thread.join(PATIENCE)
         assert not thread.is_alive()
     clock.close()
 
@@ -148,18 +147,18 @@ def test_a_connection_is_reset_while_a_thread_waits_for_it() -> None:
         socket.create_server(("127.0.0.1", 0)) as listening,
         socket.create_connection(listening.getsockname()) as client,
     ):
-        client.settimeout(SECONDS)
+        client.settimeout(PATIENCE)
         server, _ = listening.accept()
         with server:
-            server.settimeout(SECONDS)
+            server.settimeout(PATIENCE)
             server.sendall(b"a part")
             poll = select.poll()
             poll.register(server, select.POLLIN)
             found: list[list[tuple[int, int]]] = []
-            thread = threading.Thread(target=lambda: found.append(poll.poll(SECONDS * 1000)))
+            thread = threading.Thread(target=lambda: found.append(poll.poll(PATIENCE * 1000)))
             thread.start()
             assert reset_now(server)
-            thread.join(SECONDS)
+            thread.join(PATIENCE)
             assert found[0]
         with pytest.raises(ConnectionResetError):
             while client.recv(100):
@@ -174,3 +173,25 @@ def test_of_a_connection_that_has_failed_nothing_is_undelivered(monkeypatch: pyt
     with ours, theirs:
         monkeypatch.setattr(fcntl, "ioctl", Mock(side_effect=OSError))
         assert undelivered(ours) == 0
+
+
+def test_each_byte_that_a_slow_reader_takes_gives_it_time_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It lost the end of its stream when it had taken all but that."""
+    now, waiting = [0.0], [1000]
+
+    class Poll:
+        """Nothing comes; each look takes most of the patience, in which the peer takes a hundred bytes."""
+
+        def register(self, *_: object) -> None:
+            """Take the connection."""
+
+        def poll(self, _milliseconds: float) -> list[object]:
+            now[0] += 0.9
+            waiting[0] = max(0, waiting[0] - 100)
+            return []
+
+    monkeypatch.setattr(select, "poll", Poll)
+    monkeypatch.setattr(module, "undelivered", lambda _: waiting[0])
+    linger_for_reader(Mock(), Mock(monotonic=lambda: now[0]), 1.0)
+    assert waiting == [0]
+    assert now[0] >= 9.0 + LINGERING_SECONDS

@@ -10,8 +10,6 @@ import pytest
 from beehive.sockets.accepting import accept_connection
 from tests.support.patience import PATIENCE
 
-SECONDS = PATIENCE
-
 
 class Listening(socket.socket):
     """A socket whose `accept` fails at first, as it does in a process that may open no more files."""
@@ -45,7 +43,7 @@ def test_a_server_that_waits_for_room_can_be_ended() -> None:
         found: list[socket.socket | None] = []
         waiting = threading.Thread(target=lambda: found.append(accept_connection(listening, wait=3600.0)))
         waiting.start()
-        assert listening.failed.wait(SECONDS)
+        assert listening.failed.wait(PATIENCE)
         listening.shutdown(socket.SHUT_RDWR)
-        waiting.join(SECONDS)
+        waiting.join(PATIENCE)
         assert found == [None]

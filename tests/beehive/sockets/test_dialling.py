@@ -11,8 +11,6 @@ from tests.support.clocks import StandingClock
 from tests.support.patience import PATIENCE
 from tests.support.ports import free_port, full_backlog
 
-SECONDS = PATIENCE
-
 
 def resolve(monkeypatch: pytest.MonkeyPatch, *ports: int) -> None:
     """Let each name have an address for each of the ports, in this order."""
@@ -64,7 +62,7 @@ def recording(asked: list[str | bytes]) -> Callable[..., list[object]]:
 def test_after_one_that_refuses_and_one_that_is_silent_the_next_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     with full_backlog() as silent, socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        resolve(monkeypatch, free_port(), silent, port)
+        resolve(monkeypatch, free_port(), silent, *[port] * 18)
         with connect("cloud", 443, RealClock(), 2.0) as connection:
             assert connection.getpeername()[1] == port
             assert connection.gettimeout() == 2.0, "the share was for the connection only"
@@ -73,7 +71,7 @@ def test_after_one_that_refuses_and_one_that_is_silent_the_next_is_taken(monkeyp
 def test_the_failure_of_the_last_address_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     resolve(monkeypatch, free_port(), free_port())
     with pytest.raises(ConnectionRefusedError):
-        connect("cloud", 443, RealClock(), SECONDS)
+        connect("cloud", 443, RealClock(), PATIENCE)
 
 
 def test_a_family_that_the_machine_does_not_have_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +81,7 @@ def test_a_family_that_the_machine_does_not_have_is_passed_over(monkeypatch: pyt
             (family, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port)) for family in (socket.AF_APPLETALK, socket.AF_INET)
         ]
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
-        with connect("cloud", 443, RealClock(), SECONDS) as connection:
+        with connect("cloud", 443, RealClock(), PATIENCE) as connection:
             assert connection.family == socket.AF_INET
 
 

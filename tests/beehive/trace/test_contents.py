@@ -48,6 +48,7 @@ def _everywhere(content: bytes, number: int = 1) -> list[Record]:
     ]  # fmt: skip
 
 
+@pytest.mark.extended
 def test_a_large_pod_costs_its_size_and_not_a_hundred_times_that(tmp_path: Path) -> None:
     """Also where each list of the runtime differs from the one before in something else."""
     records = [record for number in range(1, 15) for record in _everywhere(_BIG, number)]
@@ -172,6 +173,7 @@ def test_where_the_disk_ends_the_last_record_is_whole(tmp_path: Path) -> None:
         assert trace.damage == ""
 
 
+@pytest.mark.extended
 def test_the_cache_of_contents_is_bounded(tmp_path: Path) -> None:
     """Contents that do not fit are read from the file each time."""
     records = [record for number in range(1, 30) for record in _everywhere(b'"' + b"%03d" % number * 200_000 + b'"')]

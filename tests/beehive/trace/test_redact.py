@@ -412,6 +412,44 @@ def test_credentials_in_headers_of_http_are_redacted(redactor: Redactor, name: s
     assert seen["header"] == {"Accept": ["*/*"], name: [redactor.mark(PASSWORD.encode())]}
 
 
+@pytest.mark.parametrize("name", ["Authorization", "authorization", "Proxy-Authorization", "Cookie", "X-API-Key"])
+def test_credentials_in_headers_of_probes_and_hooks_are_redacted(redactor: Redactor, name: str) -> None:
+    """The bundle for strangers had the Authorization of a pod's probe."""
+    pod = {"spec": {"containers": [{"livenessProbe": {"httpGet": {"httpHeaders": [
+        {"name": "Accept", "value": "text/plain"}, {"name": name, "value": "Basic bWU6c2VjcmV0"},
+    ]}}}]}}  # fmt: skip
+    for content in (pod, {"last-applied": json.dumps(pod)}):
+        text = redactor.content("default/pod/web", "update", json.dumps(content).encode())
+        assert b"bWU6c2VjcmV0" not in text
+        assert b"text/plain" in text
+    assert "bWU6c2VjcmV0" not in redactor.text("GET /: 401 for Basic bWU6c2VjcmV0"), "it is known from then on"
+
+
+def test_a_node_for_itself_keeps_the_values_that_a_replay_needs(redactor: Redactor) -> None:
+    """Strangers get none, whatever the entries look like."""
+    config_map = b'{"kind":"ConfigMap","data":{"a":"of-config"}}'
+    assert redactor.json(config_map) == config_map
+    stranger = Redactor(hides_values=True)
+    forms: list[Any] = [None, 1, "odd-text", [], {}, [1, "odd-text", {"value": {"a": "odd-text"}}]]
+    for odd in forms:
+        for field in ("env", "envs", "httpHeaders", "annotations"):
+            assert b"odd-text" not in stranger.json(json.dumps({"spec": {field: odd}}).encode())
+    assert b"of-config" not in stranger.json(config_map)
+    assert b"of-config" not in stranger.json(b'{"kind":"ConfigMapList","items":[' + config_map + b"]}")
+    assert b"of-config" not in stranger.content("default/configmap/c", "update", b'[{"data":{"a":"of-config"}}]')
+    kept = b'{"annotations":{"volumes.kubernetes.io/controller-managed-attach-detach":"true"}}'
+    assert stranger.json(kept) == kept, "the node has set it, and a replay does"
+    applied = (
+        b'{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"applied","evil-k8s.io.example/a":"b"}}'
+    )
+    assert b'applied"' not in stranger.json(applied).replace(b'configuration":"', b"")
+    assert b':"b"' not in stranger.json(applied)
+    assert b':"b"' not in stranger.json(b'{"annotations":{"evilk8s.io/a":"b"}}')
+    assert stranger.text("node edge-01 is ready") == "node edge-01 is ready"
+    stranger.json(b'{"env":[{"name":"NODE","value":"edge-01"}]}')
+    assert stranger.text("node edge-01 is ready") == "node edge-01 is ready", "a value of a variable may be any word"
+
+
 def test_a_value_that_is_secret_by_its_place_is_secret_in_each_text() -> None:
     known = KnownSecrets()
     marks = SecretMarks(known, b"key")

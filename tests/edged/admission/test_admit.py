@@ -5,6 +5,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from edged.admission import admit
 from edged.admission.admit import NodeInfo, refusal_by_node
@@ -194,7 +195,8 @@ def test_a_static_pod_tolerates_every_taint() -> None:
 def _ports(host_network: bool = False, init: str = "", **port: Any) -> Pod:
     container = {"name": "c", "ports": [{"containerPort": 80, **port}]}
     kind = {"initContainers": [{**container, "restartPolicy": init}]} if init else {"containers": [container]}
-    return from_value(Pod, {"spec": {"hostNetwork": host_network, **kind}})
+    metadata = {"namespace": "default", "name": "web"}
+    return from_value(Pod, {"metadata": metadata, "spec": {"hostNetwork": host_network, **kind}})
 
 
 @pytest.mark.parametrize(
@@ -219,10 +221,20 @@ def test_ports_of_the_node(one: Pod, other: Pod, collide: bool) -> None:
         assert (options.reason if options else None) == ("NodePorts" if collide else None)
 
 
-def test_a_taken_port_is_named_with_its_protocol() -> None:
+def test_a_taken_port_is_named_with_its_protocol_and_its_pod() -> None:
     options = refusal(_ports(hostPort=53, protocol="UDP"), [_ports(hostPort=53, protocol="UDP")], NodeInfo("n1", ROOM))
     assert options is not None
-    assert options.message.endswith("Predicate NodePorts failed: port 53/UDP of the node is taken")
+    assert options.message.endswith("Predicate NodePorts failed: port 53/UDP of the node is taken by pod default/web")
+
+
+def test_of_another_namespace_s_pod_that_has_a_port_nobody_learns_the_name() -> None:
+    """Both want the port of the node; who was first keeps it."""
+    mine, others = _ports(hostPort=53), _ports(hostPort=53)
+    others = replace(others, metadata=replace(others.metadata, namespace="bank", name="payments"))
+    for wants, has in ((mine, others), (others, mine)):
+        options = refusal(wants, [has], NodeInfo("n1", ROOM))
+        assert options is not None
+        assert options.message.endswith("port 53/TCP of the node is taken by a pod of another namespace")
 
 
 def test_reasons_have_a_kubelets_order() -> None:

@@ -20,6 +20,7 @@ from edged.cgroups.tree import CgroupFiles, _all_below
 from edged.settings.cgroups import CgroupDriver, CgroupSettings, Reservation
 from tests.support.directories import mark
 from tests.support.leftovers import remove_cgroups
+from tests.support.patience import PATIENCE
 
 POD = CgroupPath("/kubepods/burstable/podx")
 NODE = NodeCapacity(2, 2**30)
@@ -165,7 +166,7 @@ def test_processes_in_a_cgroup_are_killed_before_its_removal(real: tuple[CgroupF
             (directory / "cgroup.procs").write_text(str(process.pid))
         with pytest.raises(CgroupBusyError):
             tree.remove(pod)
-        assert process.wait(60) == -9
+        assert process.wait(PATIENCE) == -9
     tree.remove(pod)
     assert directories(pod) == []
 

@@ -8,8 +8,6 @@ from edged.cri.contract import ContainerRuntime
 from protos.cri.v1 import api_pb2 as pb
 from tests.support.patience import PATIENCE
 
-_SECONDS = PATIENCE
-
 
 class EventListener:
     """Listens from the beginning until the stream ends."""
@@ -22,11 +20,11 @@ class EventListener:
 
     def wait_opened(self) -> None:
         """Wait until nothing is missed any more."""
-        assert self._opened.wait(_SECONDS)
+        assert self._opened.wait(PATIENCE)
 
     def next(self) -> pb.ContainerEventResponse:
         """The next event."""
-        return self._events.get(timeout=_SECONDS)
+        return self._events.get(timeout=PATIENCE)
 
     def until(self, kind: pb.ContainerEventType.ValueType, subject: str) -> pb.ContainerEventResponse:
         """The next event of a kind about one container or sandbox."""
@@ -37,6 +35,6 @@ class EventListener:
 
     def error(self) -> BaseException | None:
         """Return the error that ended the stream."""
-        error = self._stream.exception(_SECONDS)
+        error = self._stream.exception(PATIENCE)
         self._threads.shutdown()
         return error

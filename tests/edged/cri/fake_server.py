@@ -9,6 +9,7 @@ import grpc
 from google.protobuf.message import Message
 
 from protos.cri.v1 import api_pb2 as pb
+from tests.support.patience import PATIENCE
 
 _METHODS = {
     f"{service.name}/{method.name}": getattr(pb, method.input_type.name)
@@ -57,7 +58,7 @@ class FakeServer(grpc.GenericRpcHandler):  # type: ignore[misc]
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.stop(grace=None).wait(60)
+        self._server.stop(grace=None).wait(PATIENCE)
 
 
 def version_answer(request: Any, context: grpc.ServicerContext) -> Message:

@@ -21,6 +21,7 @@ from tests.edged.cri.event_listener import EventListener
 from tests.edged.cri.harness import Pods, RuntimeUnderTest
 from tests.modules.runtimes.oci.node import control_groups
 from tests.support.images import BUSYBOX_IMAGE
+from tests.support.patience import PATIENCE
 
 FOREVER = ("sleep", "1000")
 UNKNOWN = ContainerId("0" * 64)
@@ -44,7 +45,7 @@ def runtime(request: pytest.FixtureRequest) -> Iterator[RuntimeUnderTest]:
         return
     with KINDS[request.param]() as kind, ContractImages() as images:
         endpoint, image = f"unix://{kind.socket}", images.name("busybox")
-        made = CriClient(endpoint, request_timeout=60)
+        made = CriClient(endpoint, request_timeout=PATIENCE)
         made.pull_image(pb.ImageSpec(image=image))
         made.close()
         yield RuntimeUnderTest(kind.name, endpoint, image, kind.cgroup_parent)
@@ -60,7 +61,7 @@ def client(runtime: RuntimeUnderTest) -> Iterator[ContainerRuntime]:
     actors = Threads()
     made: ContainerRuntime = FakeRuntime(actors, [BUSYBOX_IMAGE])
     if runtime.endpoint:
-        made = CriClient(runtime.endpoint, request_timeout=60)
+        made = CriClient(runtime.endpoint, request_timeout=PATIENCE)
     yield made
     made.close()
     actors.close()
@@ -379,7 +380,7 @@ def test_the_event_stream_ends_when_its_client_is_closed(runtime: RuntimeUnderTe
     actors = Threads()
     mine: ContainerRuntime = FakeRuntime(actors)
     if runtime.endpoint:
-        mine = CriClient(runtime.endpoint, request_timeout=60)
+        mine = CriClient(runtime.endpoint, request_timeout=PATIENCE)
     listener = EventListener(mine)
     if runtime.name != "containerd":
         listener.wait_opened()

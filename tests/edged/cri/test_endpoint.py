@@ -25,6 +25,7 @@ from edged.cri.contract import ContainerId
 from edged.cri.endpoint import Endpoint, EndpointError, socket_path
 from protos.cri.v1 import api_pb2 as pb
 from tests.edged.cri.fake_server import FakeServer, failing, version_answer
+from tests.support.patience import PATIENCE
 
 V1, V1ALPHA2 = "runtime.v1", "runtime.v1alpha2"
 
@@ -218,7 +219,7 @@ def hanging() -> Iterator[Callable[[Any, grpc.ServicerContext], Message]]:
     over = threading.Event()
 
     def handler(request: Any, context: grpc.ServicerContext) -> Message:
-        over.wait(60)
+        over.wait(PATIENCE)
         return pb.StatusResponse()
 
     yield handler
@@ -227,7 +228,7 @@ def hanging() -> Iterator[Callable[[Any, grpc.ServicerContext], Message]]:
 
 def test_a_call_ends_with_the_request_timeout(fakes: Fakes, hanging: Any) -> None:
     server = fakes.server(V1, Version=version_answer, Status=hanging)
-    client = fakes.client(server.endpoint, request_timeout=60)
+    client = fakes.client(server.endpoint, request_timeout=PATIENCE)
     client.version()  # the connection and the version are there, however long that takes
     client._timeout = 0.5
     with pytest.raises(DeadlineExceededError, match="Status"):
@@ -276,7 +277,7 @@ def test_a_command_without_a_limit_has_no_deadline(fakes: Fakes) -> None:
         return pb.ExecSyncResponse()
 
     server = fakes.server(V1, Version=version_answer, ExecSync=execute)
-    fakes.client(server.endpoint, request_timeout=60).exec_sync(ContainerId("a"), ["true"], 0)
+    fakes.client(server.endpoint, request_timeout=PATIENCE).exec_sync(ContainerId("a"), ["true"], 0)
     assert seen[0] > 1e9
 
 
@@ -292,7 +293,7 @@ def test_pulls_have_the_deadline_they_were_given_and_by_default_none(
         return pb.PullImageResponse(image_ref="sha256:1")
 
     server = fakes.server(V1, Version=version_answer, PullImage=pull)
-    client = fakes.client(server.endpoint, request_timeout=60, pull_timeout=pull_timeout)
+    client = fakes.client(server.endpoint, request_timeout=PATIENCE, pull_timeout=pull_timeout)
     assert client.pull_image(pb.ImageSpec(image="a")) == "sha256:1"
     assert least <= seen[0] <= most
 
@@ -374,7 +375,7 @@ def closed_under_way(fakes: Fakes, hanging: Any, operation: str, ask: Callable[[
 
     caller = threading.Thread(target=call)
     caller.start()
-    assert entered.wait(60)
+    assert entered.wait(PATIENCE)
     client.close()
     caller.join(60)
     assert [type(error) for error in failures] == [ConnectionClosedError]
@@ -397,7 +398,7 @@ def test_a_container_that_is_being_started_is_waited_for_when_the_connection_is_
 
     def start(_request: Any, _context: grpc.ServicerContext) -> Message:
         entered.set()
-        assert go_on.wait(60)
+        assert go_on.wait(PATIENCE)
         return pb.StartContainerResponse()
 
     server = fakes.server(V1, Version=version_answer, StartContainer=start)
@@ -414,7 +415,7 @@ def test_a_container_that_is_being_started_is_waited_for_when_the_connection_is_
 
     caller, closer = threading.Thread(target=ask), threading.Thread(target=client.close)
     caller.start()
-    assert entered.wait(60)
+    assert entered.wait(PATIENCE)
     closer.start()
     with pytest.raises(ConnectionClosedError):
         while True:  # until it is being closed

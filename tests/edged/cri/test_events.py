@@ -13,6 +13,7 @@ from edged.cri.errors import CriError, UnavailableError, UnimplementedError
 from protos.cri.v1 import api_pb2 as pb
 from tests.edged.cri.event_listener import EventListener
 from tests.edged.cri.fake_server import FakeServer, failing, version_answer
+from tests.support.patience import PATIENCE
 
 EVENTS = "RuntimeService/GetContainerEvents"
 BOTH = ("runtime.v1", "runtime.v1alpha2")
@@ -33,7 +34,7 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., CriClient]]:
         handlers = {"RuntimeService/Version": version_answer} | ({EVENTS: events} if events is not None else {})
         server = FakeServer(tmp_path / "a.sock", api_versions, handlers)
         servers.append(server.__enter__())
-        clients.append(CriClient(server.endpoint, request_timeout=60))
+        clients.append(CriClient(server.endpoint, request_timeout=PATIENCE))
         return clients[-1]
 
     yield make
@@ -56,7 +57,7 @@ def test_a_stream_without_events_is_open_with_the_runtimes_header(serve: Callabl
 
     def quiet(_request: Any, context: grpc.ServicerContext) -> Iterator[pb.ContainerEventResponse]:
         context.send_initial_metadata(())
-        over.wait(60)
+        over.wait(PATIENCE)
         yield from ()
 
     listener = EventListener(serve(quiet))
@@ -79,7 +80,7 @@ def test_the_error_has_the_runtimes_reason_for_the_end_of_the_stream(serve: Call
 
 
 def test_a_missing_runtime_is_an_error_immediately(tmp_path: Path) -> None:
-    client = CriClient(f"unix://{tmp_path}/none.sock", request_timeout=60)
+    client = CriClient(f"unix://{tmp_path}/none.sock", request_timeout=PATIENCE)
     assert isinstance(EventListener(client).error(), UnavailableError)
     client.close()
 

@@ -29,8 +29,7 @@ from tests.edged.conftest import pod
 from tests.edged.devices.fake_plugins import FakeDevicePlugin
 from tests.support.device_plugin import RESOURCE, DevicePluginDouble, ask_pod_resources
 from tests.support.directories import short_directory
-
-DEADLINE = 60.0
+from tests.support.patience import PATIENCE
 
 
 class Node:
@@ -64,14 +63,14 @@ class Node:
     def wait(self, share: DeviceCapacity | None) -> None:
         """Until the node has this of the resource."""
         with self.changes:
-            done = self.changes.wait_for(lambda: self.devices.manager.capacity().get(RESOURCE) == share, DEADLINE)
+            done = self.changes.wait_for(lambda: self.devices.manager.capacity().get(RESOURCE) == share, PATIENCE)
         assert done, self.devices.manager.capacity()
 
     def close(self) -> None:
         self.devices.close()
         for actor in self.actors:
             actor.ref.stop(block=False)
-            actor.ended.get(timeout=DEADLINE)
+            actor.ended.get(timeout=PATIENCE)
 
     def handle(self, event: PluginsChanged) -> None:
         assert event == PluginsChanged()
@@ -89,7 +88,9 @@ def root() -> Iterator[Path]:
 
 
 @pytest.fixture
-def node(root: Path) -> Iterator[Node]:
+def node(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Node]:
+    """It reports each change of a plug-in's devices at once."""
+    monkeypatch.setattr("edged.devices.node_devices.NOTIFY_SECONDS", 0.01)
     made = Node(root)
     made.devices.start()
     yield made
@@ -177,7 +178,7 @@ def test_a_plugin_is_found_by_its_socket_in_the_registry(node: Node) -> None:
         node.devices.register(Plugin("memory", node.root / "nobody.sock", ("v1beta1",)))
     with DevicePluginDouble(node.root, "a", registry=True) as plugin:
         node.start_actor(PluginWatcher, node.root / "plugins_registry", {"DevicePlugin": node.devices})
-        assert plugin.heard.wait(DEADLINE)
+        assert plugin.heard.wait(PATIENCE)
         assert plugin.registered == [""]
         node.wait(DeviceCapacity(1, 1))
     node.wait(DeviceCapacity(1, 0))

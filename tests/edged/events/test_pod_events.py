@@ -49,6 +49,20 @@ def test_an_event_quotes_the_runtimes_error(bench: Bench) -> None:
     assert "no space left on device" in failed[0]
 
 
+def test_equal_failures_of_one_container_are_one_event(bench: Bench) -> None:
+    """The runtime's text has the id of the container, which is another one at each start; an image's digest stays."""
+    told = f"no such file: {'5c' * 32}/work of image sha256:{'ab' * 32}"
+    bench.start()
+    for identity in ("0f" * 32, "1e" * 32, "2d" * 32):
+        bench.runtime.fail("start_container", CriError("StartContainer", identity, grpc.StatusCode.UNKNOWN, told))
+    bench.tell("insert", pod(), wait=60)
+    (failed,) = [each for each in bench.meta.events.values() if each["reason"] == "Failed"]
+    assert failed["count"] == 3
+    assert failed["message"].startswith(
+        "Error: StartContainer of main failed: no such file: main/work of image sha256:ab"
+    )
+
+
 def test_a_sandbox_that_cannot_be_made_is_reported(bench: Bench) -> None:
     bench.start()
     bench.runtime.fail("run_pod_sandbox", refused())

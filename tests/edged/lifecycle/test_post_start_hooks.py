@@ -19,6 +19,7 @@ from edged.lifecycle.termination_ordering import TerminationOrdering
 from edged.lifecycle.waits import Waits
 from edged.pods.model import ContainerId, PodUid
 from edged.probes.network import Network
+from edged.probes.targets import PodAddress
 from edged.sync_events import PostStartHookEnded
 from modules.apimachinery.types.probes import ExecAction, HTTPGetAction, HTTPHeader, LifecycleHandler, SleepAction
 from protos.status import StatusCode
@@ -60,7 +61,7 @@ class Hooked:
 
     def begin(self, container: str, code: int | Exception = 0) -> None:
         self._codes[container] = code
-        target = HookTarget(UID, a_container(container), ContainerId(container), "10.0.0.1")
+        target = HookTarget(UID, a_container(container), ContainerId(container), PodAddress("10.0.0.1"))
         self.lifecycle.post_start_hooks.begin(HOOK, target)
         self.simulation.run_for(0.1)
 
@@ -153,7 +154,7 @@ def test_a_hook_that_outlives_its_pod_says_nothing(hooked: Hooked) -> None:
 
 def test_a_hook_that_sleeps_ends_with_its_pod(hooked: Hooked) -> None:
     sleeps = LifecycleHandler(sleep=SleepAction(1000))
-    target = HookTarget(UID, a_container("a"), ContainerId("a"), "10.0.0.1")
+    target = HookTarget(UID, a_container("a"), ContainerId("a"), PodAddress("10.0.0.1"))
     hooked.lifecycle.post_start_hooks.begin(sleeps, target)
     hooked.simulation.run_for(0.1)
     assert hooked.results == ("a", "")
@@ -214,7 +215,7 @@ def test_a_hook_over_https_is_tried_again_where_nobody_speaks_tls(error: Network
     headers = (HTTPHeader("Authorization", "Bearer secret"), HTTPHeader("X-Own", "1"))
     hook = LifecycleHandler(http_get=HTTPGetAction(port=8443, scheme="HTTPS", http_headers=headers))
     runner = HookRunner(Mock(spec=ContainerRuntime), network, Waits(simulation))
-    subject = HookTarget(UID, a_container(), CriContainerId("c"), "10.0.0.9")
+    subject = HookTarget(UID, a_container(), CriContainerId("c"), PodAddress("10.0.0.9"))
     if tries == 2:
         runner._run(hook, subject, 5)
     else:

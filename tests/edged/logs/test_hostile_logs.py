@@ -14,6 +14,7 @@ from edged.logs.rotation import pack
 from modules.apimachinery.pods.log_options import LogOptions
 from tests.edged.logs.test_reader import Follower, line, read
 from tests.support.descriptors import open_descriptors
+from tests.support.patience import PATIENCE
 
 SECRET = b"root:$6$secret:19000:0:99999:7:::\n"
 
@@ -180,4 +181,4 @@ def test_nobody_waits_for_a_pipe(log: Path) -> None:
         ended.set()
 
     threading.Thread(target=look, daemon=True).start()
-    assert ended.wait(60)
+    assert ended.wait(PATIENCE)

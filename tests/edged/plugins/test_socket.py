@@ -18,8 +18,6 @@ from protos.csi.v1 import api_pb2 as csi
 from tests.support.csi_driver import CsiDriver
 from tests.support.patience import PATIENCE
 
-SECONDS = PATIENCE
-
 
 def test_a_plugin_that_is_slow_to_answer_a_connection_is_waited_for(directory: Path) -> None:
     """It had a tenth of a second, and was unavailable then."""
@@ -34,16 +32,16 @@ def test_a_plugin_that_is_slow_to_answer_a_connection_is_waited_for(directory: P
         front.listen()
         plugin = PluginSocket(directory / "slow.sock")
         answer = threads.submit(
-            plugin.call, "csi.v1.Node/NodeGetInfo", csi.NodeGetInfoRequest(), csi.NodeGetInfoResponse, SECONDS
+            plugin.call, "csi.v1.Node/NodeGetInfo", csi.NodeGetInfoRequest(), csi.NodeGetInfoResponse, PATIENCE
         )
         with pytest.raises(TimeoutError):
             answer.result(0.5)
         behind.connect(str(driver.socket))
         with front.accept()[0] as accepted:
-            relayed = threads.submit(relay, accepted, behind, b"", clock, SECONDS)
-            assert answer.result(SECONDS).node_id
+            relayed = threads.submit(relay, accepted, behind, b"", clock, PATIENCE)
+            assert answer.result(PATIENCE).node_id
             plugin.close()
-            relayed.exception(SECONDS)  # it ends with the connection, in order or not
+            relayed.exception(PATIENCE)  # it ends with the connection, in order or not
     clock.close()
 
 
@@ -69,12 +67,12 @@ def test_an_error_of_a_plugin_has_the_secret_nowhere(directory: Path) -> None:
         pytest.raises(PluginCallError) as raised,
     ):
         plugin.call(
-            "csi.v1.Node/NodeGetInfo", csi.NodeGetInfoRequest(), csi.NodeGetInfoResponse, SECONDS, secrets=[_QUOTED]
+            "csi.v1.Node/NodeGetInfo", csi.NodeGetInfoRequest(), csi.NodeGetInfoResponse, PATIENCE, secrets=[_QUOTED]
         )
     plugin.close()
     assert _QUOTED not in "".join(traceback.format_exception(raised.value))
     assert raised.value.code == "INTERNAL"
-    assert refuse.call_args.kwargs == {"timeout": SECONDS}
+    assert refuse.call_args.kwargs == {"timeout": PATIENCE}
 
 
 def test_a_call_beside_the_close_is_cancelled_and_another_mistake_is_none_of_a_plugin(directory: Path) -> None:
@@ -84,7 +82,7 @@ def test_a_call_beside_the_close_is_cancelled_and_another_mistake_is_none_of_a_p
 
     def call() -> None:
         try:
-            plugin.call("csi.v1.Node/NodeGetInfo", csi.NodeGetInfoRequest(), csi.NodeGetInfoResponse, SECONDS)
+            plugin.call("csi.v1.Node/NodeGetInfo", csi.NodeGetInfoRequest(), csi.NodeGetInfoResponse, PATIENCE)
         except (PluginCallError, ValueError) as error:
             problems.append(error)
 

@@ -10,6 +10,7 @@ from beehive.simulation import Simulation
 from edged.cri.contract import ContainerId, SandboxId
 from edged.cri.errors import AlreadyExistsError, CriError
 from edged.errors import ConfigError
+from edged.pod_workers import host_dns
 from edged.pod_workers.errors import ContainerStartError
 from edged.pod_workers.start_containers import ContainerStarter, PodSandbox, StartContext
 from edged.pods.actions import ContainerStart, PodActions
@@ -18,7 +19,7 @@ from edged.pods.config.resources import HostResources
 from edged.pods.config.security import ImageUser
 from edged.pods.model import PodFacts
 from edged.settings import EdgedSettings
-from modules.apimachinery.types import Container, EphemeralContainer, Pod, VolumeMount
+from modules.apimachinery.types import Container, EphemeralContainer, Pod, PodDNSConfig, VolumeMount
 from protos.cri.v1 import api_pb2 as cri
 from protos.status import StatusCode
 from tests.edged.pods.builders import REF, UID, a_container, a_pod, a_sandbox, running
@@ -219,6 +220,32 @@ def test_a_sandbox_is_made_with_its_addresses(bench: Bench, handler: str, host_n
     assert bench.calls()[:1] + bench.calls()[-1:] == ["runtime.run_pod_sandbox", "events.sandbox_made"]
     names = [name for name, _, _ in bench.parts.mock_calls]
     assert names.index("resources.directories.make_log_directory") < names.index("runtime.run_pod_sandbox")
+
+
+@pytest.mark.parametrize(
+    ("more", "ip", "servers", "is_told"),
+    [
+        ({}, "10.89.0.3", [], True),
+        ({"dns_policy": "Default"}, "10.89.0.3", [], True),
+        ({"dns_policy": "None"}, "10.89.0.3", [], False),
+        ({"dns_config": PodDNSConfig(nameservers=("192.0.2.1",))}, "10.89.0.3", ["192.0.2.1"], False),
+        ({"host_network": True}, "10.89.0.3", ["::1", "127.0.0.1"], False),
+        ({}, "", [], False),
+    ],
+)
+def test_a_pod_that_reaches_no_name_server_of_the_machine_is_told(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any], ip: str, servers: list[str], *, is_told: bool
+) -> None:
+    """Unless it wants none, has one, or is on the machine's network, as are plain processes."""
+    monkeypatch.setattr(host_dns, "UPLINKS", ())
+    bench.starter._settings.resolv_conf.write_text("nameserver ::1\nnameserver 127.0.0.1\n")
+    bench.runtime.run_pod_sandbox.return_value = SandboxId("s1")
+    network = cri.PodSandboxNetworkStatus(ip=ip)
+    bench.runtime.pod_sandbox_status.return_value.status.network = network
+    bench.parts.resources.cgroups.parent.return_value = "/pods/x"
+    made = bench.starter.ensure_sandbox(a_pod(**more), NOTHING, PodActions(create_sandbox=True))
+    assert made.config.dns_config.servers == servers
+    assert ("events.names_unresolved" in bench.calls()) is is_told
 
 
 @pytest.mark.parametrize("is_known", [False, True])

@@ -26,6 +26,7 @@ from edged.pods.backoff import BackOffs, container_key
 from edged.pods.labels import ref_of
 from edged.pods.model import ContainerFacts, HookFacts, PodFacts, PodState, RunState, SandboxId
 from edged.pods.unhealthy import KillReason
+from edged.probes.targets import PodAddress
 from metamanager.client import NoAnswerError
 from modules.apimachinery.types import (
     Container,
@@ -308,7 +309,7 @@ def test_containers_after_one_with_a_start_hook_wait_for_its_end(bench: Bench, i
     starts = tuple(ContainerStart(each, 1, after=Nanoseconds(1)) for each in (CONTAINERS[0], hooked, CONTAINERS[1]))
     bench.sync(PodActions(sandbox=SANDBOX, start=starts))
     assert bench.parts.starter.start_container.call_count == 2
-    target = HookTarget(REF.uid, hooked, ContainerId("id-h"), ips[0] if ips else "")
+    target = HookTarget(REF.uid, hooked, ContainerId("id-h"), PodAddress(ips[0] if ips else ""))
     bench.parts.lifecycle.post_start_hooks.begin.assert_called_once_with(hook, target)
     delays = [bench.backoffs.delay(container_key(REF.uid, each.container)) > 0 for each in starts]
     assert delays == [True, True, False]

@@ -15,7 +15,7 @@ from edged.pods.paths import PodPaths
 from modules.apimachinery.types import Pod
 from protos.cri.v1 import api_pb2 as cri
 from tests.edged.pods.builders import a_pod
-from tests.support.directories import short_directory
+from tests.support.directories import memory_parent, short_directory
 from tests.support.interleaving import Interleaving, explore
 
 
@@ -124,7 +124,7 @@ def test_pods_that_start_together_have_users_of_their_own() -> None:
     """In whatever order their workers' threads run: one looks for free users while another takes them."""
 
     def scenario(threads: Interleaving) -> None:
-        with short_directory("users-") as root:
+        with short_directory("users-", memory_parent()) as root:
             node = _Node(root)
             users = UserNamespaces(node.paths, node.runtime)
             found: list[int] = []

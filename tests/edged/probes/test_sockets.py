@@ -296,6 +296,81 @@ def test_tcp_only_opens_a_connection(network: SocketNetwork, listen: Callable[[S
             network.tcp_connect(TcpTarget("127.0.0.1", taken.getsockname()[1]), PATIENCE)
 
 
+@pytest.mark.parametrize(
+    "host",
+    ["127.0.0.1", "localhost", "127.1", "0177.0.0.1", "2130706433", "0.0.0.0", "::1", "::", "::ffff:127.0.0.1"],  # noqa: S104
+)
+def test_a_host_that_a_pod_chose_is_not_this_machine(
+    network: SocketNetwork, listen: Callable[[Serve], Server], host: str
+) -> None:
+    """A restricted pod's probe switched a device at a mapper's port, which asks nobody of this machine who it is."""
+    asked = list[socket.socket]()
+    server = listen(asked.append)
+    for ask in (
+        lambda: network.http_get(HttpTarget("http", host, server.port, "/", is_guarded=True), PATIENCE),
+        lambda: network.tcp_connect(TcpTarget(host, server.port, is_guarded=True), PATIENCE),
+    ):
+        with pytest.raises(NetworkError, match=r"leave out host|address"):
+            ask()
+    network.tcp_connect(TcpTarget("127.0.0.1", server.port), PATIENCE)
+    server.close()
+    assert len(asked) <= 1, "nobody but the last one has connected"
+
+
+def test_a_name_is_asked_at_the_address_that_was_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may mean another one a moment later."""
+    answers_of = iter([[*addresses("192.0.2.1")], [*addresses("127.0.0.1")]])
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: next(answers_of))
+    connect, clock = Mock(), RealClock()
+    SocketNetwork(clock, connect).tcp_connect(TcpTarget("rebinding.example", 80, is_guarded=True), PATIENCE)
+    clock.close()
+    assert connect.call_args.args[:2] == ("192.0.2.1", 80)
+
+
+def test_a_name_is_asked_at_each_of_its_addresses_that_may_be_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They share the time; what may not be asked has none of it."""
+    names = ["127.0.0.1", "192.0.2.1", "192.0.2.2", "169.254.169.254"]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [*addresses(*names)])
+    clock, connect = Mock(monotonic=Mock(return_value=5.0)), Mock(side_effect=[TimeoutError("one"), Mock()])
+    SocketNetwork(clock, connect).tcp_connect(TcpTarget("two.example", 80, is_guarded=True), 3.0)
+    assert [(each.args[0], each.args[3]) for each in connect.call_args_list] == [("192.0.2.1", 1.5), ("192.0.2.2", 3.0)]
+    connect.side_effect = ConnectionRefusedError("the last one")
+    with pytest.raises(NetworkError, match="the last one"):
+        SocketNetwork(clock, connect).tcp_connect(TcpTarget("two.example", 80, is_guarded=True), 3.0)
+
+
+def test_a_redirect_of_a_guarded_host_is_checked_again(
+    listen: Callable[[Serve], Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name may lead to this machine a moment later, and its port be another program's."""
+    asked = list[socket.socket]()
+    neighbour = listen(asked.append)
+    leads = f"HTTP/1.1 302 Found\r\nLocation: http://rebinding.example:{neighbour.port}/on\r\nContent-Length: 0\r\n\r\n"
+    first, clock = listen(answers(leads.encode())), RealClock()
+    answers_of = iter([[*addresses("192.0.2.1")], [*addresses("127.0.0.1")]])
+    found = socket.create_connection(("127.0.0.1", first.port), PATIENCE)
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: next(answers_of))
+    network = SocketNetwork(clock, Mock(return_value=found))
+    with pytest.raises(NetworkError, match="leave out host"):
+        network.http_get(HttpTarget("http", "rebinding.example", 80, "/", is_guarded=True), PATIENCE)
+    clock.close()
+    neighbour.close()
+    assert not asked
+
+
+def test_pods_on_the_machines_network_reach_what_they_name(listen: Callable[[Serve], Server]) -> None:
+    """Of the runtime for plain processes: such a pod reaches it itself, also when the machine's address has changed."""
+    server, clock = listen(answers(OK)), RealClock()
+    network = SocketNetwork(clock, isolates=False)
+    assert network.http_get(HttpTarget("http", "localhost", server.port, "/", is_guarded=True), PATIENCE) == 200
+    network.tcp_connect(TcpTarget("127.0.0.1", server.port, is_guarded=True), PATIENCE)
+    clock.close()
+
+
+def addresses(*hosts: str) -> Iterator[tuple[object, ...]]:
+    return ((socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, 80)) for host in hosts)
+
+
 @pytest.mark.parametrize("host", ["", "no such host", "a" * 300, "..", "a\0b"])
 def test_an_unknown_host_is_a_network_error(network: SocketNetwork, host: str) -> None:
     with pytest.raises(NetworkError):

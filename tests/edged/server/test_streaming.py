@@ -18,8 +18,6 @@ from tests.end_to_end.processes import wait_until
 from tests.support.clocks import StandingClock
 from tests.support.patience import PATIENCE
 
-SECONDS = PATIENCE
-
 
 class Middle:
     """A relay between two ends."""
@@ -28,7 +26,7 @@ class Middle:
         self.client, ours = socket.socketpair()
         self.server, theirs = socket.socketpair()
         for end in (self.client, self.server):
-            end.settimeout(SECONDS)
+            end.settimeout(PATIENCE)
         self.ended = threading.Event()
         self.error: OSError | None = None
         self._thread = threading.Thread(target=self._run, args=(ours, theirs, first, clock, idle))
@@ -46,7 +44,7 @@ class Middle:
         """Both ends go."""
         self.client.close()
         self.server.close()
-        self._thread.join(SECONDS)
+        self._thread.join(PATIENCE)
         assert not self._thread.is_alive()
 
 
@@ -81,14 +79,14 @@ def test_a_side_that_ends_its_direction_still_receives(middle: Middle) -> None:
     assert read(middle.client, 8) == b"the rest"
     middle.server.shutdown(socket.SHUT_WR)
     assert middle.client.recv(1) == b""
-    assert middle.ended.wait(SECONDS)
+    assert middle.ended.wait(PATIENCE)
     assert middle.error is None
 
 
 def test_a_side_that_does_not_read_stops_the_other(middle: Middle) -> None:
     """What is under way is bounded by the kernel's buffers and one read of ours; later all of it arrives."""
     sent, block = 0, b"x" * 65_536
-    middle.server.settimeout(1)
+    middle.server.settimeout(0.2)
     with pytest.raises(TimeoutError):
         while sent < 100 * len(block):
             sent += middle.server.send(block)
@@ -106,7 +104,7 @@ def test_much_goes_through_in_both_directions_at_once(middle: Middle) -> None:
     for thread in writers + readers:
         thread.start()
     for thread in writers + readers:
-        thread.join(SECONDS)
+        thread.join(PATIENCE)
         assert not thread.is_alive()
 
 
@@ -118,14 +116,14 @@ def test_a_side_that_breaks_ends_it(middle: Middle, end: str) -> None:
         read(other, 6)
     assert other.recv(1) == b""
     other.close()
-    assert middle.ended.wait(SECONDS)
+    assert middle.ended.wait(PATIENCE)
 
 
 def test_what_a_server_has_said_arrives_though_it_takes_no_more(middle: Middle) -> None:
     """kubectl sends a ping each 5 s, also to a command that has ended while its output is still on its way."""
     read(middle.server, 6)
     sent, block = 0, b"x" * 65_536
-    middle.server.settimeout(1)
+    middle.server.settimeout(0.2)
     with pytest.raises(TimeoutError):
         while True:
             sent += middle.server.send(block)
@@ -135,7 +133,7 @@ def test_what_a_server_has_said_arrives_though_it_takes_no_more(middle: Middle) 
     assert set(read(middle.client, sent)) == {ord("x")}
     assert middle.client.recv(1) == b""
     middle.client.close()
-    assert middle.ended.wait(SECONDS)
+    assert middle.ended.wait(PATIENCE)
     assert middle.error is None
 
 
@@ -145,7 +143,7 @@ def test_a_server_that_breaks_off_has_no_polite_end() -> None:
         socket.create_server(("127.0.0.1", 0)) as listening,
         socket.create_connection(listening.getsockname()) as client,
     ):
-        client.settimeout(SECONDS)
+        client.settimeout(PATIENCE)
         ours = listening.accept()[0]
         with socket.create_connection(listening.getsockname()) as theirs:
             server = listening.accept()[0]
@@ -164,7 +162,7 @@ def test_a_server_that_is_killed_has_no_polite_end() -> None:
         socket.create_connection(listening.getsockname()) as client,
         socket.create_connection(listening.getsockname()) as theirs,
     ):
-        client.settimeout(SECONDS)
+        client.settimeout(PATIENCE)
         ours, server = listening.accept()[0], listening.accept()[0]
         with server:
             server.sendall(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: SPDY/3.1\r\n\r\n\0\0\0\3\0\0\0\4text")
@@ -191,7 +189,7 @@ def test_when_one_side_has_ended_silence_ends_it_sooner(monkeypatch: pytest.Monk
     getattr(middle, end).shutdown(socket.SHUT_WR)
     assert middle.server.recv(1) == b""
     assert middle.client.recv(1) == b""
-    assert middle.ended.wait(SECONDS)
+    assert middle.ended.wait(PATIENCE)
     assert len(set(reset)) == resets
     middle.close()
 

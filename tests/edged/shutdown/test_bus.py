@@ -15,7 +15,6 @@ from edged.errors import BusError
 from edged.shutdown.bus import MAX_MESSAGE, Bus
 from tests.support.patience import PATIENCE
 
-SECONDS = PATIENCE
 AGREED = (b"OK 1234\r\n", b"AGREE_UNIX_FD\r\n")
 ENDS = (b"\r\n", b"\r\n", b"Hello\0")
 """Ends of the three parts that a client sends: its user, the file descriptors, its first call."""
@@ -42,7 +41,7 @@ def connect(path: Path, *said: bytes) -> None:
         try:
             Bus(path).close()
         finally:
-            thread.join(SECONDS)
+            thread.join(PATIENCE)
 
 
 @pytest.mark.parametrize(

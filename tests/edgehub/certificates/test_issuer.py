@@ -33,8 +33,8 @@ from edgehub.install import CertifiedLink
 from edgehub.link import Link, LinkEvents
 from edgehub.tls import client_context
 from tests.edgehub.certificates.authority import DAY, NODE, Authority, CertificateServer, key_pem, name
-from tests.edgehub.clouds import TIMEOUT
 from tests.edgehub.links import RunningLink
+from tests.support.patience import PATIENCE
 
 
 class StubLink(Link):
@@ -49,7 +49,7 @@ class StubLink(Link):
         if self._error is not None:
             return self._error
         events.opened()
-        assert self._closed.wait(TIMEOUT)
+        assert self._closed.wait(PATIENCE)
         return ClosedHereError()
 
     def send(self, frame: bytes) -> None:
@@ -273,7 +273,7 @@ def test_neither_the_token_nor_the_key_is_in_an_error_or_in_the_settings_repr(se
 
 
 def _await(true: Callable[[], bool]) -> None:
-    deadline, never = RealClock().monotonic() + TIMEOUT, threading.Event()
+    deadline, never = RealClock().monotonic() + PATIENCE, threading.Event()
     while not true():
         assert RealClock().monotonic() < deadline
         never.wait(0.01)

@@ -7,6 +7,7 @@ import pytest
 
 from beehive.runtime import Threads
 from modules.apimachinery.computed import ManyStepsError, Results, _thread, charge_steps, computed, in_few_steps
+from tests.support.patience import PATIENCE
 
 
 class Counted:
@@ -34,7 +35,7 @@ def recorded(*calls: Callable[[], Any]) -> Results:
             except ValueError:
                 continue
 
-    Threads().call(compute, name="preview").get(timeout=90.0)
+    Threads().call(compute, name="preview").get(timeout=PATIENCE)
     return results
 
 

@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.apimachinery.device_properties import MAX_VALUE, ModelProperty, desired_fault, rules_fault, value_fault
+from modules.apimachinery.device_properties import (
+    MAX_VALUE,
+    ModelProperty,
+    desired_fault,
+    is_same_value,
+    rules_fault,
+    value_fault,
+)
 
 TARGET = ModelProperty("target", "FLOAT", "ReadWrite", "5", "80", "degree")
 LEVEL = ModelProperty("level", "INT", "ReadWrite", "0", "")
@@ -34,6 +41,28 @@ def test_a_desired_value_is_allowed_or_its_fault_has_the_reason(
 ) -> None:
     found = desired_fault(model, "p", text)
     assert fault in found and bool(found) == bool(fault)
+
+
+@pytest.mark.parametrize(
+    ("kind", "one", "other", "same"),
+    [
+        ("FLOAT", "60", "60.0", True), ("float", "6e1", "+60", True), ("FLOAT", "42.5", "42.50", True),
+        ("FLOAT", "0.1", "0.10000000149011612", True), ("DOUBLE", "0.1", "0.10000000149011612", False),
+        ("FLOAT", "60", "60.1", False), ("FLOAT", "1e60", "1E60", True), ("FLOAT", "-0", "0", True),
+        ("FLOAT", "nan", "nan", True), ("FLOAT", "nan", "NaN", False), ("FLOAT", "hot", "60", False),
+        ("DOUBLE", "1e3", "1000", True), ("INT", "060", "60", True), ("integer", "+5", "5", True),
+        ("INT", "60", "60.0", True), ("INT", "9007199254740993", "9007199254740992", False),
+        ("INT", "9007199254740993", "9007199254740992.0", False),
+        ("BOOLEAN", "true", "True", True), ("BOOLEAN", "false", "0", True), ("boolean", "true", "false", False),
+        ("BOOLEAN", "true", "yes", False), ("BYTES", "aGk=", "aGk=", True), ("BYTES", "aGk=", "aGl=", True),
+        ("BYTES", "aGk=", "aGo=", False), ("BYTES", "aGk=", "", False), ("STRING", "60", "60.0", False),
+        ("STREAM", "1", "01", False), ("", "60", "60.0", False),
+    ],
+)  # fmt: skip
+def test_two_spellings_of_one_value_are_one(kind: str, one: str, other: str, same: bool) -> None:
+    """By the type; what is no value of it is a text."""
+    assert is_same_value(kind, one, other) is same
+    assert is_same_value(kind, other, one) is same
 
 
 def test_a_read_only_property_may_be_reported() -> None:

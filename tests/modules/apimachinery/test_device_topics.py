@@ -2,7 +2,7 @@
 
 import pytest
 
-from modules.apimachinery.device_topics import is_open_to_applications
+from modules.apimachinery.device_topics import is_open_to_applications, namespace_of_topic
 
 P = "$hw/events/device/ns/thermo"
 
@@ -33,3 +33,18 @@ P = "$hw/events/device/ns/thermo"
 )
 def test_below_hw_only_reports_and_questions_are_open(topic: str, *, is_open: bool) -> None:
     assert is_open_to_applications(topic) == is_open
+
+
+@pytest.mark.parametrize(
+    ("topic", "namespace"),
+    [
+        (f"{P}/twin/update", "ns"),
+        (f"{P}/state/get", "ns"),
+        ("$hw/events/device/thermo/twin/update", ""),
+        ("$hw/events/node/n1/membership/get", ""),
+        ("events/device/ns/thermo/twin/update", ""),
+        ("a", ""),
+    ],
+)
+def test_the_namespace_of_a_device_is_in_its_topic(topic: str, namespace: str) -> None:
+    assert namespace_of_topic(topic) == namespace

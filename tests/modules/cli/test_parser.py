@@ -83,10 +83,24 @@ def test_the_help_has_the_options_under_their_title_and_no_values_of_flags() -> 
 )
 def test_an_unknown_word_is_the_command_s_own_error(line: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     outer = VerbParser(prog="program")
-    outer.add_subparsers().add_parser("token")
+    outer.add_subparsers().add_parser("token", help="print a token")
     with pytest.raises(SystemExit):
         outer.parse_args(line.split())
     assert capsys.readouterr().err == f"error: {said}\n"
+
+
+def test_a_command_without_help_is_not_offered(capsys: pytest.CaptureFixture[str]) -> None:
+    """It would only say what to do instead."""
+    outer = VerbParser(prog="program")
+    commands = outer.add_subparsers()
+    commands.add_parser("expose")
+    commands.add_parser("export", help="write an archive")
+    with pytest.raises(SystemExit):
+        outer.parse_args(["expos"])
+    assert "did you mean export? (see" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        outer.parse_args(["xyzzy"])
+    assert "there are export (see" in capsys.readouterr().err
 
 
 def test_a_parser_of_commands_leaves_the_order_as_it_is() -> None:
@@ -108,3 +122,14 @@ def test_a_parser_of_commands_says_why_an_option_is_absent(capsys: pytest.Captur
 def test_without_words_those_of_the_process_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["program", "pods"])
     assert parser().parse_args().words == ["pods"]
+
+
+def test_no_parser_looks_for_translations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be on the disk, for each text of each command again."""
+    asked: list[str] = []
+    monkeypatch.setattr("gettext.find", lambda domain, *_, **__: asked.append(domain))
+    parser = VerbParser(prog="edgecore")
+    verb = parser.add_subparsers(title="commands").add_parser("get", help="list objects", intermixed=True)
+    verb.flag("--watch", text="go on")
+    assert "show this help message" in verb.format_help()
+    assert asked == []

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from modules.apimachinery.unvalidated import as_object
 from modules.cloud.device_forms import converted_device, converted_model
 
 Json = dict[str, Any]
@@ -73,19 +74,59 @@ def test_a_device_gets_its_node_its_properties_and_desired_values() -> None:
         "nodeName": "n1",
         "protocol": {
             "protocolName": "modbus",
-            "configData": {"slaveID": 1, "common": {"com": {"serialPort": "1", "baudRate": 115200}}},
+            "configData": {"slaveID": 1, "serialPort": "1", "baudRate": 115200},
         },
         "properties": [
             {"name": "temperature", "collectCycle": 500, "visitors": {
                 "protocolName": "modbus",
-                "configData": {"register": "CoilRegister", "offset": 2, "customizedValues": {"x": 1}},
+                "configData": {"register": "CoilRegister", "offset": 2, "x": 1},
             }},
             {"name": "on", "visitors": {"protocolName": "gpio", "configData": {"pin": 4}},
-             "desired": {"value": "ON", "metadata": {"type": "string"}}},
+             "desired": {"value": "ON", "metadata": {"type": "string"}}, "reportToCloud": True},
         ],
     }  # fmt: skip
     assert [each.partition(":")[0] for each in converted.unused] == ["spec.data"]
     assert OLD_DEVICE["spec"]["nodeSelector"], "the stored object is as it was"
+
+
+@pytest.mark.parametrize(
+    ("protocol", "config", "unused"),
+    [
+        ({"modbus": {"slaveID": 1}, "common": {"tcp": {"ip": "10.0.0.9", "port": 5020}, "commType": "tcp"}},
+         {"slaveID": 1, "ip": "10.0.0.9", "port": 5020, "commType": "tcp"}, []),
+        ({"opcua": {"url": "opc.tcp://a", "timeout": 5}, "common": {"customizedValues": {"rack": 2, "on": True}}},
+         {"url": "opc.tcp://a", "timeout": 5, "rack": 2, "on": True}, []),
+        ({"bluetooth": {"macAddress": "BC:6A", "none": None}}, {"macAddress": "BC:6A"}, []),
+        ({"customizedProtocol": {"protocolName": "gpio", "configData": {"pin": 4, "bus": {"id": 1}, "l": [1]}}},
+         {"pin": 4}, [f"spec.protocol.customizedProtocol.configData.{each}" for each in ("bus", "l")]),
+        ({"modbus": {"port": 1}, "common": {"tcp": {"port": 2, "x": {"y": 3}}, "com": 7}},
+         {"port": 1, "com": 7}, ["spec.protocol.common.tcp.port", "spec.protocol.common.tcp.x"]),
+        ({"modbus": {}, "common": []}, {}, ["spec.protocol.common"]),
+    ],
+)  # fmt: skip
+def test_an_address_stands_where_mappers_find_it(protocol: Any, config: Json, unused: list[str]) -> None:
+    """A mapper gets texts, numbers and booleans by their names: what is none of these is named as unused."""
+    converted = converted_device({"metadata": {}, "spec": {"protocol": protocol}})
+    assert converted.object["spec"]["protocol"]["configData"] == config
+    found = [each.partition(":")[0] for each in converted.unused]
+    assert sorted(found) == sorted(unused)
+
+
+def test_a_way_to_a_property_is_flat_too() -> None:
+    """Of Bluetooth's converter what mappers can get."""
+    visitor = {"propertyName": "t", "bluetooth": {
+        "characteristicUUID": "f000", "dataWrite": {"ON": "AQ=="},
+        "dataConverter": {"startIndex": 2, "orderOfOperations": [{"operationType": "Add"}]},
+    }}  # fmt: skip
+    converted = converted_device({"metadata": {}, "spec": {"propertyVisitors": [visitor]}})
+    (made,) = converted.object["spec"]["properties"]
+    assert made["visitors"] == {
+        "protocolName": "bluetooth",
+        "configData": {"characteristicUUID": "f000", "startIndex": 2},
+    }
+    assert [each.partition(":")[0] for each in converted.unused] == [
+        "the visitor of 't'.bluetooth.dataWrite", "the visitor of 't'.bluetooth.dataConverter.orderOfOperations",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -145,3 +186,10 @@ def test_any_shape_is_converted(spec: Any, status: Any) -> None:
     assert not converted_model(model.object).is_old or model.unused
     if device.is_old:
         assert not {"nodeSelector", "propertyVisitors", "data"} & device.object["spec"].keys()
+        protocols = [device.object["spec"].get("protocol", {}), *(
+            each.get("visitors", {}) for each in device.object["spec"].get("properties", []) if isinstance(each, dict)
+        )]  # fmt: skip
+        for each in protocols if "properties" not in as_object(spec) else ():
+            assert not any(
+                isinstance(value, dict | list) for value in as_object(as_object(each).get("configData")).values()
+            )

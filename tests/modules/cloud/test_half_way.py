@@ -2,6 +2,7 @@
 
 import socket
 import threading
+from collections import Counter
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -77,10 +78,10 @@ def test_an_answer_that_cannot_be_sent_in_messages_ends(monkeypatch: pytest.Monk
 def test_a_sign_in_that_fails_gives_its_place_back() -> None:
     flow = cast("Any", CodeFlow.__new__(CodeFlow))
     flow._endpoints = lambda: SimpleNamespace(token_endpoint="")
-    flow._places, flow._exchanged = threading.Semaphore(1), _fail
+    flow._counting, flow._exchanging, flow._exchanged = threading.Lock(), Counter(), _fail
     with pytest.raises(MemoryError):
         flow.exchange(SignInCode("code", "v" * 43, "nonce"), "")
-    assert flow._places.acquire(blocking=False)
+    assert not flow._exchanging
 
 
 def test_who_asks_without_a_body_has_the_time_of_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:

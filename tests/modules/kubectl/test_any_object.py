@@ -9,8 +9,7 @@ from modules.kubectl.custom_columns import read_columns, table_of
 from modules.kubectl.describers.common import Related
 from modules.kubectl.describers.kinds import describe_object
 from modules.kubectl.diff import differences
-from modules.kubectl.jsonpath import JsonPath
-from modules.kubectl.jsonpath_parser import JsonPathError
+from modules.kubectl.jsonpath import JsonPath, JsonPathError
 from tests.modules.kubectl import described_objects as objects
 from tests.modules.kubectl.jsonpath_pods import LIST
 

@@ -6,7 +6,7 @@ import pytest
 
 from modules.kubectl.custom_columns import ColumnsError, read_columns, read_columns_file, table_of
 from modules.kubectl.get import sorted_by
-from modules.kubectl.jsonpath_parser import JsonPathError
+from modules.kubectl.jsonpath import JsonPathError
 from tests.modules.kubectl.fixed_server import real_kubectl
 from tests.modules.kubectl.jsonpath_pods import PODS
 

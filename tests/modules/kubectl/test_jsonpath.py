@@ -7,9 +7,10 @@ from typing import Any, Final
 
 import pytest
 
-from modules.kubectl import jsonpath
-from modules.kubectl.jsonpath import JsonPath, relaxed
-from modules.kubectl.jsonpath_parser import LONGEST, JsonPathError
+from modules.apimachinery import jsonpath
+from modules.apimachinery.conversion import number_of_values
+from modules.apimachinery.jsonpath_parser import LONGEST
+from modules.kubectl.jsonpath import JsonPath, JsonPathError, relaxed
 from tests.modules.kubectl.fixed_server import real_kubectl
 from tests.modules.kubectl.jsonpath_pods import LIST, PODS
 
@@ -119,3 +120,24 @@ def test_an_error_shows_nothing_of_the_object_and_is_one_line() -> None:
     assert "hunter2" not in str(caught.value)
     assert "\n" not in str(caught.value)
     assert "\x1b" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "template", ["{..}", "{..a.*}", "{..a..a..a}", "{.a[*][*]" + "[0,0]" * 12 + "}", "{..['a','a']..a}"]
+)
+def test_a_column_of_a_definition_takes_steps_in_proportion_to_the_object(template: str) -> None:
+    """Whatever its author and the object's do; beyond, it shows nothing."""
+    nested: Any = 1
+    for _ in range(300):
+        nested = {"a": [nested, {"a": "x"}]}
+    looked: list[int] = []
+
+    class Counted(jsonpath._Run):
+        def _count(self) -> None:
+            looked.append(1)
+            super()._count()
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(jsonpath, "_Run", Counted)
+        jsonpath.JsonPath(template).first(nested)
+    assert len(looked) <= 1001 + 4 * number_of_values(nested)

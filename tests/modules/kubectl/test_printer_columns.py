@@ -33,13 +33,13 @@ def with_columns(*columns: Any, version: str = "v1") -> Session:
 
 
 def test_a_definition_has_the_columns_after_the_name() -> None:
-    """Paths of one value and of many, dates as ages, columns for `-o wide`, and paths that cannot be read."""
+    """As in the table of an API server: of many values the first, dates as ages, columns for `-o wide`."""
     session = with_columns(
         {"name": "Rate", "type": "integer", "jsonPath": ".spec.rate"},
         {"name": "Parts", "type": "string", "jsonPath": ".spec.parts[*].name"},
+        {"name": "All", "type": "string", "jsonPath": ".spec.parts"},
         {"name": "Ready", "type": "string", "jsonPath": '.status.conditions[?(@.type=="Ready")].status', "priority": 1},
         {"name": "Since", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
-        {"name": "Odd", "type": "string", "jsonPath": ".spec[["},
     )
     pump = {
         "metadata": {"name": "p", "creationTimestamp": "2027-01-15T07:59:00Z"},
@@ -47,10 +47,20 @@ def test_a_definition_has_the_columns_after_the_name() -> None:
         "status": {"conditions": [{"type": "Other", "status": "False"}, {"type": "Ready", "status": "True"}]},
     }
     columns = columns_for(session, PUMP)
-    assert [column.title for column in columns] == ["Name", "Rate", "Parts", "Ready", "Since", "Odd"]
-    assert [column.cell(pump, NOW) for column in columns] == ["p", "7", "a,b", "True", "60s", ""]
-    assert [column.cell({}, NOW) for column in columns][1:] == ["", "", "", "<unknown>", ""]
+    assert [column.title for column in columns] == ["Name", "Rate", "Parts", "All", "Ready", "Since"]
+    shown = ["p", 7, "a", '[{"name":"a"},{"name":"b"}]', "True", "60s"]
+    assert [column.cell(pump, NOW) for column in columns] == shown
+    assert [column.cell({}, NOW) for column in columns][1:] == [None] * 5
     assert [column.title for column in columns if column.wide] == ["Ready"]
+
+
+def test_with_a_path_that_cannot_be_read_there_are_name_and_age() -> None:
+    """As in Kubernetes."""
+    session = with_columns(
+        {"name": "Rate", "type": "integer", "jsonPath": ".spec.rate"},
+        {"name": "Odd", "type": "string", "jsonPath": ".spec[["},
+    )
+    assert [column.title for column in columns_for(session, PUMP)] == ["Name", "Age"]
 
 
 @pytest.mark.parametrize("session", [with_columns(), with_columns({}, version="v2"), session_with({}),

@@ -95,6 +95,7 @@ def test_pods(top: Top) -> None:
     assert top("pods", "-n", "other") == (0, "", "No resources found in other namespace.\n")
 
 
+@pytest.mark.extended
 def test_the_real_kubectl_shows_the_same(top: Top) -> None:
     """Words, and what is wrong; only the spaces of a sum without titles are others."""
     different = []

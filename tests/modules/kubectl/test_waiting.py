@@ -12,7 +12,7 @@ import pytest
 
 from modules.cli.errors import StatusError, TimedOutError, UsageError
 from modules.cli.rest import MERGE_PATCH, RestClient
-from modules.kubectl import delete, wait
+from modules.kubectl import delete, wait, watching
 from modules.kubectl.durations import seconds_of
 from modules.kubectl.resources import Listing, ObjectRef
 from modules.kubectl.wait import read_goal
@@ -322,6 +322,23 @@ def test_followed_objects_are_listed_again_where_the_server_has_forgotten_the_ve
     cloud.client.request("DELETE", PATH, body=AT_ONCE)
     assert "DELETED" in (change.event for change in found)
     found.close()
+
+
+def test_states_are_read_again_where_the_server_serves_no_watch(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As cloudcore between a cluster and its nodes."""
+    cloud.make(pod())
+    refused = StatusError(405, "MethodNotAllowed", "no watch")
+    monkeypatch.setattr(cloud.client, "lines", Mock(side_effect=refused))
+    monkeypatch.setattr(watching, "_PAUSE", 0.0)
+    ref = ObjectRef(cloud.session.discovery.one("pods"), "default", "web")
+    found = states(cloud.session, ref)
+    assert [next(found) is not None, next(found) is not None] == [True, True]
+    cloud.client.request("DELETE", PATH, body=AT_ONCE)
+    assert next(found) is None
+    found = states(cloud.session, ref, ends=0.0)
+    assert next(found) is None
+    with pytest.raises(TimedOutError):
+        next(found)
 
 
 def test_states_begin_again_where_the_server_has_forgotten_the_version(

@@ -39,6 +39,23 @@ def test_why_names_missing_references_until_they_are_there(cloud: Cloud) -> None
     )
 
 
+def test_why_names_the_pod_that_has_the_port(cloud: Cloud) -> None:
+    """A pod that ended, or has another protocol, has it no longer, or has another one."""
+    ports: dict[str, dict[str, Any]] = {"tcp": {"containerPort": 80, "hostPort": 8080}}
+    ports |= {"udp": ports["tcp"] | {"protocol": "UDP"}, "ended": ports["tcp"], "waits": ports["tcp"]}
+    pods = {name: pod(name) for name in ports}
+    for name, port in ports.items():
+        pods[name]["spec"]["containers"][0]["ports"] = [port]
+    pods["ended"]["status"] = {"phase": "Succeeded"}
+    said = "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports."
+    del pods["waits"]["spec"]["nodeName"]
+    cloud.make(node(), *pods.values())
+    asked = cloud.run("why", "pod", "waits")
+    assert asked.lines[0] == (
+        f"default/waits has no node: {said[:-1]} (it asks for port 8080 of its node, which default/tcp on n1 has)."
+    )
+
+
 def test_why_a_workload_lacks_pods(cloud: Cloud) -> None:
     """A quota refuses them: there is no pod of which one could ask. Then there is one, and it is asked about."""
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}, "spec": {"hard": {"pods": "0"}}}

@@ -4,9 +4,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import patch
 
 from beehive.clock import RealClock
 from modules.cli.rest import MERGE_PATCH, RestClient
+from modules.cloud.apiserver import node_lifecycle
 from modules.cloud.device_values import ValueList, ValueQuery
 from modules.cloud.messages import LinkSession, NodeConnection
 from modules.cloud.object_writes import WriteList, WriteQuery
@@ -108,9 +110,13 @@ def _ended(session: LinkSession, at: float, reason: str) -> LinkSession:
 
 @contextmanager
 def fleet_page(directory: Path) -> Iterator[PageServer]:
-    """Start a cloudcore with the fleet, and serve its page."""
+    """Start a cloudcore with the fleet, and serve its page.
+
+    Nobody renews the Leases of its nodes: they stay Ready for a day all the same, and not for 40 s.
+    """
     clock = RealClock()
-    with Stub(directory, controllers="none") as stub:  # or pods without their owners were collected
+    leases = patch.object(node_lifecycle, "_LEASE_SECONDS", _DAY)
+    with leases, Stub(directory, controllers="none") as stub:  # or pods without their owners were collected
         client = RestClient(stub.config.control_socket)
         _plant(client)
         _plant_devices(People(stub.client))

@@ -301,7 +301,8 @@ class Life:
         """Change one of the devices, the workloads that lack pods, and the jobs, or end it."""
         due, change = DevicePropertyRow("t", reported_at=1.0, due=2.0), self.random.randrange(6)
         device = DeviceFacts("shop", name, name, "m", "", "", 1, 0, due, due, 1.0, is_heard=True, mapper="its mapper")
-        job = JobRow("NodeUpgradeJob", name, "", "Failure", "why", self.world.at, JobCounts(nodes=2, waiting=1, away=1))
+        counts, changing = JobCounts(nodes=2, waiting=1, away=1), (name,) if change == 4 else ()
+        job = JobRow("NodeUpgradeJob", name, "", "Failure", "why", self.world.at, counts, changing=changing)
         self.devices = [[device], []][change] if change < 2 else self.devices
         self.lacks = [[Lack("shop", f"Job {name}", 3, 2, "why")], []][change - 2] if 1 < change < 4 else self.lacks
         self.jobs = [[job], []][change - 4] if change > 3 else self.jobs
@@ -387,6 +388,20 @@ def test_what_is_reported_beside_nodes_and_pods_is_shown_within_a_second_to_who_
         (Sight(pods_in=frozenset({"other"})), "pods-missing"), (Sight(devices_in=frozenset()), "devices-overdue"),
     ):  # fmt: skip
         assert not [each for each in told(sight) if each.startswith(rule)], rule
+
+
+def test_a_node_that_a_job_starts_again_has_that_for_its_reason_to_who_may_see_jobs() -> None:
+    """As long as it is not connected."""
+    world = World()
+    world.picture.put_nodes([short_node(node("n1")), short_node(node("n2"))])
+    world.picture.put_links(links("n1"))
+    world.picture.put_sessions([LinkSession("n2", "c9", "a", 900_000.0, 990_000.0)])
+    changing = ("n1", "n2")
+    world.picture.put_jobs([JobRow("NodeUpgradeJob", "up", "", "InProgress", "", 0.0, JobCounts(), changing=changing)])
+    reasons = {name: row.get("reason") for name, row in _sent(world.changes()).items()}
+    assert reasons == {"n1": None, "n2": "it is being upgraded by NodeUpgradeJob up"}
+    hidden = world.picture.changes(0, FEEDS, Sight(has_jobs=False))
+    assert not any("upgraded" in row.get("reason", "") for row in _sent(hidden).values())
 
 
 def test_a_user_whose_rights_have_changed_gets_all_rows() -> None:

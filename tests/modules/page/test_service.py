@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -16,7 +17,7 @@ from beehive.http.request import Request
 from beehive.http.responses import Response
 from beehive.http.router import Admitted
 from beehive.simulation import Simulation
-from modules.cli.errors import StatusError
+from modules.cli.errors import KubectlError, StatusError
 from modules.cli.rest import RestClient
 from modules.cloud.device_values import HistoryValue, ValueList, ValueQuery
 from modules.cloud.messages import LinkSession
@@ -348,6 +349,18 @@ def test_jobs_are_read_the_more_rarely_the_longer_that_takes() -> None:
         assert reader.rows(()) == []
         assert len(asked) == number
     clock.close()
+
+
+def test_jobs_that_could_not_be_read_are_read_again() -> None:
+    """An empty list was the truth for two seconds after each error."""
+    get = Mock(side_effect=KubectlError("not now"))
+    reader = JobReader(cast("Any", SimpleNamespace(get=get)), StandingClock())
+    for number in (1, 2):
+        with pytest.raises(KubectlError):
+            reader.rows(())
+        assert get.call_count == number
+    get.side_effect = lambda *_: {"items": []}
+    assert reader.rows(()) == []
 
 
 class Events:

@@ -3,6 +3,7 @@ edgestream and cloudstream, and the embedded API server. The connections' buffer
 """
 
 import re
+import select
 import socket
 import ssl
 import threading
@@ -43,7 +44,6 @@ from tests.modules.runtimes.streaming.backend import Conmon, LocalBackend
 from tests.support.clocks import StandingClock
 from tests.support.patience import PATIENCE
 
-SECONDS = PATIENCE
 BUFFER = 64 * 1024
 """Bytes for which each side of a client's connection has room, about."""
 LAYERS = ("runtime", "node", "tunnel", "api")
@@ -53,11 +53,29 @@ _POD = {
 }
 
 
+class CountedPoll:
+    """A poll object (`select.poll`) whose calls are counted: what waits for nothing calls it again and again."""
+
+    calls = 0
+    _make = select.poll
+
+    def __init__(self) -> None:
+        self._poll = self._make()
+
+    def poll(self, timeout: float | None = None) -> list[tuple[int, int]]:
+        """Wait."""
+        CountedPoll.calls += 1
+        return self._poll.poll(timeout)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._poll, name)
+
+
 class Asked(NamedTuple):
     """A stream, as each layer's request names it."""
 
     kind: str
-    """`exec`, `attach`, `portforward` or `log`."""
+    """`exec`, `attach`, `portforward`, `proxy` or `log`."""
     command: tuple[str, ...] = ()
     stdin: bool = False
     port: int = 0
@@ -147,7 +165,7 @@ class Chain:
 
     def close(self) -> None:
         """Stop all."""
-        self._hive.stop(SECONDS)
+        self._hive.stop(PATIENCE)
         self._hive.clock.close()
         for server in (self.api, self._owner, self.node, self.streaming):
             server.stop()
@@ -182,7 +200,7 @@ class Chain:
         """A client's connection to a layer; the cloud's have TLS."""
         with socket.socket() as plain:
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER)
-            plain.settimeout(SECONDS)
+            plain.settimeout(PATIENCE)
             plain.connect(("127.0.0.1", self._servers[layer].port))
             if layer in ("runtime", "node"):
                 yield plain
@@ -201,6 +219,8 @@ class Chain:
             case "log":
                 path = f"{pod}/log" if of_api else "/containerLogs/n1/p/app"
                 words += ["follow=true"] if asked.follow else []
+            case "proxy":
+                path = f"{pod}:{asked.port}/proxy/"
             case "portforward":
                 path = f"{pod}/portforward" if of_api else "/portForward/n1/p"
                 words += [f"{'ports' if of_api else 'port'}={asked.port}"] if asked.port else []
@@ -255,7 +275,7 @@ class Chain:
     def _link(self) -> WebsocketLink:
         settings = EdgeHubSettings(
             url=f"wss://127.0.0.1:{self.site.server.address[1]}/v1/kubeedge/connect",
-            node="n1", max_frame_bytes=MAX_FRAME, read_deadline=SECONDS, write_deadline=SECONDS,
+            node="n1", max_frame_bytes=MAX_FRAME, read_deadline=PATIENCE, write_deadline=PATIENCE,
         )  # fmt: skip
         headers = {"SessionHostNameOverride": "n1", "SessionInternalIP": "127.0.0.1", credit.HEADER: credit.VERSION}
         context: Callable[[], ssl.SSLContext] = lambda: self.site.of_node("n1")  # noqa: E731

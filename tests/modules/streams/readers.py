@@ -111,16 +111,16 @@ def command_over_spdy(reader: Reader, url: str, protocol: str, stdin: bytes | No
     return Outcome(texts.get(output, b""), _code(status) if status and code == 0 else code)
 
 
+def port_client(reader: Reader, url: str, protocol: str) -> SpdyClient:
+    """A client of forwarded connections, over either."""
+    if protocol == TUNNELED:
+        return SpdyClient(_Messages(reader, url, protocol), url)  # type: ignore[arg-type]
+    return SpdyClient(reader, url, protocol)  # type: ignore[arg-type]
+
+
 def port_over_spdy(reader: Reader, url: str, protocol: str) -> Outcome:
-    """Read a forwarded connection to its end."""
-    client = SpdyClient(reader, url, protocol)  # type: ignore[arg-type]
-    return _port(client, reader)
-
-
-def port_over_tunneled_spdy(reader: Reader, url: str, protocol: str) -> Outcome:
-    """The same in messages of a WebSocket."""
-    client = SpdyClient(_Messages(reader, url, protocol), url)  # type: ignore[arg-type]
-    return _port(client, reader)
+    """Read a forwarded connection to its end; SPDY may be in messages of a WebSocket."""
+    return _port(port_client(reader, url, protocol), reader)
 
 
 def port_over_channels(reader: Reader, url: str, protocol: str) -> Outcome:

@@ -9,8 +9,6 @@ from typing import Final
 from beehive.clock import Clock, Timer
 from tests.support.patience import PATIENCE
 
-_PATIENCE: Final = PATIENCE
-"""Seconds of the machine's time that a scenario may take."""
 _MOST_STEPS: Final = 50_000
 
 real_lock: Final = _thread.allocate_lock
@@ -103,7 +101,7 @@ class Interleaving:
         self._done.acquire()
         first = [self.spawn(function, f"thread {number}") for number, function in enumerate(functions, 1)]
         self._hand_over(None, "the beginning", first[0])
-        if not self._done.acquire(timeout=_PATIENCE):
+        if not self._done.acquire(timeout=PATIENCE):
             raise DeadlockError(f"a thread waits outside of the scheduler: {self._waiting()}")
         errors = [thread.error for thread in self._threads if thread.error is not None]
         for error in [*errors, self._failure]:

@@ -17,7 +17,7 @@ from beehive.http.responses import Response
 from modules.cloud.apiserver.endpoints.requests import has_large_body
 from modules.cloud.apiserver.endpoints.yaml_answers import wants_yaml
 from modules.cloud.apiserver.short_turns import short_turns
-from modules.cloud.authentication.users import User
+from modules.cloud.authentication.users import User, share_of
 
 SEATS: Final = 16
 """Requests of one level that are served at a time. The beginning of a watch counts, its events do not."""
@@ -155,18 +155,18 @@ class FlowControl:
         if has_large_body(request) or wants_yaml(request):
             return self._large_seat(user)
         if user.node or request.parts[:2] == _LEASES:
-            return self._nodes.seat(user.name)
+            return self._nodes.seat(share_of(user))
         is_long = verb in _COLLECTIONS or request.parts[:1] == _DOCUMENTS
-        return (self._lists if is_long else self._others).seat(user.name)
+        return (self._lists if is_long else self._others).seat(share_of(user))
 
     @contextmanager
     def _large_seat(self, user: User) -> Iterator[None]:
-        with self._large.seat(user.name), short_turns():
+        with self._large.seat(share_of(user)), short_turns():
             yield
 
     def turn(self, user: User) -> AbstractContextManager[None]:
         """Return the context for computing a further piece of a user's list."""
-        return self._lists.seat(user.name, patiently=True)
+        return self._lists.seat(share_of(user), patiently=True)
 
 
 def too_many_requests() -> Response:

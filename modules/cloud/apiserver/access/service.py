@@ -13,6 +13,7 @@ from typing import Final, Protocol, TypeVar
 import msgspec
 
 from beehive.http.browser_guard import OTHER_SITE, is_sent_by_another_site
+from beehive.http.connections import Client
 from beehive.http.errors import HttpStatusError
 from beehive.http.request import Request
 from beehive.http.responses import Handler, Reply, Response
@@ -27,7 +28,7 @@ from modules.cloud.apiserver.endpoints.requests import REVIEW_BYTES, review_of
 from modules.cloud.apiserver.endpoints.watch_paths import without_watch_path
 from modules.cloud.audit.recording import AuditRecord, AuditTrail, begin_record
 from modules.cloud.authentication.authenticator import is_by_token
-from modules.cloud.authentication.users import ANONYMOUS, SERVICE_ACCOUNTS, User
+from modules.cloud.authentication.users import ANONYMOUS, SERVICE_ACCOUNTS, User, runs_cluster, share_of
 from modules.cloud.authorization import access_reviews
 from modules.cloud.authorization.node_rules import RULES
 from modules.cloud.authorization.rbac.index import RbacIndex
@@ -191,11 +192,13 @@ class AccessService(AdmittingService):
         record.user = authenticated or ANONYMOUS
         user = impersonated(request, authenticated, self._users.rbac)
         record.impersonated = user if user is not authenticated else None
+        client = _client_of(authenticated, request)
         if request.method in _READS and request.parts in _OPEN:
-            return Admitted(self._administrators.serve, REVIEW_BYTES)
+            return Admitted(self._administrators.serve, REVIEW_BYTES, client)
         user = user or ANONYMOUS
         admitted = self._admitted(user, request, asked)
-        return msgspec.structs.replace(admitted, serve=partial(self._seated, admitted.serve, user, asked))
+        seated = partial(self._seated, admitted.serve, user, asked)
+        return msgspec.structs.replace(admitted, serve=seated, client=client)
 
     def _seated(self, serve: Handler, user: User, asked: AccessRequest, request: Request) -> Reply:
         """Return the reply of a handler, once the request has a seat."""
@@ -255,6 +258,13 @@ class AccessService(AdmittingService):
         if is_missing and asked.resource and (asked.group, asked.resource) not in RULES:
             raise forbidden(user.name, asked)  # whether there is such a resource is no question of theirs
         return reply
+
+
+def _client_of(user: User | None, request: Request) -> Client:
+    """Return the client that a user is, and not whom it impersonates; without credentials it is its address."""
+    if user is None:
+        return Client(request.address)
+    return Client(share_of(user), is_privileged=runs_cluster(user))
 
 
 def _answer_of(record: AuditRecord, serve: Callable[[], _Result]) -> _Result | Response:

@@ -2,7 +2,8 @@
 `pod-security.kubernetes.io/enforce`.
 
 Without it, who may create pods in one namespace is root on every node. These are the rules of Kubernetes 1.32
-(`k8s.io/pod-security-admission/policy`), whatever version a label names; the labels `warn` and `audit` mean nothing.
+(`k8s.io/pod-security-admission/policy`), whatever version a label names, and 1.34's rule on the hosts of probes and
+lifecycle hooks, unless the label `enforce-version` names an earlier one; the labels `warn` and `audit` mean nothing.
 """
 
 import re
@@ -17,6 +18,7 @@ from modules.apimachinery.validation.invalid_fields import InvalidFieldsError
 
 _PREFIX: Final = "pod-security.kubernetes.io/"
 LABEL: Final = f"{_PREFIX}enforce"
+VERSION: Final = f"{_PREFIX}enforce-version"
 PRIVILEGED, BASELINE, RESTRICTED = "privileged", "baseline", "restricted"
 _LEVEL: Final = re.compile("privileged|baseline|restricted")
 _STANDARD_VERSION: Final = re.compile(r"latest|v1\.(0|[1-9][0-9]{0,17})")
@@ -24,6 +26,11 @@ _NO_LEVEL: Final = "must be one of privileged, baseline, restricted"
 _NO_VERSION: Final = 'must be "latest" or "v1.x"'
 _NAMESPACE: Final = kind_named("Namespace")
 _LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
+_LATEST: Final = "latest"
+_HOSTS_SINCE: Final = 34
+"""Kubernetes' minor version from which on the standard has a rule on hosts of probes and hooks."""
+_PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
+_HOOKS: Final = ("postStart", "preStop")
 _APPARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
 
 _CAPABILITIES: Final = frozenset(
@@ -62,6 +69,8 @@ class _Pod(NamedTuple):
     annotations: JsonObject
     spec: JsonObject
     containers: tuple[_Secured, ...]
+    raw: tuple[JsonObject, ...]
+    """The containers as they are."""
     ports: tuple[tuple[str, int], ...]
     """Names of containers, and the ports of the node that they have."""
 
@@ -80,11 +89,12 @@ def pod_security(pod: JsonObject, live: JsonObject | None, objects: Lister) -> N
     if live is not None and _changeable(pod) == _changeable(live):
         return
     namespace = objects.find(key_for(_NAMESPACE, "", str(pod["metadata"].get("namespace") or "default")))
-    level = str(((namespace or {}).get("metadata", {}).get("labels") or {}).get(LABEL) or PRIVILEGED)
-    found = violations(pod, level)
+    labels = (namespace or {}).get("metadata", {}).get("labels") or {}
+    level, version = str(labels.get(LABEL) or PRIVILEGED), str(labels.get(VERSION) or _LATEST)
+    found = violations(pod, level, version)
     if found:
         shown = BASELINE if level == BASELINE else RESTRICTED
-        why = f'violates PodSecurity "{shown}:latest": {", ".join(found)}'
+        why = f'violates PodSecurity "{shown}:{version}": {", ".join(found)}'
         raise ForbiddenError("pods", str(pod["metadata"].get("name") or ""), why)
 
 
@@ -116,8 +126,14 @@ def _changeable(pod: JsonObject) -> tuple[object, JsonObject]:
     return pod["spec"].get("ephemeralContainers"), profiles
 
 
-def violations(pod: JsonObject, level: str) -> list[str]:
-    """Return what a pod violates of a standard; one of an unknown name counts as `restricted`."""
+def violations(pod: JsonObject, level: str, version: str = "latest") -> list[str]:
+    """Return what a pod violates of a standard.
+
+    Args:
+        pod: the pod.
+        level: one of an unknown name counts as `restricted`.
+        version: of the standard, such as `v1.32`; an unknown one counts as `latest`.
+    """
     if level == PRIVILEGED:
         return []
     spec = pod["spec"]
@@ -126,6 +142,7 @@ def violations(pod: JsonObject, level: str) -> list[str]:
         pod["metadata"].get("annotations") or {},
         spec,
         tuple(_Secured(f'container "{each.get("name")}"', each.get("securityContext") or {}) for each in containers),
+        tuple(containers),
         tuple(
             (f'container "{each.get("name")}"', port["hostPort"])
             for each in containers
@@ -136,6 +153,8 @@ def violations(pod: JsonObject, level: str) -> list[str]:
     rules = _BASELINE
     if level != BASELINE:
         rules = {about: rule for about, rule in _BASELINE.items() if about not in _INCLUDED} | _RESTRICTED
+    if not _is_before_hosts(version):
+        rules = {**rules, "probe or lifecycle host": _hosts}
     found = ((about, rule(read)) for about, rule in rules.items())
     return [f"{about} ({'; '.join(dict.fromkeys(faults))})" for about, faults in found if faults]
 
@@ -174,6 +193,26 @@ def _host_paths(pod: _Pod) -> list[str]:
 
 def _host_ports(pod: _Pod) -> list[str]:
     return [f"{name} uses hostPort {port}" for name, port in pod.ports]
+
+
+def _hosts(pod: _Pod) -> list[str]:
+    """Kubernetes 1.34: the node asks from its own network, where it reaches what the pod does not (KEP-4940)."""
+    found = list[str]()
+    for each in pod.raw:
+        hooks = each.get("lifecycle") or {}
+        handlers = {field: each.get(field) for field in _PROBES} | {field: hooks.get(field) for field in _HOOKS}
+        found += [
+            f'container "{each.get("name")}" must not set {field}.{action}.host to "{host}"'
+            for field, handler in handlers.items()
+            for action in ("httpGet", "tcpSocket")
+            if (host := ((handler or {}).get(action) or {}).get("host"))
+        ]
+    return found
+
+
+def _is_before_hosts(version: str) -> bool:
+    found = _STANDARD_VERSION.fullmatch(version)
+    return found is not None and found[1] is not None and int(found[1]) < _HOSTS_SINCE
 
 
 def _app_armor(pod: _Pod) -> list[str]:

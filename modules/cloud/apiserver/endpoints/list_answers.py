@@ -53,12 +53,20 @@ def in_turns(pieces: Iterator[bytes], turn: Turn) -> Iterator[bytes]:
 
 
 def in_pieces(parts: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield parts together, in pieces of 64 KiB and more."""
-    piece = bytearray()
+    """Yield parts together, in pieces of 64 KiB and more; a larger part after a piece is a piece of its own, the same
+    bytes as it was.
+    """
+    begun, size = list[bytes](), 0
     for part in parts:
-        piece += part
-        if len(piece) >= PIECE_BYTES:
-            yield bytes(piece)
-            piece.clear()
-    if piece:
-        yield bytes(piece)
+        if begun and len(part) >= PIECE_BYTES:
+            yield b"".join(begun)
+            begun, size = [], 0
+        begun.append(part)
+        size += len(part)
+        del part  # a client may let the piece wait for minutes
+        if size >= PIECE_BYTES:
+            piece, begun, size = b"".join(begun), [], 0
+            yield piece
+            del piece
+    if begun:
+        yield b"".join(begun)

@@ -40,7 +40,7 @@ from modules.cloud.apiserver.endpoints.resource_metrics import GROUP as METRICS_
 from modules.cloud.apiserver.endpoints.resource_metrics import METRICS, ResourceMetrics
 from modules.cloud.apiserver.endpoints.subscriptions import Subscriptions
 from modules.cloud.apiserver.endpoints.watch_paths import without_watch_path
-from modules.cloud.apiserver.endpoints.watching import ObjectWatch
+from modules.cloud.apiserver.endpoints.watching import ObjectWatch, WatchBegin
 from modules.cloud.apiserver.endpoints.web_socket_streams import in_web_socket, wants_web_socket, without_upgrade
 from modules.cloud.apiserver.endpoints.yaml_answers import in_json, in_yaml, wants_yaml
 from modules.cloud.apiserver.fields.bodies import BINDING, check_custom_type, read_body
@@ -350,7 +350,7 @@ class ApiService:
         encoder = ObjectEncoder(shown, options.form, options.included, self._clock.now())
         if target.name:
             return json(encoder.encode_object(encoded(result.object)))
-        texts = map(encoded, result.object["items"])
+        texts = map(encoded, self._subscriptions.hold(result.object["items"]))
         return list_answer(encoder.parts_of_list(texts, result.object["metadata"]), self._turn)
 
     def _bind(self, request: Request, target: Target) -> Response:
@@ -408,12 +408,14 @@ class ApiService:
         if from_present and version > start.version:
             self._subscriptions.unsubscribe(subscription)
             return failed_watch(too_large_version(version, start.version).status())
-        watch = ObjectWatch(resource, target.namespace, options, self._clock, self._turn)
+        begin = WatchBegin(start.version, self._subscriptions.hold(start.changes), subscription)
+        texts = self._subscriptions.texts
+        watch = ObjectWatch(resource, target.namespace, options, self._clock, texts, self._turn)
         return Stream(
             "application/json",
-            lambda peer: watch.pieces(peer, start, subscription),
+            lambda peer: watch.pieces(peer, begin),
             lambda: self._subscriptions.unsubscribe(subscription),
-            lambda woken: watch.steps(start, subscription, woken),
+            lambda woken: watch.steps(begin, woken),
         )
 
 

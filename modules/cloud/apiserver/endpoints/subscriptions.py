@@ -3,12 +3,14 @@
 import contextlib
 import os
 import threading
+import weakref
 from collections import deque
-from collections.abc import Callable
-from typing import Final, Protocol
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
+from modules.cloud.apiserver.endpoints.event_texts import EventTexts
 from modules.cloud.storage.watch_history import ObjectChanged
 
 WAITING: Final = 4096
@@ -23,6 +25,7 @@ _STEP: Final = 8 * 1024 * 1024
 """Published bytes between two looks at all subscriptions."""
 _AT_ONCE: Final = 256 * 1024
 """Bytes of changes that a watch takes together."""
+_Object = TypeVar("_Object")
 
 
 class Subscription:
@@ -113,7 +116,7 @@ class Subscription:
             while self._waiting and size < _AT_ONCE:
                 changed, _ = self._waiting.popleft()
                 found.append(changed)
-                size += len(changed.body)
+                size += len(changed.body) or _AT_ONCE  # one without its text may be of any size
             if not found and not self._closed and self._descriptor is not None:
                 with contextlib.suppress(BlockingIOError):
                     os.eventfd_read(self._descriptor)
@@ -134,6 +137,39 @@ class Subscription:
     def _signal(self) -> None:
         if not self._closed and self._descriptor is not None:
             os.eventfd_write(self._descriptor, 1)
+
+
+class SlowClientError(Exception):
+    """A client took an answer so slowly that its objects were let go."""
+
+
+class HeldObjects(Generic[_Object]):
+    """The objects of an answer that its client has not taken yet. Thread-safe; iterated once.
+
+    Args:
+        objects: the objects.
+        published: returns the bytes of all changes so far.
+    """
+
+    def __init__(self, objects: Iterable[_Object], published: Callable[[], int]) -> None:
+        self._published = published
+        self._since = published()
+        self._objects = deque(objects)
+        self._is_old = False
+
+    def __iter__(self) -> Iterator[_Object]:
+        """Yield the objects. Raise SlowClientError once they are let go."""
+        while self._objects or self._is_old:
+            try:
+                yield self._objects.popleft()
+            except IndexError:
+                raise SlowClientError from None
+
+    def end_if_old(self) -> None:
+        """Let the objects go when so much has changed that memory would have their older states as well."""
+        if self._objects and self._published() - self._since > WAITING_BYTES:
+            self._is_old = True
+            self._objects.clear()
 
 
 class Subscriber(Protocol):
@@ -161,7 +197,10 @@ class Subscriptions:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._by_kind: dict[str, tuple[Subscriber, ...]] = {}
+        self._answers: weakref.WeakSet[HeldObjects[Any]] = weakref.WeakSet()
         self._published = 0
+        self.texts = EventTexts()
+        """Of events."""
 
     def subscribe(self, kind: str, *, of_client: bool = False) -> Subscription:
         """Return a new subscription to the changes of a kind; a client's subscription ends when the client is too
@@ -170,6 +209,13 @@ class Subscriptions:
         subscription = Subscription(kind, lambda: self._published) if of_client else Subscription(kind)
         self.add(subscription)
         return subscription
+
+    def hold(self, objects: Iterable[_Object]) -> HeldObjects[_Object]:
+        """Return objects for an answer to a client, which are let go when the client is too slow."""
+        held = HeldObjects(objects, lambda: self._published)
+        with self._lock:
+            self._answers.add(held)
+        return held
 
     def add(self, subscriber: Subscriber) -> None:
         """Publish to a subscriber from now on."""
@@ -198,8 +244,10 @@ class Subscriptions:
         before = self._published
         self._published += len(changed.body) or len(msgspec.json.encode(changed.object))
         if before // _STEP != self._published // _STEP:
-            for each in self._all:
-                if isinstance(each, Subscription):
+            with self._lock:
+                answers = list(self._answers)
+            for each in (*self._all, *answers):
+                if isinstance(each, Subscription | HeldObjects):
                     each.end_if_old()
         for subscription in self._by_kind.get(changed.kind, ()):
             subscription.put(changed)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import nullcontext
 from itertools import chain
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -13,18 +13,30 @@ from modules.apimachinery.autoscaler_versions import is_of_older, to_older
 from modules.apimachinery.event_versions import is_newer, to_events
 from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.object_encoder import ObjectEncoder, encoded
-from modules.apimachinery.options import ReadOptions
+from modules.apimachinery.options import Form, ReadOptions
 from modules.apimachinery.resources import Resource
 from modules.apimachinery.selectors import Selector
 from modules.cloud.apiextensions.objects import in_version
+from modules.cloud.apiserver.endpoints.event_texts import EventTexts
 from modules.cloud.apiserver.endpoints.list_answers import Turn, in_pieces, in_turns
-from modules.cloud.apiserver.endpoints.subscriptions import Subscription
-from modules.cloud.storage.watch_history import ObjectChanged, WatchStart
+from modules.cloud.apiserver.endpoints.subscriptions import SlowClientError, Subscription
+from modules.cloud.storage.watch_history import ObjectChanged
 
 BOOKMARK_SECONDS: Final = 60.0
 """Seconds between bookmarks without events (an API server: about a minute)."""
 
 _DELETED: Final = "DELETED"
+
+
+class WatchBegin(NamedTuple):
+    """The beginning of a watch."""
+
+    version: int
+    """The resourceVersion after which the subscription goes on."""
+    changes: Iterable[ObjectChanged]
+    """The present objects, or the changes so far; a `HeldObjects` for a client."""
+    subscription: Subscription
+    """The changes after them."""
 
 
 class ObjectWatch:
@@ -35,13 +47,21 @@ class ObjectWatch:
         namespace: "" is all namespaces.
         options: of the request.
         clock: for its end, bookmarks and ages.
+        texts: of events that other clients get, too.
         turn: returns the context for encoding a part of the present objects.
     """
 
     def __init__(
-        self, resource: Resource, namespace: str, options: ReadOptions, clock: Clock, turn: Turn = nullcontext
+        self,
+        resource: Resource,
+        namespace: str,
+        options: ReadOptions,
+        clock: Clock,
+        texts: EventTexts,
+        turn: Turn = nullcontext,
     ) -> None:
         self._turn = turn
+        self._texts = texts
         self._resource = resource
         self._namespace = namespace
         self._options = options
@@ -49,48 +69,54 @@ class ObjectWatch:
         self._begin = self._marked = clock.monotonic()
         """Monotonic seconds of the last bookmark."""
 
-    def pieces(self, peer: Peer, start: WatchStart, subscription: Subscription) -> Generator[bytes, None, None]:
+    def pieces(self, peer: Peer, begin: WatchBegin) -> Generator[bytes, None, None]:
         """Yield events as lines of JSON until the time is over, the client goes or the subscription ends."""
-        yield from in_turns(self._begun(start), self._turn)
-        for step in self._later(start, subscription):
-            if isinstance(step, bytes):
+        try:
+            yield from in_turns(self._begun(begin), self._turn)
+        except SlowClientError:
+            return
+        for step in self._later(begin):
+            if isinstance(step, float):
+                if peer.gone_within(step, begin.subscription.descriptor):
+                    return
+            else:
                 yield step
-            elif peer.gone_within(step, subscription.descriptor):
-                return
+            del step
 
-    def steps(
-        self, start: WatchStart, subscription: Subscription, woken: Callable[[], None] | None = None
-    ) -> Iterator[bytes | float]:
+    def steps(self, begin: WatchBegin, woken: Callable[[], None] | None = None) -> Iterator[bytes | float]:
         """Yield the lines, and wherever the caller has to wait for more, the longest time to wait, in seconds.
 
         Args:
-            start: the beginning.
-            subscription: the changes after it.
+            begin: the beginning, and the changes after it.
             woken: called when there is more, instead of the subscription's descriptor; it must not wait.
         """
         if woken is not None:
-            subscription.wake(woken)
-        yield from self._begun(start)
-        yield from self._later(start, subscription)
+            begin.subscription.wake(woken)
+        try:
+            yield from self._begun(begin)
+        except SlowClientError:
+            return
+        yield from self._later(begin)
 
-    def _begun(self, start: WatchStart) -> Iterator[bytes]:
+    def _begun(self, begin: WatchBegin) -> Iterator[bytes]:
         """Yield the lines of the present objects, or of the changes so far."""
         asked = self._options.initial_events and self._options.bookmarks
-        end = [self._bookmark(start.version, is_end=True)] if asked else []
-        yield from in_pieces(chain(self._lines(start.changes), end))
+        end = [self._bookmark(begin.version, is_end=True)] if asked else []
+        yield from in_pieces(chain(self._lines(begin.changes), end))
 
-    def _later(self, start: WatchStart, subscription: Subscription) -> Iterator[bytes | float]:
-        deadline, version = self._begin + self._options.seconds, start.version
+    def _later(self, begin: WatchBegin) -> Iterator[bytes | float]:
+        deadline, version = self._begin + self._options.seconds, begin.version
         while True:
-            changes, ended = subscription.pop_some()
-            later = [change for change in changes if change.version > start.version]
+            changes, ended = begin.subscription.pop_some()
+            later = [change for change in changes if change.version > begin.version]
             version = max([version, *(change.version for change in later)])
             lines = b"".join(self._lines(later))
-            has_more = bool(changes)
+            has_more, has_lines = bool(changes), bool(lines)
             del changes, later
-            if lines:
+            if has_lines:
                 yield lines
-            if self._options.bookmarks and (lines or self._until_bookmark() <= 0):
+            del lines  # the next ones may come in an hour
+            if self._options.bookmarks and (has_lines or self._until_bookmark() <= 0):
                 yield self._bookmark(version)
             left = deadline - self._clock.monotonic()
             if ended or left <= 0:
@@ -107,7 +133,16 @@ class ObjectWatch:
         for change in changes:
             kind = event_type(change, self._options.selector)
             if kind and self._namespace in ("", change.object["metadata"].get("namespace")):
-                yield _event(kind, encoder.encode_object(encoded(self._in_version(sent_object(change, kind)))))
+                yield self._line(encoder, kind, sent_object(change, kind))
+
+    def _line(self, encoder: ObjectEncoder, kind: str, obj: JsonObject) -> bytes:
+        def made() -> bytes:
+            return _event(kind, encoder.encode_object(encoded(self._in_version(obj))))
+
+        if self._options.form is Form.TABLE:  # it has ages
+            return made()
+        form = kind, self._resource.group_version, self._options.form
+        return self._texts.text(obj, form, made, self._clock.monotonic())
 
     def _in_version(self, obj: JsonObject) -> JsonObject:
         if is_newer(self._resource):

@@ -216,7 +216,9 @@ class Tracking:
         fields = self._kept(fields_of(config, self._shape), manager)
         entries[manager.identity] = Managed(manager, fields, self._now)
         new = config if live is None else merged(_bare(live), config, self._shape)
-        return entries, new if last is None else self._pruned(new, entries, last.fields)
+        if last is None or last.fields <= fields:  # it has given up nothing
+            return entries, new
+        return entries, self._pruned(new, entries, last.fields)
 
     def _pruned(self, obj: JsonObject, entries: Entries, last: FieldSet) -> JsonObject:
         """Return an object without the fields that its manager had and nobody has now."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 import threading
+from collections import Counter
+from contextlib import contextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode, urlsplit
@@ -17,12 +19,14 @@ import msgspec
 from beehive.decoding import decode_json
 from beehive.errors import BeehiveError
 from beehive.http.call import CallFailedError, HttpCall, Secured, perform
+from beehive.http.connections import network_of
 from modules.cloud.authentication.jws import JwsError, read_jws
 from modules.cloud.authentication.oidc.fetching import CALL_SECONDS, MOST_BYTES, FetchError, fetch_document
 from modules.cloud.authentication.oidc.tokens import read_claims
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import Iterator
 
     from beehive.clock import Clock
     from modules.cloud.authentication.settings import OidcSettings
@@ -32,8 +36,10 @@ _KEPT_SECONDS: Final = 600.0
 """Seconds that the provider's addresses count."""
 _PAUSE: Final = 10.0
 """Least seconds from an attempt to read them to the next one."""
-_MOST_EXCHANGES: Final = 4
-"""Codes that are exchanged at one time: each holds a thread."""
+_MOST_EXCHANGES: Final = 8
+"""Codes that are exchanged at one time: each holds a thread, and the provider may be slow with a stranger's."""
+_OF_NETWORK: Final = 4
+"""Of them from one address."""
 _LONGEST_CODE: Final = 4096
 _VERIFIER: Final = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 _FORM: Final = (("Content-Type", "application/x-www-form-urlencoded"), ("Accept", "application/json"))
@@ -89,7 +95,9 @@ class CodeFlow:
         self._lock = threading.Lock()
         self._known = _Endpoints()
         self._until = 0.0
-        self._places = threading.BoundedSemaphore(_MOST_EXCHANGES)
+        self._counting = threading.Lock()
+        self._exchanging = Counter[str]()
+        """Codes that are exchanged now, by address."""
 
     def sign_in(self) -> SignIn:
         """Return the parameters of a browser's request to the provider.
@@ -99,8 +107,13 @@ class CodeFlow:
         """
         return SignIn(self._endpoints().authorization_endpoint, self._settings.client_id)
 
-    def exchange(self, given: SignInCode, redirect_uri: str) -> str:
+    def exchange(self, given: SignInCode, redirect_uri: str, address: str = "") -> str:
         """Return the ID token for a code; who its user is has still to be found out.
+
+        Args:
+            given: the code, with the proof that it is for who began the sign-in.
+            redirect_uri: as at the beginning.
+            address: of who asks, a stranger so far.
 
         Raises:
             SignInError: the provider refuses the code, or its token is not for this sign-in.
@@ -108,12 +121,8 @@ class CodeFlow:
         if not 0 < len(given.code) <= _LONGEST_CODE or not _VERIFIER.fullmatch(given.verifier) or not given.nonce:
             raise SignInError("the code is none")
         endpoint = self._endpoints().token_endpoint
-        if not self._places.acquire(blocking=False):
-            raise SignInError("too many sign in at one time: try again")
-        try:
+        with self._place(network_of(address)):
             token = self._exchanged(endpoint, given, redirect_uri)
-        finally:
-            self._places.release()
         try:
             nonce = read_claims(read_jws(token)).get("nonce")
         except (JwsError, BeehiveError) as error:
@@ -121,6 +130,20 @@ class CodeFlow:
         if nonce != given.nonce:
             raise SignInError("its ID token is for another sign-in: its nonce differs")
         return token
+
+    @contextmanager
+    def _place(self, network: str) -> Iterator[None]:
+        with self._counting:
+            if self._exchanging.total() >= _MOST_EXCHANGES or self._exchanging[network] >= _OF_NETWORK:
+                raise SignInError("too many sign in at one time: try again")
+            self._exchanging[network] += 1
+        try:
+            yield
+        finally:
+            with self._counting:
+                self._exchanging[network] -= 1
+                if not self._exchanging[network]:
+                    del self._exchanging[network]
 
     def _exchanged(self, endpoint: str, given: SignInCode, redirect_uri: str) -> str:
         split = urlsplit(endpoint)

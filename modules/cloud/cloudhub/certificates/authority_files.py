@@ -86,7 +86,11 @@ def load_authority(files: AuthorityFiles, now: float) -> Authority:
     """
     attempt = "cannot use the certificate authority"
     if not files.authority.exists():
-        raise AuthorityError(attempt, str(files.directory), "there is none: start `cloudcore run --tls` once")
+        hint = (
+            "there is none: start `cloudcore run --tls` once; without TLS, `cloudcore run --insecure-port 8080` serves "
+            "`kubectl --server http://127.0.0.1:8080`"
+        )
+        raise AuthorityError(attempt, str(files.directory), hint)
     try:
         return _authority(files, now)
     except (OSError, ValueError) as error:

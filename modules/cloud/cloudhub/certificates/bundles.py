@@ -17,13 +17,13 @@ from typing import Final
 from beehive.clock import Clock
 from beehive.files.descriptors import OwnedFd
 from beehive.rate import TokenBucket
+from modules.cloud.bundle_names import BUNDLE_NAME
 from modules.cloud.cloudhub.certificates.enrolment import EnrolmentRequest, EnrolmentResponse, error_response
 from modules.cloud.identities.peer import CertifiedPeer
 
 PATH: Final = "/bundles/"
 PIECE: Final = 1024 * 1024
 """Bytes of a response at most."""
-_NAME: Final = re.compile(r"edgecore-[A-Za-z0-9.+]{1,60}-cp[0-9]{2,4}-[A-Za-z0-9_]{1,30}\.bundle", re.ASCII)
 _RANGE: Final = re.compile(r"bytes=([0-9]{1,15})-([0-9]{1,15})?", re.ASCII)
 _BURST: Final = 4
 """Pieces that are sent at once after a rest."""
@@ -61,9 +61,9 @@ class BundleDirectory:
             return error_response(HTTPStatus.UNAUTHORIZED, "bundles are for nodes, by their certificates")
         if why := self._refusal_of(peer):
             return error_response(HTTPStatus.FORBIDDEN, why)
-        name = request.path.partition("?")[0].removeprefix(PATH)
+        name = request.path.removeprefix(PATH)
         wanted = _RANGE.fullmatch(request.headers.get("range", ""))
-        if _NAME.fullmatch(name) is None:
+        if BUNDLE_NAME.fullmatch(name) is None:
             return error_response(HTTPStatus.NOT_FOUND, "no name of a bundle")
         if wanted is None:
             return error_response(HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE, "ask for a range: bytes=FIRST-LAST")

@@ -31,6 +31,7 @@ class EnrolmentRequest(msgspec.Struct, frozen=True):
 
     method: str
     path: str
+    """Decoded, without the query."""
     headers: Mapping[str, str]
     """Headers by lower-case name."""
     body: Callable[[], bytes] = bytes
@@ -85,7 +86,7 @@ class Enrolment:
         """Return the response to a request; `now` in seconds since the epoch. Raise HttpError for a body that cannot be
         read.
         """
-        path = request.path.partition("?")[0]
+        path = request.path
         if request.method != "GET":
             return error_response(HTTPStatus.METHOD_NOT_ALLOWED, "only GET is served")
         if path == "/ca.crt":

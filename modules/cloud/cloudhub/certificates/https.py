@@ -18,8 +18,9 @@ from typing import Any
 
 from beehive.clock import Clock
 from beehive.http.connections import OpenConnection, OpenConnections, Phase, address_of
-from beehive.http.errors import HttpError
+from beehive.http.errors import HttpError, HttpStatusError
 from beehive.http.lingering_close import linger
+from beehive.http.request import parts_of
 from beehive.http.server import RequestHead, ServerExchange, body_length
 from beehive.on_failure import on_failure
 from beehive.sockets.ports import listen_errors
@@ -90,6 +91,7 @@ class HttpsServer:
     def stop(self) -> None:
         """Close the port. Open requests end by themselves or by their deadline."""
         if self._thread.ident is not None:
+            self._server.socket.shutdown(socket.SHUT_RDWR)  # the thread looks up now, and not after its interval
             self._server.shutdown()
             self._thread.join()
         self._server.server_close()
@@ -172,6 +174,8 @@ class _Handler(BaseRequestHandler):
             response = self._response(head, exchange)
         except HttpError as error:
             response = error_response(HTTPStatus(error.status), error.reason)
+        except HttpStatusError as error:
+            response = error_response(HTTPStatus(error.status), str(error))
         self._send(exchange, line, response)
 
     def _receive(self) -> bytes:
@@ -193,8 +197,9 @@ class _Handler(BaseRequestHandler):
             is_read()
             return found
 
+        path = "/" + "/".join(parts_of(head.target.partition("?")[0]))
         peer = read_peer(peer_certificate(self.request))
-        return self.server.respond(EnrolmentRequest(head.method, head.target, dict(head.headers), body, peer))
+        return self.server.respond(EnrolmentRequest(head.method, path, dict(head.headers), body, peer))
 
     def _send(self, exchange: ServerExchange, line: str, response: EnrolmentResponse) -> None:
         """Send the response with the headers of a recorded KubeEdge, and log it without the headers: one is a token."""

@@ -84,7 +84,7 @@ class Zone:
         self._services: dict[ServiceKey, _Known] = {}
         self._namespaces: dict[str, int] = {}
         self._by_address: dict[str, tuple[ServiceKey, ...]] = {}
-        """Several headless Services may have one endpoint; the first one gives its name."""
+        """Several Services may have one address: as theirs, or as an endpoint's that anybody may write."""
         self._pods: frozenset[tuple[str, str]] = frozenset()
 
     def put(
@@ -118,12 +118,16 @@ class Zone:
         return name == self.domain or name.endswith(self._suffix)
 
     def reverse(self, name: str) -> DnsAnswer | None:
-        """Return the name of an address of a Service or of a headless endpoint; None for one of others."""
+        """Return the name of an address of a Service or of a headless endpoint; None for one of others.
+
+        Anybody may write endpoints with the addresses of others. So a Service names its own address, then one of the
+        namespace a pod of this node, then the oldest.
+        """
         address = _reversed(name)
         keys = self._by_address.get(address) if address else None
         if not keys:
             return None
-        key = keys[0]
+        key = min(keys, key=lambda each: self._rank(each, address))
         host = self._services[key].hosts.get(address)
         owner = f"{host}.{self._name_of(key)}" if host else self._name_of(key)
         return DnsAnswer(Code.NOERROR, (Record(name, Type.PTR, TTL, name_data(owner)),))
@@ -261,6 +265,12 @@ class Zone:
     def _some(self, items: Sequence[_Item], most: int) -> Sequence[_Item]:
         """Return items in an order of chance, a number of them at most."""
         return self._choice.sample(items, min(len(items), most))
+
+    def _rank(self, key: ServiceKey, address: str) -> tuple[bool, bool, str, ServiceKey]:
+        """Return the place among the Services with an address, the least of which gives it its name."""
+        known = self._services[key]
+        is_of_pod = (key.namespace, address) in self._pods
+        return address not in known.addresses, not is_of_pod, known.service.metadata.creation_timestamp, key
 
     def _name_of(self, key: ServiceKey) -> str:
         return f"{key.name}.{key.namespace}.svc{self._suffix}"

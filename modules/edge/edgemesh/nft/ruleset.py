@@ -75,7 +75,8 @@ NO_RULES: Final = KnownRules({}, {}, {})
 def ruleset(family: Family, ports: Iterable[PortTable], pods: Iterable[str]) -> Ruleset:
     """Return the rules for ports of Services and addresses of the node's pods.
 
-    A Service's ClusterIP is no other Service's external address, also while it has no endpoints, or not this port.
+    A Service's ClusterIP is no other Service's external address, also while it has no endpoints, or not this port; nor
+    is a pod's.
     """
     is_ipv6 = family is IPV6
     ports = tuple(each for each in ports if each.is_ipv6 == is_ipv6)
@@ -221,7 +222,8 @@ def _add_port(rules: Ruleset, family: Family, port: PortTable) -> None:
     outer = _verdict(rules, family, port, kind, port.outside)
     if port.keeps_source and kind == "ext" and outer and port.inside.packed:
         outer = _own_inside(rules, family, port, verdict, outer)
-    for address in (each for each in port.external if each not in rules.elements["cluster-ips"]):
+    clusters, pods = rules.elements["cluster-ips"], rules.elements["pods"]
+    for address in (each for each in port.external if each not in clusters and each not in pods):
         at = f"{address} . {port.protocol} . {port.port}"
         if outer:
             services.setdefault(at, outer)

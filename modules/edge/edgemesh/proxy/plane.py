@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, closing
 from functools import partial
+from operator import attrgetter
 from typing import Final
 
 from beehive import Clock
@@ -105,6 +106,8 @@ class ProxyPlane:
         self._stopping = False
         self._listeners: dict[str, socket.socket | UdpClients] = {}
         self._tables: dict[str, PortTable] = {}
+        self._taken: set[str] = set()
+        """Ports of Services whose address an older Service has."""
         self._handlers: dict[int, Callable[[], None]] = {}
         self._relays: dict[Relay, tuple[str, str]] = {}
         """With the Service and the client's address of each, the oldest first."""
@@ -151,13 +154,27 @@ class ProxyPlane:
         """See `DataPlane`. A port that cannot be listened on does not stop the others."""
         wanted = {
             key: found
-            for key, each in tables.items()
-            if not each.is_ipv6 and _is_reached(found := self._without_services(each))
+            for key, each in self._oldest(tables).items()
+            if _is_reached(found := self._without_services(each))
         }
         done = threading.Event()
         self._command(partial(self._set_tables, wanted, done))
         if not done.wait(APPLY_SECONDS):
             raise PlaneError("the proxy is too busy to take changes")
+
+    def _oldest(self, tables: Tables) -> Tables:
+        """Return the tables of IPv4, of those with one address and port only the oldest Service's: whoever may write
+        Services of a namespace can find a name whose address another one has, and would be sent its connections.
+        """
+        holders: dict[tuple[Address, str], PortTable] = {}
+        own = {key: (self.reach(each), each.protocol) for key, each in tables.items() if not each.is_ipv6}
+        for key, at in own.items():
+            holders[at] = min(holders.get(at, tables[key]), tables[key], key=attrgetter("age"))
+        taken = {key for key, at in own.items() if holders[at].age != tables[key].age}
+        for key in sorted(taken - self._taken):
+            _log.warning("the proxy does not listen for Service %s: an older one has its loopback address", key)
+        self._taken = taken
+        return {key: tables[key] for key in own if key not in taken}
 
     def _without_services(self, table: PortTable) -> PortTable:
         """Return a table without endpoints at addresses of Services: the proxy would connect to itself, without end."""

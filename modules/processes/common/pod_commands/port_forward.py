@@ -11,6 +11,7 @@ from contextlib import ExitStack, closing, suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from beehive.http.authority import authority
+from beehive.http.lingering_close import reset_at_close
 from beehive.http.spdy import ConnectionEnd, StreamData, StreamEnd
 from beehive.printable import clipped
 from beehive.whole_numbers import whole_number
@@ -130,6 +131,9 @@ class _Tunnel:
                     self._problem = (self._problem + data)[:_LONGEST_ERROR]
                 case StreamData(self._data, data):
                     self._to_client += data
+                case StreamEnd(self._data, True) if not self._problem:
+                    reset_at_close(self._client)
+                    raise ConnectionResetError("the pod's side has not sent all")
                 case StreamEnd(stream):
                     self._open.discard(stream)
                 case ConnectionEnd():

@@ -29,8 +29,8 @@ class EdgeStreamOptions(Section, frozen=True, kw_only=True):
     made again. KubeEdge ignores the key."""
 
     server: Annotated[str, WEBSOCKET_SERVER] = "127.0.0.1:10004"
-    """Address of cloudcore's tunnel server (cloudStream's tunnelPort). `host:port` uses TLS; `ws://host:port` does not
-    and is for tests only."""
+    """Address of cloudcore's tunnel server (cloudStream's tunnelPort). `host:port` uses TLS as edgeHub's websocket
+    does; `ws://host:port` never does."""
 
     tls_tunnel_ca_file: Annotated[Path, AbsolutePath()] = field(
         default=Path("/etc/kubeedge/ca/rootCA.crt"), name="tlsTunnelCAFile"

@@ -357,7 +357,9 @@ class TailoredKubeletConfig(Section, frozen=True, kw_only=True):
     """Most pulls that begin a second. Further pulls wait; with the kubelet they fail. 0: no limit."""
 
     resolv_conf: Annotated[Path, AbsolutePath()] = Path("/etc/resolv.conf")
-    """The host's resolver configuration, which pods' own is made from."""
+    """The host's resolver configuration, which pods' own is made from. In place of servers that only the host reaches
+    (127.0.0.53), pods off its network get those of systemd-resolved or NetworkManager.
+    """
 
     runtime_request_timeout: Annotated[float, Duration(1.0, 3600.0)] = 120.0
     """Deadline of a call to the container runtime, except for image pulls."""

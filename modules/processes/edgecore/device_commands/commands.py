@@ -48,6 +48,8 @@ def get(chosen: argparse.Namespace) -> None:
         print_json(_device_document(device), indent=2)
         return
     print_lines([f"{device.id}  {device.state or 'no state'}  {device.description}".rstrip()])
+    if device.refusal:
+        print_lines([f"its mapper refuses it: {device.refusal}"])
     rows = [
         (
             name,

@@ -91,12 +91,14 @@ def _desired(device: JsonObject, twin: Device, node: str) -> JsonObject:
 
 def _status(device: JsonObject, twin: Device) -> JsonObject:
     """Return a DeviceStatus with the values that the node has."""
+    refused = {"type": "Served", "status": "False", "reason": "RefusedByMapper", "message": twin.refusal}
     return {
         "metadata": {"ownerReferences": [{"uid": text_at(device, "metadata.uid")}]},
         "status": {
             "twins": [_sides(name, one) for name, one in twin.twins.items() if one.is_live],
             "state": twin.state,
             "lastOnlineTime": twin.last_online,
+            "conditions": [refused] if twin.refusal else [],
         },
     }
 

@@ -61,6 +61,13 @@ def check_other_kinds(left: tuple[LeftKind, ...], options: str) -> Iterator[Chec
         yield ok(_OTHER_RUNTIMES, "no other runtime of edgecore's has pods here")
 
 
+def check_lost(lost: int, options: str) -> Iterator[CheckResult]:
+    """Warn of processes of pods whose files are gone; `options` lead commands to the node."""
+    if lost:
+        remedy = f"`edgecore uninstall {options}".rstrip() + "` ends them, and removes what is left of the node"
+        yield warning("lost pods", f"processes of pods run on whose files are gone: {lost}", remedy)
+
+
 def check_mesh(needs: MeshNeeds) -> Iterator[CheckResult]:
     """Check the requirements of edgemesh."""
     if not needs.has_store:
@@ -87,6 +94,10 @@ def check_pod_network(needs: PodNetworkNeeds) -> Iterator[CheckResult]:
         yield failed(_POD_NETWORK, f"not installed: {', '.join(needs.missing)}", _INSTALL)
     if not needs.problem and not needs.missing:
         yield ok(_POD_NETWORK, f"all programs of {needs.source or _OWN_NETWORK} are installed")
+    if needs.name_servers:
+        servers = ", ".join(needs.name_servers)
+        text = f"no name resolves in pods: only the machine itself reaches its name servers ({servers})"
+        yield warning("names in pods", text, "let tailoredKubeletConfig.resolvConf name a file with others")
     for switch in needs.switched_off:
         text = f"{switch} is 0: packets of pods reach no other network"
         yield warning("forwarding", text, f"`sysctl -w {switch}=1`; does a file in /etc/sysctl.d set it to 0?")
@@ -133,6 +144,7 @@ def check_all(facts: Facts) -> list[CheckResult]:
     found += _each("damaged files", facts.damaged, check_damaged)
     options = facts.configured.options
     found += _each("other runtimes", facts.other_kinds, lambda kinds: check_other_kinds(kinds, options))
+    found += _each("lost pods", facts.lost, lambda lost: check_lost(lost, options))
     found += _each("other agents", facts.others, check_others)
     return found
 

@@ -231,6 +231,8 @@ class PodNetworkNeeds(msgspec.Struct, frozen=True, kw_only=True):
     """Switches of the kernel that prevent forwarding."""
     dropping: tuple[str, ...] = ()
     """Programs of the firewalls that drop forwarded packets of the bridge: iptables, ip6tables."""
+    name_servers: tuple[str, ...] = ()
+    """The machine's, if pods reach none."""
 
 
 class MapperSocket(msgspec.Struct, frozen=True, kw_only=True):
@@ -303,5 +305,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Paths of files that could not be read at a start and were set aside."""
     other_kinds: tuple[LeftKind, ...] | None = None
     """Container runtimes inside edgecore that are not configured and have pods."""
+    lost: int | None = None
+    """Processes of pods whose files somebody has removed under them."""
     others: tuple[str, ...] | None = None
     """Traces of another kubelet or KubeEdge."""

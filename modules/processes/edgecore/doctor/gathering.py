@@ -14,6 +14,7 @@ from modules.processes.edgecore.doctor.facts import Configured, Facts
 from modules.processes.edgecore.rootless import is_rootless
 from modules.processes.edgecore.runtime_kinds import other_kinds
 from modules.processes.edgecore.settings import edged_settings
+from modules.processes.edgecore.uninstall.lost import signal_lost
 
 SECONDS: Final = 6.0
 """Time limit: two servers, each with a step of at most three seconds beyond the first."""
@@ -34,6 +35,7 @@ def facts(loaded: LoadResult, options: str, clock: Clock) -> Facts:
         "outbox": lambda: databases.outbox(config, clock),
         "damaged": lambda: damaged_paths(config),
         "other_kinds": lambda: other_kinds(config),
+        "lost": lambda: signal_lost(config),
         "others": lambda: machine.other_agents(loaded.source),
     }
     if config.uses_oci_runtime:

@@ -9,6 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.doctor.facts import PodNetworkNeeds
 from modules.processes.edgecore.doctor.oci import SEARCHED
@@ -30,7 +32,15 @@ _PARAMETERS: Final = Path("/proc/sys")
 
 
 def needs(config: EdgeCoreConfig, plugins: Sequence[Path] = PLUG_INS, searched: str = SEARCHED) -> PodNetworkNeeds:
-    """Return the facts about the network on this machine.
+    """Return the facts about the network on this machine, see `_needs`."""
+    from edged.pod_workers.host_dns import read_host_dns  # noqa: PLC0415 - with the CRI's messages
+
+    dns = read_host_dns(config.modules.edged.tailored_kubelet_config.resolv_conf)
+    return replace(_needs(config, plugins, searched), name_servers=dns.unreachable)
+
+
+def _needs(config: EdgeCoreConfig, plugins: Sequence[Path], searched: str) -> PodNetworkNeeds:
+    """Return the facts about the network on this machine but for names.
 
     Args:
         config: of the node.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
@@ -26,6 +27,7 @@ from modules.processes.edgecore.runtime_kinds import (
     of_kind,
     other_kinds,
 )
+from modules.processes.edgecore.uninstall.lost import described, signal_lost
 
 if TYPE_CHECKING:
     import argparse
@@ -54,7 +56,11 @@ def reset_runtime(chosen: argparse.Namespace) -> None:
     config = location.load().config
     directories = {kind: of_kind(config, kind).container_runtime_root for kind in _kinds(chosen.kind, config)}
     found = {kind: directory for kind, directory in directories.items() if has_records(directory)}
-    if not found:
+    if not found and (lost := signal_lost(config)):
+        if not chosen.yes:
+            _ask(described(lost))
+        print_lines([f"ended the {described(signal_lost(config, signal.SIGKILL))}"])
+    elif not found:
         print_error("edgecore", f"nothing is there: {_listed(list(directories.values()))}")
     else:
         if RuntimeKind.OCI in found:

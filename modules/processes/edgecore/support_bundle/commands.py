@@ -4,6 +4,7 @@ import argparse
 import shlex
 from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from beehive import RealClock
@@ -20,21 +21,21 @@ _UNIT: Final = "edgecore.service"
 @reporting_errors
 def support_bundle(chosen: argparse.Namespace) -> None:
     """Write the bundle; with a configuration that cannot be used, what does not need one."""
-    location, redactor = node_location(chosen), Redactor()
-    try:
-        name, parts, directories = _of_node(location, chosen, redactor)
-    except ConfigError as error:
-        problems = "".join(f"{each.render(error.source)}\n" for each in error.problems)
-        parts = [SupportPart("problems.txt", "why the configuration cannot be used", lambda: problems)]
-        name, directories = "", [Path("/")]
-    parts += common_parts("edgecore", chosen, _UNIT, directories)
-    parts += node.upgrade_parts(location.file)
-    with closing(RealClock()) as clock:
+    location, redactor = node_location(chosen), Redactor(hides_values=True)
+    with closing(RealClock()) as clock, TemporaryDirectory(prefix="edgecore-support-") as scratch:
+        try:
+            name, parts, directories = _of_node(location, chosen, redactor, Path(scratch))
+        except ConfigError as error:
+            problems = "".join(f"{each.render(error.source)}\n" for each in error.problems)
+            parts = [SupportPart("problems.txt", "why the configuration cannot be used", lambda: problems)]
+            name, directories = "", [Path("/")]
+        parts += common_parts("edgecore", chosen, _UNIT, directories)
+        parts += node.upgrade_parts(location.file)
         make_bundle("edgecore", name, chosen.output, parts, redactor, clock)
 
 
 def _of_node(
-    location: NodeLocation, chosen: argparse.Namespace, redactor: Redactor
+    location: NodeLocation, chosen: argparse.Namespace, redactor: Redactor, scratch: Path
 ) -> tuple[str, list[SupportPart], list[Path]]:
     """Return name, parts and directories of the node, whose secrets the redactor learns. Raises ConfigError."""
     loaded = location.load()
@@ -42,7 +43,7 @@ def _of_node(
     node.learn_secrets(config, redactor)
     parts = node.parts(loaded, shlex.join(location.options), redactor)
     if not chosen.no_trace:
-        parts.append(node.trace_part(config))
+        parts.append(node.trace_part(config, redactor, scratch))
     edged = config.modules.edged
     directories = [edged.root_directory, edged.tailored_kubelet_config.pod_logs_dir, Path("/")]
     return config.node_name, parts, directories

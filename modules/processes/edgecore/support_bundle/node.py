@@ -20,7 +20,7 @@ from metamanager.store import sqlite_path
 from modules.processes.common.pod_commands.client import NodeClient
 from modules.processes.common.support_bundle import machine
 from modules.processes.common.support_bundle.bundle import LARGEST_TEXT, SupportPart, as_json
-from modules.processes.common.support_bundle.cleaning import without_values
+from modules.processes.common.support_bundle.cleaning import write_clean
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.loading import LoadResult
 from modules.processes.edgecore.config.section import Section, keys_of
@@ -64,10 +64,16 @@ def parts(loaded: LoadResult, options: str, redactor: Redactor) -> list[SupportP
     ]
 
 
-def trace_part(config: EdgeCoreConfig) -> SupportPart:
-    """Return the part with the newest trace of the flight recorder."""
-    about = "what the node did of late, without the values of Secrets (`edgecore replay` reads it)"
-    return SupportPart("node/flight.trace", about, partial(_trace, config))
+def trace_part(config: EdgeCoreConfig, redactor: Redactor, scratch: Path) -> SupportPart:
+    """Return the part with the newest trace of the flight recorder.
+
+    Args:
+        config: of the node.
+        redactor: hides values.
+        scratch: for the trace without them; the caller removes it.
+    """
+    about = "what the node did of late, without values of Secrets, ConfigMaps, variables, headers and annotations"
+    return SupportPart("node/flight.trace", about, partial(_trace, config, redactor, scratch))
 
 
 def upgrade_parts(file: Path | None) -> list[SupportPart]:
@@ -149,8 +155,7 @@ def _pods(config: EdgeCoreConfig, redactor: Redactor) -> str:
         if size > LARGEST_TEXT:
             break
         try:
-            text = redactor.content(each.key, Operation.UPDATE, each.value.encode())
-            found.append(without_values(decode_json(text)))
+            found.append(decode_json(redactor.content(each.key, Operation.UPDATE, each.value.encode())))
         except (msgspec.DecodeError, UnicodeError):
             found.append({"key": each.key, "damaged": True})
     return as_json(found)
@@ -165,7 +170,14 @@ def _objects(config: EdgeCoreConfig, kind: str = "") -> list[StoredObject]:
         return reader.objects(kind)
 
 
-def _trace(config: EdgeCoreConfig) -> Path:
+def _trace(config: EdgeCoreConfig, redactor: Redactor, scratch: Path) -> Path:
+    """Return a trace without values. Raise TraceError if there is none."""
+    made = scratch / "flight.trace"
+    write_clean(_newest_trace(config), made, redactor)
+    return made
+
+
+def _newest_trace(config: EdgeCoreConfig) -> Path:
     """Return a trace that the running edgecore writes, or else the newest that is there.
 
     Raises:

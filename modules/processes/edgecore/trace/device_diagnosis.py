@@ -1,12 +1,13 @@
 """Diagnoses where the desired value of each property of a device is, with advice. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
 import msgspec
 
+from modules.apimachinery.device_properties import twin_type
 from modules.edge.devicetwin import changes, topics, twins
 from modules.edge.devicetwin.errors import TwinRefused
 from modules.edge.devicetwin.state import CLOUD, Side, Twin
@@ -14,6 +15,9 @@ from modules.edge.devicetwin.twins import At
 from modules.processes.edgecore.trace.device_rows import DeviceRows
 
 NOBODY: Final = "no application or mapper has ever reported it: is one subscribed to {topic}?"
+
+_NO_MAPPER: Final = "no mapper of protocol {protocol} has registered"
+_TAKE_IT: Final = "start a mapper that takes the device, or correct the Device or its model"
 
 
 class ValuePlace(StrEnum):
@@ -80,9 +84,25 @@ def diagnose_device(rows: DeviceRows, facts: NodeFacts) -> DeviceDiagnosis:
         return DeviceDiagnosis(about, known=False, summary=f"the node does not have it{others}", next=hint)
     names = sorted({*(rows.object.desired if rows.object else ()), *(rows.device.twins if rows.device else ())})
     found = tuple(one for name in names if (one := _property(name, rows, facts)) is not None)
+    return DeviceDiagnosis(
+        about, known=True, summary=_summary(rows, found), properties=found,
+        next=_TAKE_IT if _refusal(rows) else "", remarks=tuple(_remarks(rows, facts)),
+    )  # fmt: skip
+
+
+def _summary(rows: DeviceRows, found: Sequence[PropertyDiagnosis]) -> str:
     late = [one for one in found if one.place not in (ValuePlace.ARRIVED, ValuePlace.NOT_DESIRED)]
-    summary = f"{len(late)} of {len(found)} properties have not arrived" if late else "all that is desired has arrived"
-    return DeviceDiagnosis(about, known=True, summary=summary, properties=found, remarks=tuple(_remarks(rows, facts)))
+    if refusal := _refusal(rows):
+        return refusal
+    if late:
+        return f"{len(late)} of {len(found)} properties have not arrived"
+    is_desired = any(one.place == ValuePlace.ARRIVED for one in found)
+    return "all that is desired has arrived" if is_desired else "no value is desired"
+
+
+def _refusal(rows: DeviceRows) -> str:
+    """Return that the mapper of a device does not take it, and why; empty if it does, or has none."""
+    return f"its mapper refuses it: {rows.device.refusal}" if rows.device is not None and rows.device.refusal else ""
 
 
 def _remarks(rows: DeviceRows, facts: NodeFacts) -> Iterator[str]:
@@ -93,6 +113,8 @@ def _remarks(rows: DeviceRows, facts: NodeFacts) -> Iterator[str]:
     elif rows.model is None:
         model = rows.object.model
         yield f"its model {model} is not on the node, so values are not checked" if model else "it names no model"
+    if rows.protocol and not rows.has_mapper:
+        yield _NO_MAPPER.format(protocol=rows.protocol)
     if rows.device is not None and (rows.device.twins_are_due or rows.device.state_due):
         yield f"the cloud has not confirmed all that was reported{f': {facts.link}' if facts.link else ''}"
 
@@ -149,7 +171,9 @@ def _of_expected(
     name: str, twin: Twin, expected: Side, rows: DeviceRows, facts: NodeFacts
 ) -> tuple[ValuePlace, str, str]:
     actual = twin.actual
-    if actual is not None and actual.value == expected.value:
+    rule = rows.model.properties.get(name) if rows.model is not None else None
+    kind = twin_type(rule) if rule is not None else twin.type
+    if actual is not None and twins.is_reached(kind, expected.value, actual.value):
         return ValuePlace.ARRIVED, f"reported at {_time(actual.timestamp)}", ""
     since = f"since {_time(expected.timestamp)} ({_duration(facts.now - expected.timestamp)})"
     if rows.model is not None and rows.model.properties and name not in rows.model.properties:
@@ -159,9 +183,11 @@ def _of_expected(
             f"{rows.model.id} has: {there}",
             "correct the name in the Device, or in its model",
         )
-    mapper = f"no mapper of protocol {rows.protocol} has registered" if rows.protocol and not rows.has_mapper else ""
+    mapper = _NO_MAPPER.format(protocol=rows.protocol) if rows.protocol and not rows.has_mapper else ""
     if facts.stopped:
         return ValuePlace.UNREACHABLE, f"{since}: {facts.stopped}", "start edgecore"
+    if refusal := _refusal(rows):
+        return ValuePlace.UNREACHABLE, f"{since}: {refusal}", _TAKE_IT
     if facts.mqtt and not rows.has_mapper:
         return ValuePlace.UNREACHABLE, f"{since}: {'; '.join(filter(None, (facts.mqtt, mapper)))}", _start(rows)
     topic = topics.device_topic(rows.id, topics.TWIN_DELTA)

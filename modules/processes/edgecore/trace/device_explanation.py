@@ -1,7 +1,6 @@
 """Explains a device from a trace, or from the node on this machine: why a desired value has not arrived."""
 
 import argparse
-from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -109,12 +108,18 @@ def _facts(config: EdgeCoreConfig) -> NodeFacts:
 
 
 def _mqtt(config: EdgeCoreConfig, clock: Clock) -> str:
-    """Return why applications cannot be reached by MQTT; the broker is dialled."""
+    """Return why applications cannot be reached by MQTT; the brokers of the mode are dialled."""
     bus = config.modules.event_bus
     if not bus.enable:
         return _MQTT_OFF
-    try:
-        with closing(dialling.connect(*server_of(bus.mqtt_server_external), clock, _DIAL_SECONDS)):
-            return ""
-    except OSError as error:
-        return f"the MQTT broker {bus.mqtt_server_external} is away: {error.strerror or error}"
+    brokers = []
+    if config.runs_mqtt_broker:
+        brokers.append(("internal MQTT broker", bus.mqtt_server_internal))
+    if bus.mqtt_mode != 0:
+        brokers.append(("MQTT broker", bus.mqtt_server_external))
+    for name, server in brokers:
+        try:
+            dialling.connect(*server_of(server), clock, _DIAL_SECONDS).close()
+        except OSError as error:
+            return f"the {name} {server} is away: {error.strerror or error}"
+    return ""

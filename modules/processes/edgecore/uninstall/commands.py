@@ -1,7 +1,6 @@
 """The command `edgecore uninstall`, and what `edgecore leave` has in common with it."""
 
 import argparse
-import os
 import select
 import signal
 import sys
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from beehive import RealClock
-from beehive.files.descriptors import OwnedFd
+from beehive.files.descriptors import OwnedFd, open_process
 from beehive.node_namespaces import is_machine_root
 from modules.apimachinery.printing.terminal import print_lines
 from modules.edge.edgemesh.nft.addresses import AddressError, HostAddresses
@@ -26,7 +25,8 @@ from modules.processes.edgecore.ownership import LOCK_FILE, RootDirectoryInUseEr
 from modules.processes.edgecore.reporting import print_remark, reporting_errors
 from modules.processes.edgecore.rootless import enter_namespaces, is_rootless, leave_no_namespaces
 from modules.processes.edgecore.runtime_kinds import RuntimeKind, kinds_with_records, of_kind, other_kinds
-from modules.processes.edgecore.uninstall.files import Leftovers, leftovers, pod_uids
+from modules.processes.edgecore.uninstall.files import Leftovers, has_images_alone, leftovers, pod_uids
+from modules.processes.edgecore.uninstall.lost import described, signal_lost
 from modules.processes.edgecore.uninstall.pods import end_pods, remove_cgroups, unmount_below
 from modules.processes.edgecore.upgrade.exclusion import changes_of, held
 
@@ -82,8 +82,8 @@ def uninstall(chosen: argparse.Namespace) -> None:
 
 
 def is_there(config: EdgeCoreConfig, location: NodeLocation) -> bool:
-    """Return whether there are files or units of the node."""
-    return bool(leftovers(config, location).remove or units_of(location))
+    """Return whether there are files, units or lost processes of the node."""
+    return bool(leftovers(config, location).remove or units_of(location) or signal_lost(config))
 
 
 def confirmed(chosen: argparse.Namespace, config: EdgeCoreConfig, location: NodeLocation) -> bool:
@@ -95,6 +95,8 @@ def confirmed(chosen: argparse.Namespace, config: EdgeCoreConfig, location: Node
     found, units = leftovers(config, location), units_of(location)
     if chosen.dry_run or not chosen.yes:
         _print_plan(found, units, len(pod_uids(config)), chosen)
+        if lost := signal_lost(config):
+            print_remark(f"{'would' if chosen.dry_run else 'will'} end the {described(lost)}")
     for other in other_kinds(config) if (config.modules.edged.root_directory / LOCK_FILE).exists() else ():
         print_remark(f"{'would' if chosen.dry_run else 'will'} end them too: {other}")
     if chosen.dry_run:
@@ -121,9 +123,11 @@ def remove_node(
         OSError: something cannot be removed.
     """
     root = config.modules.edged.root_directory
-    found, units = leftovers(config, location), units_of(location)
     has_run = (root / LOCK_FILE).exists()
+    if lost := signal_lost(config, signal.SIGKILL):
+        print_remark(f"ended the {described(lost)}")
     _enter_namespaces(config)
+    found, units = leftovers(config, location), units_of(location)
     with ExitStack() as stack:
         if has_run:
             if chosen.stop:
@@ -147,7 +151,7 @@ def remove_node(
 
 def _enter_namespaces(config: EdgeCoreConfig) -> None:
     """Enter the namespaces where an ordinary user may remove the files of containers. Raises EdgedError."""
-    if is_rootless(config) or RuntimeKind.OCI in kinds_with_records(config):
+    if is_rootless(config) or RuntimeKind.OCI in kinds_with_records(config) or has_images_alone(config):
         enter_namespaces(of_kind(config, RuntimeKind.OCI))
 
 
@@ -191,7 +195,7 @@ def stop(root: Path) -> None:
     process = int((root / LOCK_FILE).read_text().strip() or "0")
     if process <= 1:
         raise BackupError("cannot stop the running edgecore", str(root), "its process is not known; stop it yourself")
-    with suppress(ProcessLookupError), OwnedFd(os.pidfd_open(process)) as descriptor:
+    with suppress(ProcessLookupError), OwnedFd(open_process(process)) as descriptor:
         print_remark(f"stop edgecore, process {process}")
         signal.pidfd_send_signal(descriptor, signal.SIGTERM)
         if not select.select([descriptor], [], [], STOP_SECONDS)[0]:

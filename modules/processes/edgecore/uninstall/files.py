@@ -41,6 +41,8 @@ _FILES: Final = (
     "chains",
     ".chains.new",
 )
+_OF_OCI: Final = ("oci", "oci-namespaces")
+_LAYERS: Final = "oci/images/layers"
 _IF_EMPTY: Final = ("device-plugins", "plugins", "plugins_registry")
 _BESIDE_DATABASE: Final = ("", "-wal", "-shm", "-journal", "-reserve")
 _FORMER: Final = ("before-join", "before-restore-*Z")
@@ -77,10 +79,12 @@ class Leftovers(NamedTuple):
 def leftovers(config: EdgeCoreConfig, location: NodeLocation) -> Leftovers:
     """Return the files that a node with this configuration has left."""
     edged = config.modules.edged.root_directory
+    trees: list[Path]
     if not _there([edged / LOCK_FILE]):
-        trees: list[Path] = []
+        trees = [edged / name for name in _OF_OCI] if has_images_alone(config) else []
     else:
         trees = [*(edged / name for name in (*_TREES, *_FILES)), config.modules.device_twin.dmi_socket]
+        trees += [config.internal_broker]
         trees += [of_kind(config, kind).container_runtime_root for kind in kinds_with_records(config)]
     manifests = config.modules.edged.tailored_kubelet_config.static_pod_path
     files = [
@@ -91,15 +95,22 @@ def leftovers(config: EdgeCoreConfig, location: NodeLocation) -> Leftovers:
         *_replaced_manifests(manifests),
         *_configuration(location),
     ]
-    directories = [edged / name for name in _IF_EMPTY] + [edged]
+    directories = [edged / name for name in _IF_EMPTY]
     logs = config.modules.edged.tailored_kubelet_config.pod_logs_dir
-    if _is_own(logs, location):
+    if _are_own(config, location):
         directories += [logs, PodPaths(edged, logs).log_links, logs.parent]
+    directories += [edged]
     hub = config.modules.edge_hub
     directories += {path.parent: None for path in (hub.tls_ca_file, hub.tls_cert_file, hub.tls_private_key_file)}
     directories += [Path(manifests)] if manifests else []
     directories += [location.root.absolute()] if location.root is not None else []
     return Leftovers(_there(files), _there(directories))
+
+
+def has_images_alone(config: EdgeCoreConfig) -> bool:
+    """Return whether somebody has removed all of a node but layers of images, which belong to the sub-ids of a user."""
+    edged = config.modules.edged.root_directory
+    return (edged / _LAYERS).is_dir() and not (edged / LOCK_FILE).exists()
 
 
 def pod_uids(config: EdgeCoreConfig) -> frozenset[str]:
@@ -112,7 +123,7 @@ def pod_uids(config: EdgeCoreConfig) -> frozenset[str]:
 def _logs(config: EdgeCoreConfig, location: NodeLocation) -> Iterator[Path]:
     """Yield the directories of the pods' logs, which end in the uid, and the links to these logs."""
     logs, uids = config.modules.edged.tailored_kubelet_config.pod_logs_dir, pod_uids(config)
-    own = _is_own(logs, location)
+    own = _are_own(config, location)
     with suppress(OSError):
         for path in sorted(logs.iterdir()):
             if own or path.name.rpartition("_")[2] in uids:
@@ -120,9 +131,11 @@ def _logs(config: EdgeCoreConfig, location: NodeLocation) -> Iterator[Path]:
                 yield path
 
 
-def _is_own(logs: Path, location: NodeLocation) -> bool:
-    """Return whether the pods' logs are in the node's directory, and not where all kubelets have them."""
-    return location.root is not None and logs.is_relative_to(location.root.absolute())
+def _are_own(config: EdgeCoreConfig, location: NodeLocation) -> bool:
+    """Return whether the pods' logs are in a directory of the node's, and not where all kubelets have them."""
+    edged = config.modules.edged
+    roots = [edged.root_directory, *([location.root.absolute()] if location.root is not None else [])]
+    return any(edged.tailored_kubelet_config.pod_logs_dir.is_relative_to(each) for each in roots)
 
 
 def _databases(config: EdgeCoreConfig) -> Iterator[Path]:

@@ -38,6 +38,7 @@ def add(commands: argparse._SubParsersAction[Any]) -> None:
         "--only-check", action="store_true", help="fetch the bundle and check it, and change nothing else"
     )
     upgrade.add_argument("--allow-downgrade", action="store_true", help="also to a version before the current one")
+    upgrade.add_argument("--allow-expired", action="store_true", help="also a bundle whose signature has expired")
     _finish(upgrade, "upgrade", replay_seconds=300)
     rollback = commands.add_parser("rollback", help="run the version before the current one again")
     rollback.add_argument("version", nargs="?", default="", metavar="VERSION", help="another one, see `versions`")

@@ -47,6 +47,10 @@ LARGEST_WHEELS: Final = 2 * 1024 * 1024 * 1024
 """Bytes of all wheels together."""
 LARGEST_UNPACKED: Final = 8 * 1024 * 1024 * 1024
 _SIGNATURE_BYTES: Final = 64
+_OF_MEMBER: Final = 4096
+"""Bytes that tar adds to a member at most: headers, also for a long name, and the rest of its last block."""
+_OF_END: Final = 64 * 1024
+"""Bytes at the end of a tar: two empty blocks, filled up to a record of 10 KiB, or of 64 KiB by other programs."""
 _WHEEL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,250}\.whl", re.ASCII)
 
 
@@ -68,6 +72,10 @@ class BundleManifest(msgspec.Struct, frozen=True, rename="camel"):
     """Names of the decisions that the release means to make otherwise than the one before it."""
     parts: tuple[PartEntry, ...] = ()
     """The wheels, and the list of them."""
+    expires: int = 0
+    """Seconds since the Unix epoch after which no node takes it: nobody in the cloud's place can offer an old
+    release with known faults for ever. 0: never.
+    """
 
 
 def read_bundle(source: Path, keys: Sequence[str], into: Path) -> tuple[BundleManifest, bytes]:
@@ -98,6 +106,13 @@ def read_manifest(source: Path, keys: Sequence[str]) -> BundleManifest:
     """
     with _opened(source) as (tar, members):
         return _decoded(_signed(tar, members, keys))
+
+
+def largest_of(manifest: BundleManifest) -> int:
+    """Return how many bytes the file of a bundle may have: its parts, the manifest, and what tar adds to each member
+    and to the end.
+    """
+    return sum(part.size + _OF_MEMBER for part in manifest.parts) + LARGEST_MANIFEST + 2 * _OF_MEMBER + _OF_END
 
 
 @contextmanager

@@ -15,13 +15,14 @@ from typing import Final
 
 import msgspec
 
+from beehive.clock import RealClock
 from beehive.decoding import decode_json
 from beehive.errors import BeehiveError
 from beehive.files.durable import make_directories, replace_file
 from metamanager.store import sqlite_path
 from modules.apimachinery.printing.terminal import print_error, print_json, print_lines
 from modules.processes.edgecore.config import EdgeCoreConfig
-from modules.processes.edgecore.location import NodeLocation, node_location
+from modules.processes.edgecore.location import NodeLocation, node_location, run_command
 from modules.processes.edgecore.ownership import LOCK_FILE
 from modules.processes.edgecore.reporting import reporting_errors
 from modules.processes.edgecore.socket_path import socket_path
@@ -77,11 +78,11 @@ def upgrade(chosen: argparse.Namespace) -> None:
     with prepared(installation, changes_of(location, config), only_check=chosen.only_check) as scratch:
         wheels = scratch / "wheels"
         wheels.mkdir()
-        host = UpgradeHost.of(installation.current())
+        host = UpgradeHost.of(installation.current(), RealClock().now())
         file = bundle_of(chosen.bundle, config, installation.state, host)
         keeps = chosen.only_check or file.parent != installation.state
         try:
-            manifest, text = _accepted(file, config, host, wheels, allow_downgrade=chosen.allow_downgrade)
+            manifest, text = _accepted(file, config, host, wheels, chosen)
         except BeehiveError:
             keeps = file.parent != installation.state
             raise
@@ -97,7 +98,7 @@ def upgrade(chosen: argparse.Namespace) -> None:
 
 
 def _accepted(
-    file: Path, config: EdgeCoreConfig, host: UpgradeHost, wheels: Path, *, allow_downgrade: bool
+    file: Path, config: EdgeCoreConfig, host: UpgradeHost, wheels: Path, chosen: argparse.Namespace
 ) -> tuple[BundleManifest, bytes]:
     """Extract the wheels of a bundle that this machine takes; return its manifest, and the text of that.
 
@@ -105,7 +106,7 @@ def _accepted(
         UpgradeError: it is refused.
     """
     early = read_manifest(file, config.upgrade.trusted_keys)
-    refusal = refusal_of(early, host, allow_downgrade=allow_downgrade)
+    refusal = refusal_of(early, host, allow_downgrade=chosen.allow_downgrade, allow_expired=chosen.allow_expired)
     if refusal:
         raise UpgradeError("the bundle is refused", early.version, refusal)
     return read_bundle(file, config.upgrade.trusted_keys, wheels)
@@ -213,9 +214,8 @@ def _switch(
     if not current or handle is None:
         installation.activate(version)
         print_lines([f"edgecore {version} is current"])
-        print_error(
-            "edgecore", f"without probation, as no node of {installation.root} runs; next: {installation.launcher} run"
-        )
+        following = run_command(str(installation.launcher), chosen)
+        print_error("edgecore", f"without probation, as no node of {installation.root} runs; next: {following}")
         return
     if not _is_run_from(installation, handle):
         raise UpgradeError("the node runs from elsewhere", hint=f"let its unit run {installation.launcher} first")

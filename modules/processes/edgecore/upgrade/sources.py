@@ -23,7 +23,7 @@ from edgehub.tls import client_context
 from modules.processes.common.backup.archive import check_room
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.settings import certificate_settings
-from modules.processes.edgecore.upgrade.bundle import LARGEST_MANIFEST, LARGEST_WHEELS, read_manifest
+from modules.processes.edgecore.upgrade.bundle import LARGEST_MANIFEST, LARGEST_WHEELS, largest_of, read_manifest
 from modules.processes.edgecore.upgrade.errors import UpgradeError
 from modules.processes.edgecore.upgrade.preconditions import UpgradeHost
 from modules.processes.edgecore.upgrade.versions import is_version
@@ -183,10 +183,10 @@ class Download:
         tag = begun.name.removeprefix(f"{name}.").removesuffix(".part") if begun is not None else ""
         size = 0 if begun is None else max(0, (begun.stat().st_size - 1) // PIECE) * PIECE
         total = size + 1
-        is_signed = False
+        is_signed = is_begun = False
         while size < total:
             piece = self._next(name, size)
-            if tag and piece.tag != tag:
+            if (tag and piece.tag != tag) or (is_begun and piece.total != total):
                 self._forget(name)
                 return None
             if piece.total > _LARGEST or len(piece.body) > PIECE or size + len(piece.body) > piece.total:
@@ -195,7 +195,7 @@ class Download:
             if not tag:
                 self._forget(name)
                 check_room(self._state, piece.total)
-            tag, total = piece.tag, piece.total
+            tag, total, is_begun = piece.tag, piece.total, True
             part = self._state / f"{name}.{tag}.part"
             with part.open("r+b" if part.exists() else "w+b") as file:
                 file.truncate(size)
@@ -203,7 +203,7 @@ class Download:
                 file.write(piece.body)
             size += len(piece.body)
             if not is_signed and size >= min(total, 2 * LARGEST_MANIFEST):
-                self._check(name, part)
+                self._check(name, part, total)
                 is_signed = True
         return self._finished(name, part)
 
@@ -219,9 +219,16 @@ class Download:
                 self._wait(min(max(delay, error.seconds), LONGEST_WAIT))
                 delay *= 2
 
-    def _check(self, name: str, part: Path) -> None:
+    def _check(self, name: str, part: Path, total: int) -> None:
+        """Check the beginning of a download: who has signed it, that it is the bundle that was asked for, and that all
+        of it has no more bytes than what was signed. Raise UpgradeError.
+        """
         with on_failure(lambda: self._forget(name)):
-            read_manifest(part, self._keys)
+            manifest = read_manifest(part, self._keys)
+            if f"-{manifest.version}-" not in name:
+                raise UpgradeError("cannot fetch the bundle", name, f"the cloud has {manifest.version} under this name")
+            if total > largest_of(manifest):
+                raise UpgradeError("cannot fetch the bundle", name, "it is larger than what is signed")
 
     def _finished(self, name: str, part: Path) -> Path:
         file = self._state / name

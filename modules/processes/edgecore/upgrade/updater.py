@@ -933,7 +933,12 @@ def end_process(process: int, is_meant: Callable[[], bool] = lambda: True) -> No
         is_meant: returns whether the process that has this number now is still the one that is meant.
     """
     with suppress(ProcessLookupError):
-        descriptor = os.pidfd_open(process)
+        try:
+            descriptor = os.pidfd_open(process)
+        except OSError as error:
+            if error.errno in (errno.EINVAL, errno.ENOENT):  # the number is a thread's by now
+                return
+            raise
         try:
             for number in (signal.SIGTERM, signal.SIGKILL) if is_meant() else ():
                 signal.pidfd_send_signal(descriptor, number)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from beehive.files.descriptors import OwnedFd, raise_shortage
+from beehive.files.descriptors import OwnedFd, open_process, raise_shortage
 from beehive.nesting import read_json
 from modules.runtimes.oci.crun.launching import SECONDS, Launcher
 from modules.runtimes.oci.crun.runtime_command import CommandFailedError, RuntimeCommand, message_in
@@ -148,7 +148,7 @@ def _created(answer: bytes, directory: Path) -> Parent:
     if conmon is None:
         raise CommandFailedError("conmon has not written its process id")
     try:
-        return Parent(pid, conmon, os.pidfd_open(conmon))
+        return Parent(pid, conmon, open_process(conmon))
     except ProcessLookupError:
         raise CommandFailedError("conmon ended before the container was started") from None
 
@@ -183,7 +183,7 @@ def find_conmon(directory: Path) -> int | None:
     if pid is None:
         return None
     try:
-        descriptor = os.pidfd_open(pid)
+        descriptor = open_process(pid)
     except ProcessLookupError:
         return None
     with contextlib.ExitStack() as unless_it_is_conmon:
@@ -203,7 +203,7 @@ def search_conmon(directory: Path) -> int | None:
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal() and bundle in arguments_of(int(entry.name)):
             with contextlib.suppress(ProcessLookupError):
-                return os.pidfd_open(int(entry.name))
+                return open_process(int(entry.name))
     return None
 
 

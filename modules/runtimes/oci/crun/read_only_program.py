@@ -61,7 +61,7 @@ class ReadOnlyProgram:
             for target in self._directory.glob("*"):
                 if not (but_current and _is_mounted(self._program.stat(), target)):
                     unmount_all(target)
-                    target.unlink()
+                    target.unlink(missing_ok=True)
 
     def _mount(self, target: Path) -> None:
         self._directory.mkdir(mode=0o700, exist_ok=True)

@@ -28,7 +28,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from beehive.files.descriptors import OwnedFd
+from beehive.files.descriptors import OwnedFd, open_process
 from beehive.nesting import read_json
 from beehive.patterns import pattern
 from modules.runtimes.oci.crun.launching import Finished, Launcher
@@ -248,10 +248,13 @@ def removed_ended(state: Path, groups: Iterable[Path]) -> bool:
             return False
         for path in [f"{each}/{status['cgroup-path']}" for each in groups]:
             if os.path.exists(path):  # noqa: PTH110 - strings: in ten hierarchies; mostly it has gone with the pod's
-                os.rmdir(path)  # noqa: PTH106 - as above
+                with suppress(FileNotFoundError):  # now
+                    os.rmdir(path)  # noqa: PTH106 - as above
         for file in files:
-            os.unlink(file)  # noqa: PTH108 - as above
-        os.rmdir(state)  # noqa: PTH106 - as above
+            with suppress(FileNotFoundError):
+                os.unlink(file)  # noqa: PTH108 - as above
+        with suppress(FileNotFoundError):
+            os.rmdir(state)  # noqa: PTH106 - as above
     except (OSError, ValueError, KeyError, TypeError):
         return False
     return True
@@ -259,7 +262,7 @@ def removed_ended(state: Path, groups: Iterable[Path]) -> bool:
 
 def _exists(pid: int) -> bool:
     try:
-        os.close(os.pidfd_open(pid))
+        os.close(open_process(pid))
     except ProcessLookupError:
         return False
     return True

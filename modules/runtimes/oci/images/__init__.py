@@ -10,3 +10,18 @@ from modules.runtimes.oci.images.model import ImageConfig, PullSettings, Storage
 from modules.runtimes.oci.images.root_filesystems import RootFilesystems
 from modules.runtimes.oci.images.store import ImageStore
 from modules.runtimes.oci.images.worker_process import LayerProgress
+
+__all__ = [
+    "DECLARED",
+    "ImageConfig",
+    "ImageRoot",
+    "ImageStore",
+    "LayerProgress",
+    "MappedRoot",
+    "PullSettings",
+    "RootFilesystems",
+    "StorageUsage",
+    "StoredImage",
+    "export_image",
+    "make_declared_volumes",
+]

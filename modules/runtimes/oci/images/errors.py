@@ -12,6 +12,19 @@ from modules.runtimes.engine.errors import (
 from modules.runtimes.oci.images.worker import errors as kinds
 from protos.status import StatusCode
 
+__all__ = [
+    "BadRequestError",
+    "DeadlinePassedError",
+    "NoSuchObjectError",
+    "PermissionDeniedError",
+    "RegistryUnavailableError",
+    "RequestRefusedError",
+    "RunFailedError",
+    "TooManyError",
+    "WrongStateError",
+    "refusal",
+]
+
 
 class PermissionDeniedError(RequestRefusedError):
     """The registry wants other credentials."""

@@ -2,3 +2,8 @@
 
 from modules.runtimes.oci.metrics.collector import MetricsCollector
 from modules.runtimes.oci.metrics.descriptors import metric_descriptors
+
+__all__ = [
+    "MetricsCollector",
+    "metric_descriptors",
+]

@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from beehive.files.descriptors import is_mounted
+from beehive.files.reading import list_directory
 from beehive.files.removal import remove_tree
 from modules.runtimes.engine.errors import BadRequestError
+from modules.runtimes.oci.leftovers import unmount_all
 from modules.runtimes.oci.network import pod_init
 from modules.runtimes.oci.network.errors import PodNamespaceError
 from modules.runtimes.oci.network.kernel import (
@@ -210,10 +212,11 @@ class PodNamespaces:
 
     def remove(self) -> None:
         """Remove the namespaces of all sandboxes, and the mount that holds them. Raises OSError."""
-        for each in list(self._directory.iterdir()):
+        for each in list_directory(self._directory):
             _discard(each)
-        unmount(self._directory)
-        self._directory.rmdir()
+        unmount_all(self._directory)
+        with contextlib.suppress(FileNotFoundError):
+            self._directory.rmdir()
 
     def _path(self, sandbox_id: str) -> Path:
         if not (sandbox_id.isascii() and sandbox_id.isalnum()):

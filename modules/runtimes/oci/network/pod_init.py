@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from beehive.files.descriptors import OwnedFd, is_readable
+from beehive.files.descriptors import OwnedFd, is_readable, open_process
 from modules.runtimes.oci.network.kernel import bind_file
 from modules.runtimes.oci.network.pause.control_group import enter_control_group
 from modules.runtimes.oci.network.pause.process import GO
@@ -95,7 +95,7 @@ def end_pod_init(directory: Path) -> None:
     pid = _pid(directory)
     if pid is None:
         return
-    with suppress(ProcessLookupError), OwnedFd(os.pidfd_open(pid)) as process:
+    with suppress(ProcessLookupError), OwnedFd(open_process(pid)) as process:
         if _pid(directory) != pid:  # it has ended meanwhile, and the number may be another's
             return
         signal.pidfd_send_signal(process, signal.SIGKILL)
@@ -128,5 +128,5 @@ def _pid(directory: Path) -> int | None:
 
 def _has_ended(pid: int) -> bool:
     """Return whether only its parent's wait is missing. Raises ProcessLookupError."""
-    with OwnedFd(os.pidfd_open(pid)) as process:
+    with OwnedFd(open_process(pid)) as process:
         return is_readable(process, 0)

@@ -19,7 +19,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
-from beehive.files.descriptors import OwnedFd
+from beehive.files.descriptors import OwnedFd, open_process
 from beehive.node_namespaces import DIRECTORY, GROUPS, PLACE, namespaces_id, write_namespaces_id
 from beehive.on_failure import on_failure
 from modules.runtimes.engine.errors import StateDirectoryError
@@ -80,11 +80,11 @@ def enter(record: Path) -> None:
             ensure_holder()
         else:
             secret = secrets.token_hex(16)
+            signal_lost(record.parent, signal.SIGKILL)
             make_namespaces()
             os.ftruncate(file, 0)
             os.pwrite(file, secret.encode(), 0)
-            _set_up(secret, group)
-            _end_lost(record.parent)
+            _set_up(record, secret, group)
     with suppress(OSError):
         os.chdir(here)
 
@@ -95,48 +95,45 @@ def search_programs_of_administrators() -> None:
     os.environ["PATH"] = os.pathsep.join([*searched, *(each for each in _OF_ADMINISTRATORS if each not in searched)])
 
 
-def _end_lost(directory: Path) -> None:
-    """Kill the processes of pods that an earlier edgecore has made and whose namespaces nobody can enter any more: the
-    holder and the parents of containers were killed. A sub-id's process is killed in the name of its user, which root
-    of the node may be; a child does it, as the kernel hides a process that has been another user.
+def signal_lost(directory: Path, number: int = 0) -> int:
+    """Send a signal to the processes of a node whose namespaces nobody can enter any more, and return how many there
+    are: the holder was killed, or the record is gone. An ordinary user may do that to all processes of the namespaces
+    that it has made.
+
+    The mounts of a process that may not be signalled are not read: a thousand containers of root have a million.
 
     Args:
-        directory: above the containers' writable layers and the pods' namespaces, which their root file systems name.
+        directory: of the node, above the record of its namespaces, which the mounts of these processes name.
+        number: of the signal; 0 only counts.
     """
-    child = os.fork()
-    if child:
-        os.waitpid(child, 0)
-        return
-    try:
-        top = directory.resolve()
-        _kill_all(f"upperdir={top}/", f" - tmpfs {top}/")
-    finally:
-        os._exit(0)
-
-
-def _kill_all(*marks: str) -> None:
-    """Kill the processes whose mounts have one of some marks.
-
-    The mounts of a process that may not be killed are not read: a thousand containers of root have a million of them.
-    """
+    top, found = _escaped(directory.resolve()), 0
     for process in _processes():
-        with suppress(OSError, ValueError):  # it has ended, or is somebody else's
-            handle = os.pidfd_open(int(process.name))
-            try:
-                os.seteuid(_user_of(process))
-                signal.pidfd_send_signal(handle, 0)
-                mounts = (process / "mountinfo").read_text(errors="replace")
-                if any(each in mounts for each in marks):
-                    signal.pidfd_send_signal(handle, signal.SIGKILL)
-            finally:
-                os.seteuid(0)
-                os.close(handle)
+        with suppress(OSError, ValueError), OwnedFd(open_process(int(process.name))) as handle:
+            signal.pidfd_send_signal(handle, 0)  # it has ended, or is somebody else's
+            if _is_below(top, (process / "mountinfo").read_text(errors="replace")):
+                signal.pidfd_send_signal(handle, number)
+                found += 1
+    return found
 
 
-def _user_of(process: Path) -> int:
-    """Return the user of a process; its directory may be root's. Raises OSError."""
-    lines = (process / "status").read_text(errors="replace").splitlines()
-    return int(next(line.split()[1] for line in lines if line.startswith("Uid:")))
+def _is_below(top: str, mounts: str) -> bool:
+    """Return whether the root of a process, or the node's tmpfs in its place, comes from below a directory. Elsewhere
+    the mounts of a node may be those of the machine, or of a container that sees all of it.
+    """
+    for line in mounts.splitlines():
+        where, _, what = line.partition(" - ")
+        is_source = what.startswith(f"tmpfs {top}/")
+        match where.split(" ")[4:5]:
+            case ["/"] if is_source or f"upperdir={top}/" in what:
+                return True
+            case [place] if is_source and place == str(PLACE):
+                return True
+    return False
+
+
+def _escaped(path: Path) -> str:
+    """Return a path as mountinfo has it (proc_pid_mountinfo(5))."""
+    return str(path).translate({ord(each): f"\\{ord(each):03o}" for each in " \t\n\\"})
 
 
 def check() -> None:
@@ -319,9 +316,10 @@ def _map_parent(waiting: int, go: int, commands: list[list[str]]) -> None:
         os._exit(status)
 
 
-def _set_up(secret: str, group: Path | None) -> None:
-    """Mount what the node needs, and start the holder. Without a delegated group, control groups are the machine's and
-    none of them may be changed: containers and crun see none. Raises StateDirectoryError.
+def _set_up(record: Path, secret: str, group: Path | None) -> None:
+    """Mount what the node needs, and start the holder. The tmpfs names the record, by which lost processes are found.
+    Without a delegated group, control groups are the machine's and none of them may be changed: containers and crun see
+    none. Raises StateDirectoryError.
     """
     try:
         kernel.mount("", "/", "", kernel.MS_REC | kernel.MS_SLAVE)
@@ -329,7 +327,7 @@ def _set_up(secret: str, group: Path | None) -> None:
             show_group(group)
         elif GROUPS.is_dir():
             kernel.mount("tmpfs", str(GROUPS), "tmpfs", _SAFE | kernel.MS_RDONLY, "mode=755,size=4k")
-        kernel.mount("tmpfs", str(PLACE), "tmpfs", _SAFE, _OWN_OPTIONS)
+        kernel.mount(str(record.resolve()), str(PLACE), "tmpfs", _SAFE, _OWN_OPTIONS)
         DIRECTORY.mkdir(mode=0o711)
         write_namespaces_id(secret)
         ensure_holder()

@@ -22,3 +22,25 @@ from modules.runtimes.oci.spec.resources import check_resources, updated_resourc
 from modules.runtimes.oci.spec.selinux import selinux_labels
 from modules.runtimes.oci.spec.stop_signals import stop_signal
 from modules.runtimes.oci.spec.sysctls import sysctl_parts
+
+__all__ = [
+    "CgroupLayout",
+    "ImageDefaults",
+    "ImageVolume",
+    "Json",
+    "LinuxUser",
+    "Machine",
+    "NamespacePaths",
+    "OciSpec",
+    "SandboxFiles",
+    "check_container",
+    "check_resources",
+    "check_sandbox",
+    "container_spec",
+    "declared_volumes",
+    "exec_process",
+    "selinux_labels",
+    "stop_signal",
+    "sysctl_parts",
+    "updated_resources",
+]

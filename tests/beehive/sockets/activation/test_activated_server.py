@@ -18,7 +18,6 @@ from tests.end_to_end.processes import wait_until
 from tests.support.descriptors import open_descriptors
 from tests.support.patience import PATIENCE
 
-SECONDS = PATIENCE
 MEGABYTES = 4
 LARGE = bytes(range(256)) * 4096 * MEGABYTES
 
@@ -28,7 +27,7 @@ class OwnServer:
 
     def __init__(self) -> None:
         self._listening = socket.socket(socket.AF_UNIX)
-        self._listening.settimeout(SECONDS)
+        self._listening.settimeout(PATIENCE)
         self.socket = PrivateSocket(self._bind)
         self.taken: list[socket.socket] = []
         self.last_words = b""
@@ -42,7 +41,7 @@ class OwnServer:
     def take(self) -> socket.socket:
         """Accept the next connection."""
         connection, _ = self._listening.accept()
-        connection.settimeout(SECONDS)
+        connection.settimeout(PATIENCE)
         self.taken.append(connection)
         return connection
 
@@ -80,7 +79,7 @@ class Served:
 
     def _start(self) -> OwnServer:
         self.is_starting.set()
-        assert self.may_start.wait(SECONDS)
+        assert self.may_start.wait(PATIENCE)
         if self.problems:
             raise self.problems.pop()
         self.servers.append(OwnServer())
@@ -89,7 +88,7 @@ class Served:
     def client(self, first: bytes = b"") -> socket.socket:
         """Connect, and say something."""
         client = socket.socket(socket.AF_UNIX)
-        client.settimeout(SECONDS)
+        client.settimeout(PATIENCE)
         client.connect(str(self.path))
         client.sendall(first)
         self._clients.append(client)
@@ -162,7 +161,7 @@ def test_every_byte_arrives_both_ways_at_once(served: Served) -> None:
     reading.start()
     assert _read(taken, len(LARGE)) == LARGE
     for thread in (*writing, reading):
-        thread.join(SECONDS)
+        thread.join(PATIENCE)
     assert answers == [LARGE[::-1]]
 
 
@@ -214,7 +213,7 @@ def test_a_client_that_vanishes_ends_its_connection_to_the_server(served: Served
     writing.start()
     assert client.recv(1)
     client.close()
-    writing.join(SECONDS)
+    writing.join(PATIENCE)
     assert not writing.is_alive()
 
 
@@ -242,7 +241,7 @@ def test_clients_that_wait_for_a_start_are_bounded(served: Served, monkeypatch: 
     monkeypatch.setattr(server, "MOST_CONNECTIONS", 2)
     served.may_start.clear()
     oldest, second = served.client(b"1"), served.client(b"2")
-    assert served.is_starting.wait(SECONDS)
+    assert served.is_starting.wait(PATIENCE)
     newest = served.client(b"3")
     with pytest.raises(ConnectionResetError):
         oldest.recv(1)
@@ -298,7 +297,7 @@ def test_stop_delivers_the_last_bytes_of_calls_under_way(served: Served) -> None
     reading = threading.Thread(target=lambda: got.append(_read(client, 999_999)))
     reading.start()
     served.server.stop(1.5)
-    reading.join(SECONDS)
+    reading.join(PATIENCE)
     served.server.join()
     assert got == [own.last_words]
     assert (own.graces, own.joined) == ([1.5], True)
@@ -321,12 +320,12 @@ def test_stop_ends_clients_that_do_not_read(served: Served, monkeypatch: pytest.
 def test_stop_during_the_start_waits_for_it_and_ends_the_new_server(served: Served) -> None:
     served.may_start.clear()
     client = served.client(b"!")
-    assert served.is_starting.wait(SECONDS)
+    assert served.is_starting.wait(PATIENCE)
     stopping = threading.Thread(target=served.server.stop, args=(0.5,))
     stopping.start()
     wait_until(partial(_is_refused, served.path), "no more connections")
     served.may_start.set()
-    stopping.join(SECONDS)
+    stopping.join(PATIENCE)
     assert served.servers[0].graces == [0.5]
     assert _is_ended(client)
 
@@ -368,7 +367,7 @@ def test_an_unused_server_that_cannot_be_ended_is_ended_later(served: Served, mo
     with monkeypatch.context() as patched:
         patched.setattr(threading, "Thread", no_thread)
         assert served.clock.fire_next(2 * server.IDLE_SECONDS)
-        assert tried.wait(SECONDS)
+        assert tried.wait(PATIENCE)
         wait_until(lambda: served.clock.pending() == 1, "a further attempt")
     assert served.clock.fire_next(3 * server.IDLE_SECONDS)
     wait_until(lambda: served.servers[0].graces == [None], "the end of the server")
@@ -399,7 +398,7 @@ def test_clients_wait_while_the_process_may_open_no_more_files(
     busy, other = socket.socketpair()
     try:
         other.sendall(b"unread")
-        thread.call(lambda: thread.watch(busy, selector_thread.READ, lambda _: None)).result(SECONDS)
+        thread.call(lambda: thread.watch(busy, selector_thread.READ, lambda _: None)).result(PATIENCE)
         client = served.client(b"!")
         for _ in range(_FullAtFirst.refusals):
             wait_until(lambda: served.clock.pending() == 1, "a further attempt")
@@ -407,7 +406,7 @@ def test_clients_wait_while_the_process_may_open_no_more_files(
         wait_until(lambda: bool(served.servers), "a started server")
         served.servers[-1].take().sendall(b"at last")
         assert client.recv(9) == b"at last"
-        thread.call(lambda: thread.watch(busy, 0, lambda _: None)).result(SECONDS)
+        thread.call(lambda: thread.watch(busy, 0, lambda _: None)).result(PATIENCE)
     finally:
         served.close()
         busy.close()
@@ -448,15 +447,15 @@ def test_a_function_that_fails_ends_no_watch(caplog: pytest.LogCaptureFixture) -
         raise ValueError("unforeseen")
 
     def watch(what: Callable[[int], None]) -> None:
-        thread.call(lambda: thread.watch(near, selector_thread.READ, what)).result(SECONDS)
+        thread.call(lambda: thread.watch(near, selector_thread.READ, what)).result(PATIENCE)
 
     with near, far:
         watch(fail)
         for _ in range(2):
             happened.clear()
             far.sendall(b"!")
-            assert happened.wait(SECONDS)
-        thread.call(lambda: thread.watch(near, 0, fail)).result(SECONDS)
+            assert happened.wait(PATIENCE)
+        thread.call(lambda: thread.watch(near, 0, fail)).result(PATIENCE)
         thread.end()
     assert caplog.text.count("ValueError: unforeseen") == 2
 
@@ -464,10 +463,10 @@ def test_a_function_that_fails_ends_no_watch(caplog: pytest.LogCaptureFixture) -
 def test_functions_are_called_in_the_order_of_asking() -> None:
     thread, order, may_go_on = SelectorThread(), list[int](), threading.Event()
     thread.begin()
-    thread.call(partial(may_go_on.wait, SECONDS))
+    thread.call(partial(may_go_on.wait, PATIENCE))
     asked = [thread.call(partial(order.append, number)) for number in range(3)]
     may_go_on.set()
     for each in asked:
-        each.result(SECONDS)
+        each.result(PATIENCE)
     thread.end()
     assert order == [0, 1, 2]

@@ -451,7 +451,7 @@ def test_two_operations_on_one_volume_never_run_beside_each_other(node: Node) ->
     first = threads.start(_Publisher, node)
     try:
         answer = first.ref.ask("u1", block=False)
-        assert node.driver.called["NodeStageVolume"].wait(60)
+        assert node.driver.called["NodeStageVolume"].wait(PATIENCE)
         with pytest.raises(VolumeError, match="disk-1 already exists") as raised:
             node.publish("u2")
         assert raised.value.retryable
@@ -469,7 +469,7 @@ def test_edged_ends_although_a_driver_hangs(node: Node) -> None:
     first = Threads().start(_Publisher, node)
     try:
         answer = first.ref.ask("u1", block=False)
-        assert node.driver.called["NodePublishVolume"].wait(60)
+        assert node.driver.called["NodePublishVolume"].wait(PATIENCE)
         node.drivers.close()
         with pytest.raises(PluginError, match="NodePublishVolume failed: disk-1"):
             answer.get(timeout=PATIENCE)

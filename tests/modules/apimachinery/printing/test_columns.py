@@ -148,6 +148,22 @@ def measured(kind: str, name: str = "", **amounts: Any) -> dict[str, Any]:
                  {}, "<unknown>/1, <unknown type> + 1 more..."),
             )
         ),
+        ("Device.devices.kubeedge.io",
+         {"spec": {"nodeName": "n1", "deviceModelRef": {"name": "m"}, "properties": [
+             {"name": "temperature"}, {"name": "on", "desired": {"value": "true"}},
+             {"name": "text", "desired": {"value": "x" * 100}}]}},
+         ["x", "n1", "m", "50s", f"on=true,text={'x' * 63}…"]),
+        ("Device.devices.kubeedge.io",
+         {"status": {"twins": [{"propertyName": "on", "desired": {"value": "true"}}]}},
+         ["x", "", "", "50s", "on=true"]),
+        ("DeviceStatus.devices.kubeedge.io",
+         {"status": {"conditions": [{"status": "True"}], "state": "online", "lastOnlineTime": "t", "twins": [
+             {"propertyName": "a", "reported": {"value": "1"}},
+             {"propertyName": "b", "reported": {"value": "2"}, "observedDesired": {"value": "3"}},
+             {"propertyName": "c", "observedDesired": {"value": "4"}},
+             {"propertyName": "d", "reported": {"value": "60.0", "metadata": {"type": "float"}},
+              "observedDesired": {"value": "60"}}]}},
+         ["x", "True", "online", "t", "50s", "a=1,b=2 (3 is desired),c= (4 is desired),d=60.0"]),
         ("FlowSchema", {"spec": {"priorityLevelConfiguration": {"name": "n"}, "matchingPrecedence": 7,
                                  "distinguisherMethod": {"type": "ByUser"}},
                         "status": {"conditions": [{"type": "Dangling", "status": "True"}]}},
@@ -166,7 +182,20 @@ def test_cells(kind: str, fields: dict[str, Any], wanted: list[str | float | Non
 
 
 @pytest.mark.parametrize(
-    "kind", ["Pod", "Node", "Event", "PersistentVolume", "Service", "Endpoints", "Lease", "Ingress", "FlowSchema"]
+    "kind",
+    [
+        "Pod",
+        "Node",
+        "Event",
+        "PersistentVolume",
+        "Service",
+        "Endpoints",
+        "Lease",
+        "Ingress",
+        "FlowSchema",
+        "Device.devices.kubeedge.io",
+        "DeviceStatus.devices.kubeedge.io",
+    ],
 )
 def test_nothing_need_be_there(kind: str) -> None:
     """Nor be of the form it should be."""

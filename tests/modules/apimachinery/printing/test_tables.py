@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from modules.apimachinery.printing.columns import columns_of
+from modules.apimachinery.printing.columns import Column, columns_of
 from modules.apimachinery.printing.tables import TableOptions, TableWriter, aligned, layout
 
 NOW = 1_795_139_690.0
@@ -33,6 +33,12 @@ def test_tables_are_aligned() -> None:
 def test_labels_are_columns() -> None:
     shown = table(pod(app="web", tier="front"), pod("db"), labels=True, label_columns=("example.org/app", "app"))
     assert [line.split()[5:] for line in shown] == [["APP", "APP", "LABELS"], ["web", "app=web,tier=front"], ["<none>"]]
+
+
+def test_a_cell_without_a_value_is_empty() -> None:
+    """As kubectl shows a field that a custom object lacks."""
+    columns = [Column("Rate", lambda *_: None, type="integer"), Column("On", lambda *_: False, type="boolean")]
+    assert [*layout(columns, [pod()], NOW, TableOptions()).rows] == [["", "false"]]
 
 
 def test_names_with_their_kind() -> None:

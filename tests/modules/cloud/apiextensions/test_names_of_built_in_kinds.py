@@ -20,6 +20,7 @@ from modules.cloud.client.calls import APPLY, JSON_PATCH, MERGE, STRATEGIC, ApiC
 from tests.modules.cloud.apiextensions.definition import DEFINITIONS
 from tests.modules.cloud.apiserver.conformance.world import World
 from tests.modules.cloud.apiserver.endpoints.serving import Watcher
+from tests.support.slow import EXTENDED, one_in
 
 GROUP = "look-alikes.example.dev"
 JSON = "application/json"
@@ -160,7 +161,7 @@ def with_plugins(clock: Clock) -> Cluster:
     return Cluster(clock, Scheduling("n1"), plugins=PLUGINS)
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", one_in(6, KINDS, EXTENDED), ids=lambda kind: kind.name)
 def test_a_custom_kind_is_served_alike_whatever_its_name(kind: Kind) -> None:
     """Each answer in the life of its objects is that of a kind whose name no built-in one has."""
     for mine, other in zip(LookAlikes(kind).lived(), LookAlikes(CONTROL).lived(), strict=True):

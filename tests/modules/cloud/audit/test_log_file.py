@@ -17,6 +17,7 @@ from modules.cloud.audit.events import ALLOW, DECISION, DROPPED, AuditEvent, Aud
 from modules.cloud.audit.log_file import AuditLog, AuditLogError
 from tests.end_to_end.processes import wait_until
 from tests.support.failing import Failing, census
+from tests.support.patience import PATIENCE
 
 _BACKUP = re.compile(r"audit\.a-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3}\.log")
 
@@ -196,7 +197,7 @@ def test_a_line_of_an_earlier_life_that_was_cut_is_ended(
 
     def write(file: int, data: memoryview) -> int:
         begun.set()
-        assert awaited.wait(20.0)
+        assert awaited.wait(PATIENCE)
         return real(file, data)
 
     def wait() -> None:
@@ -207,7 +208,7 @@ def test_a_line_of_an_earlier_life_that_was_cut_is_ended(
     monkeypatch.setattr(log._thread, "join", wait)
     log.start()
     log.put(event(1))
-    assert begun.wait(20.0)
+    assert begun.wait(PATIENCE)
     log.close()
     cut, line = [line for each in (*backups(tmp_path), path) for line in each.read_text().splitlines()]
     assert (cut, json.loads(line)["auditID"]) == ('{"kind":', "000001")

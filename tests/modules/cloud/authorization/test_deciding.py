@@ -85,9 +85,10 @@ def texts_in(source: str) -> Iterator[str]:
 
 @cache
 def all_texts() -> set[str]:
-    """Return the constants of the code that decides."""
-    files = (path for each in READ_BY for path in (REPOSITORY / each).rglob("*.py"))
-    return {text for path in files if path != DECIDES_NOTHING for text in texts_in(path.read_text())}
+    """Return the constants of the code that decides, of files that may have a key or a condition."""
+    may_have = re.compile("|".join([r"\.[a-z]{2,}/", *CONDITIONS]))
+    files = (path for each in READ_BY for path in (REPOSITORY / each).rglob("*.py") if path != DECIDES_NOTHING)
+    return {text for source in map(Path.read_text, files) if may_have.search(source) for text in texts_in(source)}
 
 
 def keys_in(texts: set[str]) -> set[str]:

@@ -1,8 +1,9 @@
 """A cloud with two nodes, and what each has: n1 is honest or not, n2 is its neighbour."""
 
 import json
-from copy import deepcopy
 from typing import Any
+
+import msgspec
 
 from beehive.testing import Harness
 from modules.apimachinery.kinds import JsonObject, ObjectKey
@@ -98,7 +99,7 @@ class World:
     def everything(self) -> dict[str, JsonObject]:
         """All objects, to see what has changed."""
         store = self.controller.cluster.storage
-        return {str(key): deepcopy(obj) for key, obj in store._objects.items()}
+        return {str(key): msgspec.json.decode(msgspec.json.encode(obj)) for key, obj in store._objects.items()}
 
     def foreign(self) -> dict[str, JsonObject]:
         """All that is not n1's to change."""

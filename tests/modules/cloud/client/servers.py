@@ -22,9 +22,6 @@ from modules.cloud.client.transport import ApiRequest, ResponseHead
 from modules.cloud.client.transport_errors import KubeTransportError
 from tests.support.patience import PATIENCE
 
-TIMEOUT = PATIENCE
-"""Seconds after which a test has failed."""
-
 
 class ManualClock(VirtualClock):
     """A clock that goes only when the test says so, for several threads."""
@@ -50,7 +47,7 @@ class ManualClock(VirtualClock):
     def wait_for_timer(self, seconds: float) -> None:
         """Wait until a timer is set that is due after some seconds from now, or sooner."""
         with self._changed:
-            assert self._changed.wait_for(lambda: self._due() <= self.monotonic() + seconds, TIMEOUT), (
+            assert self._changed.wait_for(lambda: self._due() <= self.monotonic() + seconds, PATIENCE), (
                 "no timer was set"
             )
 
@@ -100,7 +97,7 @@ class Heard:
 
     def next(self) -> Any:
         """The next event."""
-        return self._events.get(timeout=TIMEOUT)
+        return self._events.get(timeout=PATIENCE)
 
     def response(self) -> tuple[int, bytes]:
         """The status and body of a complete response."""
@@ -208,13 +205,13 @@ class ScriptedServer:
 
     def __exit__(self, *_: object) -> None:
         self._listening.shutdown(socket.SHUT_RDWR)
-        self._thread.join(TIMEOUT)
+        self._thread.join(PATIENCE)
         self._listening.close()
         for peer in list(self._open):
             with suppress(OSError):
                 peer.socket.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
-            thread.join(TIMEOUT)
+            thread.join(PATIENCE)
         assert not self.failures, self.failures
 
     def _accept(self) -> None:
@@ -230,7 +227,7 @@ class ScriptedServer:
             thread.start()
 
     def _serve(self, accepted: socket.socket, script: Script) -> None:
-        accepted.settimeout(TIMEOUT)
+        accepted.settimeout(PATIENCE)
         try:
             secured = self._context.wrap_socket(accepted, server_side=True) if self._context else accepted
         except OSError:

@@ -25,8 +25,9 @@ from modules.cloud.client.kubeconfig.model import ClusterEntry, ExecEntry, ExecV
 from modules.cloud.client.kubeconfig.reading import KubeconfigError
 from modules.cloud.client.transport import ApiRequest
 from modules.cloud.client.transport_errors import KubeCredentialsError, KubeDeadlineError
-from tests.modules.cloud.client.servers import TIMEOUT, Client, Heard, ManualClock, Peer, ScriptedServer, client
+from tests.modules.cloud.client.servers import Client, Heard, ManualClock, Peer, ScriptedServer, client
 from tests.support.failing import Failing
+from tests.support.patience import PATIENCE
 
 V1 = "client.authentication.k8s.io/v1"
 _PLUGIN = """\
@@ -350,8 +351,8 @@ def test_a_plugin_that_hangs_is_killed(tmp_path: Path, closing: bool) -> None:
     else:
         clock.wait_for_timer(PLUGIN_SECONDS)
         clock.go(PLUGIN_SECONDS)
-    assert ("within 60 s" in str(failures.get(timeout=TIMEOUT))) != closing
-    thread.join(TIMEOUT)
+    assert ("within 60 s" in str(failures.get(timeout=PATIENCE))) != closing
+    thread.join(PATIENCE)
     if closing:
         with pytest.raises(KubeCredentialsError, match="the client was closed"):
             source.fetch()
@@ -461,7 +462,7 @@ def test_all_requests_hear_why_their_plugin_has_failed() -> None:
     heard = [Heard() for _ in range(3)]
     for each in heard:
         transport.start(ApiRequest(method="GET", path="/"), each)
-    runs.get(timeout=TIMEOUT)()
+    runs.get(timeout=PATIENCE)()
     for each in heard:
         assert isinstance(each.error(), KubeCredentialsError)
     transport.close()

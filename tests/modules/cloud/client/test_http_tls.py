@@ -17,7 +17,7 @@ from modules.cloud.client.http.resolver import Resolver
 from modules.cloud.client.kubeconfig.model import UserEntry
 from modules.cloud.client.transport_errors import KubeConnectError, KubeDeadlineError, KubeTlsError
 from tests.edgehub.certificates.authority import Authority, key_pem, name
-from tests.modules.cloud.client.servers import TIMEOUT, Client, Peer, ScriptedServer, answering, client
+from tests.modules.cloud.client.servers import Client, Peer, ScriptedServer, answering, client
 from tests.support.patience import PATIENCE
 
 
@@ -232,7 +232,7 @@ def test_a_silent_server_is_left() -> None:
 
     with ScriptedServer(script) as server, client(f"https://127.0.0.1:{server.port}") as api:
         heard = api.start("/", "POST", timeout=PATIENCE)
-        assert accepted.wait(TIMEOUT)
+        assert accepted.wait(PATIENCE)
         api.clock.wait_for_timer(10.0)
         api.clock.go(10.0)
         error = heard.error()
@@ -257,7 +257,7 @@ def test_each_silent_address_of_a_name_is_left(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr(Resolver, "resolve", lambda _self, found: found(addresses, ""))
         heard = api.start("/", timeout=600.0)
         for _ in addresses:
-            assert accepted.acquire(timeout=TIMEOUT)
+            assert accepted.acquire(timeout=PATIENCE)
             api.clock.wait_for_timer(10.0)
             api.clock.go(10.0)
         assert isinstance(heard.error(), KubeConnectError)
@@ -280,11 +280,11 @@ class Proxy:
             return
         peer.raw(b"HTTP/1.1 %d any\r\n\r\n" % self.status)
         if self.status == 200:
-            with socket.create_connection(("127.0.0.1", self.port), TIMEOUT) as server:
+            with socket.create_connection(("127.0.0.1", self.port), PATIENCE) as server:
                 back = threading.Thread(target=_copy, args=(server, peer.socket))
                 back.start()
                 _copy(peer.socket, server)
-                back.join(TIMEOUT)
+                back.join(PATIENCE)
 
 
 def _texts(headers: object) -> list[tuple[str, str]]:
@@ -313,7 +313,7 @@ def test_a_tunnel_through_a_proxy(authority: Authority, tmp_path: Path) -> None:
         ):  # fmt: skip
             assert [api.ask(), api.ask()] == [(200, b"inside")] * 2
         seen = {"host": "api.example:6443", "proxy-authorization": "Basic bWU6cGFzcyB3b3Jk"}
-        assert proxy.heads.get(timeout=TIMEOUT) == ("CONNECT api.example:6443", seen)
+        assert proxy.heads.get(timeout=PATIENCE) == ("CONNECT api.example:6443", seen)
         assert proxy.heads.empty()
 
 
@@ -337,6 +337,6 @@ def test_a_proxy_without_a_tunnel() -> None:
         url = f"http://me:x@127.0.0.1:{through.port}"
         with client("http://api.example/prefix", proxy_url=url) as api:
             assert api.ask("/version") == (200, b"proxied")
-    line, headers = proxy.heads.get(timeout=TIMEOUT)
+    line, headers = proxy.heads.get(timeout=PATIENCE)
     assert line == "GET http://api.example/prefix/version"
     assert (headers["host"], headers["proxy-authorization"]) == ("api.example", "Basic bWU6eA==")

@@ -18,7 +18,7 @@ from modules.cloud.client.transport_errors import (
     KubeTransportError,
 )
 from tests.end_to_end.processes import wait_until
-from tests.modules.cloud.client.servers import TIMEOUT, Heard, Peer, ScriptedServer, answering, client
+from tests.modules.cloud.client.servers import Heard, Peer, ScriptedServer, answering, client
 from tests.support.patience import PATIENCE
 from tests.support.ports import free_port, needs_ipv6
 
@@ -44,12 +44,12 @@ def test_a_request_has_the_headers_of_a_client() -> None:
     with ScriptedServer(script) as server, client(f"http://127.0.0.1:{server.port}/clusters/a/") as api:
         api.ask("/api/v1/pods?limit=5")
         host = {"host": f"127.0.0.1:{server.port}", "user-agent": "cloudcore/1"}
-        assert seen.get(timeout=TIMEOUT) == (
+        assert seen.get(timeout=PATIENCE) == (
             "/clusters/a/api/v1/pods?limit=5", {**host, "accept": "application/json"}, b"",
         )  # fmt: skip
         api.ask("/x", "PATCH", body=b"abc", headers=(("Accept", "a/b"), ("Content-Type", "c/d")))
         wanted = {**host, "accept": "a/b", "content-type": "c/d", "content-length": "3"}
-        assert seen.get(timeout=TIMEOUT) == ("/clusters/a/x", wanted, b"abc")
+        assert seen.get(timeout=PATIENCE) == ("/clusters/a/x", wanted, b"abc")
 
 
 @needs_ipv6
@@ -74,12 +74,12 @@ def test_four_requests_at_a_time() -> None:
         while True:
             head, _ = peer.request()
             begun.put(head.target.decode())
-            assert go_on.wait(TIMEOUT)
+            assert go_on.wait(PATIENCE)
             peer.answer()
 
     with ScriptedServer(script) as server, client(f"http://127.0.0.1:{server.port}") as api:
         started = [api.start(f"/{each}") for each in range(6)]
-        assert {begun.get(timeout=TIMEOUT) for _ in range(4)} == {"/0", "/1", "/2", "/3"}
+        assert {begun.get(timeout=PATIENCE) for _ in range(4)} == {"/0", "/1", "/2", "/3"}
         assert begun.empty()
         go_on.set()
         assert [each.response()[0] for each in started] == [200] * 6
@@ -122,7 +122,7 @@ def test_a_get_is_repeated_on_a_new_connection() -> None:
 
     def once(peer: Peer) -> None:
         peer.request()
-        both.wait(TIMEOUT)
+        both.wait(PATIENCE)
         peer.answer()
         peer.request()
 
@@ -215,7 +215,7 @@ def test_a_paused_stream_is_not_silent() -> None:
     def script(peer: Peer) -> None:
         peer.request()
         peer.raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n")
-        assert go_on.wait(TIMEOUT)
+        assert go_on.wait(PATIENCE)
         peer.raw(b"1\r\nb\r\n")
         peer.closed()
 
@@ -252,7 +252,7 @@ def test_a_request_has_a_deadline(method: str, is_unanswered: bool) -> None:
 
     with ScriptedServer(script) as server, client(f"http://127.0.0.1:{server.port}") as api:
         heard = api.start("/", method, timeout=5.0)
-        assert asked.wait(TIMEOUT)
+        assert asked.wait(PATIENCE)
         assert heard.next().status == 200
         api.clock.go(4.9)
         assert heard.next() == b"half"
@@ -261,7 +261,7 @@ def test_a_request_has_a_deadline(method: str, is_unanswered: bool) -> None:
         error = heard.next()
         assert isinstance(error, KubeDeadlineError)
         assert (error.is_unanswered, error.retryable) == (is_unanswered, True)
-        assert was_closed.wait(TIMEOUT)
+        assert was_closed.wait(PATIENCE)
 
 
 def test_a_request_that_waits_has_its_deadline_as_well() -> None:
@@ -276,7 +276,7 @@ def test_a_request_that_waits_has_its_deadline_as_well() -> None:
     with ScriptedServer(script) as server, client(f"http://127.0.0.1:{server.port}") as api:
         others = [api.start("/", "POST", timeout=PATIENCE) for _ in range(4)]
         for _ in others:
-            assert begun.acquire(timeout=TIMEOUT)
+            assert begun.acquire(timeout=PATIENCE)
         late = api.start("/", "POST", timeout=3.0)
         api.clock.wait_for_timer(3.0)
         api.clock.go(3.0)
@@ -295,7 +295,7 @@ def test_a_paused_response_is_not_read() -> None:
     def script(peer: Peer) -> None:
         peer.request()
         peer.raw(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (len(piece) * count))
-        assert is_paused.wait(TIMEOUT)
+        assert is_paused.wait(PATIENCE)
         peer.socket.settimeout(0.5)
         left = memoryview(piece * count)
         is_told = False
@@ -305,7 +305,7 @@ def test_a_paused_response_is_not_read() -> None:
             except TimeoutError:
                 if not is_told:
                     sent.put(len(piece) * count - len(left))
-                    peer.socket.settimeout(TIMEOUT)
+                    peer.socket.settimeout(PATIENCE)
                 is_told = True
 
     with ScriptedServer(script) as server, client(f"http://127.0.0.1:{server.port}") as api:
@@ -314,7 +314,7 @@ def test_a_paused_response_is_not_read() -> None:
         heard.exchange.put(started)
         assert isinstance(heard.next(), ResponseHead)
         is_paused.set()
-        assert sent.get(timeout=TIMEOUT) < len(piece) * count, "the server had to wait"
+        assert sent.get(timeout=PATIENCE) < len(piece) * count, "the server had to wait"
         assert heard.is_silent
         started.resume()
         received = 0
@@ -331,7 +331,7 @@ class Pausing(Heard):
         self.exchange: queue.Queue[Exchange] = queue.Queue()
 
     def on_head(self, head: ResponseHead) -> None:
-        self.exchange.get(timeout=TIMEOUT).pause()
+        self.exchange.get(timeout=PATIENCE).pause()
         super().on_head(head)
 
 
@@ -347,7 +347,7 @@ def test_an_answer_may_come_before_the_request_was_read(ends: bool) -> None:
         if ends:
             peer.socket.shutdown(socket.SHUT_WR)
         else:
-            was_refused.wait(TIMEOUT)
+            was_refused.wait(PATIENCE)
         peer.closed()
 
     was_refused = threading.Event()
@@ -365,7 +365,7 @@ def test_a_long_body_is_sent_whole() -> None:
     go_on = threading.Event()
 
     def script(peer: Peer) -> None:
-        assert go_on.wait(TIMEOUT)
+        assert go_on.wait(PATIENCE)
         _, body = peer.request()
         peer.answer(body=b"%d" % len(body))
 
@@ -426,14 +426,14 @@ def test_a_kept_connection_that_the_server_ends_is_closed(stray: bytes) -> None:
     def ends(peer: Peer) -> None:
         peer.request()
         peer.answer()
-        assert is_kept.wait(TIMEOUT)
+        assert is_kept.wait(PATIENCE)
         peer.raw(stray) if stray else peer.socket.shutdown(socket.SHUT_WR)
         has_ended.put(peer.closed())
 
     with ScriptedServer(ends, answering()) as server, client(f"http://127.0.0.1:{server.port}") as api:
         assert api.ask() == (200, b"{}")
         is_kept.set()
-        assert has_ended.get(timeout=TIMEOUT)
+        assert has_ended.get(timeout=PATIENCE)
         assert api.ask("/", "PATCH", body=b"{}") == (200, b"{}")
         assert server.connections == 2
 
@@ -447,14 +447,14 @@ def test_each_idle_connection_is_closed_in_its_time() -> None:
         head, _ = peer.request()
         number = int(head.target[1:])
         asked.put(number)
-        assert goes_on[number].wait(TIMEOUT)
+        assert goes_on[number].wait(PATIENCE)
         peer.answer()
         peer.closed()
         closed.put(number)
 
     with ScriptedServer(script) as server, client(f"http://127.0.0.1:{server.port}") as api:
         heard = [api.start(f"/{number}", stream=True) for number in range(5)]
-        assert sorted(asked.get(timeout=TIMEOUT) for _ in heard) == [0, 1, 2, 3, 4]
+        assert sorted(asked.get(timeout=PATIENCE) for _ in heard) == [0, 1, 2, 3, 4]
         for number in (2, 0, 1, 3):
             goes_on[number].set()
             assert heard[number].response() == (200, b"{}")
@@ -462,12 +462,12 @@ def test_each_idle_connection_is_closed_in_its_time() -> None:
             api.clock.go(1.0)
         goes_on[4].set()
         assert heard[4].response() == (200, b"{}")
-        assert closed.get(timeout=TIMEOUT) == 2
+        assert closed.get(timeout=PATIENCE) == 2
         api.clock.go(IDLE_SECONDS - 4.0)
         for number in (0, 1, 3, 4):
             api.clock.wait_for_timer(1.0)
             api.clock.go(1.0)
-            assert closed.get(timeout=TIMEOUT) == number
+            assert closed.get(timeout=PATIENCE) == number
 
 
 def test_closing_ends_everything() -> None:
@@ -483,7 +483,7 @@ def test_closing_ends_everything() -> None:
     with ScriptedServer(script) as server, client(f"http://127.0.0.1:{server.port}") as api:
         started = [api.start() for _ in range(6)]
         for _ in range(4):
-            assert begun.acquire(timeout=TIMEOUT)
+            assert begun.acquire(timeout=PATIENCE)
         api.transport.close()
         for heard in (*started, api.start()):
             error = heard.error()

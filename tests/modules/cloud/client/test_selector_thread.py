@@ -8,8 +8,6 @@ from contextlib import ExitStack
 from modules.cloud.client.http.selector_thread import SelectorThread
 from tests.support.patience import PATIENCE
 
-_PATIENCE = PATIENCE
-
 
 class _Idle:
     def on_socket(self, key: str, happened: int) -> None:
@@ -42,7 +40,7 @@ def test_calls_of_many_threads_are_all_made() -> None:
     posters = [threading.Thread(target=post, args=(first,)) for first in range(0, 4000, 1000)]
     for poster in posters:
         poster.start()
-    assert done.wait(_PATIENCE)
+    assert done.wait(PATIENCE)
     for poster in posters:
         poster.join()
     thread.close()
@@ -77,7 +75,7 @@ def test_a_call_may_post_another_and_fail() -> None:
         thread.post(lambda: made.append("second"))
 
     thread.post(both)
-    assert done.wait(_PATIENCE)
+    assert done.wait(PATIENCE)
     thread.close()
     assert made == ["first", "second", "third"]
     assert not thread.post(lambda: None)
@@ -108,6 +106,6 @@ def test_a_socket_that_another_one_has_replaced_is_not_watched() -> None:
             peer.send(b"x")
 
         assert thread.post(watch)
-        assert asked.wait(_PATIENCE)
+        assert asked.wait(PATIENCE)
         thread.close()
     assert told == ["key"]

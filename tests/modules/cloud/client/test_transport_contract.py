@@ -22,7 +22,8 @@ from modules.cloud.client.transport_errors import KubeCutError, KubeDeadlineErro
 from modules.cloud.storage.watch_history import ObjectChanged
 from modules.lab.simulate.http_exchange import SimulatedExchange
 from modules.lab.simulate.http_service import Serving
-from tests.modules.cloud.client.servers import TIMEOUT, Heard, ManualClock
+from tests.modules.cloud.client.servers import Heard, ManualClock
+from tests.support.patience import PATIENCE
 
 _OBJECT = ObjectChanged("ADDED", {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a", "namespace": "n"}})
 
@@ -40,7 +41,7 @@ class Service:
         """Answer a request by its path."""
         self.begun.put(request.path)
         if request.path == "/wait":
-            assert self.go_on.wait(TIMEOUT)
+            assert self.go_on.wait(PATIENCE)
         if request.path == "/watch":
             subscription = self.subscriptions.subscribe("Pod")
             return Stream(
@@ -67,7 +68,7 @@ class Service:
             yield from (f"{change.change}\n".encode() for change in changes)
             if ended:
                 return
-            yield TIMEOUT
+            yield PATIENCE
 
     def _done(self, subscription: Subscription) -> None:
         self.subscriptions.unsubscribe(subscription)
@@ -172,7 +173,7 @@ def test_a_watch_comes_piece_by_piece_and_ends(api: Api) -> None:
         assert heard.next() == b"ADDED\n"
     api.service.subscriptions.end_all()
     assert heard.next() == "end"
-    assert api.service.ended.get(timeout=TIMEOUT) == "watch"
+    assert api.service.ended.get(timeout=PATIENCE) == "watch"
 
 
 def test_a_cancelled_watch_ends_at_the_server(api: Api) -> None:
@@ -181,7 +182,7 @@ def test_a_cancelled_watch_ends_at_the_server(api: Api) -> None:
     exchange = api.transport.start(ApiRequest(method="GET", path="/watch", stream=True), heard)
     assert heard.next().status == 200
     exchange.cancel()
-    assert api.service.ended.get(timeout=TIMEOUT) == "watch"
+    assert api.service.ended.get(timeout=PATIENCE) == "watch"
     assert heard.is_silent
     assert api.start().response()[0] == 200
 
@@ -190,7 +191,7 @@ def test_a_cancelled_watch_ends_at_the_server(api: Api) -> None:
 def test_a_response_has_a_deadline(api: Api, method: str, is_unanswered: bool) -> None:
     """A write that was sent may have been carried out; a read changes nothing."""
     heard = api.start("/wait", method, timeout=5.0)
-    assert api.service.begun.get(timeout=TIMEOUT) == "/wait"
+    assert api.service.begun.get(timeout=PATIENCE) == "/wait"
     api.clock.wait_for_timer(5.0)
     api.clock.go(5.0)
     error = heard.error()
@@ -202,7 +203,7 @@ def test_a_response_has_a_deadline(api: Api, method: str, is_unanswered: bool) -
 
 def test_a_silent_watch_is_broken(api: Api) -> None:
     """The seconds count from the last piece; the deadline of the head does not end a stream."""
-    heard = api.start("/watch", stream=True, silence=60.0, timeout=30.0)
+    heard = api.start("/watch", stream=True, silence=60.0, timeout=PATIENCE)
     assert heard.next().status == 200
     api.clock.wait_for_timer(60.0)
     api.clock.go(45.0)
@@ -215,7 +216,7 @@ def test_a_silent_watch_is_broken(api: Api) -> None:
     error = heard.next()
     assert isinstance(error, KubeDeadlineError)
     assert "60 s" in str(error)
-    assert api.service.ended.get(timeout=TIMEOUT) == "watch"
+    assert api.service.ended.get(timeout=PATIENCE) == "watch"
 
 
 def test_a_paused_watch_goes_on_later(api: Api) -> None:
@@ -240,7 +241,7 @@ def test_a_listener_that_fails_ends_its_request_only(api: Api, caplog: pytest.Lo
     api.transport.start(ApiRequest(method="GET", path="/watch?secret", stream=True), failing)
     assert failing.next().status == 200
     api.service.subscriptions.publish(_OBJECT)
-    assert api.service.ended.get(timeout=TIMEOUT) == "watch"
+    assert api.service.ended.get(timeout=PATIENCE) == "watch"
     assert api.start().response()[0] == 200
     assert "the listener of GET /watch failed" in caplog.text
     assert "secret" not in caplog.text
@@ -261,7 +262,7 @@ def test_closing_ends_everything(api: Api) -> None:
     watch = api.start("/watch", stream=True)
     assert watch.next().status == 200
     waits = api.start("/wait", "POST")
-    assert {api.service.begun.get(timeout=TIMEOUT) for _ in range(2)} == {"/wait", "/watch"}
+    assert {api.service.begun.get(timeout=PATIENCE) for _ in range(2)} == {"/wait", "/watch"}
     api.service.go_on.clear()
     api.transport.close()
     errors: list[KubeTransportError] = [heard.error() for heard in (waits, watch, api.start())]

@@ -22,7 +22,8 @@ from modules.cloud.websocket.connection import OPENING_SECONDS
 from modules.cloud.websocket.link import FrameReceived, LinkClosed, LinkOpened
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.cloudhub.test_module import Cloud, ListLink
-from tests.modules.cloud.websocket.test_fairness import DEADLINE, Served, frame
+from tests.modules.cloud.websocket.test_fairness import Served, frame
+from tests.support.patience import PATIENCE
 
 ROOM = "modules.cloud.cloudhub.messages_without_room._ROOM"
 
@@ -55,7 +56,7 @@ def test_nothing_but_keepalives_passes_full_inboxes_and_all_does_afterwards(serv
         assert served.unread("n1") <= 200
         assert served.links["n1"].is_held_back
         served.full.clear()
-        node.ping().wait(DEADLINE)
+        node.ping().wait(PATIENCE)
         wait_until(lambda: len(served.came) == 200, "all have come")
         assert served.of("n1") == list(range(200))
         wait_until(lambda: not served.links["n1"].is_held_back, "it is read again")

@@ -10,8 +10,7 @@ from websockets.sync.client import ClientConnection, connect
 from modules.streams import connect as requests
 from modules.streams.connect import StreamRequest
 from modules.streams.frames import CONNECTS, Frame, FrameType, decode
-
-DEADLINE = 60.0
+from tests.support.patience import PATIENCE
 
 
 def spdy(content: bytes, *, last: bool = False) -> bytes:
@@ -27,7 +26,7 @@ class Edge:
 
     def receive(self) -> Frame:
         """The next frame of the cloud."""
-        payload = self.connection.recv(timeout=DEADLINE, decode=False)
+        payload = self.connection.recv(timeout=PATIENCE, decode=False)
         assert isinstance(payload, bytes)
         return decode(payload)
 
@@ -53,6 +52,6 @@ def edge_at(
     url = f"{'wss' if context else 'ws'}://127.0.0.1:{port}/v1/kubeedge/connect"
     with connect(
         url, ssl=context, additional_headers=headers, compression=None, max_size=None, close_timeout=1,
-        open_timeout=DEADLINE, ping_interval=None,
+        open_timeout=PATIENCE, ping_interval=None,
     ) as connection:  # fmt: skip
         yield Edge(connection)

@@ -18,9 +18,9 @@ from modules.cloud.cloudstream.tunnels import Tunnels
 from tests.modules.cloud.cloudhub.certificates.made import OPENSSL_LAG, chain
 from tests.modules.cloud.cloudstream.edges import Edge, edge_at
 from tests.support.clocks import StandingClock
+from tests.support.patience import PATIENCE
 
 API_SERVER = "kube-apiserver-kubelet-client"
-DEADLINE = 60.0
 
 
 class Pods:
@@ -92,7 +92,7 @@ class Site:
             yield connection
 
     def _connected(self) -> ssl.SSLSocket:
-        raw = socket.create_connection(("127.0.0.1", self.streams.port), DEADLINE)
+        raw = socket.create_connection(("127.0.0.1", self.streams.port), PATIENCE)
         return self.client_context.wrap_socket(raw, suppress_ragged_eofs=False)
 
     def _client(self, name: str, pem: bytes) -> ssl.SSLContext:

@@ -31,9 +31,10 @@ from modules.streams.frames import FrameType
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.cloudhub.certificates.made import OPENSSL_LAG
 from tests.modules.cloud.cloudstream.edges import Edge, spdy
-from tests.modules.cloud.cloudstream.sites import DEADLINE, Site, read_all, read_until
+from tests.modules.cloud.cloudstream.sites import Site, read_all, read_until
 from tests.modules.cloud.cloudstream.test_servers import EXEC, SWITCHED, UPGRADE, GoingClock
 from tests.support.clocks import StandingClock
+from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
 
 LOG = "GET /containerLogs/n1/web/main?follow=true"
@@ -100,7 +101,7 @@ class Pair:
             thread.start()
             self.known.routers = {"there": f"127.0.0.1:{listening.getsockname()[1]}"}
             yield received
-            thread.join(DEADLINE)
+            thread.join(PATIENCE)
 
 
 class _Earlier(GoingClock):
@@ -171,7 +172,7 @@ def test_a_command_passes_bytes_both_ways_until_it_ends(pair: Pair) -> None:
         come = 0
         while come < MUCH:
             come += len(edge.receive().data)
-        sender.join(DEADLINE)
+        sender.join(PATIENCE)
 
         said = spdy(b"y" * 65536)
 
@@ -185,7 +186,7 @@ def test_a_command_passes_bytes_both_ways_until_it_ends(pair: Pair) -> None:
         feeder.start()
         found, is_proper = read_all(client)
         assert (found, is_proper) == (said * (MUCH // 65536) + spdy(b"", last=True), True)
-        feeder.join(DEADLINE)
+        feeder.join(PATIENCE)
 
 
 def test_a_command_whose_tunnel_is_cut_is_reset(pair: Pair) -> None:
@@ -275,7 +276,7 @@ def test_only_cloudcores_pass_streams_on(pair: Pair, status: int, *, are_admitte
     with pair.there.edge():
         for name, context in certificates.items():
             with (
-                socket.create_connection(("127.0.0.1", pair.router.port), DEADLINE) as plain,
+                socket.create_connection(("127.0.0.1", pair.router.port), PATIENCE) as plain,
                 context.wrap_socket(plain) as client,
             ):
                 client.sendall(request)
@@ -286,7 +287,7 @@ def test_only_cloudcores_pass_streams_on(pair: Pair, status: int, *, are_admitte
 
 
 def test_a_cloudcore_passes_on_no_other_paths(pair: Pair) -> None:
-    with pair.there.edge(), pair.others.connect("there", RealClock(), DEADLINE) as client:
+    with pair.there.edge(), pair.others.connect("there", RealClock(), PATIENCE) as client:
         client.sendall(b"GET /configz HTTP/1.1\r\nHost: x\r\nX-Cloudcore-Node: n1\r\nConnection: close\r\n\r\n")
         assert read_all(client)[0].startswith(b"HTTP/1.1 404 ")
 
@@ -347,7 +348,7 @@ def test_statistics_of_nodes_there(pair: Pair) -> None:
         thread = threading.Thread(target=answers, daemon=True)
         thread.start()
         late = streams.gather(["n1", "n2", "n3", "n4"], "/stats/summary", found.__setitem__)
-        thread.join(DEADLINE)
+        thread.join(PATIENCE)
     assert (found, late) == ({"n1": b"{}", "n4": b"{}"}, ["n2"])
     wait_until(lambda: pair.there.tunnels.streams() == 0, "the streams have ended")
 

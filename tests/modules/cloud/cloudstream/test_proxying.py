@@ -26,8 +26,8 @@ from modules.cloud.cloudstream.proxying import ProxiedRequest, proxied
 from modules.cloud.cloudstream.relay import RelayedStream
 from modules.streams.small_turns import SmallTurns
 from tests.support.clocks import StandingClock
+from tests.support.patience import PATIENCE
 
-DEADLINE = 60.0
 PORT = PodPort("default", "web", 8080, has_tls=False, host="10.0.0.2")
 PREFIX = "/p/proxy"
 _WEB_SOCKET = b"GET /ws HTTP/1.1\r\nHost: c\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
@@ -60,7 +60,7 @@ class NodeStream:
 
     def send(self, data: bytes) -> None:
         assert 0 < len(data) <= self.room
-        self.connection.settimeout(DEADLINE)
+        self.connection.settimeout(PATIENCE)
         self.connection.sendall(data)
         self.connection.settimeout(0)
 
@@ -77,7 +77,7 @@ class PodEnd:
         self._node = node
         self._error = error
         self.socket, self._inner = socket.socketpair()
-        self.socket.settimeout(DEADLINE)
+        self.socket.settimeout(PATIENCE)
         self._streams: dict[str, int] = {}
         self._spdy = SpdyConnection(is_server=True)
         self._ready = threading.Event()
@@ -91,7 +91,7 @@ class PodEnd:
         with suppress(OSError):
             self._node.shutdown(socket.SHUT_RDWR)
         for each in self._threads:
-            each.join(DEADLINE)
+            each.join(PATIENCE)
         self._node.close()
         self._inner.close()
 
@@ -120,7 +120,7 @@ class PodEnd:
             self._inner.shutdown(socket.SHUT_WR)
 
     def _from_pod(self) -> None:
-        self._ready.wait(DEADLINE)
+        self._ready.wait(PATIENCE)
         if self._error:
             with self._lock:
                 self._spdy.send(self._streams["error"], self._error, last=True)
@@ -169,9 +169,9 @@ class Site:
     @contextmanager
     def client(self, request: bytes) -> Iterator[tuple[socket.socket, socket.socket]]:
         """A client that has sent a request, and the pod's socket."""
-        with socket.create_connection(("127.0.0.1", self.server.port), DEADLINE) as connection:
+        with socket.create_connection(("127.0.0.1", self.server.port), PATIENCE) as connection:
             connection.sendall(request)
-            assert self.connected.wait(DEADLINE)
+            assert self.connected.wait(PATIENCE)
             yield connection, self.pods[-1].socket
 
     def close(self) -> None:
@@ -227,7 +227,7 @@ def test_a_request_and_its_answer(site: Site) -> None:
     assert head_.startswith(b"HTTP/1.1 201 ")
     assert b"ontent-Length: 100000" in head_ and b"sandbox" in head_ and b"ookie" not in head_
     assert [(each["streamtype"], each["port"]) for each in site.pods[0].opened] == [("error", "8080"), ("data", "8080")]
-    assert site.streams[0].closed.wait(DEADLINE)
+    assert site.streams[0].closed.wait(PATIENCE)
 
 
 def test_an_answer_comes_as_the_pod_sends_it(site: Site) -> None:
@@ -238,6 +238,16 @@ def test_an_answer_comes_as_the_pod_sends_it(site: Site) -> None:
         assert _until(client, b"one").startswith(b"HTTP/1.1 200 ")
         pod.sendall(b"3\r\ntwo\r\n0\r\n\r\n")
         assert _until(client, b"0\r\n\r\n").count(b"two") == 1
+
+
+def test_of_an_answer_with_two_lengths_the_chunks_count(site: Site) -> None:
+    """As in Go's proxy. Each one was an ERROR with a traceback in cloudcore's log, and no answer."""
+    with site.client(b"GET / HTTP/1.1\r\nHost: c\r\n\r\n") as (client, pod):
+        _until(pod, b"\r\n\r\n")
+        pod.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n")
+        answer = _until(client, b"0\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 200 ")
+        assert b"ontent-Length" not in answer
 
 
 def test_a_page_has_its_links_changed(site: Site) -> None:
@@ -288,7 +298,7 @@ def test_what_is_no_answer_is_an_error(site: Site, answer: bytes) -> None:
         thread.start()
         received = _all(client)
         site.pods[0].close()
-        thread.join(DEADLINE)
+        thread.join(PATIENCE)
     assert received.startswith(b"HTTP/1.1 503 "), received
     assert b"error trying to reach service: pod default/web, port 8080" in received
 
@@ -329,14 +339,14 @@ def test_a_silent_pod_is_given_up(site: Site, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(proxying.ProxiedRequest.head, "__defaults__", (0.1,))
     with site.client(b"GET / HTTP/1.1\r\nHost: c\r\n\r\n") as (client, _):
         assert _all(client).startswith(b"HTTP/1.1 504 ")
-    assert site.streams[0].closed.wait(DEADLINE)
+    assert site.streams[0].closed.wait(PATIENCE)
 
 
 def test_a_client_that_goes_ends_the_request(site: Site) -> None:
     """Also before the pod has answered."""
     with site.client(b"GET / HTTP/1.1\r\nHost: c\r\n\r\n") as (_, pod):
         _until(pod, b"\r\n\r\n")
-    assert site.streams[0].closed.wait(DEADLINE)
+    assert site.streams[0].closed.wait(PATIENCE)
     assert pod.recv(1) == b""
 
 
@@ -368,7 +378,7 @@ def test_a_refused_upgrade_is_an_answer(site: Site) -> None:
         pod.sendall(b"HTTP/1.1 403 No\r\nContent-Length: 2\r\nSet-Cookie: a\r\n\r\nno")
         answer = _all(client)
     assert answer.startswith(b"HTTP/1.1 403 ") and answer.endswith(b"no") and b"Cookie" not in answer
-    assert site.streams[0].closed.wait(DEADLINE)
+    assert site.streams[0].closed.wait(PATIENCE)
 
 
 def test_a_pod_with_tls(tmp_path: Path) -> None:

@@ -186,7 +186,7 @@ def test_a_client_that_reads_slowly_and_pings_has_all(monkeypatch: pytest.Monkey
 
         thread = threading.Thread(target=run)
         thread.start()
-        assert at_the_end.wait(60)
+        assert at_the_end.wait(PATIENCE)
         clock.go(10.0)
         received = b""
         while len(received) < len(output):

@@ -4,7 +4,7 @@ import hashlib
 import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -24,8 +24,9 @@ from modules.streams.credit import FIRST_CREDIT
 from modules.streams.frames import Frame, FrameType, credit_frame, credit_of
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.cloudstream.edges import edge_at, spdy
-from tests.modules.cloud.cloudstream.sites import DEADLINE, Site, read_all, read_until
+from tests.modules.cloud.cloudstream.sites import Site, read_all, read_until
 from tests.support.clocks import StandingClock
+from tests.support.patience import PATIENCE
 
 UPGRADE = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1"}
 SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n"
@@ -68,6 +69,23 @@ def test_a_page_of_a_browser_opens_no_tunnel(site: Site) -> None:
     with pytest.raises(InvalidStatus) as refused, site.edge("n1", Origin="https://page.example"):
         pass
     assert refused.value.response.status_code == 403
+
+
+@pytest.mark.parametrize(("said", "most"), [("8", 8), ("0", 512), ("-1", 512), ("99999", 512), ("x", 512), ("", 512)])
+def test_a_node_says_how_many_streams_it_serves(site: Site, said: str, most: int) -> None:
+    """KubeEdge's nodes say nothing."""
+    with site.edge("n1", SessionStreamLimit=said):
+        assert site.server._tunnels._by_node["n1"]._shares.most == most
+
+
+def test_the_api_server_may_have_all_streams_of_a_node(site: Site) -> None:
+    """It asks for all users of the cluster."""
+    with site.edge("n1", SessionStreamLimit="4") as edge, ExitStack() as clients:
+        for _ in range(4):
+            clients.enter_context(site.client("GET /containerLogs/n1/web/main"))
+            edge.opened()
+        refused = clients.enter_context(site.client("GET /containerLogs/n1/web/main"))
+        assert read_until(refused, b"\r\n\r\n").startswith(b"HTTP/1.1 429 ")
 
 
 def test_a_tunnel_that_has_ended_leaves_nothing_of_its_offer(site: Site) -> None:
@@ -188,7 +206,7 @@ def test_an_error_of_the_nodes_server_is_one_here(
     text passes for the log.
     """
     for name in ("FIRST_SECONDS", "ERROR_SECONDS"):
-        monkeypatch.setattr(opening, name, DEADLINE)
+        monkeypatch.setattr(opening, name, PATIENCE)
     with site.edge("n1") as edge, site.client("GET /containerLogs/n1/web/main") as client:
         frame, _ = edge.opened()
         if text:
@@ -215,7 +233,7 @@ def test_a_stream_that_the_node_never_answers_ends_with_words(
         frame, _ = edge.opened()
         answer, _ = read_all(client)
         assert answer.startswith(b"HTTP/1.1 504 ")
-        assert b"node n1: no answer within " in answer
+        assert b"node n1: its tunnel is open, but no answer has begun within " in answer
         assert edge.receive() == Frame(frame.connection, FrameType.REMOVE)
 
 

@@ -7,6 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 
+from beehive.http.connections import Client
 from beehive.http.request import Request
 from beehive.http.responses import Stream
 from beehive.simulation import Simulation
@@ -14,7 +15,7 @@ from modules.cloud.cloudstream.errors import NoTunnelError, TooManyStreamsError
 from modules.cloud.cloudstream.opening import NodeStreams
 from modules.cloud.cloudstream.queue_memory import LEAST_BYTES, QUEUE_BYTES, QueueMemory
 from modules.cloud.cloudstream.stream import PATIENCE, PATIENCE_ALONE, TunnelStream
-from modules.cloud.cloudstream.tunnel import MOST_STREAMS, Tunnel
+from modules.cloud.cloudstream.tunnel import MOST_STREAMS, OWN, Tunnel
 from modules.cloud.cloudstream.tunnels import Tunnels
 from modules.cloud.websocket.connection import WebsocketLink
 from modules.streams.connect import StreamRequest
@@ -30,12 +31,20 @@ OPENED: list[TunnelStream] = []
 class Node:
     """A node's end of a tunnel: what it was sent, and how much of what it sent is counted as handled."""
 
-    def __init__(self, tunnels: Tunnels, name: str = "n1", address: str = "", *, has_credit: bool = False) -> None:
+    def __init__(
+        self,
+        tunnels: Tunnels,
+        name: str = "n1",
+        address: str = "",
+        *,
+        has_credit: bool = False,
+        most: int = MOST_STREAMS,
+    ) -> None:
         self.tunnels = tunnels
         self.name = name
         self.link = WebsocketLink(lambda _: None)
         self.unhandled = 0
-        tunnels.add(name, address, self.link, has_credit=has_credit)
+        tunnels.add(name, address, self.link, has_credit=has_credit, most=most)
 
     def sent(self) -> list[Frame]:
         """The frames that came since the last call."""
@@ -420,6 +429,37 @@ def test_a_stream_needs_a_tunnel_and_room(tunnels: Tunnels) -> None:
         node.sent()
     node.open().close()
     assert tunnels.streams() == 0
+
+
+def test_the_streams_of_a_node_are_shared_by_its_users(tunnels: Tunnels) -> None:
+    """A tenant with 200 followed logs on a node kept its administrator from any command there."""
+    node = Node(tunnels, most=16)
+    tenant, other, administrator = Client("a"), Client("b"), Client("root", is_privileged=True)
+
+    def opened(client: Client) -> TunnelStream:
+        stream = tunnels.open("n1", FrameType.LOGS, LOG, client)
+        node.sent()
+        return stream
+
+    streams = [opened(tenant) for _ in range(12)]
+    with pytest.raises(TooManyStreamsError, match="of 16"):
+        opened(tenant)
+    streams += [opened(other), opened(Client("c"))]
+    with pytest.raises(TooManyStreamsError):
+        opened(Client("d"))
+    streams += [opened(administrator), opened(OWN)]
+    with pytest.raises(TooManyStreamsError):
+        opened(OWN)
+    streams[0].close()
+    node.say(streams[1].number, b"", FrameType.REMOVE)
+    assert tunnels.streams() == 14
+    streams[12].close()
+    opened(other).close()
+    for each in streams:
+        each.close()
+    (tunnel,) = tunnels._by_node.values()
+    assert not tunnel._shares._of_client
+    assert not tunnel._clients
 
 
 def test_a_node_is_found_by_its_address_when_no_other_has_it(tunnels: Tunnels) -> None:

@@ -1,6 +1,6 @@
 """CronJobs and their schedules, in virtual time."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
@@ -377,6 +377,32 @@ def test_an_interval_has_a_second_at_least_and_does_not_begin_with_its_start() -
         assert parse_schedule(f"@every {short}").next_after(0.0) == 1.0
     assert list(parse_schedule("@every 1h").backwards(0.0, 7200.0)) == [7200.0, 3600.0]
     assert list(parse_schedule("0 * * * *").backwards(0.0, 7200.0)) == [7200.0, 3600.0]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
+def test_the_latest_times_come_first(zone: str) -> None:
+    """Also on the day of a change of summer time."""
+    moment = datetime(2026, 3, 29, tzinfo=ZoneInfo(zone)).timestamp()
+    found = list(parse_schedule("*/20 * * * *", zone).backwards(moment - 4800, moment + 7200))
+    assert found == [moment + 1200 * number for number in range(6, -4, -1)]
+
+
+class Numbers(frozenset[int]):
+    """The minutes of a schedule, which count how often they are asked for."""
+
+    asked = 0
+
+    def __iter__(self) -> Iterator[int]:
+        self.asked += 1
+        return super().__iter__()
+
+
+def test_the_latest_time_is_not_looked_for_in_hours_before_and_after() -> None:
+    """A cloudcore looks for the latest time of each CronJob again and again."""
+    schedule = parse_schedule("* * * * *")._replace(minutes=Numbers(range(60)))
+    assert schedule.latest(0.0, 43205.0) == 43200.0
+    assert isinstance(schedule.minutes, Numbers)
+    assert schedule.minutes.asked == 1
 
 
 def test_the_29th_of_february_comes_after_a_century_without_one() -> None:

@@ -64,6 +64,20 @@ def test_conditions_of_others_stay_and_its_own_are_replaced() -> None:
     assert (conditions[0]["status"], conditions[1]) == ("True", others)
 
 
+def test_a_device_that_its_mapper_refuses_has_a_condition() -> None:
+    """As long as the node's last state has the reason; a report of values says nothing of it."""
+    refused = read_state(said({"device": {"state": "unknown", "refusal": "no driver for the model m"}}))
+    with_values = status(status(None, refused), reported(t=ReportedValue("1", 1000, "int")))
+    conditions = {each["type"]: each for each in with_values["status"]["conditions"]}
+    told = (conditions["Served"]["status"], conditions["Served"]["reason"], conditions["Served"]["message"])
+    assert told == ("False", "RefusedByMapper", "no driver for the model m")
+    merged = Report(state="unknown", refusal="no driver for the model m")
+    merged.add(reported(t=ReportedValue("1", 1000, "int")))
+    assert merged.refusal
+    merged.add(Report(state="online"))
+    assert [each["type"] for each in status(with_values, merged)["status"]["conditions"]] == ["Valid"]
+
+
 def test_a_later_value_stays_in_whatever_order_they_come() -> None:
     """Whether they are merged before a write, or written one after the other."""
     old, new = reported(t=ReportedValue("1", 1000, "int")), reported(t=ReportedValue("2", 2000, "int"))
@@ -199,6 +213,16 @@ def test_duplicate_properties_and_many_faults_are_reported_within_bounds() -> No
     assert len(many.message) < 2000
     assert "490 more" in many.message
     assert " more)" not in ten.message
+
+
+def test_a_setting_that_mappers_cannot_get_is_named() -> None:
+    """The log of its node names it, too; the others arrive."""
+    protocol = {"protocolName": "modbus", "configData": {"tcp": {"ip": "10.0.0.9"}, "port": 5020}}
+    properties = [{"name": "t", "visitors": {"configData": {"offsets": [1], "limit": 1}}}, {"name": "s"}]
+    found = validity_of(record(protocol=protocol, properties=properties), model_record(MODEL))
+    assert (found.holds, found.reason) == (True, "FitsModel")
+    assert found.message.endswith("not spec.protocol.configData.tcp; the visitors of 't'.configData.offsets")
+    assert validity_of(record(), model_record(MODEL)).message == ""
 
 
 def test_an_object_of_v1alpha2_has_its_unused_fields_in_the_log() -> None:

@@ -37,7 +37,7 @@ from modules.cloud.object_writes import (
     node_user,
 )
 from modules.cloud.storage.database.errors import DatabaseError
-from tests.support.slow import one_in
+from tests.support.slow import EXTENDED, one_in
 
 NOW = 1_700_000_000.0
 SOON = 6.0
@@ -228,7 +228,7 @@ def test_the_journal_of_links_reads_as_it_happened(tmp_path: Path, seed: int) ->
     database.close()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", one_in(3, range(3), EXTENDED))
 def test_the_writes_that_are_kept_are_the_newest_of_everybody(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -273,7 +273,7 @@ def test_the_writes_that_are_kept_are_the_newest_of_everybody(
     database.close()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", one_in(3, range(3), EXTENDED))
 def test_the_history_counts_its_values(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The counts of each property are those of its values, or more, so that the bounds hold; a new value stays."""
     monkeypatch.setattr(history, "MOST_BYTES_OF_PROPERTY", 900)

@@ -47,9 +47,10 @@ class SlowServer(RuleServer):
             [("up", MOST_EARLY_BYTES // 2), ("other", MOST_EARLY_BYTES // 2 + 1), ("other", 7)],
             [7, MOST_EARLY_BYTES // 2],
         ),
-        ([*[("up", 0)] * 600, *[("other", 0)] * 401], [0] * 1000),
+        ([*[("up", 0)] * 60, *[("other", 0)] * 41], [0] * 100),
+        ([(f"up@n{number % 11}", 0) for number in range(1100)], [0] * 1000),
     ],
-    ids=["in bytes", "in number"],
+    ids=["in bytes", "in number of a node", "in number"],
 )
 def test_messages_before_the_rules_are_bounded(
     bee: Harness, monkeypatch: pytest.MonkeyPatch, sizes: list[tuple[str, int]], taken: list[int]
@@ -64,7 +65,8 @@ def test_messages_before_the_rules_are_bounded(
         return HttpReply(200, (), b"")
 
     monkeypatch.setattr(deliveries, "perform", perform)
-    server = SlowServer(*endpoints(), from_topic(URL), from_topic(URL, "other", name="r3"))
+    of_nodes = [from_topic(URL, "up", node=f"n{number}", name=f"n{number}") for number in range(11) if number != 1]
+    server = SlowServer(*endpoints(), from_topic(URL), from_topic(URL, "other", name="r3"), *of_nodes)
     bee.answer(ModuleName.EDGECONTROLLER, lambda message: message.reply(bee.clock, ApiResult({})))
     bee.answer(ModuleName.CLOUDHUB, lambda message: message.reply(bee.clock, []))
     refusals = Refusals(bee.clock)
@@ -79,5 +81,6 @@ def test_messages_before_the_rules_are_bounded(
 
 
 def _sent(bee: Harness, topic: str, text: str) -> Message:
-    fields = {"source": "system:node:n1", "group": "user"}
-    return bee.message(f"node/n1/cap/{topic}", "upload", text, **fields)
+    topic, _, node = topic.partition("@")
+    fields = {"source": f"system:node:{node or 'n1'}", "group": "user"}
+    return bee.message(f"node/{node or 'n1'}/cap/{topic}", "upload", text, **fields)

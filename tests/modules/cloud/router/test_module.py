@@ -202,10 +202,42 @@ def test_the_rest_of_a_path_is_joined_as_by_kubeedge(
 
 def test_no_rule_publishes_what_devices_take_for_a_desired_value(bee: Harness) -> None:
     """Applications' own topics are open to Rules, too."""
-    cloud = Cloud(bee, to_topic(topic="$hw/events/device/ns"))
+    cloud = Cloud(bee, to_topic(topic="$hw/events/device/cap"))
     assert cloud.call("/n1/cap/a/thermo/twin/update/delta", "POST", b"{}")[0] == 400
     assert cloud.steps() == []
     assert cloud.call("/n1/cap/a/thermo/twin/update", "POST", b"{}")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("topic", "is_own"),
+    [
+        ("cap/thermo/twin/update", True), ("thermo/twin/update", True), ("thermo/state/get", True),
+        ("bank/thermo/twin/update", False), ("bank/thermo/state/update", False), ("capt/thermo/twin/get", False),
+    ],
+)  # fmt: skip
+def test_no_rule_publishes_for_a_device_of_another_namespace(bee: Harness, topic: str, *, is_own: bool) -> None:
+    """Who may write Rules of a namespace needs no right to Devices, and has none to another one's."""
+    cloud = Cloud(bee, to_topic(topic="$hw/events/device"))
+    status, text = cloud.call(f"/n1/cap/a/{topic}", "POST", b"{}")
+    assert (status, len(cloud.steps())) == ((200, 1) if is_own else (403, 0))
+    assert ("only a Rule of that namespace" in text) != is_own
+    bee.run_for(2 * INTERVAL)
+    assert cloud.status("r1")["failMessages"] == (not is_own)
+
+
+@pytest.mark.parametrize(
+    ("path", "is_own"),
+    [
+        ("/devicemethod/cap/heater/turn/on/true", True), ("/devicemethod", True), ("/ping", True),
+        ("/devicemethod/bank/heater/turn/on/true", False), ("/device/bank/heater/on", False),
+        ("/meta/model/bank/heater", False), ("/devicemethod/bank", False), ("/%64evicemethod/bank/heater", False),
+    ],
+)  # fmt: skip
+def test_no_rule_calls_a_mapper_for_a_device_of_another_namespace(bee: Harness, path: str, *, is_own: bool) -> None:
+    cloud = Cloud(bee, to_service(target="/x/..//api/./v1"))
+    waiting = cloud.begin(f"/n1/cap/svc{path}")
+    assert (waiting.settled, len(cloud.down())) == ((False, 1) if is_own else (True, 0))
+    assert is_own or result(waiting)[0] == 403
 
 
 def test_a_caller_gets_an_applications_response(bee: Harness) -> None:

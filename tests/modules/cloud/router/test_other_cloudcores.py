@@ -162,7 +162,7 @@ def test_many_calls_wait_for_nobody(bee: Harness, monkeypatch: pytest.MonkeyPatc
 
 
 def _count(calls: Any) -> None:
-    calls._running += 1
+    calls._running[""] += 1
 
 
 def test_the_lease_has_the_address_of_this_router() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from modules.apimachinery.kinds import key_of
+from modules.cloud.router import routing_table
 from modules.cloud.router.paths import read_path
 from modules.cloud.router.routing_table import RoutingTable
 from modules.cloud.router.status_writer import MOST_ERRORS, status_of
@@ -101,6 +102,111 @@ def test_messages_match_on_their_node_only() -> None:
     assert found("n2", "cap/up") == ["other"]
     assert found("n2", "http://cap.example/call") == []
     assert found("n1", "") == []
+
+
+def of_tenant(namespace: str, created: str) -> list[dict[str, Any]]:
+    """A Rule that names the same URL for the same node as others' do, with its RuleEndpoints."""
+    made = [*endpoints(), from_url(URL, name="orders")]
+    return [
+        {**each, "metadata": {**each["metadata"], "namespace": namespace, "creationTimestamp": created}}
+        for each in made
+    ]
+
+
+def test_of_several_rules_with_one_url_the_oldest_has_it_whatever_happens() -> None:
+    """A tenant with a right to Rules of its own namespace got the calls of another one, and answered them."""
+    bank, evil = of_tenant("bank", "2026-01-01T00:00:00Z"), of_tenant("a", "2026-01-01T00:00:01Z")
+    theirs, its = bank[-1], evil[-1]
+    for several in permutations([theirs, its]):
+        table = table_of(*bank[:-1], *evil[:-1], *several)
+
+        def seen(table: RoutingTable = table) -> tuple[list[str], list[str]]:
+            routes = table.for_message("n1", "http://cap.example/call")
+            faults = [table.fault(key_of(each)) for each in (theirs, its)]
+            return [each.rule.key.namespace for each in routes], [each.reason if each else "" for each in faults]
+
+        assert seen() == (["bank"], ["", "URLTaken"])
+        changed = {**theirs, "spec": {**theirs["spec"], "targetResource": {"resource": "http://new.example/"}}}
+        table.put(ObjectChanged("MODIFIED", changed))
+        assert seen() == (["bank"], ["", "URLTaken"])
+        told = table.put(ObjectChanged("DELETED", theirs))
+        assert key_of(its) in {each.key for each in told}, "its status is written again"
+        assert seen()[0] == ["a"]
+        assert table.fault(key_of(its)) is None
+        told = table.put(ObjectChanged("ADDED", theirs))
+        assert key_of(its) in {each.key for each in told}
+        assert seen() == (["bank"], ["", "URLTaken"])
+        for each in several:
+            table.put(ObjectChanged("DELETED", each))
+        assert not table._found
+
+
+def test_a_namespace_has_the_urls_of_its_oldest_rules_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenant with a thousand Rules kept another namespace's URL off the node. What has no room claims nothing."""
+    monkeypatch.setattr(routing_table, "MOST_URLS", 2)
+    asked = {"r0": "http://0.example/", "r1": "http://1.example/", "r2": "http://bank.example/"}
+    many = [from_url(URL, url, name=name) for name, url in asked.items()]
+    bank = [
+        {**each, "metadata": {**each["metadata"], "namespace": "bank", "creationTimestamp": "2026-12-01T00:00:00Z"}}
+        for each in (*endpoints(), from_url(URL, asked["r2"], name="late"))
+    ]
+
+    def faults(table: RoutingTable) -> list[str]:
+        found = [table.fault(key_of(each)) for each in (*many, bank[-1])]
+        return [each.reason if each else "" for each in found]
+
+    def told(table: RoutingTable) -> list[str]:
+        return sorted(each.rule.key.name for each in table.of_node("n1"))
+
+    for several in permutations((*many, bank[-1])):
+        table = table_of(*endpoints(), *bank[:-1], *several)
+        assert (faults(table), told(table)) == (["", "", "TooManyURLs", ""], ["late", "r0", "r1"])
+        assert [each.rule.key.namespace for each in table.for_message("n1", asked["r2"])] == ["bank"]
+        changes = table.put(ObjectChanged("MODIFIED", from_url(URL, asked["r0"], node="n2", name="r0")))
+        by_name = {each.key.name: (each.old is not None, each.new is not None) for each in changes}
+        assert by_name == {"r0": (True, True), "r2": (False, True), "late": (True, True)}
+        assert (faults(table), told(table)) == (["", "", "", "URLTaken"], ["late", "r1", "r2"])
+        changes = table.put(ObjectChanged("MODIFIED", many[0]))
+        by_name = {each.key.name: (each.old is not None, each.new is not None) for each in changes}
+        assert by_name == {"r0": (True, True), "r2": (True, False), "late": (True, True)}
+        assert (faults(table), told(table)) == (["", "", "TooManyURLs", ""], ["late", "r0", "r1"])
+
+
+def test_of_several_rules_with_one_path_the_later_ones_say_that_they_get_no_call() -> None:
+    """The names in braces do not matter; another namespace, or another path that matches the same call, does."""
+    made = {"b": "2026-01-01T00:00:00Z", "a": "2026-01-01T00:00:01Z", "c": "2026-01-01T00:00:00Z"}
+    rules = [to_topic("/door/{id}", name="b"), to_service("/door/{number}", name="a"), to_topic("/door/{x}", name="c")]
+    for each in rules:
+        each["metadata"]["creationTimestamp"] = made[each["metadata"]["name"]]
+    keys = {each["metadata"]["name"]: key_of(each) for each in rules}
+    foreign = [{**each, "metadata": {**each["metadata"], "namespace": "a"}} for each in (*endpoints(), rules[1])]
+    others = [to_topic("/door", name="short"), to_topic("/door/7", name="literal"), *foreign]
+
+    def late(table: RoutingTable) -> dict[str, str]:
+        return {name: fault.reason for name, key in keys.items() if (fault := table.fault(key)) is not None}
+
+    for several in permutations(rules):
+        table = table_of(*endpoints(), *several, *others)
+        assert late(table) == {"a": "PathTaken", "c": "PathTaken"}
+        assert all(table.fault(key_of(each)) is None for each in others)
+        told = table.put(ObjectChanged("DELETED", rules[0]))
+        assert {each.key for each in told} == {keys["b"], keys["c"]}, "the status of who takes over is written"
+        assert (called(table, "/n/cap/door/8"), late(table)) == ("c", {"a": "PathTaken"})
+        told = table.put(ObjectChanged("MODIFIED", to_topic("/gate", name="c")))
+        assert keys["a"] in {each.key for each in told}
+        assert (called(table, "/n/cap/door/8"), late(table)) == ("a", {})
+        told = table.put(ObjectChanged("ADDED", rules[0]))
+        assert keys["a"] in {each.key for each in told}
+        assert (called(table, "/n/cap/door/8"), late(table)) == ("b", {"a": "PathTaken"})
+
+
+def test_nothing_is_kept_of_rules_that_are_gone() -> None:
+    table = table_of(*endpoints())
+    for each in (to_topic("/a"), to_service("/a"), from_url(URL), from_url(URL, name="later"), from_topic(URL)):
+        table.put(ObjectChanged("ADDED", each))
+    for each in (to_topic("/a"), to_service("/a"), from_url(URL), from_url(URL, name="later"), from_topic(URL)):
+        table.put(ObjectChanged("DELETED", each))
+    assert not any((table._claims, table._urls, table._by_path, table._by_resource, table._of_node, table._found))
 
 
 def test_the_path_of_a_service_has_no_query() -> None:

@@ -15,11 +15,11 @@ from beehive.testing import FakeContext
 from modules.apimachinery.kinds import ObjectKey
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.router import deliveries, status_writer
-from modules.cloud.router.deliveries import OutgoingCalls, may_repeat
+from modules.cloud.router.deliveries import PARALLEL, OutgoingCalls, may_repeat
 from modules.cloud.router.records import RuleRecord
 from modules.cloud.router.rest_service import RestAnswer
 from modules.cloud.router.status_writer import MOST_ERRORS, RuleStatusWriter
-from modules.cloud.router.waiting_calls import MOST_OF_RULE, WaitingCalls
+from modules.cloud.router.waiting_calls import MOST_OF_NAMESPACE, MOST_OF_RULE, WaitingCalls
 
 KEYS = [ObjectKey("Rule", "cap", name) for name in "ab"]
 
@@ -67,7 +67,20 @@ def test_each_caller_gets_one_answer_and_only_of_the_node_that_it_asked(steps: l
         assert all(calls.has_room(key) for key in KEYS) or left >= MOST_OF_RULE
     context.simulation.run_for(20.0)
     assert all(len(each) == 1 for each in answers.values())
-    assert (calls._calls, calls._of_rule) == ({}, {})
+    assert (calls._calls, calls._of_rule, calls._of_namespace) == ({}, {}, {})
+
+
+def test_the_callers_of_a_namespace_leave_connections_for_those_of_others() -> None:
+    """Each of 256 waited for an application of the tenant that never answered, with eight Rules."""
+    calls = WaitingCalls(cast("Module", FakeContext()), 10.0)
+    taken = 0
+    for number in range(8 * MOST_OF_RULE):
+        rule = ObjectKey("Rule", "a", str(number // MOST_OF_RULE))
+        if calls.has_room(rule):
+            calls.add(str(number), "n1", rule, lambda *_: None, None)
+            taken += 1
+    assert taken == MOST_OF_NAMESPACE
+    assert calls.has_room(ObjectKey("Rule", "bank", "r"))
 
 
 REFUSED, RESET, SLOW = (
@@ -101,12 +114,12 @@ def test_calls_of_a_rule_are_made_in_order_and_all_that_wait_are_bounded(
     """The next one begins when the one before has succeeded, or has failed four times."""
     context, made, ended = FakeContext(), list[str](), list[str]()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(deliveries, "MOST_BYTES", 120)
+        patch.setattr(deliveries, "MOST_BYTES", 240)  # of one namespace: 120
         patch.setattr(deliveries, "MOST_WAITING_BYTES", 90)
         calls = OutgoingCalls(cast("Module", context), frozenset)
         failures: dict[str, int] = {}
 
-        def submit(_task: Callable[[], Any], done: Callable[[Any], None]) -> None:
+        def submit(_task: Callable[[], Any], done: Callable[[Any], None], _share: str) -> None:
             name = cast("Any", _task).args[0].target
             made.append(name)
             failures[name] -= 1
@@ -140,7 +153,25 @@ def test_calls_of_a_rule_are_made_in_order_and_all_that_wait_are_bounded(
         order = [each for each in made if each.startswith(f"{rule}-")]
         expected = [name for name in taken[key] for _ in range(min(4, 1 + sizes[int(name[2:])][2]))]
         assert order == expected
-    assert (calls._lines, calls._size) == ({}, 0)
+    assert (calls._lines, dict(calls._sizes)) == ({}, {})
+
+
+def test_the_rules_of_a_namespace_leave_room_for_those_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tenant's 1,000 Rules of a server that answers after 30 s let each other Rule wait for a quarter of an hour."""
+    running = list[Callable[[], None]]()
+    runtime = SimpleNamespace(call=lambda run, **_: running.append(run))
+    monkeypatch.setattr(deliveries, "MOST_BYTES", 4000)
+    calls = OutgoingCalls(cast("Module", SimpleNamespace(runtime=runtime, name="router", clock=None)), frozenset)
+
+    def submit(namespace: str, number: int) -> bool:
+        call = HttpCall("POST", "host", 80, f"/{namespace}", (), bytes(40))
+        return calls.submit(ObjectKey("Rule", namespace, str(number)), call, lambda _: None)
+
+    assert [submit("a", number) for number in range(51)] == [True] * 50 + [False]
+    assert len(running) == PARALLEL // 2
+    assert all(submit("bank", number) for number in range(50))
+    assert len(running) == PARALLEL
+    assert not submit("more", 0), "there is no room for any"
 
 
 @example([("ok", 0), ("wait", 3), ("wait", 1), ("wait", 0), ("ok", 0)])

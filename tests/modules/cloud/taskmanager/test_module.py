@@ -37,6 +37,7 @@ class Cloud:
         *nodes: str,
         annotations: Json | None = None,
         known: KnownCloudcores | None = None,
+        faults: dict[int, int] | None = None,
         **spec: Any,
     ) -> None:
         self.bee = bee
@@ -50,8 +51,10 @@ class Cloud:
         self.unready: set[str] = set()
         self.events: list[Json] = []
         self.conflicts = 0
-        self.faults: dict[int, int] = {}
+        self.faults: dict[int, int] = faults or {}
         """The codes of calls that are refused, by their number; one of 504 is carried out, and not answered."""
+        self.refused: set[int] = set()
+        """Numbers of the calls that were."""
         self.calls = self.writes = 0
         self.held: list[Message] | None = None
         """Calls that are answered later; None while all are answered at once."""
@@ -143,6 +146,7 @@ class Cloud:
     def _serve(self, call: ApiCall) -> ApiResult:
         self.calls += 1
         code = self.faults.get(self.calls, 0)
+        self.refused |= {self.calls} if code else set()
         result = self._carry_out(call) if code in (0, 504) else ApiResult()
         return ApiResult(refusal={"code": code, "message": "not now"}) if code else result
 
@@ -242,12 +246,19 @@ def test_a_node_gets_the_job_again_only_if_it_has_said_nothing(bee: Harness) -> 
     assert cloud.sent() == ["a", "a"]
 
 
-@pytest.mark.parametrize(("action", "is_sent"), [("Check", False), ("WaitingConfirmation", True)])
-def test_a_node_gets_a_job_after_the_one_that_it_carries_out(bee: Harness, action: str, *, is_sent: bool) -> None:
-    """One that was deleted meanwhile has not begun. A job that waits for the node's owner gives way to others."""
+@pytest.mark.parametrize(
+    ("action", "phase", "is_sent"),
+    [("Check", "InProgress", False), ("Check", "Failure", False), ("WaitingConfirmation", "InProgress", True)],
+)
+def test_a_node_gets_a_job_after_the_one_that_it_carries_out(
+    bee: Harness, action: str, phase: str, *, is_sent: bool
+) -> None:
+    """One that was deleted meanwhile has not begun, and one that has stopped at its tolerance goes on there. A job that
+    waits for the node's owner gives way to others.
+    """
     cloud = Cloud(bee, "a", "b")
     tasks = [{"nodeName": "a", "phase": "InProgress", "actionFlow": [{"action": action, "status": "True"}]}]
-    metadata, status = {"name": "u", "uid": "v"}, {"phase": "InProgress", "nodeStatus": tasks}
+    metadata, status = {"name": "u", "uid": "v"}, {"phase": phase, "nodeStatus": tasks}
     other = {"apiVersion": API_VERSION, "kind": "NodeUpgradeJob", "metadata": metadata, "spec": {}, "status": status}
     cloud.server.change("ADDED", other)
     cloud.connect("a", "b")
@@ -307,11 +318,12 @@ def test_an_answer_that_is_older_than_what_the_watch_has_told_counts_for_nothing
 
 @pytest.mark.parametrize("codes", [[409], [503], [409, 503], [504]])
 def test_a_job_comes_to_its_end_whichever_call_the_api_server_refuses(codes: list[int]) -> None:
-    """And soon: a fault that has passed does not delay the next attempt. Nothing that nodes have reported is lost."""
+    """And soon: a fault that has passed does not delay the next attempt. Nothing that nodes have reported is lost. The
+    first call is made before the module has started.
+    """
     for at in range(1, 40):
         with Harness() as bee:
-            cloud = Cloud(bee, "a", "b", "c")
-            cloud.faults = dict(enumerate(codes, at))
+            cloud = Cloud(bee, "a", "b", "c", faults=dict(enumerate(codes, at)))
             cloud.connect("a", "b", "c")
             for node in "abc":
                 cloud.pull(node)
@@ -320,6 +332,7 @@ def test_a_job_comes_to_its_end_whichever_call_the_api_server_refuses(codes: lis
             assert cloud.refusals.counts.total() <= (504 in codes)
             if cloud.calls < at:
                 return
+            assert at in cloud.refused, f"call {at} was not refused"
     raise AssertionError("there are more calls")
 
 

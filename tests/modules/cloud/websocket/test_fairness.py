@@ -33,10 +33,10 @@ from modules.cloud.websocket.server import WebsocketServer, WebsocketSettings
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.cloudhub.test_module import Cloud as CloudHubAlone
 from tests.support.clocks import StandingClock
+from tests.support.patience import PATIENCE
 from tests.support.presence import present
 
 CLOCK = RealClock()
-DEADLINE = 60.0
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcde"), st.integers(1, 1000)), max_size=60), st.integers(0, 60))
@@ -204,7 +204,7 @@ class Served:
         """How often the server has looked whether the inboxes are full."""
         self.clock = StandingClock()
         settings = WebsocketSettings(
-            address="127.0.0.1", port=0, node_limit=10, max_frame_bytes=4 * 1024 * 1024, write_timeout=60.0,
+            address="127.0.0.1", port=0, node_limit=10, max_frame_bytes=4 * 1024 * 1024, write_timeout=PATIENCE,
             most_message_bytes=self.most_message_bytes,
         )  # fmt: skip
         self.server = WebsocketServer(settings, self._deliver, self.clock, is_full=self._is_full)
@@ -233,7 +233,7 @@ class Served:
         ours.connect((host, port))
         with connect(
             f"ws://{host}:{port}/e632/{name}/events", sock=ours, additional_headers=headers, compression=compression,
-            open_timeout=DEADLINE, ping_interval=None, close_timeout=1,
+            open_timeout=PATIENCE, ping_interval=None, close_timeout=1,
         ) as made:  # fmt: skip
             wait_until(lambda: name in self.links, f"{name} is connected")
             yield made
@@ -267,7 +267,7 @@ def test_the_hundredth_frame_of_one_node_does_not_wait_before_the_first_of_anoth
         modest.send(frame(0))
         wait_until(lambda: served.unread("greedy") == 60 and served.unread("modest") == 1, "all have come")
         served.full.clear()
-        modest.ping().wait(DEADLINE)
+        modest.ping().wait(PATIENCE)
         wait_until(lambda: len(served.came) == 61, "all are handed on")
         assert served.came.index(("modest", 0)) <= 1
         assert served.of("greedy") == list(range(60)), "and each node's stay in order"
@@ -292,7 +292,7 @@ def test_who_sends_more_than_is_handled_is_held_back_and_nobody_else(served: Ser
         served.handles = True
         for _ in range(16):
             served.links["greedy"].handled(1000)
-        sender.join(DEADLINE)
+        sender.join(PATIENCE)
         wait_until(lambda: len(served.of("greedy")) == 3000, "all has come")
         assert served.of("greedy") == list(range(3000))
 
@@ -300,7 +300,7 @@ def test_who_sends_more_than_is_handled_is_held_back_and_nobody_else(served: Ser
 def test_the_time_to_open_stands_while_the_inboxes_are_full(served: Served) -> None:
     """And begins again when they have room."""
     served.full.set()
-    with socket.create_connection(served.server.address, DEADLINE) as client:
+    with socket.create_connection(served.server.address, PATIENCE) as client:
         client.sendall(b"GET")
         wait_until(lambda: bool(served.server._unopened), "it waits")
         served.clock.go(2 * OPENING_SECONDS)
@@ -324,7 +324,7 @@ def test_a_keepalive_passes_what_stands_before_it(served: Served) -> None:
         wait_until(lambda: -1 in served.of("n1"), "the keepalive is there")
         assert 19 not in served.of("n1")
         node.send(frame(-2, "keepalive"))
-        node.ping().wait(DEADLINE)
+        node.ping().wait(PATIENCE)
         wait_until(lambda: served.unread("n1") >= 5, "the rest waits")
         assert -2 not in served.of("n1"), "of many, one a second counts"
 
@@ -337,7 +337,7 @@ def test_what_only_speaks_of_keepalives_keeps_its_place(served: Served) -> None:
         node.send(
             encode(Message.new(CLOCK, source="edged", resource="a/event/b", operation="insert", content="keepalive"))
         )
-        node.ping().wait(DEADLINE)
+        node.ping().wait(PATIENCE)
         wait_until(lambda: served.unread("n1") == 3, "it waits")
 
 
@@ -347,7 +347,7 @@ def test_messages_that_were_read_are_handed_on_although_their_connection_has_end
         served.full.set()
         for number in range(20):
             node.send(frame(number))
-        assert node.ping().wait(DEADLINE)
+        assert node.ping().wait(PATIENCE)
     wait_until(lambda: served.of("n1") == list(range(20)), "all is handed on")
 
 
@@ -359,7 +359,7 @@ def test_an_endless_message_of_fragments_ends_the_connection(served: Served, pay
         with pytest.raises((ConnectionClosed, OSError)):
             for _ in range(100):
                 node.socket.sendall(piece)
-            node.recv(DEADLINE)
+            node.recv(PATIENCE)
     wait_until(lambda: not served.server._connections, "it has ended")
 
 
@@ -379,6 +379,6 @@ def test_messages_that_are_small_only_on_the_wire_are_refused(served: Served) ->
         wait_until(lambda: served.of("n1") == [1], "one within the limit is taken")
         node.send(b"0" * (5 * 1024 * 1024), text=True)
         with pytest.raises(ConnectionClosed) as ended:
-            node.recv(DEADLINE)
+            node.recv(PATIENCE)
         assert ended.value.rcvd is not None
         assert ended.value.rcvd.code == 1009

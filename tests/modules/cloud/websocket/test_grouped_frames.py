@@ -15,9 +15,10 @@ from modules.cloud.websocket.connection import WebsocketConnection
 from modules.cloud.websocket.grouped_frames import LARGEST, MOST, RENEWAL_SECONDS, REPORT_SECONDS
 from modules.cloud.websocket.link import FrameReceived, LinkClosed, LinkEvent
 from modules.cloud.websocket.server import WebsocketServer, WebsocketSettings
+from tests.support.patience import PATIENCE
 
 _SETTINGS = WebsocketSettings(
-    address="127.0.0.1", port=0, node_limit=1, max_frame_bytes=1 << 20, write_timeout=60.0
+    address="127.0.0.1", port=0, node_limit=1, max_frame_bytes=1 << 20, write_timeout=PATIENCE
 )  # fmt: skip
 STATUS = "patch", "default/podpatch/web"
 RENEWAL = "update", "kube-node-lease/lease/n1"

@@ -16,7 +16,8 @@ from beehive.codec import encode
 from beehive.message import Message
 from modules.cloud.websocket.message_budget import FINISHING_SECONDS, FREE_BYTES, MessageBudget
 from tests.end_to_end.processes import wait_until
-from tests.modules.cloud.websocket.test_fairness import CLOCK, DEADLINE, Served, frame
+from tests.modules.cloud.websocket.test_fairness import CLOCK, Served, frame
+from tests.support.patience import PATIENCE
 
 MOST = 1024 * 1024
 LARGE = 3 * MOST
@@ -176,7 +177,7 @@ def sending(node: ClientConnection, data: bytes) -> Iterator[None]:
     finally:
         with suppress(OSError):
             node.socket.shutdown(socket.SHUT_RDWR)
-        thread.join(DEADLINE)
+        thread.join(PATIENCE)
 
 
 def test_all_large_messages_arrive_one_after_another(served: Stopped) -> None:
@@ -210,7 +211,7 @@ def test_a_message_that_is_not_finished_ends_its_connection_when_others_wait(ser
         wait_until(lambda: served.stopped == {"next"}, "the other waits")
         served.clock.go(FINISHING_SECONDS + 1)
         with pytest.raises(ConnectionClosed) as ended:
-            slow.recv(DEADLINE)
+            slow.recv(PATIENCE)
         assert ended.value.rcvd is not None
         assert ended.value.rcvd.code == CloseCode.TRY_AGAIN_LATER
         assert "was not complete after 30 s" in ended.value.rcvd.reason
@@ -230,7 +231,7 @@ def test_a_compressed_message_beyond_the_budget_ends_its_connection(served: Stop
         served.full.set()
         with pytest.raises(ConnectionClosed) as ended:  # perhaps before its last fragment is sent
             second.send(b"0" * MOST if fin else iter([b"0" * MOST, b"0"]), text=True)
-            second.recv(DEADLINE)
+            second.recv(PATIENCE)
         assert ended.value.rcvd is not None
         assert ended.value.rcvd.code == CloseCode.TRY_AGAIN_LATER
         assert served.kept <= LARGE + MOST

@@ -25,15 +25,16 @@ from modules.apimachinery.limits import NODE_LIMIT, NODE_VALUES
 from modules.cloud.cloudhub.counters import CloudHubCounters
 from modules.cloud.cloudhub.dispatcher import Dispatcher
 from modules.cloud.cloudhub.module import CloudHub, CloudHubSettings
+from modules.cloud.messages import HANDLED, HANDLED_RESOURCE
 from modules.cloud.websocket.connection import _PASSED_FRAMES
 from modules.cloud.websocket.server import _LONGEST, _TOO_LONG, WebsocketServer, WebsocketSettings, _read_long
 from modules.edge.servicebus.application_calls import MOST_BODY
 from tests.end_to_end.processes import wait_until
+from tests.support.patience import PATIENCE
 from tests.support.presence import present
 from tests.support.stopping import stopping
 
 LIMIT = 4 * 1024 * 1024
-DEADLINE = 60.0
 
 
 class Inbox(Module):
@@ -84,7 +85,7 @@ class Cloud:
     def _make_server(self, deliver: Dispatcher) -> WebsocketServer:
         port = self._server.address[1] if self._server else 0
         settings = WebsocketSettings(
-            address="127.0.0.1", port=port, node_limit=self._node_limit, max_frame_bytes=LIMIT, write_timeout=60.0
+            address="127.0.0.1", port=port, node_limit=self._node_limit, max_frame_bytes=LIMIT, write_timeout=PATIENCE
         )
         self._server = WebsocketServer(settings, deliver, self.clock, is_full=deliver.is_full, counters=self.counters)
         with self._changed:
@@ -100,7 +101,7 @@ class Cloud:
     def wait_for_servers(self, count: int) -> None:
         """Until that many servers have been made: one for each start of the module."""
         with self._changed:
-            assert self._changed.wait_for(lambda: self._servers >= count, DEADLINE)
+            assert self._changed.wait_for(lambda: self._servers >= count, PATIENCE)
 
     def stop(self) -> None:
         self.hive.stop()
@@ -113,7 +114,7 @@ class Cloud:
     def wait_for(self, wanted: Callable[[Message], bool]) -> Message:
         """The first message of a kind at edgecontroller."""
         with self._changed:
-            assert self._changed.wait_for(lambda: any(map(wanted, self.came)), DEADLINE)
+            assert self._changed.wait_for(lambda: any(map(wanted, self.came)), PATIENCE)
             return next(filter(wanted, self.came))
 
     def wait_for_event(self, operation: str) -> None:
@@ -138,7 +139,7 @@ class Cloud:
             compression=None,
             max_size=None,
             ping_interval=None,
-            open_timeout=DEADLINE,
+            open_timeout=PATIENCE,
             close_timeout=1,
         ) as connection:
             self.wait_for_event("connected")
@@ -159,7 +160,7 @@ def test_messages_go_both_ways(cloud: Cloud) -> None:
         assert request.route.resource == "node/n1/default/configmap/c"
         answer = request.reply(cloud.clock, {"metadata": {"uid": "u"}}, source="edgecontroller")
         cloud.hive.send("cloudhub", answer.with_route(group="resource"))
-        received = decode(node.recv(timeout=DEADLINE))
+        received = decode(node.recv(timeout=PATIENCE))
         assert (received.parent_id, received.route.resource) == (request.id, "default/configmap/c")
 
 
@@ -171,7 +172,7 @@ def test_messages_of_any_size_pass(cloud: Cloud, size: int) -> None:
         assert len(came.content_as(str)) == size
         back = cloud.message("node/n1/default/podpatch/p", "response", "y" * size, source="edgecontroller")
         cloud.hive.send("cloudhub", back)
-        assert len(decode(node.recv(timeout=DEADLINE)).content_as(str)) == size
+        assert len(decode(node.recv(timeout=PATIENCE)).content_as(str)) == size
 
 
 def test_a_message_in_fragments_is_put_together(cloud: Cloud) -> None:
@@ -200,6 +201,7 @@ def test_garbage_is_counted_and_kills_nothing(cloud: Cloud, garbage: bytes) -> N
         marker = cloud.message("default/event/e", "insert")
         node.send(encode(marker))
         cloud.wait_for(lambda message: message.id == marker.id)
+        cloud.hive.send("cloudhub", cloud.message(HANDLED_RESOURCE, HANDLED, {"n1": 1}, source="edgecontroller"))
     assert cloud.counters.rejected_frames.total() >= 1
     assert cloud.hive.restarts()["cloudhub"] == 0
 
@@ -227,7 +229,7 @@ def test_a_message_over_the_limit_ends_its_connection_only(cloud: Cloud) -> None
     with cloud.node("big") as big, cloud.node("other") as other:
         with pytest.raises(ConnectionClosed):  # perhaps while it still sends
             big.send("x" * (LIMIT + 1))
-            big.recv(timeout=DEADLINE)
+            big.recv(timeout=PATIENCE)
         other.send(encode(cloud.message("default/event/e", "insert")))
         cloud.wait_for(lambda message: message.route.resource.startswith("node/other/"))
 
@@ -267,7 +269,7 @@ def test_a_node_that_has_gone_takes_no_place() -> None:
 def test_a_second_connection_of_a_node_ends_the_first(cloud: Cloud) -> None:
     with cloud.node() as first, cloud.node() as second:
         with pytest.raises(ConnectionClosed):
-            first.recv(timeout=DEADLINE)
+            first.recv(timeout=PATIENCE)
         second.send(encode(cloud.message("default/event/e", "insert")))
         cloud.wait_for(lambda message: message.route.operation == "insert")
 
@@ -285,7 +287,7 @@ def test_a_failed_module_listens_again_on_the_same_port(cloud: Cloud) -> None:
     with cloud.node() as node:
         cloud.hive.send("cloudhub", cloud.message("x", "explode"))
         with pytest.raises(ConnectionClosed):
-            node.recv(timeout=DEADLINE)
+            node.recv(timeout=PATIENCE)
     cloud.wait_for_servers(2)
     with cloud.node() as node:
         node.send(encode(cloud.message("default/event/e", "insert")))
@@ -303,7 +305,7 @@ def test_a_link_is_behind_until_the_node_has_taken_all(cloud: Cloud) -> None:
         wait_until(lambda: len(link.waiting) > 50, "the link is behind")
         assert link.is_behind
         for _ in range(150):
-            node.recv(DEADLINE)
+            node.recv(PATIENCE)
         wait_until(lambda: not link.is_behind, "all has left")
 
 
@@ -318,7 +320,7 @@ def test_of_what_waits_for_a_node_no_more_is_taken_than_it_reads(cloud: Cloud) -
         assert len(connection.outgoing) < 1_000_000
         assert link.waiting
         for _ in range(200):
-            node.recv(DEADLINE)
+            node.recv(PATIENCE)
         wait_until(lambda: not link.is_behind, "all has left")
 
 
@@ -348,7 +350,7 @@ def test_what_waits_goes_on_when_a_full_buffer_has_room_immediately(cloud: Cloud
         link.waiting.extend([frame] * 9)
         link.send(frame)
         for _ in range(10):
-            node.recv(DEADLINE)
+            node.recv(PATIENCE)
         wait_until(lambda: not link.is_behind, "all has left")
 
 
@@ -367,7 +369,7 @@ def test_a_node_that_reads_nothing_is_let_go_and_harms_no_other(cloud: Cloud) ->
 
 def test_a_client_that_connects_and_is_silent_is_dropped(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("modules.cloud.websocket.connection.OPENING_SECONDS", 0.1)
-    with socket.create_connection(cloud.server.address, DEADLINE) as silent:
+    with socket.create_connection(cloud.server.address, PATIENCE) as silent:
         assert silent.recv(1) == b""
 
 
@@ -376,9 +378,9 @@ def test_connections_that_say_nothing_keep_no_node_out(monkeypatch: pytest.Monke
     with stopping(Cloud()) as cloud:
         address = cloud.server.address
         with ExitStack() as stack:
-            silent = [stack.enter_context(socket.create_connection(address, timeout=DEADLINE)) for _ in range(64)]
+            silent = [stack.enter_context(socket.create_connection(address, timeout=PATIENCE)) for _ in range(64)]
             with cloud.node():
-                stack.enter_context(socket.create_connection(address, timeout=DEADLINE))
+                stack.enter_context(socket.create_connection(address, timeout=PATIENCE))
             assert silent[0].recv(1) == b""
 
 
@@ -406,7 +408,7 @@ def test_silent_clients_give_way_when_descriptors_run_out(cloud: Cloud, monkeypa
             raise OSError(lacks.pop(), "Too many open files")
         return real(listening)
 
-    with socket.create_connection(server.address, timeout=DEADLINE) as silent:
+    with socket.create_connection(server.address, timeout=PATIENCE) as silent:
         wait_until(lambda: len(server._opening) == 1, "the connection")
         monkeypatch.setattr(socket.socket, "accept", accept)
         with cloud.node():
@@ -423,7 +425,7 @@ def test_a_content_of_too_many_values_is_refused(cloud: Cloud) -> None:
             b'"resource":"default/pod/p"},"content":[' + b"[]," * 300_000 + b"0]}",
             text=True,
         )
-        answer = decode(node.recv(DEADLINE, decode=False))
+        answer = decode(node.recv(PATIENCE, decode=False))
         assert answer.parent_id == "1"
         assert answer.route.operation == "error"
         assert answer.content_as(str) == f"cloudhub: {NODE_LIMIT}"
@@ -477,7 +479,7 @@ def test_messages_to_nodes_are_sent_immediately_while_nothing_is_read(
         full.set()
         node.send(encode(cloud.message("default/event/e", "insert")))
         cloud.hive.send("cloudhub", cloud.message("node/n1/default/podpatch/p", "response", source="edgecontroller"))
-        assert decode(node.recv(timeout=DEADLINE)).route.operation == "response"
+        assert decode(node.recv(timeout=PATIENCE)).route.operation == "response"
         full.clear()
         cloud.wait_for(lambda message: message.route.operation == "insert")
 
@@ -497,7 +499,7 @@ def test_stopping_ends_every_connection_and_thread() -> None:
     with cloud.node() as node:
         cloud.stop()
         with pytest.raises(ConnectionClosed):
-            node.recv(timeout=DEADLINE)
+            node.recv(timeout=PATIENCE)
     for thread in set(threading.enumerate()) - before:
-        thread.join(timeout=DEADLINE)
+        thread.join(timeout=PATIENCE)
         assert not thread.is_alive(), thread.name

@@ -13,7 +13,11 @@ from beehive import Message
 from beehive.testing import Harness
 from beehive.turn_clock import TurnClock
 from metamanager.module import MetaManager, MetaSettings
+from modules.edge.devicetwin.answers import MessageStamp
+from modules.edge.devicetwin.changes import Rules, set_state
 from modules.edge.devicetwin.module import MAX_PAYLOAD, DeviceTwin, TwinSettings
+from modules.edge.devicetwin.requests import read_refusal
+from modules.edge.devicetwin.state import Device
 from modules.edge.devicetwin.topics import resource_of
 from modules.edge.devicetwin.uplink import PATIENCE
 from tests.modules.edge.devicetwin.recorded import Node
@@ -549,6 +553,18 @@ def test_dmi_learns_that_a_state_is_unknown_however_it_is_written(node: Node) ->
         text = json.dumps({"event_id": "s", "timestamp": 1, "state": state})
         message = node.bee.message(resource_of(STATE_UPDATE), "response", text, source="bus", group="user")
         assert json.loads(bytes(node.bee.ask("twin", message).content_raw())) == answer
+
+
+def test_a_refusal_is_short_and_belongs_to_an_unknown_state() -> None:
+    def refusal(state: str) -> str:
+        stamp = MessageStamp(new_id=lambda: "", now=1)
+        given = read_refusal({"refusal": "no driver " * 100})
+        change = set_state(Device("thermo"), state, "", stamp, Rules(), given)
+        return change.device.refusal
+
+    assert refusal("unknown") == ("no driver " * 100)[:300]
+    assert refusal("online") == ""
+    assert read_refusal({"refusal": 7}) == read_refusal({}) == ""
 
 
 def test_large_values_are_refused_with_the_limit(node: Node) -> None:

@@ -310,6 +310,16 @@ def test_the_cloud_learns_once_that_a_device_has_its_desired_value(asked: TwinRe
     assert twins.desire(again, "31", None, At(4000, 4)) != again
 
 
+def test_another_spelling_of_a_desired_value_is_the_value() -> None:
+    """By the type of the property: the cloud learns it, and applications get no delta."""
+    model = ModelProperty("p", "FLOAT", "ReadWrite")
+    after = twins.update(twins.desire(None, "60", model, AT), TwinRequest(actual="60.0"), model, At(2000, 2))
+    assert after is not None and after.expected is not None
+    assert (after.expected.seen, after.expected.due, twins.differs(after)) == (True, 2, False)
+    text = twins.update(twins.desire(None, "60", None, AT), TwinRequest(actual="60.0"), None, At(2000, 2))
+    assert text is not None and twins.differs(text)
+
+
 def test_a_desired_value_that_is_taken_back_is_expected_no_more() -> None:
     twin = twins.desire(None, "30", None, AT)
     after = twins.desire(twin, "", None, At(2000, 2))

@@ -12,7 +12,6 @@ import grpc
 from protos.dmi.v1beta1 import api_pb2 as dmi
 from tests.support.patience import PATIENCE
 
-TIMEOUT = PATIENCE
 MANAGER = "/v1beta1.DeviceManagerService/"
 MAPPER = "v1beta1.DeviceMapperService"
 
@@ -58,7 +57,7 @@ class FrameworkMapper:
         self.models.clear()
         self.devices.clear()
         with grpc.insecure_channel(f"unix:{self.edgecore}") as channel:
-            grpc.channel_ready_future(channel).result(timeout=TIMEOUT)
+            grpc.channel_ready_future(channel).result(timeout=PATIENCE)
         server = self._listen() if serves else None
         answer = self.register()
         for model in answer.modelList:
@@ -98,7 +97,7 @@ class FrameworkMapper:
         request = dmi.ReportDeviceStatesRequest(deviceName=device, deviceNamespace="ns", state=state)
         self.call("ReportDeviceStates", request, dmi.ReportDeviceStatesResponse)
 
-    def call(self, method: str, request: Any, answer: type[Any], seconds: float = TIMEOUT) -> Any:
+    def call(self, method: str, request: Any, answer: type[Any], seconds: float = PATIENCE) -> Any:
         """Call edgecore on a new connection. The framework's deadline is a second; a slow machine has longer."""
         with grpc.insecure_channel(f"unix:{self.edgecore}", options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
             made: Callable[..., Any] = channel.unary_unary(
@@ -125,14 +124,14 @@ class FrameworkMapper:
         if self.hangs is not None:
             self.hangs.set()
         if self._server is not None:
-            self._server.stop(None).wait(TIMEOUT)
+            self._server.stop(None).wait(PATIENCE)
             self._server = None
 
     def hear(self, method: str, name: str) -> None:
         """Wait until edgecore has made a call; earlier ones are dropped."""
         heard = []
         try:
-            while (call := self.calls.get(timeout=TIMEOUT)) != (method, name):
+            while (call := self.calls.get(timeout=PATIENCE)) != (method, name):
                 heard.append(call)
         except queue.Empty:
             raise AssertionError(f"no {method} of {name}; heard {heard}") from None
@@ -143,7 +142,7 @@ class FrameworkMapper:
         def handle(request: Any, context: grpc.ServicerContext) -> Any:
             self.entered.set()
             if self.hangs is not None:
-                self.hangs.wait(TIMEOUT)
+                self.hangs.wait(PATIENCE)
             why = "refused by the test" if self.refuses(name) else behave(self, request)
             self.calls.put((name, _named(request)))
             if why:

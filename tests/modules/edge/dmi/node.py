@@ -15,8 +15,8 @@ from modules.edge.dmi.counters import DmiCounters
 from modules.edge.dmi.module import Dmi
 from modules.edge.dmi.settings import DmiSettings
 from tests.end_to_end.processes import wait_until
-from tests.modules.edge.dmi.framework import TIMEOUT
 from tests.modules.edge.nodes import RestartedNode
+from tests.support.patience import PATIENCE
 
 Json = dict[str, Any]
 
@@ -32,7 +32,7 @@ class DmiNode(RestartedNode):
     def __init__(self, directory: Path, **settings: Any) -> None:
         self._directory = directory
         self.socket = directory / "dmi.sock"
-        self._settings = DmiSettings(self.socket, look_period=0.2, **settings)
+        self._settings = DmiSettings(self.socket, look_period=0.05, **settings)
         self._version = 0
         self.counters = DmiCounters()
 
@@ -82,7 +82,7 @@ class DmiNode(RestartedNode):
             operation="update",
             content=values,
         )
-        found: OwnerAnswer = self.running.request("twin", asked, TIMEOUT).get().content_as(OwnerAnswer)
+        found: OwnerAnswer = self.running.request("twin", asked, PATIENCE).get().content_as(OwnerAnswer)
         return found
 
     def twins(self, device: str) -> dict[str, str | None]:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from modules.edge.dmi.session import MapperConnection
 from protos.dmi.v1beta1 import api_pb2 as dmi
-from tests.modules.edge.dmi.framework import TIMEOUT, FrameworkMapper
+from tests.modules.edge.dmi.framework import FrameworkMapper
+from tests.support.patience import PATIENCE
 
 REQUEST = dmi.RemoveDeviceModelRequest(modelName="tm", modelNamespace="ns")
 
@@ -48,9 +49,9 @@ def test_closing_ends_the_call_under_way(tmp_path: Path) -> None:
     connection = MapperConnection(mapper.socket)
     with ThreadPoolExecutor(1) as threads:
         call = threads.submit(connection.call, "RemoveDeviceModel", REQUEST, dmi.RemoveDeviceModelResponse)
-        assert mapper.entered.wait(TIMEOUT)
+        assert mapper.entered.wait(PATIENCE)
         connection.close()
-        assert call.result(TIMEOUT).is_away
+        assert call.result(PATIENCE).is_away
     assert connection.call("RemoveDeviceModel", REQUEST, dmi.RemoveDeviceModelResponse).is_away
     mapper.stop()
 

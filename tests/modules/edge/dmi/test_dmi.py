@@ -22,9 +22,19 @@ from metamanager.store import open_store
 from protos.dmi.v1beta1 import api_pb2 as dmi
 from tests.beehive.sockets.activation.test_grpc_server import begun
 from tests.end_to_end.processes import wait_until
-from tests.modules.edge.dmi.framework import MANAGER, TIMEOUT, FrameworkMapper
+from tests.modules.edge.dmi.framework import MANAGER, FrameworkMapper
 from tests.modules.edge.dmi.node import DmiNode, device, model
+from tests.support.patience import PATIENCE
 from tests.support.stopping import stopping
+
+
+@pytest.fixture(autouse=True)
+def calls_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Call these mappers without the waits for real ones, which `test_session.py` demands: their sockets are there
+    before they register.
+    """
+    monkeypatch.setattr("modules.edge.dmi.session.SETTLE_SECONDS", 0.01)
+    monkeypatch.setattr("modules.edge.dmi.session.FIRST_DELAY", 0.1)
 
 
 @pytest.fixture
@@ -329,7 +339,7 @@ def test_a_flood_of_many_calls_at_once_ends_nothing(tmp_path: Path) -> None:
         wait_until(lambda: _is_taken(other), "the quiet mapper has its turn")
         ended.set()
         for thread in threads:
-            thread.join(TIMEOUT)
+            thread.join(PATIENCE)
         assert node.twins("calm") == {"temperature": "7"}
         assert not {"INTERNAL", "UNKNOWN"} & set(codes), "nothing failed in the node"
         assert node.restarts() == 0
@@ -423,7 +433,7 @@ def test_a_socket_that_is_no_longer_the_nodes_is_left_alone(tmp_path: Path, *, i
         node.stop()
         assert node.socket.exists() == is_replaced
         with pytest.raises(ConnectionRefusedError):
-            connect_unix(own, TIMEOUT)
+            connect_unix(own, PATIENCE)
 
 
 def test_the_mapper_that_registers_last_has_the_protocol(
@@ -502,7 +512,7 @@ def test_a_device_that_fell_silent_before_a_restart_is_online_when_it_reports(
 
 def test_a_device_whose_mapper_has_ended_is_not_online(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It asks for no reports, and its mapper has never told a state: the node tells one, and an event of it."""
-    monkeypatch.setattr("modules.edge.dmi.registered_mappers.LOST_SECONDS", 0.3)
+    monkeypatch.setattr("modules.edge.dmi.registered_mappers.LOST_SECONDS", 0.1)
     with (
         stopping(DmiNode(tmp_path, node="n1").start()) as node,
         stopping(FrameworkMapper(tmp_path, node.socket)) as mapper,
@@ -533,8 +543,8 @@ def test_a_device_whose_mapper_has_ended_is_online_with_its_next_mapper(
     made = device()
     made["spec"]["properties"] = [{"name": "switch"}]
     with stopping(DmiNode(tmp_path).start()) as node:
-        monkeypatch.setattr("modules.edge.dmi.registered_mappers.LOST_SECONDS", 0.3)
-        with stopping(FrameworkMapper(tmp_path, node.socket)) as mapper:
+        with stopping(FrameworkMapper(tmp_path, node.socket)) as mapper, monkeypatch.context() as impatient:
+            impatient.setattr("modules.edge.dmi.registered_mappers.LOST_SECONDS", 0.1)
             node.put(model())
             node.has(made)
             mapper.start()
@@ -542,7 +552,6 @@ def test_a_device_whose_mapper_has_ended_is_online_with_its_next_mapper(
             wait_until(lambda: node.device("thermo").state == "unknown", "it is unknown")
         if is_restarted:
             node.stop()
-            monkeypatch.undo()
             node.counters.mappers = {}
             node.start()
             wait_until(lambda: node.counters.mappers.get("demo-mapper") == (False, 1), "edgecore has looked")

@@ -69,7 +69,10 @@ class Node:
         self.catalogue.put_model(read_mapped_model(_text(model())))
         self.catalogue.put_device(read_mapped_device(_text(device())))
         self.context = FakeContext()
-        self.session = MapperSession(cast("Module", self.context), ROW, self.catalogue)
+        self.judged: list[tuple[str, str]] = []
+        self.session = MapperSession(
+            cast("Module", self.context), ROW, self.catalogue, lambda *device: self.judged.append(device)
+        )
 
     def calls(self, seconds: float = 5.0) -> list[str]:
         """Let time pass, and return the new calls."""
@@ -160,6 +163,20 @@ def test_what_no_mapper_took_is_in_the_answer_only(node: Node) -> None:
     node.mapper.is_up = True
     node.session.register(ROW, with_data=True)
     assert node.calls() == []
+
+
+@pytest.mark.parametrize(("code", "why"), [("UNKNOWN", "as the test has it"), ("DEADLINE_EXCEEDED", "")])
+def test_a_device_that_is_refused_twice_is_refused(node: Node, code: str, why: str) -> None:
+    """Some mappers refuse the first call; one that is busy refuses nothing."""
+    node.session.register(ROW, with_data=True)
+    node.calls()
+    node.mapper.behave = lambda: code
+    node.change("true")
+    assert node.calls(0.2) == ["UpdateDevice", "RegisterDevice"]
+    assert node.judged == ([("ns/thermo", why)] if why else [])
+    node.mapper.behave = lambda: ""
+    node.calls(100.0)
+    assert node.judged[-1] == ("ns/thermo", "")
 
 
 def test_a_closed_session_makes_no_call(node: Node) -> None:

@@ -29,7 +29,6 @@ needs_nft = pytest.mark.skipif(
 )
 
 GATEWAY: Final = "10.86.0.1"
-SECONDS: Final = PATIENCE
 
 
 class Machine:
@@ -127,7 +126,7 @@ class Pod:
             server.bind(("", port))
             if kind == socket.SOCK_STREAM:
                 server.listen(256)
-            server.settimeout(SECONDS)
+            server.settimeout(PATIENCE)
             return server
 
         server = self.do(bound)
@@ -135,7 +134,7 @@ class Pod:
         return server
 
 
-def connect(address: str, port: int, seconds: float = SECONDS) -> socket.socket:
+def connect(address: str, port: int, seconds: float = PATIENCE) -> socket.socket:
     """A TCP connection from the present network."""
     return socket.create_connection((address, port), timeout=seconds)
 
@@ -154,6 +153,6 @@ def own_machine() -> Iterator[Machine]:
 
 
 def _run(command: list[str]) -> str:
-    ended = subprocess.run(command, capture_output=True, timeout=SECONDS, check=False)
+    ended = subprocess.run(command, capture_output=True, timeout=PATIENCE, check=False)
     assert ended.returncode == 0, (command, ended.stderr)
     return ended.stdout.decode()

@@ -8,6 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -15,6 +16,7 @@ from unittest.mock import patch
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from beehive.clock import RealClock
 from beehive.testing import FakeContext
@@ -53,7 +55,7 @@ from modules.edge.edgemesh.dns.wire import (
 )
 from modules.edge.edgemesh.dns.zone import MOST_ALIASES, Zone
 from modules.edge.edgemesh.nft.addresses import AddressError, HostAddresses
-from modules.edge.edgemesh.objects import ServiceKey
+from modules.edge.edgemesh.objects import Service, ServiceKey
 from modules.edge.edgemesh.tables import cluster_ips
 from tests.modules.edge.edgemesh.objects import endpoint, pod, service, slice_of
 from tests.support.failing import Attempt, Failing, fail_at_each_call
@@ -61,7 +63,6 @@ from tests.support.patience import PATIENCE
 
 Z = "cluster.local"
 WEB = f"web.default.svc.{Z}"
-SECONDS = PATIENCE
 
 
 def question(
@@ -269,6 +270,36 @@ def test_an_endpoint_of_two_services_keeps_a_name_when_one_of_them_goes() -> Non
     found = made.reverse("2.0.86.10.in-addr.arpa")
     assert found is not None
     assert data_of(found) == [f"db-0.other.default.svc.{Z}"]
+
+
+def _of_tenant(namespace: str, name: str, created: str, ip: str = "None") -> tuple[ServiceKey, Service]:
+    given = service(name, ip, ports=[{"name": "sql", "port": 5432}])
+    metadata = replace(given.metadata, namespace=namespace, creation_timestamp=created)
+    return ServiceKey(namespace, name), replace(given, metadata=metadata)
+
+
+@pytest.mark.parametrize(
+    ("address", "reverse", "owner", "others"),
+    [
+        ("10.96.0.9", "9.0.96.10", ("bank", "cards", "2026-01-02T00:00:00Z", "10.96.0.9"), "2026-01-01T00:00:00Z"),
+        ("10.86.0.2", "2.0.86.10", ("bank", "cards", "2026-01-02T00:00:00Z"), "2026-01-01T00:00:00Z"),
+        ("10.86.9.2", "2.9.86.10", ("bank", "cards", "2026-01-01T00:00:00Z"), "2026-01-02T00:00:00Z"),
+    ],
+)
+def test_no_endpoint_of_another_namespace_changes_the_name_of_an_address(
+    address: str, reverse: str, owner: tuple[str, ...], others: str
+) -> None:
+    """Of a Service, of a pod of this node, of another machine's pod; whatever comes and changes in whatever order."""
+    mine, tenants = _of_tenant(*owner), _of_tenant("a", "cards", others)
+    members = list(backends_of_slices([slice_of(endpoint(address, hostname="db"), name="cards")]))
+    for several in permutations([mine, tenants, mine]):
+        made = zone()
+        made.set_pods(frozenset({("bank", "10.86.0.2")}))
+        for key, each in several:
+            made.put(key, each, cluster_ips(each), members)
+        found = made.reverse(f"{reverse}.in-addr.arpa")
+        assert found is not None
+        assert data_of(found)[0].endswith(f"cards.bank.svc.{Z}")
 
 
 def test_unready_addresses_are_published_on_request() -> None:
@@ -754,7 +785,7 @@ def test_equal_questions_at_a_time_are_one() -> None:
     def slow(server: str, raw: bytes, _seconds: float, _mismatch: Callable[[], None]) -> Parsed:
         asked.append(server)
         begun.set()
-        assert go.wait(SECONDS)
+        assert go.wait(PATIENCE)
         return message(HEAD + raw, a_record("www.example.org"))
 
     resolver = UpstreamResolver(lambda _: ["a"], FakeContext().clock, MeshCounters(), slow)
@@ -764,12 +795,12 @@ def test_equal_questions_at_a_time_are_one() -> None:
         for _ in range(3)
     ]
     threads[0].start()
-    assert begun.wait(SECONDS)
+    assert begun.wait(PATIENCE)
     for each in threads[1:]:
         each.start()
     go.set()
     for each in threads:
-        each.join(SECONDS)
+        each.join(PATIENCE)
     assert (len(found), asked) == (3, ["a"])
     assert [data_of(each) for each in found] == [["192.0.2.1"]] * 3
 
@@ -954,7 +985,7 @@ def test_a_client_that_asks_too_much_over_tcp_loses_its_connection() -> None:
     with (
         serving() as (address, port, counters),
         patch.object(Limiter, "allows", lambda *_: False),
-        socket.create_connection((address, port), SECONDS) as stream,
+        socket.create_connection((address, port), PATIENCE) as stream,
     ):
         stream.sendall(framed(question("a.b")))
         assert not stream.recv(1)
@@ -968,7 +999,7 @@ def test_an_answer_without_room_is_sent_when_there_is_some() -> None:
     with (
         patch.object(DnsConnection, "queue", queue),
         serving() as (address, port, _),
-        socket.create_connection((address, port), SECONDS) as stream,
+        socket.create_connection((address, port), PATIENCE) as stream,
     ):
         stream.sendall(framed(question("a.b")))
         assert stream.recv(1)
@@ -978,8 +1009,8 @@ def test_a_connection_that_idles_and_one_of_a_stranger_end() -> None:
     with (
         patch("modules.edge.edgemesh.dns.server.IDLE_SECONDS", 0.05),
         serving() as (address, port, counters),
-        socket.create_connection((address, port), SECONDS) as stream,
-        socket.create_connection((address, port), SECONDS, ("127.0.0.9", 0)) as stranger,
+        socket.create_connection((address, port), PATIENCE) as stream,
+        socket.create_connection((address, port), PATIENCE, ("127.0.0.9", 0)) as stranger,
     ):
         assert not stranger.recv(1)
         assert counters.dropped == 1
@@ -994,7 +1025,7 @@ Served = tuple[str, int, MeshCounters]
 def asking(client: str, server: tuple[str, int]) -> Iterator[socket.socket]:
     """A socket of a client with an address of its own."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as channel:
-        channel.settimeout(SECONDS)
+        channel.settimeout(PATIENCE)
         channel.bind((client, 0))
         channel.connect(server)
         yield channel
@@ -1048,7 +1079,7 @@ class Upstream:
             last.sendto(b"", ("127.0.0.1", self.port))
         socket.create_connection(("127.0.0.1", self.port)).close()
         for each in self._threads:
-            each.join(SECONDS)
+            each.join(PATIENCE)
         self.udp.close()
         self.tcp.close()
 
@@ -1090,7 +1121,7 @@ def test_a_server_that_does_not_keep_the_case_of_letters_is_asked_over_tcp() -> 
     raw = question("WwW.example.org")[12:]
     server = Upstream(lambda asked: [answered(changed(asked), "192.0.2.66")], lambda asked: answered(changed(asked)))
     with closing(server):
-        found = ask(RealClock(), f"127.0.0.1#{server.port}", raw, SECONDS, lambda: mismatches.append(1))
+        found = ask(RealClock(), f"127.0.0.1#{server.port}", raw, PATIENCE, lambda: mismatches.append(1))
     assert (found.answers[0].data, len(mismatches)) == (address_data("192.0.2.1"), 1)
 
 
@@ -1107,16 +1138,16 @@ def test_forged_answers_are_ignored_and_many_of_them_make_it_ask_over_tcp() -> N
     mismatches: list[int] = []
     raw = question("WwW.example.org")[12:]
     with closing(Upstream(lambda asked: [*forge(asked), answered(asked)])) as server:
-        found = ask(RealClock(), f"127.0.0.1#{server.port}", raw, SECONDS, lambda: mismatches.append(1))
+        found = ask(RealClock(), f"127.0.0.1#{server.port}", raw, PATIENCE, lambda: mismatches.append(1))
     assert (found.answers[0].data, len(mismatches)) == (address_data("192.0.2.1"), 4)
     with closing(Upstream(lambda asked: forge(asked) * (MOST_MISMATCHES // 4), answered)) as server:
-        found = ask(RealClock(), f"127.0.0.1#{server.port}", raw, SECONDS, lambda: None)
+        found = ask(RealClock(), f"127.0.0.1#{server.port}", raw, PATIENCE, lambda: None)
     assert found.answers[0].data == address_data("192.0.2.1")
 
 
 def test_an_answer_that_is_cut_is_asked_for_over_tcp() -> None:
     with closing(Upstream(lambda asked: [answered(asked, "192.0.2.66", cut=True)], answered)) as server:
-        found = ask(RealClock(), f"127.0.0.1#{server.port}", question("a.org")[12:], SECONDS, lambda: None)
+        found = ask(RealClock(), f"127.0.0.1#{server.port}", question("a.org")[12:], PATIENCE, lambda: None)
     assert found.answers[0].data == address_data("192.0.2.1")
 
 
@@ -1125,7 +1156,7 @@ def test_an_answer_over_tcp_must_be_one_to_the_question() -> None:
         return bytes([asked[0] ^ 1]) + answered(asked)[1:]
 
     with closing(Upstream(lambda asked: [answered(asked, cut=True)], another)) as server, pytest.raises(WireError):
-        ask(RealClock(), f"127.0.0.1#{server.port}", question("a.org")[12:], SECONDS, lambda: None)
+        ask(RealClock(), f"127.0.0.1#{server.port}", question("a.org")[12:], PATIENCE, lambda: None)
 
 
 class Stepping(RealClock):
@@ -1172,7 +1203,7 @@ def serving(
     server = NameServer(names, opened, Clients([allowed], names), clock, counters)
     server.start()
     try:
-        assert ready.wait(SECONDS)
+        assert ready.wait(PATIENCE)
         yield "127.0.0.1", ports[0], counters
     finally:
         server.stop()
@@ -1194,7 +1225,7 @@ def test_others_are_answered_while_a_client_asks_for_names_whose_servers_do_not_
 
     def exchange(_server: str, raw: bytes, _seconds: float, _mismatch: Callable[[], None]) -> Parsed:
         name = parsed(HEAD + raw).name
-        assert not name.endswith("slow.org") or go.wait(SECONDS * 10)
+        assert not name.endswith("slow.org") or go.wait(PATIENCE * 10)
         return message(HEAD + raw, a_record(name))
 
     with (
@@ -1241,13 +1272,13 @@ def test_the_server_goes_on_after_a_failure(caplog: pytest.LogCaptureFixture) ->
         server.start()
         try:
             asked = question(f"web.default.svc.{Z}")
-            assert began.acquire(timeout=SECONDS)
-            with asking("127.0.0.1", ports[0]) as client, socket.create_connection(ports[0], SECONDS) as stream:
+            assert began.acquire(timeout=PATIENCE)
+            with asking("127.0.0.1", ports[0]) as client, socket.create_connection(ports[0], PATIENCE) as stream:
                 assert over_tcp(stream, WEB).code == OK
                 failures.append(RuntimeError("nobody has thought of this"))
                 client.send(asked)
                 assert not stream.recv(1)
-            assert began.acquire(timeout=SECONDS)
+            assert began.acquire(timeout=PATIENCE)
             for _ in range(2):
                 with asking("127.0.0.1", ports[1]) as client:
                     assert over_udp(client, WEB).code == OK
@@ -1317,9 +1348,9 @@ def test_without_descriptors_its_thread_sleeps_and_names_are_answered_over_udp(m
     with (
         serving() as (address, port, _),
         asking("127.0.0.1", (address, port)) as client,
-        socket.create_connection((address, port), SECONDS) as stream,
+        socket.create_connection((address, port), PATIENCE) as stream,
     ):
-        assert tried.wait(SECONDS)
+        assert tried.wait(PATIENCE)
         assert over_udp(client, WEB).code == OK
         assert len(tries) <= 2
         lack.clear()
@@ -1334,7 +1365,7 @@ def test_the_oldest_connection_of_the_client_with_most_makes_room() -> None:
     ):
 
         def connect(client: str) -> socket.socket:
-            stream = socket.create_connection((address, port), SECONDS, (client, 0))
+            stream = socket.create_connection((address, port), PATIENCE, (client, 0))
             return opened.enter_context(stream)
 
         def is_answered(stream: socket.socket) -> bool:
@@ -1412,7 +1443,7 @@ def test_the_server_answers_over_udp_and_tcp(served: Served) -> None:
             for name in (f"web.default.svc.{Z}", "www.example.org", "www.example.org"):
                 assert over_udp(client, name).answers[0].name == name
         assert counters.dropped == 1
-    with socket.create_connection((address, port), SECONDS) as stream:
+    with socket.create_connection((address, port), PATIENCE) as stream:
         two = b"".join(struct.pack("!H", len(each)) + each for each in (question("b.example.org"), asked))
         stream.sendall(two)
         names = {read_message(_frame(stream)).answers[0].name for _ in range(2)}
@@ -1425,7 +1456,7 @@ def test_the_server_cuts_long_answers_over_udp_only() -> None:
     with (
         serving(made=zone(HEADLESS, db=many)) as (host, port, _),
         asking(host, (host, port)) as client,
-        socket.create_connection((host, port), SECONDS) as stream,
+        socket.create_connection((host, port), PATIENCE) as stream,
     ):
         assert over_udp(client, f"db.default.svc.{Z}").is_cut
         assert len(over_tcp(stream, f"db.default.svc.{Z}").answers) == 60
@@ -1441,7 +1472,7 @@ def test_long_answers_of_other_servers_are_cut_over_udp_only() -> None:
         patch.object(Limiter, "charge", lambda _self, _client, size: charged.append(size)),
         serving("a", exchange=exchange) as (host, port, _),
         asking(host, (host, port)) as client,
-        socket.create_connection((host, port), SECONDS) as stream,
+        socket.create_connection((host, port), PATIENCE) as stream,
     ):
         for name, is_remembered in (("u.org", False), ("t.org", False), ("t.org", True)):
             asked = question(name)
@@ -1467,7 +1498,7 @@ def test_a_connection_that_has_ended_is_looked_at_no_more() -> None:
         asking(host, (host, port)) as client,
     ):
         for _ in range(3):
-            with socket.create_connection((host, port), SECONDS) as stream:
+            with socket.create_connection((host, port), PATIENCE) as stream:
                 assert over_tcp(stream, WEB).code == OK
             over_udp(client, WEB)
     assert len(turns) <= 30
@@ -1483,7 +1514,7 @@ def test_a_client_of_as_many_connections_as_another_takes_none_of_its(monkeypatc
     ):
 
         def connect(client: str) -> socket.socket:
-            stream = opened.enter_context(socket.create_connection((host, port), SECONDS, (client, 0)))
+            stream = opened.enter_context(socket.create_connection((host, port), PATIENCE, (client, 0)))
             with suppress(OSError):
                 stream.sendall(framed(asked))
             return stream
@@ -1517,11 +1548,11 @@ def test_the_server_learns_names_and_listens_as_soon_as_it_can(monkeypatch: pyte
     server.start()
     try:
         for _ in range(3):
-            assert tried.acquire(timeout=SECONDS)
+            assert tried.acquire(timeout=PATIENCE)
         assert server.explain("web", "default", "").problem.endswith("another server is there")
         is_free.set()
         while not ports:
-            assert tried.acquire(timeout=SECONDS)
+            assert tried.acquire(timeout=PATIENCE)
         web, of_pod = f"web.default.svc.{Z}", f"192-0-2-9.default.pod.{Z}"
         with asking("127.0.0.1", ports[0]) as client:
 

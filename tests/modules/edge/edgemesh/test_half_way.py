@@ -1,5 +1,8 @@
 """What the proxy for Services has left when a call fails half-way."""
 
+import errno
+import itertools
+import os
 import select
 import socket
 import threading
@@ -13,6 +16,7 @@ from modules.edge.edgemesh.dns.server import _send_to
 from modules.edge.edgemesh.nft.addresses import HostAddresses
 from modules.edge.edgemesh.proxy.plane import ProxyPlane
 from modules.edge.edgemesh.proxy.relay import Relay
+from tests.end_to_end.processes import wait_until
 from tests.modules.edge.edgemesh.objects import port_table
 from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call
 
@@ -106,6 +110,30 @@ def test_a_connection_that_cannot_be_reset_is_closed() -> None:
     relay.break_off()
     assert (relay.is_open, ours.fileno()) == (False, -1)
     theirs.close()
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_connection_without_a_descriptor_for_its_pipes_leaves_none(
+    monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Each further one would have cost two more."""
+    before, calls, pipe = census(), itertools.count(1), os.pipe2
+
+    def limited(flags: int) -> tuple[int, int]:
+        if next(calls) == number:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return pipe(flags)
+
+    monkeypatch.setattr(os, "pipe2", limited)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = listening.getsockname()
+        client, far = socket.create_connection(address), listening.accept()[0]
+        relay = Relay(client, [address], Mock(), Mock())
+        relay.begin(0.0)
+        wait_until(lambda: not relay.event(0.0) and not relay.is_open, "it is broken off")
+        for each in (far, listening.accept()[0]):
+            each.close()
+    assert not census().more_than(before)
 
 
 def test_an_answer_that_cannot_be_sent_ends_nothing() -> None:

@@ -26,8 +26,9 @@ from modules.edge.edgemesh.nft.watch import Loss, NftWatch
 from modules.edge.edgemesh.plane import NamespacedPlane, PlaneError
 from modules.edge.edgemesh.tables import Address, PortTable, target_to
 from tests.end_to_end.processes import wait_until
-from tests.modules.edge.edgemesh.machine import SECONDS, Machine, Pod, connect, needs_nft, own_machine
+from tests.modules.edge.edgemesh.machine import Machine, Pod, connect, needs_nft, own_machine
 from tests.modules.edge.edgemesh.objects import NODE, endpoint, service, slice_of
+from tests.support.patience import PATIENCE
 from tests.support.stopping import stopping
 
 pytestmark = needs_nft
@@ -77,7 +78,7 @@ def reached(
 
 
 def _first(servers: Iterable[socket.socket]) -> int:
-    ready, _, _ = select.select(list(servers), [], [], SECONDS)
+    ready, _, _ = select.select(list(servers), [], [], PATIENCE)
     source_of(ready[0])
     return ready[0].fileno()
 
@@ -157,7 +158,7 @@ def test_no_endpoint_is_a_refusal_and_the_policy_local_drops(machine: Machine, p
         client.do(lambda: connect("10.96.0.2", 80)).close()
     udp = socket.SOCK_DGRAM
     sender = machine.do(lambda: socket.socket(socket.AF_INET, udp))
-    sender.settimeout(SECONDS)
+    sender.settimeout(PATIENCE)
     sender.connect((WEB, 80))
     with sender, pytest.raises((ConnectionRefusedError, PermissionError)):
         sender.send(b"x")
@@ -281,7 +282,7 @@ def test_connections_live_through_changes_restarts_and_the_end_of_the_agent(
     with machine.do(lambda: connect(WEB, 80)) as client:
         accepted, _ = server.accept()
         with accepted:
-            accepted.settimeout(SECONDS)
+            accepted.settimeout(PATIENCE)
             for number in range(30):
                 apply(plane, table((pods[number % 2].address, 8080), node_port=30000 + number))
                 if number % 10 == 9:
@@ -315,7 +316,7 @@ def test_a_reloaded_firewall_is_noticed(machine: Machine, plane: NamespacedPlane
         plane.clean()
         assert alarms == []
         machine.sh("nft flush ruleset")
-        assert heard.wait(SECONDS)
+        assert heard.wait(PATIENCE)
         assert not plane.is_whole()
         plane.restore()
         apply(plane, table((pod.address, 8080)))
@@ -324,7 +325,7 @@ def test_a_reloaded_firewall_is_noticed(machine: Machine, plane: NamespacedPlane
         machine.do(lambda: connect(WEB, 80)).close()
     finally:
         watch.close()
-        thread.join(SECONDS)
+        thread.join(PATIENCE)
     assert alarms == [Loss.CERTAIN]
 
 

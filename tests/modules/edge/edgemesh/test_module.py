@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from beehive import Message, ModuleName, State
 from beehive.decoding import decode_json
@@ -557,6 +558,32 @@ def test_no_service_takes_the_address_of_a_node_or_of_the_cloud(bee: Harness, mo
         led_to.update(now)
         bee.run_for(FIND_SECONDS + 1)
         assert external() == (taken, "198.51.100.1")
+
+
+@pytest.mark.parametrize("first", ["bank", "a"])
+def test_of_services_with_one_external_address_the_data_plane_gets_the_oldest(
+    bee: Harness, monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
+    """Whichever namespace's comes first, and after a change of either."""
+    applied: list[dict[str, tuple[str, ...]]] = []
+    monkeypatch.setattr(
+        Plane, "apply", lambda _self, tables, _pods: applied.append({e.namespace: e.external for e in tables.values()})
+    )
+    given = service(externalIPs=["198.51.100.1"])
+    made = {"bank": "2026-01-01T00:00:00Z", "a": "2026-01-02T00:00:00Z"}
+    services = {
+        namespace: structs.replace(
+            given, metadata=structs.replace(given.metadata, namespace=namespace, creation_timestamp=created)
+        )
+        for namespace, created in made.items()
+    }
+    mesh = Mesh(bee).start()
+    for namespace in sorted(made, key=lambda each: each != first):
+        mesh.tell("service", "insert", services[namespace], namespace=namespace)
+    mesh.tell("endpoints", "insert", endpoints_of("192.0.2.9"), namespace="bank")
+    assert applied[-1] == {"bank": ("198.51.100.1",), "a": ()}
+    mesh.tell("service", "delete", None, namespace="bank")
+    assert applied[-1] == {"a": ("198.51.100.1",)}
 
 
 def test_names_lead_to_addresses_that_pods_can_have() -> None:

@@ -17,9 +17,10 @@ from modules.edge.edgemesh.nft.addresses import HostAddresses
 from modules.edge.edgemesh.plane import DataPlane
 from modules.edge.edgemesh.proxy.plane import ProxyPlane, listen_address
 from modules.edge.edgemesh.tables import Address, MeshTarget, PortTable, target_to
-from tests.modules.edge.edgemesh.machine import SECONDS, Machine, Pod, needs_nft, own_machine
+from tests.modules.edge.edgemesh.machine import Machine, Pod, needs_nft, own_machine
 from tests.modules.edge.edgemesh.objects import port_table
 from tests.modules.edge.edgemesh.test_proxy import everything
+from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
 
 REFUSED: Final = (ConnectionRefusedError, ConnectionResetError, PermissionError)
@@ -75,17 +76,17 @@ class Bed(ABC):
 
     def connect(self, table: PortTable) -> socket.socket:
         """A client's connection."""
-        return self.do(lambda: socket.create_connection(self.address(table), SECONDS))
+        return self.do(lambda: socket.create_connection(self.address(table), PATIENCE))
 
     def client(self) -> socket.socket:
         """A client's UDP socket."""
         made = self.do(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
-        made.settimeout(SECONDS)
+        made.settimeout(PATIENCE)
         return self._stack.enter_context(made)
 
     def keep(self, server: socket.socket) -> socket.socket:
         """Have a server end with the test."""
-        server.settimeout(SECONDS)
+        server.settimeout(PATIENCE)
         return self._stack.enter_context(server)
 
 
@@ -204,7 +205,7 @@ def reached(bed: Bed, table: PortTable, servers: list[Server], number: int) -> C
     found: Counter[int] = Counter()
     for _ in range(number):
         with bed.connect(table):
-            ready, _, _ = select.select([each.channel for each in servers], [], [], SECONDS)
+            ready, _, _ = select.select([each.channel for each in servers], [], [], PATIENCE)
             ready[0].accept()[0].close()
             found[next(place for place, each in enumerate(servers) if each.channel is ready[0])] += 1
     return found
@@ -241,12 +242,12 @@ def test_bytes_go_both_ways_and_each_side_ends_by_itself(bed: Bed) -> None:
         channel.shutdown(socket.SHUT_WR)
 
     with bed.connect(given) as client, server.channel.accept()[0] as accepted:
-        accepted.settimeout(SECONDS)
+        accepted.settimeout(PATIENCE)
         for one, other in ((client, accepted), (accepted, client)):
             thread = threading.Thread(target=send, args=(one,))
             thread.start()
             assert everything(other) == sent
-            thread.join(SECONDS)
+            thread.join(PATIENCE)
 
 
 def test_without_an_endpoint_and_without_the_service_connections_are_refused(bed: Bed) -> None:
@@ -289,7 +290,7 @@ def test_a_connection_lives_through_changes_and_new_ones_go_where_they_say(bed: 
     given = bed.table(servers[0])
     bed.apply(given)
     with bed.connect(given) as client, servers[0].channel.accept()[0] as accepted:
-        accepted.settimeout(SECONDS)
+        accepted.settimeout(PATIENCE)
         for number in range(10):
             ends = (servers[number % 2].end,) if number % 3 else ()
             bed.apply(given._replace(inside=target_to(ends)))
@@ -360,9 +361,9 @@ def test_a_process_that_starts_again_serves_on(bed: Bed) -> None:
     given = bed.table(*servers, affinity=3600)
     bed.apply(given)
     with bed.connect(given) as client:
-        ready, _, _ = select.select([each.channel for each in servers], [], [], SECONDS)
+        ready, _, _ = select.select([each.channel for each in servers], [], [], PATIENCE)
         with ready[0].accept()[0] as accepted:
-            accepted.settimeout(SECONDS)
+            accepted.settimeout(PATIENCE)
             bed.plane.close()
             if bed.keeps_connections:
                 client.sendall(b"between")
@@ -387,5 +388,5 @@ def test_pods_reach_services_and_a_pod_itself_too(bed: OwnNetwork) -> None:
     given = bed.table(end)
     bed.apply(given)
     for do in (client.do, machine.pods[-1].do, machine.do):
-        with do(partial(socket.create_connection, bed.address(given), SECONDS)):
+        with do(partial(socket.create_connection, bed.address(given), PATIENCE)):
             end.channel.accept()[0].close()

@@ -28,8 +28,6 @@ from tests.modules.edge.edgemesh.objects import port_table as table
 from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
 
-SECONDS = PATIENCE
-
 
 @pytest.fixture
 def plane() -> Iterator[ProxyPlane]:
@@ -48,7 +46,7 @@ def apply(plane: ProxyPlane, *tables: PortTable) -> None:
 @pytest.fixture
 def server() -> Iterator[socket.socket]:
     with socket.create_server(("127.0.0.1", 0)) as made:
-        made.settimeout(SECONDS)
+        made.settimeout(PATIENCE)
         yield made
 
 
@@ -57,10 +55,10 @@ def test_each_side_of_a_connection_ends_by_itself(plane: ProxyPlane, server: soc
     given = table(server.getsockname())
     apply(plane, given)
     sent = bytes(range(256)) * 40_000
-    with socket.create_connection(listen_address(given), SECONDS) as client:
+    with socket.create_connection(listen_address(given), PATIENCE) as client:
         accepted, _ = server.accept()
         with accepted:
-            accepted.settimeout(SECONDS)
+            accepted.settimeout(PATIENCE)
 
             def send(channel: socket.socket) -> None:
                 channel.sendall(sent)
@@ -69,11 +67,11 @@ def test_each_side_of_a_connection_ends_by_itself(plane: ProxyPlane, server: soc
             thread = threading.Thread(target=send, args=(client,))
             thread.start()
             assert everything(accepted) == sent
-            thread.join(SECONDS)
+            thread.join(PATIENCE)
             thread = threading.Thread(target=send, args=(accepted,))
             thread.start()
             assert everything(client) == sent
-            thread.join(SECONDS)
+            thread.join(PATIENCE)
 
 
 def everything(channel: socket.socket) -> bytes:
@@ -90,19 +88,19 @@ def test_a_dead_endpoint_is_passed_over(plane: ProxyPlane, server: socket.socket
     given = table(server.getsockname(), dead)
     apply(plane, given)
     for _ in range(6):
-        with socket.create_connection(listen_address(given), SECONDS), server.accept()[0]:
+        with socket.create_connection(listen_address(given), PATIENCE), server.accept()[0]:
             pass
     apply(plane, given._replace(inside=target_to((dead,))))
     with (
         pytest.raises((ConnectionResetError, BrokenPipeError)),
-        socket.create_connection(listen_address(given), SECONDS) as client,
+        socket.create_connection(listen_address(given), PATIENCE) as client,
     ):
         client.recv(1)
 
 
 def test_so_many_endpoints_are_tried_for_a_connection(server: socket.socket) -> None:
     """None of them answers in its time."""
-    with socket.create_connection(server.getsockname(), SECONDS):
+    with socket.create_connection(server.getsockname(), PATIENCE):
         relay = Relay(server.accept()[0], [server.getsockname()] * (MOST_TRIES + 1), MagicMock(), lambda _: None)
         relay.begin(0.0)
         for number in range(1, MOST_TRIES + 1):
@@ -126,11 +124,11 @@ def test_a_silent_endpoint_is_passed_over_after_its_time(
         monkeypatch.setattr(plane._affinity, "order", lambda table, *_: list(table.inside.endpoints))
         given = given._replace(inside=target_to((silent.getsockname(), server.getsockname())))
         apply(plane, given)
-        with socket.create_connection(listen_address(given), SECONDS) as client:
+        with socket.create_connection(listen_address(given), PATIENCE) as client:
             client.sendall(b"a")
             accepted, _ = server.accept()
             with accepted:
-                accepted.settimeout(SECONDS)
+                accepted.settimeout(PATIENCE)
                 assert accepted.recv(1) == b"a"
 
 
@@ -139,9 +137,9 @@ def test_a_side_that_breaks_off_breaks_off_the_other(plane: ProxyPlane, server: 
     given = table(server.getsockname())
     apply(plane, given)
     for breaks_client in (True, False):
-        client = socket.create_connection(listen_address(given), SECONDS)
+        client = socket.create_connection(listen_address(given), PATIENCE)
         accepted, _ = server.accept()
-        accepted.settimeout(SECONDS)
+        accepted.settimeout(PATIENCE)
         client.sendall(b"a")
         assert accepted.recv(1) == b"a"
         broken, other = (client, accepted) if breaks_client else (accepted, client)
@@ -156,7 +154,7 @@ def test_small_pieces_are_sent_at_once_and_a_side_without_power_is_noticed(
 ) -> None:
     given = table(server.getsockname())
     apply(plane, given)
-    with socket.create_connection(listen_address(given), SECONDS), server.accept()[0]:
+    with socket.create_connection(listen_address(given), PATIENCE), server.accept()[0]:
         (relay,) = plane._relays
         assert relay._server is not None
         for channel in (relay._client, relay._server):
@@ -180,13 +178,13 @@ def echo() -> Iterator[Address]:
         thread.start()
         yield made.getsockname()
         made.shutdown(socket.SHUT_RDWR)
-        thread.join(SECONDS)
+        thread.join(PATIENCE)
 
 
 def answers(given: PortTable) -> bool:
     """Whether a connection reaches the endpoint, which gives back what it gets."""
     try:
-        with socket.create_connection(listen_address(given), SECONDS) as client:
+        with socket.create_connection(listen_address(given), PATIENCE) as client:
             client.sendall(b"a")
             return client.recv(1) == b"a"
     except OSError:
@@ -197,7 +195,7 @@ def test_connections_take_no_more_descriptors_than_the_proxy_may_have(plane: Pro
     given = table(echo)
     apply(plane, given)
     plane._most = 1 + 2 * DESCRIPTORS
-    held = [socket.create_connection(listen_address(given), SECONDS) for _ in range(2)]
+    held = [socket.create_connection(listen_address(given), PATIENCE) for _ in range(2)]
     wait_until(lambda: len(plane._relays) == 2, "both are accepted")
     assert not answers(given), "a third one is refused"
     other = given._replace(service="db")
@@ -219,7 +217,7 @@ def test_no_client_keeps_others_out(
     apply(plane, given)
 
     def connect(address: str) -> tuple[socket.socket, socket.socket]:
-        client = socket.create_connection(listen_address(given), SECONDS, (address, 0))
+        client = socket.create_connection(listen_address(given), PATIENCE, (address, 0))
         wait_until(lambda: not plane._beginning, "the proxy has decided")
         return client, server.accept()[0]
 
@@ -248,7 +246,7 @@ def test_of_equals_the_last_to_come_is_refused(
     monkeypatch.setattr(plane_module, "MOST_OF_A_SERVICE", 2)
     given = table(echo)
     apply(plane, given)
-    held = [socket.create_connection(listen_address(given), SECONDS, (f"127.0.0.{n}", 0)) for n in (2, 3)]
+    held = [socket.create_connection(listen_address(given), PATIENCE, (f"127.0.0.{n}", 0)) for n in (2, 3)]
     wait_until(lambda: len(plane._relays) == 2, "both are accepted")
     assert not answers(given)
     for each in held:
@@ -313,7 +311,7 @@ def test_a_connection_that_cannot_be_accepted_waits_and_the_proxy_sleeps(
         patched.setattr(socket, "socket", Exhausted)
         patched.setattr(Exhausted, "calls", 0)
         apply(plane, given)
-    with socket.create_connection(listen_address(given), SECONDS), server.accept()[0]:
+    with socket.create_connection(listen_address(given), PATIENCE), server.accept()[0]:
         assert Exhausted.calls == 2
 
 
@@ -334,7 +332,7 @@ def test_a_port_where_nothing_listens_is_not_the_proxy_itself(
     monkeypatch.setattr(socket, "socket", OfItself)
     with (
         pytest.raises((ConnectionResetError, BrokenPipeError)),
-        socket.create_connection(listen_address(given), SECONDS) as client,
+        socket.create_connection(listen_address(given), PATIENCE) as client,
     ):
         client.sendall(b"a")
         client.recv(1)
@@ -345,7 +343,7 @@ def test_a_proxy_that_has_ended_begins_again(plane: ProxyPlane, server: socket.s
     given = table(server.getsockname())
     for _ in range(2):
         apply(plane, given)
-        with socket.create_connection(listen_address(given), SECONDS), server.accept()[0]:
+        with socket.create_connection(listen_address(given), PATIENCE), server.accept()[0]:
             plane.close()
         plane.prepare()
 
@@ -380,10 +378,10 @@ def test_a_service_whose_address_changes_is_listened_for_there(plane: ProxyPlane
     given = table(server.getsockname(), port=port)
     for address in ("127.0.0.5", "127.0.0.6"):
         apply(plane, given._replace(addresses=(address,)))
-        with socket.create_connection((address, port), SECONDS), server.accept()[0]:
+        with socket.create_connection((address, port), PATIENCE), server.accept()[0]:
             pass
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.5", port), SECONDS)
+        socket.create_connection(("127.0.0.5", port), PATIENCE)
 
 
 def test_an_address_of_a_service_is_no_endpoint(plane: ProxyPlane, server: socket.socket) -> None:
@@ -399,7 +397,7 @@ def test_clients_of_udp_are_bounded_over_all_services(plane: ProxyPlane, monkeyp
     monkeypatch.setattr(plane_module, "MOST_UDP_CLIENTS", 2)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as endpoint:
         endpoint.bind(("127.0.0.1", 0))
-        endpoint.settimeout(SECONDS)
+        endpoint.settimeout(PATIENCE)
         web, db = (table(endpoint.getsockname(), protocol="udp")._replace(service=name) for name in ("web", "db"))
         apply(plane, web, db)
         clients = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(3)]
@@ -429,14 +427,14 @@ def test_no_client_of_udp_displaces_others_by_its_ports(plane: ProxyPlane, monke
     monkeypatch.setattr(plane_module, "MOST_UDP_CLIENTS", 3)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as endpoint:
         endpoint.bind(("127.0.0.1", 0))
-        endpoint.settimeout(SECONDS)
+        endpoint.settimeout(PATIENCE)
         web = table(endpoint.getsockname(), protocol="udp")
         apply(plane, web)
 
         def ask(address: str) -> tuple[socket.socket, Address]:
             client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
             client.bind((address, 0))
-            client.settimeout(SECONDS)
+            client.settimeout(PATIENCE)
             client.sendto(b"asked", listen_address(web))
             return client, endpoint.recvfrom(9)[1]
 
@@ -474,7 +472,7 @@ def udp() -> Iterator[list[socket.socket]]:
         made = [stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) for _ in range(4)]
         for each in made:
             each.bind(("127.0.0.1", 0))
-            each.settimeout(SECONDS)
+            each.settimeout(PATIENCE)
         made[0].settimeout(0)
         yield made
 
@@ -549,6 +547,25 @@ def test_a_client_is_remembered_for_its_time_and_not_too_many_are(monkeypatch: p
         known.record(given, client, ends[7], 100.0)
     assert [known.order(given, "d", 100.0)[0] == ends[7] for _ in range(3)].count(True) < 3, "it came first"
     assert known.order(given, "c", 100.0)[0] == ends[7]
+
+
+def test_of_services_with_one_loopback_address_the_oldest_is_listened_for(
+    plane: ProxyPlane, server: socket.socket, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A tenant finds a name whose address is another namespace's Service's; neither a restart nor a time without
+    endpoints gives it the connections.
+    """
+    monkeypatch.setattr(ProxyPlane, "reach", lambda _self, table: ("127.96.1.2", table.port))
+    bank = table(server.getsockname())._replace(namespace="bank", created="2026-01-01T00:00:00Z")
+    evil = bank._replace(namespace="a", created="2026-01-02T00:00:00Z")
+    for several in ((bank, evil), (evil, bank)):
+        apply(plane, *several)
+        assert plane._listeners.keys() == {bank.key}
+        apply(plane, *(each._replace(inside=target_to(())) if each is bank else each for each in several))
+        assert not plane._listeners
+    assert caplog.text.count(f"{evil.key}: an older one") == 1
+    apply(plane, evil)
+    assert plane._listeners.keys() == {evil.key}
 
 
 def test_ports_of_root_are_moved_and_addresses_stay() -> None:

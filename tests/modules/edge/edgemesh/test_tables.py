@@ -1,6 +1,7 @@
 """Which endpoints a node uses: tables of Services, slices and pods, without a kernel."""
 
 from collections.abc import Callable
+from itertools import permutations
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ from modules.edge.edgemesh.nft.ruleset import IPV4, is_temporary, ruleset
 from modules.edge.edgemesh.objects import Endpoints, EndpointSlice, Service, ServiceKey, ServiceStatus
 from modules.edge.edgemesh.selection import EndpointSelector, Here, Prefer, Reason
 from modules.edge.edgemesh.state import MeshState, own_addresses
-from modules.edge.edgemesh.tables import Address, MeshTarget, PortTable, port_tables, target_to
+from modules.edge.edgemesh.tables import Address, MeshTarget, PortTable, port_tables, target_to, without_taken
 from tests.modules.edge.edgemesh.objects import NODE, endpoint, endpoints_of, pod, port_table, service, slice_of
 
 KEY = ServiceKey("default", "web")
@@ -330,6 +331,40 @@ def test_the_address_of_a_load_balancer_that_packets_must_pass_is_left_alone() -
     status = decode(ServiceStatus, msgspec.json.encode({"loadBalancer": {"ingress": ingress}}))
     (table,) = tables(replace(service(type="LoadBalancer"), status=status))
     assert table.external == ("198.51.100.1", "198.51.100.3")
+
+
+def test_no_service_takes_a_pod_s_address() -> None:
+    """Who may write Services of a namespace would be sent what is for another one's pod."""
+    thief = port_table(("10.86.0.9", 1), port=80)._replace(external=("10.86.0.2", "198.51.100.1"))
+    rules = ruleset(IPV4, (thief,), ("10.86.0.2",)).elements
+    assert set(rules["services"]) == {"10.96.0.1 . tcp . 80", "198.51.100.1 . tcp . 80"}
+    idle = thief._replace(inside=target_to(()), outside=target_to(()))
+    assert set(ruleset(IPV4, (idle,), ("10.86.0.2",)).elements["no-endpoints"]) == {"198.51.100.1 . tcp . 80"}
+
+
+def test_of_services_with_one_external_address_or_node_port_the_oldest_has_it() -> None:
+    """Also while it has no endpoints, and whichever is known first: a tenant would get another one's connections. One
+    that claims more keeps what nobody else has.
+    """
+    common: dict[str, Any] = {"external": ("198.51.100.1",), "node_port": 30080}
+    bank = port_table(port=80)._replace(namespace="bank", created="2026-01-01T00:00:00Z", **common)
+    evil = port_table(("10.86.0.9", 1), port=80)._replace(namespace="a", created="2026-01-02T00:00:00Z", **common)
+    evil = evil._replace(addresses=("10.96.0.9",), external=("198.51.100.1", "198.51.100.2"))
+    other = bank._replace(service="other", port=443, node_port=30443, created="2026-01-03T00:00:00Z")
+    for several in permutations((bank, evil, other)):
+        found = without_taken(several)
+        assert list(found) == [each.key for each in several]
+        assert (found[bank.key], found[other.key]) == (bank, other)
+        assert (found[evil.key].external, found[evil.key].node_port) == (("198.51.100.2",), 0)
+        rules = ruleset(IPV4, found.values(), ()).elements
+        assert "198.51.100.1 . tcp . 80" in rules["no-endpoints"]
+        assert "198.51.100.1 . tcp . 80" not in rules["services"]
+        assert not rules["nodeports"]
+    assert without_taken([evil]) == {evil.key: evil}, "when the older one is gone"
+    for nothing in ({"external": ()}, {"node_port": 0}):
+        one, later = bank._replace(**nothing), evil._replace(external=("198.51.100.1",))._replace(**nothing)
+        found = without_taken([later, one])
+        assert found == {later.key: later._replace(external=(), node_port=0), one.key: one}
 
 
 def test_a_service_takes_no_other_service_s_address() -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import pytest
+
 from beehive import Clock, Hive, Message, ModuleName, Operation, Threads
 from beehive.http.http_server import HttpServer
 from beehive.http.listening import listen_unix
@@ -18,14 +20,17 @@ from beehive.http.request import Request
 from beehive.http.responses import Reply, Response, Stream, Takeover
 from beehive.http.router import HttpRoute, Router
 from beehive.names import REGISTRATION_RESOURCE
+from edgehub import websocket
 from edgehub.framing import Opcode
 from edgehub.settings import EdgeHubSettings
 from edgehub.websocket import WebsocketLink
+from modules.edge.edgestream import module
 from modules.edge.edgestream.counters import StreamCounters
 from modules.edge.edgestream.module import MOST_STREAMS, EdgeStream
 from modules.processes.edgecore.edge_stream import node_dialler
 from modules.streams.frames import MAX_FRAME, Frame, FrameType, decode
-from tests.edgehub.clouds import TIMEOUT, ScriptedCloud, ScriptedConnection
+from tests.edgehub.clouds import ScriptedCloud, ScriptedConnection
+from tests.support.patience import PATIENCE
 
 LOGS = "/containerLogs/default/p1/app"
 EXEC = "/exec/default/p1/app"
@@ -132,8 +137,8 @@ class NodeServer:
     @contextmanager
     def stream(self) -> Iterator[socket.socket]:
         """The next upgraded connection, as the container's side has it."""
-        connection, done = self.upgraded.get(timeout=TIMEOUT)
-        connection.settimeout(TIMEOUT)
+        connection, done = self.upgraded.get(timeout=PATIENCE)
+        connection.settimeout(PATIENCE)
         try:
             yield connection
         finally:
@@ -144,7 +149,7 @@ class NodeServer:
         return self.answer or Stream("text/plain", lambda _: self._pieces(), lambda: None)
 
     def _pieces(self) -> Generator[bytes, None, None]:
-        while (piece := self.log.get(timeout=TIMEOUT)) is not None:
+        while (piece := self.log.get(timeout=PATIENCE)) is not None:
             if isinstance(piece, BaseException):
                 raise piece
             yield piece
@@ -155,26 +160,31 @@ class NodeServer:
         def carry_on(connection: socket.socket) -> None:
             done: queue.Queue[None] = queue.Queue()
             self.upgraded.put((connection, done))
-            done.get(timeout=2 * TIMEOUT)
+            done.get(timeout=2 * PATIENCE)
 
         return Takeover(carry_on, lambda: None)
 
 
 class Bed:
-    """A hive with edgestream, the cloud's end and the node's server."""
+    """A hive with edgestream, which dials again soon and waits little for a cloud that says nothing in the end; the
+    cloud's end and the node's server.
+    """
 
-    def __init__(self, directory: Path, *, read_deadline: float = TIMEOUT) -> None:
+    def __init__(self, directory: Path, *, read_deadline: float = PATIENCE) -> None:
         self.counters = StreamCounters()
         self.cloud = ScriptedCloud()
         self.node = NodeServer(directory / "n.sock")
         self._directory = directory
         self._read_deadline = read_deadline
+        self._patch = pytest.MonkeyPatch()
 
     def __enter__(self) -> Bed:
         url = f"ws://127.0.0.1:{self.cloud.port}/v1/kubeedge/connect"
         settings = EdgeHubSettings(
-            url=url, node="n1", max_frame_bytes=MAX_FRAME, read_deadline=self._read_deadline, write_deadline=TIMEOUT
+            url=url, node="n1", max_frame_bytes=MAX_FRAME, read_deadline=self._read_deadline, write_deadline=PATIENCE
         )
+        self._patch.setattr(module, "BASE", 0.05)
+        self._patch.setattr(websocket, "LINGER", 0.1)
         self.hive = Hive(Threads())
         self.hive.add(
             EdgeStream,
@@ -190,9 +200,10 @@ class Bed:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.cloud.__exit__(kind, error, traceback)  # first: a link lingers for a peer that says nothing
-        self.hive.stop(TIMEOUT)
+        self.hive.stop(PATIENCE)
         self.hive.clock.close()
         self.node.stop()
+        self._patch.undo()
 
     def accept(self) -> CloudEnd:
         """The next tunnel."""

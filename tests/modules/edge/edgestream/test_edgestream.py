@@ -29,12 +29,12 @@ from modules.lab.doubles.memory_cloud import MemoryCloud
 from modules.streams.connect import StreamRequest
 from modules.streams.credit import FIRST_CREDIT, FRAME_COST
 from modules.streams.frames import MAX_DATA, SENT_DATA, Frame, FrameType, credit_frame, credit_of, decode
-from tests.edgehub.clouds import TIMEOUT
 from tests.end_to_end.processes import wait_until
 from tests.modules.edge.edgestream.beds import EXEC, LOGS, METRICS, Bed, CloudEnd, connect_frame, registered
 from tests.support.clocks import StandingClock
 from tests.support.descriptors import open_descriptors
 from tests.support.failing import Attempt, Failing, PlannedError, fail_at_each_call
+from tests.support.patience import PATIENCE
 
 DATA, REMOVE = FrameType.DATA, FrameType.REMOVE
 
@@ -72,7 +72,7 @@ def test_logs(bed: Bed, cloud: CloudEnd) -> None:
         assert cloud.next() == Frame(300, DATA, line)
     bed.node.log.put(None)
     assert cloud.next() == Frame(300, REMOVE)
-    request = bed.node.requests.get(timeout=TIMEOUT)
+    request = bed.node.requests.get(timeout=PATIENCE)
     assert request.target == f"{LOGS}?follow=true&tailLines=5&x=a?b"
     assert request.headers == (("host", "edgecore"), ("connection", "close"))
 
@@ -102,7 +102,7 @@ def test_exec(bed: Bed, cloud: CloudEnd) -> None:
     everything = bytes(range(256)) * 1000
     cloud.send(connect_frame(2, FrameType.EXEC, EXEC, "command=sh&input=1"), Frame(2, DATA, b"\x80\x03"))
     with bed.node.stream() as container:
-        request = bed.node.requests.get(timeout=TIMEOUT)
+        request = bed.node.requests.get(timeout=PATIENCE)
         assert (request.method, request.all("command"), request.header("upgrade")) == ("POST", ("sh",), "SPDY/3.1")
         container.sendall(b"HTTP/1.1 101 Switching Protocols\r\n\r\n")
         assert cloud.until(2, lambda data: data.endswith(b"\r\n\r\n")).startswith(b"HTTP/1.1 101 ")
@@ -220,7 +220,7 @@ def test_a_caller_who_does_not_read(bed: Bed, cloud: CloudEnd) -> None:
         cloud.connection.send(Opcode.PONG, cloud.unanswered)
         while sum(len(frame.data) for frame in cloud.frames if frame.connection == 1) < 4 * stream.WINDOW:
             cloud.next()
-        sending.join(TIMEOUT)
+        sending.join(PATIENCE)
 
 
 def test_with_credit_a_caller_who_does_not_read_stops_the_source(bed: Bed, cloud: CloudEnd) -> None:
@@ -237,14 +237,14 @@ def test_with_credit_a_caller_who_does_not_read_stops_the_source(bed: Bed, cloud
         cloud.send(credit_frame(1, 32 * FIRST_CREDIT))
         while sum(len(frame.data) for frame in cloud.frames if frame.connection == 1) < 16 * FIRST_CREDIT:
             cloud.next()
-        sending.join(TIMEOUT)
+        sending.join(PATIENCE)
 
 
 def test_with_credit_a_container_that_takes_bytes_lets_the_cloud_send_more(bed: Bed, cloud: CloudEnd) -> None:
     """A stuck container holds up no other stream and keeps its own, until it takes the bytes."""
     cloud.send(Frame(0, FrameType.CREDIT), connect_frame(1, FrameType.EXEC, EXEC))
     with bed.node.stream() as container:
-        head = bed.node.requests.get(timeout=TIMEOUT).rest
+        head = bed.node.requests.get(timeout=PATIENCE).rest
         cloud.send(Frame(1, DATA, bytes(FIRST_CREDIT - FRAME_COST)))
         frame = cloud.next()
         assert (frame.connection, frame.kind, credit_of(frame) <= stream.HELD) == (1, FrameType.CREDIT, True)
@@ -281,7 +281,7 @@ def test_a_cut_tunnel(bed: Bed, cloud: CloudEnd) -> None:
     wait_until(lambda: sum(bed.counters.open.values()) == 0, "all streams have ended")
     wait_until(lambda: bed.counters.connections == 2, "the module counts the second tunnel")
     bed.counters.connected = True
-    bed.hive.stop(TIMEOUT)
+    bed.hive.stop(PATIENCE)
     assert not bed.counters.connected
 
 
@@ -337,7 +337,7 @@ def test_many_streams(bed: Bed, cloud: CloudEnd) -> None:
     cloud.send(*(connect_frame(number, query="follow=true") for number in numbers), connect_frame(999))
     assert cloud.next().connection == 999
     assert b"streams of this node are open (modules.edgeStream.maxStreams)" in cloud.next().data
-    assert len([bed.node.requests.get(timeout=TIMEOUT) for _ in numbers]) == MOST_STREAMS
+    assert len([bed.node.requests.get(timeout=PATIENCE) for _ in numbers]) == MOST_STREAMS
     cloud.send(*(Frame(number, REMOVE) for number in numbers))
     assert [cloud.next() for _ in numbers] == [Frame(number, REMOVE) for number in numbers]
     for number in range(1000, 1200):
@@ -447,7 +447,7 @@ def test_frames_that_were_handled_take_no_room() -> None:
         assert intake.head() is None
     large = threading.Thread(target=intake.put, args=(Frame(1, DATA, bytes(session.MOST_BYTES)),), daemon=True)
     large.start()
-    large.join(TIMEOUT)
+    large.join(PATIENCE)
     assert not large.is_alive()
     intake.release()
 

@@ -13,9 +13,9 @@ import pytest
 
 from modules.streams import connect
 from modules.streams.frames import CONNECTS, Frame, FrameType, decode
-from tests.edgehub.clouds import TIMEOUT
 from tests.interop.traces import KUBEEDGE, lines_of
 from tests.modules.edge.edgestream.beds import Bed
+from tests.support.patience import PATIENCE
 
 FILES = ("s1-logs", "s2-logs-follow-cut", "s3-exec-v5", "s5-exec-tty", "s7-attach", "s8-exec-cut", "s9-tunnel-cut")
 
@@ -64,7 +64,7 @@ class Replay:
             self._said(frame)
 
     def _asked(self, frame: Frame) -> None:
-        request = self._bed.node.requests.get(timeout=TIMEOUT)
+        request = self._bed.node.requests.get(timeout=PATIENCE)
         wanted = connect.decode(frame.data)
         assert (request.target, request.method) == (wanted.target, wanted.method)
         if frame.kind == FrameType.LOGS:
@@ -72,8 +72,8 @@ class Replay:
         else:
             passed = {name.lower(): value for name, value in wanted.headers}
             assert passed["upgrade"] == request.header("upgrade") != ""
-            container, done = self._bed.node.upgraded.get(timeout=TIMEOUT)
-            container.settimeout(TIMEOUT)
+            container, done = self._bed.node.upgraded.get(timeout=PATIENCE)
+            container.settimeout(PATIENCE)
             self._containers[frame.connection] = container, done
 
     def _said(self, frame: Frame) -> None:

@@ -18,8 +18,6 @@ from tests.support.ports import free_port
 
 MOSQUITTO = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin:/usr/local/sbin")
 needs_mosquitto = pytest.mark.skipif(MOSQUITTO is None, reason="mosquitto is not installed (.ci/install-runtime)")
-TIMEOUT = PATIENCE
-"""Seconds for each step; the machine may be busy."""
 
 
 class Broker:
@@ -54,7 +52,7 @@ class Broker:
         while True:
             assert self._process.poll() is None, "mosquitto has ended"
             try:
-                socket.create_connection(("127.0.0.1", self.port), TIMEOUT).close()
+                socket.create_connection(("127.0.0.1", self.port), PATIENCE).close()
             except ConnectionRefusedError:
                 continue
             return self
@@ -62,7 +60,7 @@ class Broker:
     def stop(self) -> None:
         """Stop it; it writes what it keeps. A new process may miss the first signal."""
         if self._process is not None:
-            for _ in range(round(TIMEOUT)):
+            for _ in range(round(PATIENCE)):
                 self._process.terminate()
                 with suppress(subprocess.TimeoutExpired):
                     self._process.wait(1.0)
@@ -76,7 +74,7 @@ class Broker:
         """Kill it."""
         if self._process is not None:
             self._process.kill()
-            self._process.wait(TIMEOUT)
+            self._process.wait(PATIENCE)
             self._process = None
 
 
@@ -99,7 +97,9 @@ class Application:
     ) -> None:
         self.heard: queue.Queue[tuple[str, bytes]] = queue.Queue()
         ready: queue.Queue[bool] = queue.Queue()
-        self._client = Client(CallbackAPIVersion.VERSION2, client_id=session, clean_session=not session)
+        self._client = Client(
+            CallbackAPIVersion.VERSION2, client_id=session, clean_session=not session, reconnect_on_failure=False
+        )
         if user is not None:
             self._client.username_pw_set(*user)
 
@@ -117,17 +117,17 @@ class Application:
         self._client.on_message = hear
         self._client.connect("127.0.0.1", port)
         self._client.loop_start()
-        if not ready.get(timeout=TIMEOUT):
+        if not ready.get(timeout=PATIENCE):
             self.close()
             raise ConnectionRefusedError
 
     def publish(self, topic: str, payload: bytes | str, qos: int = 1, *, retain: bool = False) -> None:
         """Publish, and wait for the broker's acknowledgement."""
-        self._client.publish(topic, payload, qos, retain).wait_for_publish(TIMEOUT)
+        self._client.publish(topic, payload, qos, retain).wait_for_publish(PATIENCE)
 
     def hear(self) -> tuple[str, bytes]:
         """Return the next message."""
-        return self.heard.get(timeout=TIMEOUT)
+        return self.heard.get(timeout=PATIENCE)
 
     def close(self) -> None:
         """Disconnect."""

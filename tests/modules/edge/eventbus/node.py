@@ -12,8 +12,8 @@ from modules.edge.devicetwin.module import DeviceTwin, TwinSettings
 from modules.edge.eventbus.counters import EventBusCounters
 from modules.edge.eventbus.module import EventBus, EventBusSettings
 from modules.edge.eventbus.session import BrokerSettings
-from tests.modules.edge.eventbus.broker import TIMEOUT
 from tests.modules.edge.nodes import RestartedNode
+from tests.support.patience import PATIENCE
 
 
 def external(port: int, **broker: Any) -> EventBusSettings:
@@ -51,7 +51,7 @@ class Node(RestartedNode):
         """Let another module publish a message, and return its answer."""
         fields = {"source": "test", "resource": resource, "operation": "publish"}
         asked = Message.new(self.running.clock, content=content, **fields)
-        answer: Message = self.running.request("eventbus", asked, TIMEOUT).get()
+        answer: Message = self.running.request("eventbus", asked, PATIENCE).get()
         return answer
 
     def uploads(self) -> list[tuple[str, str]]:

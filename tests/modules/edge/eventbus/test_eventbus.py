@@ -12,8 +12,9 @@ import pytest
 from modules.edge.eventbus.counters import Receiver
 from modules.edge.eventbus.routing import MAX_PAYLOAD
 from tests.end_to_end.processes import wait_until
-from tests.modules.edge.eventbus.broker import TIMEOUT, Application, Broker, needs_mosquitto
+from tests.modules.edge.eventbus.broker import Application, Broker, needs_mosquitto
 from tests.modules.edge.eventbus.node import Node, external
+from tests.support.patience import PATIENCE
 from tests.support.stopping import stopping
 
 pytestmark = needs_mosquitto
@@ -177,7 +178,7 @@ def test_a_message_of_qos_2_that_an_earlier_program_is_owed(
     Application(broker.port, "+/user/#", session="edgecore-n1", qos=2).close()
     application.publish("factory/user/line", "owed", qos=2)
     node = Node(tmp_path, external(broker.port)).start()
-    wait_until(lambda: node.counters.received[Receiver.CLOUD] == 1, "the message is stored", TIMEOUT)
+    wait_until(lambda: node.counters.received[Receiver.CLOUD] == 1, "the message is stored", PATIENCE)
     node.stop()
     assert node.uploads() == [("factory/user/line", "owed")]
 

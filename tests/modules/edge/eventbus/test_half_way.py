@@ -26,6 +26,7 @@ from modules.edge.eventbus.mosquitto_sessions import UnreadableError
 from modules.edge.eventbus.session import BrokerSettings, MqttSession, SessionEvents
 from tests.support.clocks import StandingClock
 from tests.support.failing import Failing, PlannedError, census, fail_at_each_kernel_call
+from tests.support.patience import PATIENCE
 
 
 def test_the_descriptor_of_a_process_that_was_left_is_closed_after_any_failure(tmp_path: Path) -> None:
@@ -108,7 +109,7 @@ def test_a_broker_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -
         process.stdout.readline()
         with OwnedFd(os.pidfd_open(process.pid)) as descriptor:
             mosquitto_files._end(descriptor)
-        assert process.wait(10) == -signal.SIGKILL
+        assert process.wait(PATIENCE) == -signal.SIGKILL
 
 
 @pytest.mark.parametrize(

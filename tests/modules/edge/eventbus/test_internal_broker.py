@@ -26,12 +26,18 @@ from modules.edge.eventbus.module import EventBusSettings
 from modules.edge.eventbus.self_message import NoAnswerError, send_to_itself
 from modules.edge.eventbus.session import BrokerSettings
 from tests.end_to_end.processes import wait_until
-from tests.modules.edge.eventbus.broker import TIMEOUT, Application, Broker, needs_mosquitto
+from tests.modules.edge.eventbus.broker import Application, Broker, needs_mosquitto
 from tests.modules.edge.eventbus.node import Node
+from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
 from tests.support.stopping import stopping
 
 pytestmark = needs_mosquitto
+IN_NAMESPACE = ("unshare", "--user", "--map-root-user")
+needs_user_namespaces = pytest.mark.skipif(
+    subprocess.run([*IN_NAMESPACE, "true"], check=False, capture_output=True).returncode != 0,
+    reason="this machine does not let ordinary users make user namespaces",
+)
 WORD = "open sesame"
 P = "$hw/events/device/ns/thermo"
 
@@ -59,7 +65,7 @@ def node(tmp_path: Path, broker: InternalBroker) -> Iterator[Node]:
 
 def _wait(node: Node, **connected: bool) -> None:
     wanted = connected or {"internal": True}
-    wait_until(lambda: node.counters.connected == wanted, "the broker has accepted the node", TIMEOUT)
+    wait_until(lambda: node.counters.connected == wanted, "the broker has accepted the node", PATIENCE)
 
 
 def _pid(broker: InternalBroker) -> int:
@@ -103,9 +109,9 @@ def test_a_broker_that_dies_is_started_again(node: Node, broker: InternalBroker)
     first = _pid(broker)
     assert os.getsid(first) != os.getsid(0), "Ctrl-C at edgecore's terminal is not for it"
     os.kill(first, signal.SIGKILL)
-    wait_until(lambda: node.counters.broker_starts == 2, "it is started again", TIMEOUT)
+    wait_until(lambda: node.counters.broker_starts == 2, "it is started again", PATIENCE)
     node.send("eventbus", "out/x", "publish", "while it was away", source="router_eventbus", group="user")
-    wait_until(lambda: node.counters.published == 1, "the message is published", TIMEOUT)
+    wait_until(lambda: node.counters.published == 1, "the message is published", PATIENCE)
     assert _pid(broker) != first
 
 
@@ -116,7 +122,8 @@ def test_a_broker_that_passes_no_message_on_is_started_again(
 
     The next one starts when the first event is stored: a restart may take less time than the module needs to notice.
     """
-    monkeypatch.setattr(mosquitto_process, "CHECK_SECONDS", 0.2)
+    monkeypatch.setattr(mosquitto_process, "CHECK_SECONDS", 0.1)
+    monkeypatch.setattr(mosquitto_process, "FIRST_DELAY", 0.1)
     monkeypatch.setattr(mosquitto_files, "END_SECONDS", 0.2)
     monkeypatch.setattr(module, "_LOOK_SECONDS", 0.1)
     monkeypatch.setattr(module, "DOWN_SECONDS", 0.1)
@@ -124,15 +131,15 @@ def test_a_broker_that_passes_no_message_on_is_started_again(
     may_start = threading.Event()
     try:
         _wait(node)
-        monkeypatch.setattr(mosquitto_files, "end_left_over", lambda _directory: may_start.wait(TIMEOUT))
+        monkeypatch.setattr(mosquitto_files, "end_left_over", lambda _directory: may_start.wait(PATIENCE))
         os.kill(_pid(broker), signal.SIGSTOP)
         monkeypatch.setattr(mosquitto_process, "ANSWER_SECONDS", 0.2)
-        wait_until(lambda: node.counters.broker_starts > 1, "it is started again", TIMEOUT)
-        monkeypatch.setattr(mosquitto_process, "ANSWER_SECONDS", TIMEOUT)
-        wait_until(lambda: "MQTTBrokerNotReady" in _reasons(tmp_path), "the event of its absence", TIMEOUT)
+        wait_until(lambda: node.counters.broker_starts > 1, "it is started again", PATIENCE)
+        monkeypatch.setattr(mosquitto_process, "ANSWER_SECONDS", PATIENCE)
+        wait_until(lambda: "MQTTBrokerNotReady" in _reasons(tmp_path), "the event of its absence", PATIENCE)
         may_start.set()
         _wait(node)
-        wait_until(lambda: "MQTTBrokerReady" in _reasons(tmp_path), "the event of its return", TIMEOUT)
+        wait_until(lambda: "MQTTBrokerReady" in _reasons(tmp_path), "the event of its return", PATIENCE)
     finally:
         may_start.set()
         node.stop()
@@ -183,8 +190,8 @@ def test_what_passes_no_message_on_has_not_answered(tmp_path: Path, answer: byte
         thread = threading.Thread(target=act)
         thread.start()
         with pytest.raises(NoAnswerError, match=why):
-            send_to_itself(tmp_path / "s", clock, 0.3 if answer is None else TIMEOUT, wakeup)
-        thread.join(TIMEOUT)
+            send_to_itself(tmp_path / "s", clock, 0.3 if answer is None else PATIENCE, wakeup)
+        thread.join(PATIENCE)
     clock.close()
     wakeup.close()
 
@@ -196,7 +203,7 @@ def test_a_look_at_a_broker_is_broken_off_when_this_node_stops(tmp_path: Path) -
         listener.bind(str(tmp_path / "s"))
         listener.listen()
         with pytest.raises(NoAnswerError, match="stopped"):
-            send_to_itself(tmp_path / "s", clock, TIMEOUT, wakeup)
+            send_to_itself(tmp_path / "s", clock, PATIENCE, wakeup)
     clock.close()
     wakeup.close()
 
@@ -207,14 +214,14 @@ def test_what_waits_for_an_absent_client_outlives_a_restart(node: Node, broker: 
     away = Application(broker.port, "out/#", session="app")
     away.close()
     node.send("eventbus", "out/x", "publish", "kept", source="router_eventbus", group="user")
-    wait_until(lambda: node.counters.published == 1, "the message is published", TIMEOUT)
+    wait_until(lambda: node.counters.published == 1, "the message is published", PATIENCE)
     node.stop()
     node.start()
     _wait(node)
     with closing(Application(broker.port, session="app")) as back:
         back.publish("sensors/1/raw", "x")
         assert back.hear() == ("out/x", b"kept")
-    wait_until(lambda: sum(node.counters.received.values()) == 1, "it is stored for the cloud", TIMEOUT)
+    wait_until(lambda: sum(node.counters.received.values()) == 1, "it is stored for the cloud", PATIENCE)
     node.stop()
     assert node.uploads() == [("sensors/1/raw", "x")]
 
@@ -225,7 +232,7 @@ def test_only_those_with_the_password_come_in(tmp_path: Path) -> None:
     with stopping(Node(tmp_path, EventBusSettings("n1", None, broker)).start()) as node:
         _wait(node)
         node.send("eventbus", "out/x", "publish", "in", source="router_eventbus", group="user")
-        wait_until(lambda: node.counters.published == 1, "the message is published", TIMEOUT)
+        wait_until(lambda: node.counters.published == 1, "the message is published", PATIENCE)
         known = Application(broker.port, "out/#", user=("plant", WORD))
         assert known.hear() == ("out/x", b"in"), "it was retained for later subscribers"
         known.close()
@@ -252,7 +259,7 @@ def test_both_brokers(tmp_path: Path, broker: InternalBroker) -> None:
         for number, each in enumerate(applications):
             assert each.hear() == ("out/x", b"all")
             each.publish("a/user/b", str(number))
-        wait_until(lambda: sum(node.counters.received.values()) == 2, "both are stored", TIMEOUT)
+        wait_until(lambda: sum(node.counters.received.values()) == 2, "both are stored", PATIENCE)
     finally:
         for each in applications:
             each.close()
@@ -268,6 +275,7 @@ import msgspec
 from beehive import RealClock
 from modules.edge.eventbus.internal_broker import InternalBroker
 from modules.edge.eventbus.mosquitto_process import MosquittoProcess
+from tests.support.patience import PATIENCE
 broker = msgspec.json.decode(sys.argv[1], type=InternalBroker, dec_hook=lambda kind, value: Path(value))
 MosquittoProcess(broker, RealClock()).run(lambda: print("listening", flush=True))
 """
@@ -276,7 +284,7 @@ MosquittoProcess(broker, RealClock()).run(lambda: print("listening", flush=True)
 def _has_ended(process: int) -> bool:
     poll = select.poll()
     poll.register(process, select.POLLIN)
-    return bool(poll.poll(TIMEOUT * 1000))
+    return bool(poll.poll(PATIENCE * 1000))
 
 
 def test_nothing_is_left_when_edgecore_is_killed(broker: InternalBroker) -> None:
@@ -289,7 +297,7 @@ def test_nothing_is_left_when_edgecore_is_killed(broker: InternalBroker) -> None
     process = os.pidfd_open(_pid(broker))
     try:
         parent.kill()
-        parent.wait(TIMEOUT)
+        parent.wait(PATIENCE)
         assert _has_ended(process)
         assert (broker.directory / DATA / "mosquitto.db").exists()
     finally:
@@ -304,17 +312,42 @@ def test_a_broker_that_was_left_over_is_ended(tmp_path: Path, broker: InternalBr
     left = subprocess.Popen(command, executable=broker.program, cwd=broker.directory, stderr=subprocess.DEVNULL)
     try:
         (broker.directory / mosquitto_files.PID).write_text(str(left.pid))
-        wait_until(broker.socket.exists, "mosquitto listens", TIMEOUT)
+        wait_until(broker.socket.exists, "mosquitto listens", PATIENCE)
         elsewhere = tmp_path / "elsewhere"
         elsewhere.mkdir()
         (elsewhere / mosquitto_files.PID).write_text(str(left.pid))
         mosquitto_files.end_left_over(elsewhere)
         assert left.poll() is None
         mosquitto_files.end_left_over(broker.directory)
-        assert left.wait(TIMEOUT) is not None
+        assert left.wait(PATIENCE) is not None
     finally:
         left.kill()
-        left.wait(TIMEOUT)
+        left.wait(PATIENCE)
+
+
+@pytest.mark.parametrize("uid", [0, 1000])
+def test_only_root_of_a_node_without_root_stays_root(tmp_path: Path, uid: int) -> None:
+    """mosquitto is another user where edgecore is the machine's root, and would become one in namespaces."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "chown", lambda *_, **__: None)
+        mosquitto_files.write_files(_broker(tmp_path), mosquitto_files.Owner(uid, uid))
+    assert ("user root\n" in (tmp_path / "m" / "mosquitto.conf").read_text()) is (uid == 0)
+
+
+@needs_user_namespaces
+def test_it_reads_its_files_in_the_namespaces_of_an_ordinary_user(broker: InternalBroker) -> None:
+    """There it is root, and would become a user who is nobody and may not read them."""
+    (broker.directory / DATA).mkdir(parents=True)
+    (broker.directory / "mosquitto.conf").write_text(configuration(broker, is_root=True))
+    (broker.directory / "acl").write_text(acl(""))
+    broker.directory.chmod(0o700)
+    command = [*IN_NAMESPACE, str(broker.program), "-c", "mosquitto.conf"]
+    with subprocess.Popen(command, cwd=broker.directory, stderr=subprocess.PIPE) as process:
+        try:
+            wait_until(lambda: broker.socket.exists() or process.poll() is not None, "mosquitto listens", PATIENCE)
+            assert broker.socket.exists(), process.communicate()[1]
+        finally:
+            process.kill()
 
 
 def test_the_configuration_bounds_what_clients_can_take(broker: InternalBroker) -> None:

@@ -19,8 +19,8 @@ from modules.edge.eventbus.packets import Received, puback, publish
 from modules.edge.eventbus.refusals import refusal_of
 from modules.edge.eventbus.routing import MAX_PAYLOAD
 from modules.edge.eventbus.session import CONNECT_SECONDS, BrokerSettings, MqttSession
-from tests.modules.edge.eventbus.broker import TIMEOUT
 from tests.support.clocks import Ahead
+from tests.support.patience import PATIENCE
 
 CONNACK = bytes.fromhex("20 02 00 00")
 TOPIC, SUBACK, REFUSAL = bytes.fromhex("0001 61 01"), bytes.fromhex("90 03 0001 01"), bytes.fromhex("90 03 0001 80")
@@ -34,19 +34,19 @@ class Liar:
         self._act = act
         self._answers_subscription = answers_subscription
         self._listener = socket.create_server(("127.0.0.1", 0))
-        self._listener.settimeout(TIMEOUT)
+        self._listener.settimeout(PATIENCE)
         self.settings = BrokerSettings("127.0.0.1", self._listener.getsockname()[1], "n1")
         self._thread = threading.Thread(target=self._serve)
         self._thread.start()
 
     def close(self) -> None:
         """Wait for its end."""
-        self._thread.join(TIMEOUT)
+        self._thread.join(PATIENCE)
         self._listener.close()
 
     def _serve(self) -> None:
         with self._listener.accept()[0] as connection:
-            connection.settimeout(TIMEOUT)
+            connection.settimeout(PATIENCE)
             connection.recv(PIECE)
             connection.sendall(CONNACK)
             _until(connection, TOPIC)
@@ -278,7 +278,7 @@ def test_a_broker_that_refuses_the_protocol_is_not_dialled_again_within_the_sess
         thread = threading.Thread(target=refuse)
         thread.start()
         assert session.run(cast("Any", SimpleNamespace())) == "the connection was lost: MQTT_ERR_PROTOCOL"
-        thread.join(TIMEOUT)
+        thread.join(PATIENCE)
         listener.settimeout(0.0)
         with pytest.raises(BlockingIOError):
             listener.accept()

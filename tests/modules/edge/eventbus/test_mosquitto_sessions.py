@@ -17,8 +17,9 @@ from modules.edge.eventbus.module import EventBusSettings
 from modules.edge.eventbus.mosquitto_sessions import Held, StoredSession, UnreadableError, read_held, without
 from modules.edge.eventbus.packets import publish, remaining_length
 from tests.end_to_end.processes import wait_until
-from tests.modules.edge.eventbus.broker import TIMEOUT, Application, needs_mosquitto
+from tests.modules.edge.eventbus.broker import Application, needs_mosquitto
 from tests.modules.edge.eventbus.node import Node
+from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
 from tests.support.stopping import stopping
 
@@ -31,7 +32,7 @@ class Client:
     """A client that does what a program of anybody's may do."""
 
     def __init__(self, port: int, name: str, *, clean: bool) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), TIMEOUT)
+        self._socket = socket.create_connection(("127.0.0.1", port), PATIENCE)
         text = name.encode()
         body = b"\0\4MQTT\4" + bytes([2 if clean else 0, 0, 0]) + struct.pack("!H", len(text)) + text
         self._socket.sendall(bytes([0x10, *remaining_length(len(body))]) + body)
@@ -81,7 +82,7 @@ def node(tmp_path: Path, broker: InternalBroker, monkeypatch: pytest.MonkeyPatch
     """A node that looks at its broker often."""
     monkeypatch.setattr(mosquitto_process, "CHECK_SECONDS", 0.2)
     with stopping(Node(tmp_path, EventBusSettings("n1", None, broker)).start()) as made:
-        wait_until(lambda: made.counters.connected == {"internal": True}, "the broker accepts the node", TIMEOUT)
+        wait_until(lambda: made.counters.connected == {"internal": True}, "the broker accepts the node", PATIENCE)
         yield made
 
 
@@ -113,14 +114,14 @@ def test_absent_sessions_do_not_fill_the_broker(node: Node, broker: InternalBrok
     Application(broker.port).publish("to/early", "for whoever was here before")
     os.kill(int((broker.directory / mosquitto_files.PID).read_bytes()), signal.SIGUSR1)
     stored = broker.directory / DATA / mosquitto_files.STORED
-    wait_until(stored.exists, "mosquitto stores its sessions", TIMEOUT)
+    wait_until(stored.exists, "mosquitto stores its sessions", PATIENCE)
 
     full = made = 0
     while full < 60:  # while it is full it ends the connections of senders; then there is one session more
         full += absent(broker.port, f"flood-{made}", _QUEUE)
         made += 1
-        wait_until(lambda: node.counters.connected == {"internal": True}, "the node is connected", TIMEOUT)
-    wait_until(lambda: passes_on(broker.port), "a large message passes", TIMEOUT)
+        wait_until(lambda: node.counters.connected == {"internal": True}, "the node is connected", PATIENCE)
+    wait_until(lambda: passes_on(broker.port), "a large message passes", PATIENCE)
     names = {each.client_id for each in read_held(stored.read_bytes()).sessions}
     assert {b"early", b"edgecore-secret"} <= names
     early = Application(broker.port, session="early")
@@ -138,8 +139,8 @@ def test_a_client_that_takes_nothing_does_not_fill_the_broker_either(node: Node,
     sender = Client(broker.port, "sender", clean=True)
     while sender.publish("noise", bytes(_MESSAGE)):
         pass
-    wait_until(lambda: node.counters.broker_starts == 2, "it is started again", TIMEOUT)
-    wait_until(lambda: node.counters.connected == {"internal": True}, "the node is connected", TIMEOUT)
+    wait_until(lambda: node.counters.broker_starts == 2, "it is started again", PATIENCE)
+    wait_until(lambda: node.counters.connected == {"internal": True}, "the node is connected", PATIENCE)
     assert passes_on(broker.port)
     silent.close()
     sender.close()
@@ -151,14 +152,14 @@ def test_a_broker_starts_with_what_filled_the_one_before(
 ) -> None:
     """As an earlier edgecore has left it: with 60 MiB in sessions, of which the earliest stay."""
     with stopping(Node(tmp_path, EventBusSettings("n1", None, broker)).start()) as node:
-        wait_until(lambda: node.counters.connected == {"internal": True}, "the broker accepts the node", TIMEOUT)
+        wait_until(lambda: node.counters.connected == {"internal": True}, "the broker accepts the node", PATIENCE)
         count = 0
         while absent(broker.port, f"flood-{count}", _QUEUE):
             count += 1
         assert count > 20
     monkeypatch.setattr(mosquitto_process, "CHECK_SECONDS", 0.2)
     with stopping(Node(tmp_path, EventBusSettings("n1", None, broker)).start()) as node:
-        wait_until(lambda: node.counters.connected == {"internal": True}, "the broker accepts the node", TIMEOUT)
+        wait_until(lambda: node.counters.connected == {"internal": True}, "the broker accepts the node", PATIENCE)
         assert passes_on(broker.port)
         first = Application(broker.port, session="flood-0")
         assert first.hear() == ("to/flood-0", bytes(_MESSAGE))

@@ -26,7 +26,7 @@ from metamanager.module import MetaManager, MetaSettings
 from modules.edge.servicebus import application_calls
 from modules.edge.servicebus import module as servicebus
 from modules.edge.servicebus.allowed_urls import MOST_URLS, StoredUrls, merged, read_urls
-from modules.edge.servicebus.module import PARALLEL, WAITING, ServiceBus, ServiceBusSettings
+from modules.edge.servicebus.module import OF_APPLICATION, WAITING, ServiceBus, ServiceBusSettings
 from tests.end_to_end.processes import wait_until
 from tests.metamanager import kubeedge_file
 from tests.modules.edge.nodes import RestartedNode
@@ -34,7 +34,6 @@ from tests.support.http_application import HttpApplication, raw_server
 from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
 
-TIMEOUT = PATIENCE
 URL = "http://cap.example/call"
 
 
@@ -69,7 +68,7 @@ class Node(RestartedNode):
         self.hive = Hive(Threads())
         self.hive.add(MetaManager, MetaSettings(str(self._directory / "edgecore.db")))
         self.hive.add(
-            ServiceBus, ServiceBusSettings("n1", port=0, timeout=TIMEOUT, own_ports=frozenset({10550})), self.bound
+            ServiceBus, ServiceBusSettings("n1", port=0, timeout=PATIENCE, own_ports=frozenset({10550})), self.bound
         )
         self.hive.add(HubStub)
         self.hive.start()
@@ -86,9 +85,9 @@ class Node(RestartedNode):
         """Send a request of the cloud, and return the answer."""
         content = ForwardedRequest({name: [value] for name, value in header.items()}, body, method)
         asked = self.tell(resource, method, content)
-        answer = HubStub.sent.get(timeout=TIMEOUT)
+        answer = HubStub.sent.get(timeout=PATIENCE)
         while answer.route.source == ModuleName.METAMANAGER:  # it has acknowledged an object
-            answer = HubStub.sent.get(timeout=TIMEOUT)
+            answer = HubStub.sent.get(timeout=PATIENCE)
         route = answer.route
         assert (answer.parent_id, route.source, route.group) == (asked.id, "servicebus", "user")
         assert (route.operation, route.resource) == ("upload", "")
@@ -102,7 +101,7 @@ class Node(RestartedNode):
 
     def post(self, body: str, **headers: str) -> tuple[int, Any]:
         """The status and the body that an application gets from the local server."""
-        with closing(http.client.HTTPConnection("127.0.0.1", self.bound[0], timeout=TIMEOUT)) as connection:
+        with closing(http.client.HTTPConnection("127.0.0.1", self.bound[0], timeout=PATIENCE)) as connection:
             connection.request("POST", "/", body, {"Content-Type": "application/json", **headers})
             answer = connection.getresponse()
             text = answer.read()
@@ -179,7 +178,7 @@ def test_a_cloud_of_2019_is_understood(node: Node) -> None:
     """The path has no slash, and the method is the operation."""
     with HttpApplication() as application:
         node.tell(f"{application.port}:api", "GET", {"header": None, "body": None}, source="router_rest")
-        answer = HubStub.sent.get(timeout=TIMEOUT).content_as(ForwardedResponse)
+        answer = HubStub.sent.get(timeout=PATIENCE).content_as(ForwardedResponse)
     assert answer.body == b"GET /api "
 
 
@@ -201,7 +200,7 @@ def test_an_application_that_is_not_there_is_answered(node: Node) -> None:
         {"Content-Type": ["text/plain; charset=utf-8"], "Server": ["kubeedge-edgecore"]},
     )
     node.tell("80:/", "GET", "no request")
-    assert HubStub.sent.get(timeout=TIMEOUT).content_as(ForwardedResponse).status_code == 400
+    assert HubStub.sent.get(timeout=PATIENCE).content_as(ForwardedResponse).status_code == 400
 
 
 def test_applications_that_misbehave_are_answered(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,17 +229,21 @@ def test_applications_that_misbehave_are_answered(node: Node, monkeypatch: pytes
 
 
 def test_many_calls_are_too_many(node: Node) -> None:
-    """A few wait while others are under way; further ones are answered immediately."""
+    """A few wait while others are under way; further ones are answered immediately, and other applications served."""
 
     def stall(connection: socket.socket) -> None:
         connection.recv(65536)
         connection.recv(65536)
 
-    with raw_server(stall) as port:
-        for _ in range(PARALLEL + WAITING + 1):
+    def answers(connection: socket.socket) -> None:
+        connection.recv(65536)
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+
+    with raw_server(stall) as port, raw_server(answers) as other:
+        for _ in range(OF_APPLICATION + WAITING // 2 + 1):
             node.tell(f"{port}:/", "GET", ForwardedRequest(method="GET"))
-        answer = HubStub.sent.get(timeout=TIMEOUT).content_as(ForwardedResponse)
-    assert answer.status_code == 503
+        assert HubStub.sent.get(timeout=PATIENCE).content_as(ForwardedResponse).status_code == 503
+        assert node.ask(f"{other}:/").status_code == 200
 
 
 def test_an_application_asks_the_cloud(node: Node) -> None:
@@ -251,7 +254,7 @@ def test_an_application_asks_the_cloud(node: Node) -> None:
         200,
         {"code": 200, "msg": "receive response from cloud successfully", "body": "from the cloud"},
     )
-    sent = HubStub.sent.get(timeout=TIMEOUT)
+    sent = HubStub.sent.get(timeout=PATIENCE)
     assert (sent.route.resource, sent.route.operation, sent.content) == (URL, "upload", body.encode())
     why = "url http://other/ is not allowed and please make a rule for this url in the cloud"
     assert node.post(asking("http://other/")) == (200, {"code": 400, "msg": why, "body": ""})
@@ -295,13 +298,13 @@ def test_a_stop_waits_for_no_answer_of_the_cloud(node: Node) -> None:
         results.put(None)
 
     runtime.call(ask, name="application")
-    HubStub.sent.get(timeout=TIMEOUT)
+    HubStub.sent.get(timeout=PATIENCE)
     connections = [each for each in threading.enumerate() if each.name == "http-connection"]
     node.stop()
     for each in connections:
-        each.join(TIMEOUT / 2)  # the answer would be waited for longer
+        each.join(PATIENCE / 2)  # the answer would be waited for longer
     assert not any(each.is_alive() for each in connections)
-    results.get(timeout=TIMEOUT)
+    results.get(timeout=PATIENCE)
     runtime.close()
 
 

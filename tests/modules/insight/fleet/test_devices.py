@@ -72,6 +72,13 @@ def row(found: dict[str, Any], said: dict[str, Any], now: float = NOW) -> Device
     return device_row(facts, next((each for each in NODES if each.name == facts.node), None), now)
 
 
+def test_a_device_that_its_mapper_refuses_has_the_reason() -> None:
+    served = {"type": "Served", "status": "False", "message": "this mapper has no driver for the model boilr"}
+    found = row(device(desired=""), status(state="unknown", conditions=[served]))
+    assert found.state == UNKNOWN
+    assert found.why == f"its node reports the state unknown: its mapper refuses it: {served['message']}"
+
+
 def test_a_device_that_is_as_desired() -> None:
     [twin] = device_twins(device(), MODEL, status("30", "30"))
     assert twin == DevicePropertyRow(
@@ -83,20 +90,26 @@ def test_a_device_that_is_as_desired() -> None:
 
 
 @pytest.mark.parametrize(
-    ("desired", "observed", "reported", "agrees"),
+    ("desired", "observed", "reported", "model", "agrees"),
     [
-        ("", "", "", ""),
-        ("", "", "5", ""),
-        ("30", "", "", UNCONFIRMED),
-        ("30", "28", "30", AGREES),
-        ("30", "28", "28", UNCONFIRMED),
-        ("30", "30", "28", OTHER),
-        ("30", "30", "", CONFIRMED),
-        ("30", "30", "30.0", OTHER),
+        ("", "", "", {}, ""),
+        ("", "", "5", {}, ""),
+        ("30", "", "", {}, UNCONFIRMED),
+        ("30", "28", "30", {}, AGREES),
+        ("30", "28", "28", {}, UNCONFIRMED),
+        ("30", "30", "28", {}, OTHER),
+        ("30", "30", "", {}, CONFIRMED),
+        ("30", "30", "30.0", {}, OTHER),
+        ("30", "30", "30.0", MODEL, AGREES),
+        ("30", "30.0", "28", MODEL, OTHER),
+        ("30", "30.0", "", MODEL, CONFIRMED),
     ],
 )
-def test_whether_a_device_has_a_desired_value(desired: str, observed: str, reported: str, agrees: str) -> None:
-    [twin] = device_twins(device(desired=desired), {}, status(reported, observed))
+def test_whether_a_device_has_a_desired_value(
+    desired: str, observed: str, reported: str, model: dict[str, Any], agrees: str
+) -> None:
+    """By the type that the model has."""
+    [twin] = device_twins(device(desired=desired), model, status(reported, observed))
     assert twin.agrees == agrees
 
 

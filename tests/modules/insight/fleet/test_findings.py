@@ -102,6 +102,24 @@ def test_nodes_behind_for_the_same_reason_are_one_finding() -> None:
     assert said(rows) == ["n1 and n2 are behind"]
 
 
+def test_a_node_that_a_job_starts_again_is_not_lost() -> None:
+    """However long it is away: the job gives it up."""
+    why = "it is being upgraded by NodeUpgradeJob up"
+    rows = [node(f"n{each}", "away", since=NOW - 99.0, reason=why) for each in range(3)]
+    rows.append(node("n4", "lost", reason="it is getting other settings by ConfigUpdateJob slow"))
+    found = findings(Fleet(rows, [], NOW))[0]
+    assert [(each.rule, each.sentence, each.command) for each in found] == [
+        ("node-changing", "n0, n1 and n2 are being upgraded by NodeUpgradeJob up", "cloudcore upgrade status up"),
+        ("node-changing", "n4 is getting other settings by ConfigUpdateJob slow", "cloudcore upgrade status slow"),
+    ]
+    assert not any("edgecore running there" in each.remedy for each in found)
+    words = [part.text for part in fleet_sentence([*rows[:2], node("n5"), node("n6", "lost")])]
+    assert "".join(words) == "1 of 4 nodes is connected; 2 are being changed by a job, 1 is lost."
+    assert node_sentence(rows[0], NOW) == (
+        "n0 is being upgraded by NodeUpgradeJob up, and has had no connection for 99s; no pod is bound to it."
+    )
+
+
 def test_certificates() -> None:
     ends = {"away": 13.0, "connected": 2.5}
     rows = [node(name, name, certificate_ends=NOW + days * DAY) for name, days in ends.items()]
@@ -157,6 +175,28 @@ def test_overdue_devices_of_nodes_that_are_here_are_one_finding() -> None:
     assert [(each.sentence, each.devices[0], len(each.devices)) for each in found] == [
         ("4 devices on n1 and n2 are overdue", "shop/b", 3)
     ]
+
+
+def test_a_refused_device_is_another_finding_than_a_silent_one() -> None:
+    """A mapper that has ended is started; one that refuses the device runs."""
+    silent = msgspec.structs.replace(overdue("hall"), state="unknown", due=None)
+    both = [silent, msgspec.structs.replace(silent, name="odd", refusal="no driver for the model boilr")]
+    found = findings(Fleet([node("n1")], [], NOW, devices=both))[0]
+    assert [(each.sentence, "does its mapper run" in each.remedy) for each in found] == [
+        ("shop/hall on n1 is in a state that is not known", True), ("shop/odd on n1 is refused by its mapper", False),
+    ]  # fmt: skip
+    assert found[1].detail.endswith("its mapper refuses it: no driver for the model boilr")
+
+
+def test_devices_of_a_node_that_is_not_there() -> None:
+    """They are one finding also if that node, which is gone, has called one of them ill."""
+    hall, door = (msgspec.structs.replace(overdue(name), node="edge-1", due=None) for name in ("hall", "door"))
+    devices = [hall, msgspec.structs.replace(door, state="offline")]
+    (found,), _ = findings(Fleet([node("n1")], [], NOW, devices=devices))
+    assert findings(Fleet([], [], NOW, devices=devices)) == ([], 0), "nobody may see nodes, or none has joined yet"
+    assert (found.sentence, found.detail) == (
+        "shop/hall and shop/door are for a node that is not there", "spec.nodeName is edge-1"
+    )  # fmt: skip
 
 
 def test_pressure_is_of_nodes_that_are_here() -> None:

@@ -11,6 +11,7 @@ from modules.insight.fleet.jobs import (
     MOST_JOBS,
     MOST_NODES,
     JobCounts,
+    changes_under_way,
     job_nodes,
     job_row,
     job_sentence,
@@ -77,7 +78,7 @@ def test_a_wave_that_adds_no_node_keeps_its_number() -> None:
     """Events of the job count it, too (`WaveBegun`)."""
     made = job(DONE, GOING, waves="1,1,all")
     assert [wave.number for wave in job_row(UPGRADE, made, set()).waves] == [1, 3]
-    assert [each.wave for each in job_nodes(made, set())] == [1, 3]
+    assert [each.wave for each in job_nodes(UPGRADE, made, set())] == [1, 3]
 
 
 def test_nodes_that_wait_are_away_only_for_who_may_know_it() -> None:
@@ -86,8 +87,8 @@ def test_nodes_that_wait_are_away_only_for_who_may_know_it() -> None:
     row = job_row(UPGRADE, made, {"n1"})
     assert row.counts == JobCounts(nodes=5, done=1, failed=1, under_way=1, waiting=2, away=1)
     assert without_links(row) == job_row(UPGRADE, made, None)
-    assert [each.state for each in job_nodes(made, {"n1"})][:3] == ["Pending", "Pending (away)", "Successful"]
-    assert {each.state for each in job_nodes(made, None)} == {"Pending", "Successful", "Failure", "InProgress"}
+    assert [each.state for each in job_nodes(UPGRADE, made, {"n1"})][:3] == ["Pending", "Pending (away)", "Successful"]
+    assert {each.state for each in job_nodes(UPGRADE, made, None)} == {"Pending", "Successful", "Failure", "InProgress"}
 
 
 def test_a_job_that_has_stopped_names_the_command_that_goes_on_until_it_does() -> None:
@@ -129,6 +130,72 @@ def test_a_job_that_has_stopped_names_the_command_that_goes_on_until_it_does() -
 )
 def test_a_job_says_what_it_is_about_without_values(kind: JobKind, spec: Json, about: str) -> None:
     assert job_row(kind, {"metadata": {"name": "x"}, "spec": spec}, set()).about == about
+
+
+def flow(*actions: str, ok: bool = True) -> list[Json]:
+    """Return actions that have ended, the last one with a result."""
+    return [
+        {"action": each, "status": str(ok or each != actions[-1]), "time": f"2026-11-27T10:0{number}:00Z"}
+        for number, each in enumerate(actions)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected", "is_changing"),
+    [
+        ({}, ("Check", None, "", "1.1.0"), False),
+        ({"actionFlow": flow("Check")}, ("WaitingConfirmation", 0, "", "1.1.0"), False),
+        ({"actionFlow": flow("Check", "WaitingConfirmation")}, ("BackUp", 1, "", "1.1.0"), True),
+        ({"actionFlow": flow("Check", "WaitingConfirmation", "BackUp"), "currentVersion": "1.0.0"},
+         ("Upgrade", 2, "1.0.0", "1.1.0"), True),
+        ({"actionFlow": flow("Check", "Upgrade", ok=False), "historicVersion": "1.0.0", "currentVersion": "1.0.0"},
+         ("RollBack", 1, "1.0.0", "1.1.0"), True),
+        ({"actionFlow": flow("Check", "Upgrade"), "historicVersion": "1.0.0", "currentVersion": "1.1.0",
+          "phase": "Successful"}, ("Upgrade", 1, "1.0.0", "1.1.0"), False),
+        ({"actionFlow": flow("Upgrade", "RollBack"), "historicVersion": "1.0.0", "currentVersion": "1.0.0",
+          "phase": "Failure"}, ("RollBack", 1, "1.0.0", "1.0.0"), False),
+        ({"actionFlow": flow("Check", ok=False), "phase": "Failure"}, ("Check", 0, "", ""), False),
+        ({"phase": "Pending"}, ("", None, "", "1.1.0"), False),
+        ({"actionFlow": flow("Later")}, ("Later", 0, "", "1.1.0"), False),
+    ],
+)  # fmt: skip
+def test_step_and_versions_are_those_of_the_moment(given: Json, expected: tuple[Any, ...], is_changing: bool) -> None:
+    """The step that is under way, since the end of the one before."""
+    made = job({"nodeName": "n1", "phase": "InProgress", **given})
+    (found,) = job_nodes(UPGRADE, made, None)
+    since = None if found.since is None else (found.since - 1795773600.0) / 60
+    assert (found.step, since, found.before, found.after) == expected
+    row = job_row(UPGRADE, made, None)
+    assert row.changing == (("n1",) if is_changing else ())
+    assert changes_under_way([row]) == ({"n1": "it is being upgraded by NodeUpgradeJob up"} if is_changing else {})
+
+
+def test_a_job_that_waits_for_its_confirmation_changes_nothing_yet() -> None:
+    made = job({"nodeName": "n1", "phase": "InProgress", "actionFlow": flow("Check", "WaitingConfirmation")})
+    made["spec"]["requireConfirmation"] = True
+    assert (job_nodes(UPGRADE, made, None)[0].step, job_row(UPGRADE, made, None).changing) == (
+        "WaitingConfirmation",
+        (),
+    )
+
+
+def test_nodes_that_a_job_has_left_get_no_version() -> None:
+    assert job_nodes(UPGRADE, job(FAILED, task("n3"), phase="Failure"), None)[1].after == ""
+
+
+@pytest.mark.parametrize(
+    ("reason", "is_denied"),
+    [
+        ("this node's owner does not let jobs set modules.edged.enable (modules.taskManager.allowedKeys)", True),
+        ("this node's owner does not allow ConfigUpdateJobs (modules.taskManager.allowedJobs)", True),
+        ("modules.taskManager.enable is the owner's of this node: no job may set it", True), ("no room", False),
+    ],
+)  # fmt: skip
+def test_what_the_owner_of_a_node_denies_is_not_resumed(reason: str, is_denied: bool) -> None:
+    """Another job would have the same answer there; with a node that has failed otherwise it goes on."""
+    denied = task("n1", "Failure", reason, "Check")
+    assert (job_row(JobKind.CONFIG_UPDATE, job(denied, phase="Failure"), set()).resume == "") is is_denied
+    assert job_row(JobKind.CONFIG_UPDATE, job(denied, FAILED, phase="Failure"), set()).resume
 
 
 def test_a_story_has_the_troubled_nodes_first_and_finds_the_others() -> None:

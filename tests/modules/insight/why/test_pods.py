@@ -365,6 +365,17 @@ EVENTS = [
             "cloudcore get pods -A -o wide",
         ),
         (
+            unscheduled(
+                "1 node(s) didn't have free ports for the requested pod ports.",
+                containers=[{"name": "app", "ports": [{"containerPort": 80, "hostPort": 8080}]}],
+            ),
+            {"port_holders": ["default/old on n1"]},
+            "waits",
+            "has no node: 1 node(s) didn't have free ports for the requested pod ports "
+            "(it asks for port 8080 of its node, which default/old on n1 has)",
+            "cloudcore get pods -A -o wide",
+        ),
+        (
             unscheduled("1 node(s) didn't match Pod's node affinity/selector.", nodeSelector={"disk": "ssd"}),
             {},
             "waits",
@@ -567,6 +578,26 @@ def test_the_steps_come_in_the_order_of_time_and_the_last_warning_is_the_cause()
     ]
     runs = pod(conditions=[READY], containerStatuses=[RUNNING])
     assert not any(step.is_cause for step in answer(runs, events=[first]).steps)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "who", "text"),
+    [
+        ({}, "API server", "the pod was created"),
+        ({"kubernetes.io/config.source": "file"}, "kubelet", "the file of the static pod was read"),
+        (
+            {"kubernetes.io/config.source": "file", "kubernetes.io/config.mirror": "5c"},
+            "API server",
+            "the mirror of a static pod was created",
+        ),
+    ],
+)
+def test_who_has_created_a_pod(annotations: dict[str, str], who: str, text: str) -> None:
+    """A node without a cloud has no API server."""
+    made = pod()
+    made["metadata"]["annotations"] = annotations
+    step = answer(made).steps[0]
+    assert (step.who, step.text) == (who, text)
 
 
 PULLING = 'Failed to pull image "shop/app:1": no such host'

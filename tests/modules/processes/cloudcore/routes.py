@@ -13,7 +13,6 @@ from tests.support.control_client import Apply, ControlClient
 from tests.support.patience import PATIENCE
 
 GROUP = "/apis/rules.kubeedge.io/v1"
-TIMEOUT = PATIENCE
 Json = dict[str, Any]
 
 
@@ -85,9 +84,9 @@ def call(
 ) -> Called:
     """Call a node through a cloudcore's router."""
     with closing(
-        http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
+        http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
         if context is None
-        else http.client.HTTPSConnection("127.0.0.1", port, timeout=TIMEOUT, context=context)
+        else http.client.HTTPSConnection("127.0.0.1", port, timeout=PATIENCE, context=context)
     ) as connection:
         connection.request(method, target, body, headers or {})
         return Called(connection.getresponse())

@@ -18,8 +18,8 @@ from modules.cloud.storage.database.tables import object_syncs
 from modules.processes.cloudcore.config import CloudCoreConfig
 from modules.processes.cloudcore.process import CloudCore
 from tests.support.control_client import ControlClient
+from tests.support.patience import PATIENCE
 
-DEADLINE = 60.0
 CLOCK = RealClock()
 
 
@@ -35,7 +35,7 @@ class Edge:
         self._connection.send(encode(message), text=True)
 
     def receive(self) -> Message:
-        return decode(self._connection.recv(timeout=DEADLINE))
+        return decode(self._connection.recv(timeout=PATIENCE))
 
     def next(self) -> Message:
         """The next message that the cloud sends unasked."""
@@ -114,7 +114,7 @@ def edge_at(host: str, port: int, name: str = "n1", context: ssl.SSLContext | No
         compression=None,
         max_size=None,
         close_timeout=1,
-        open_timeout=DEADLINE,
+        open_timeout=PATIENCE,
         ping_interval=None,
     ) as connection:
         yield Edge(connection)

@@ -20,9 +20,10 @@ from modules.processes.cloudcore.control_service import AuditState
 from modules.processes.common.exit_codes import ExitCode
 from tests.end_to_end.processes import Process, wait_until
 from tests.end_to_end.test_backup import call
-from tests.modules.processes.cloudcore.stubs import DEADLINE, Stub
+from tests.modules.processes.cloudcore.stubs import Stub
 from tests.modules.processes.cloudcore.test_secure_port import Secure
 from tests.support.control_client import Apply
+from tests.support.patience import PATIENCE
 
 _TOKENS = 'admins-token,alice,1,"system:masters"\nplain-token,bob,2\n'
 _CONF = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "conf-"}, "data": {"a": "s3cret"}}
@@ -43,7 +44,7 @@ class Audited:
         context = ssl.create_default_context(cafile=str(self.secure.files.authority))
         if node:
             context.load_cert_chain(*self.secure.node_files(node))
-        connection = http.client.HTTPSConnection("127.0.0.1", self.secure.port, timeout=DEADLINE, context=context)
+        connection = http.client.HTTPSConnection("127.0.0.1", self.secure.port, timeout=PATIENCE, context=context)
         with closing(connection):
             given = {"Authorization": f"Bearer {token}"} if token else {}
             sent = None if body is None else msgspec.json.encode(body)
@@ -129,7 +130,7 @@ def test_each_request_is_an_event_with_its_user_object_and_outcome(audited: Audi
 def test_a_watch_is_an_event_when_it_begins_and_one_when_it_ends(audited: Audited) -> None:
     """Both have the same id; otherwise nobody would see a command that runs for days."""
     context = ssl.create_default_context(cafile=str(audited.secure.files.authority))
-    plain = socket.create_connection(("127.0.0.1", audited.secure.port), timeout=DEADLINE)
+    plain = socket.create_connection(("127.0.0.1", audited.secure.port), timeout=PATIENCE)
     with context.wrap_socket(plain, server_hostname="127.0.0.1") as connection:
         head = ("GET /api/v1/pods?watch=1&limit=201 HTTP/1.1", "Host: 127.0.0.1", "Authorization: Bearer admins-token")
         connection.sendall("\r\n".join((*head, "", "")).encode())
@@ -149,7 +150,7 @@ def test_the_control_socket_the_insecure_port_and_sign_ins_are_recorded(audited:
     audited.stub.client.revoke("node", "n7", "a reason that is s3cret")
     assert short(audited.event("/cloudcore/revocations")) == ("administrator", "post", 200, "allow")
     insecure = next(each for each in audited.stub.core._listeners if "http:" in each.url)
-    connection = http.client.HTTPConnection("127.0.0.1", insecure.port, timeout=DEADLINE)
+    connection = http.client.HTTPConnection("127.0.0.1", insecure.port, timeout=PATIENCE)
     for host, status in (("localhost", 200), ("evil.example", 403)):
         connection.request("GET", f"/api/v1/nodes?limit={status}", headers={"Host": host})
         answer = connection.getresponse()

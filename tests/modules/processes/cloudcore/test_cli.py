@@ -22,6 +22,7 @@ from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.process import RunOptions
 from modules.processes.common.exit_codes import ExitCode
 from tests.end_to_end.processes import run_program
+from tests.support.patience import PATIENCE
 
 POD = """\
 apiVersion: v1
@@ -33,7 +34,6 @@ NODE = "{apiVersion: v1, kind: Node, metadata: {name: n1}}"
 pytestmark = pytest.mark.timeout(600)  # many processes that take seconds each on a busy machine
 
 PROGRAM = [sys.executable, "-m", "modules.processes.cloudcore"]
-DEADLINE = 120
 
 
 def done_here(*arguments: str, text: str = "") -> subprocess.CompletedProcess[str]:
@@ -60,7 +60,7 @@ class Running:
 
     def _line(self) -> str:
         assert self.process.stdout is not None
-        killer = threading.Timer(DEADLINE, self.process.kill)
+        killer = threading.Timer(PATIENCE, self.process.kill)
         killer.start()
         try:
             return self.process.stdout.readline()
@@ -72,7 +72,7 @@ class Running:
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> int:
         self.process.send_signal(number)
-        self.process.communicate(timeout=DEADLINE)
+        self.process.communicate(timeout=PATIENCE)
         return self.process.returncode
 
 
@@ -87,6 +87,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     started.end(signal.SIGKILL)
 
 
+@pytest.mark.extended
 def test_it_prints_its_address_and_ends_with_sigterm(tmp_path: Path) -> None:
     running = Running(tmp_path, "--ready-file", str(tmp_path / "ready"))
     try:
@@ -116,6 +117,7 @@ def test_apply_get_delete(running: Running, tmp_path: Path) -> None:
     assert "No resources found" in running.do("get", "pods").stderr
 
 
+@pytest.mark.extended
 def test_a_refused_manifest_is_named_with_line_and_reason(running: Running) -> None:
     unreadable = running.do("apply", "-f", "-", text="a: [")
     assert (unreadable.returncode, unreadable.stdout) == (1, "")
@@ -125,6 +127,7 @@ def test_a_refused_manifest_is_named_with_line_and_reason(running: Running) -> N
     assert "spec.containers[0].image: Required value" in refused.stderr
 
 
+@pytest.mark.extended
 def test_a_manifest_in_the_directory_is_found_by_itself(running: Running) -> None:
     watching = subprocess.Popen(
         [*PROGRAM, "get", "pods", "--watch", "-o", "name", "--socket", str(running.directory / "control")],
@@ -165,6 +168,7 @@ def test_the_name_alone_prints_the_help() -> None:
     assert done.stdout.startswith("usage: cloudcore ")
 
 
+@pytest.mark.extended
 def test_a_reader_that_has_seen_enough_ends_it_quietly() -> None:
     """`cloudcore … | head -0`: exit status 0 and not a word."""
     reading, writing = os.pipe()
@@ -198,6 +202,7 @@ def test_without_tls_it_listens_for_this_machine_only(
     assert len(started) == 3
 
 
+@pytest.mark.extended
 def test_a_pod_that_is_deleted_is_waited_for_until_it_is_gone(running: Running) -> None:
     """Its node would end it; here a second command removes it immediately. Without a Node, cloudcore would."""
     assert running.do("apply", "-f", "-", text=f"{POD}---\n{NODE}").returncode == 0
@@ -207,11 +212,12 @@ def test_a_pod_that_is_deleted_is_waited_for_until_it_is_gone(running: Running) 
         assert waiting.stderr.readline() == "waiting until pod/web is gone (--wait=false does not wait)\n"
         assert running.do("get", "pod/web", "--no-headers").stdout.split()[2] == "Terminating"
         assert running.do("delete", "pod/web", "--force").returncode == 0
-        assert waiting.communicate(timeout=DEADLINE)[0] == 'pod "web" deleted\n'
+        assert waiting.communicate(timeout=PATIENCE)[0] == 'pod "web" deleted\n'
     assert waiting.returncode == 0
     assert running.do("delete", "node/n1").returncode == 0
 
 
+@pytest.mark.extended
 def test_interrupting_a_watch_is_no_traceback(running: Running) -> None:
     assert running.do("apply", "-f", "-", text=POD).returncode == 0
     arguments = ["get", "pods", "-w", "--output-watch-events", "--socket", str(running.directory / "control")]
@@ -224,11 +230,12 @@ def test_interrupting_a_watch_is_no_traceback(running: Running) -> None:
         assert running.do("label", "pod/web", "a=b").returncode == 0
         assert watching.stdout.readline().split()[:2] == ["MODIFIED", "web"]
         watching.send_signal(signal.SIGINT)
-        assert watching.communicate(timeout=DEADLINE)[1] == ""
+        assert watching.communicate(timeout=PATIENCE)[1] == ""
     assert watching.returncode == ExitCode.INTERRUPTED
     running.do("delete", "pod/web", "--force")
 
 
+@pytest.mark.extended
 def test_a_cloudcore_that_is_not_there_is_an_error_with_a_hint(tmp_path: Path) -> None:
     arguments = ["get", "pods", "--root", str(tmp_path)]
     done = run_program("cloudcore", *arguments)
@@ -237,6 +244,7 @@ def test_a_cloudcore_that_is_not_there_is_an_error_with_a_hint(tmp_path: Path) -
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.extended
 def test_an_address_in_use_is_a_failed_start(running: Running, tmp_path: Path) -> None:
     address = (running.directory / "ready").read_text().strip()
     arguments = ["run", "--listen", address, "--socket", str(tmp_path / "other")]
@@ -247,6 +255,7 @@ def test_an_address_in_use_is_a_failed_start(running: Running, tmp_path: Path) -
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.extended
 def test_with_tls_a_token_and_the_ca_are_to_be_had(tmp_path: Path) -> None:
     """The ready file names both addresses; a token begins with the hash of the CA that is served."""
     listen = ("--https-listen", "127.0.0.1:0", "--tls-dir", str(tmp_path / "tls"))
@@ -255,7 +264,7 @@ def test_with_tls_a_token_and_the_ca_are_to_be_had(tmp_path: Path) -> None:
         websocket, https = (tmp_path / "ready").read_text().splitlines()
         assert f"wss://{websocket}, https://{https}" in stub.first_line
         context = ssl.create_default_context(cafile=str(tmp_path / "tls" / "ca.crt"))
-        with urlopen(f"https://{https}/ca.crt", timeout=DEADLINE, context=context) as answer:
+        with urlopen(f"https://{https}/ca.crt", timeout=PATIENCE, context=context) as answer:
             ca = answer.read()
         token = stub.do("token")
         assert re.fullmatch(r"[0-9a-f]{64}(\.[\w-]+){3}\n", token.stdout)
@@ -273,6 +282,7 @@ def test_without_tls_there_are_no_tokens(running: Running) -> None:
     assert "--tls" in done.stderr
 
 
+@pytest.mark.extended
 def test_an_authority_that_is_broken_is_a_failed_start(tmp_path: Path) -> None:
     """A message and no traceback."""
     (tmp_path / "ca.crt").write_text("nonsense")
@@ -280,3 +290,18 @@ def test_an_authority_that_is_broken_is_a_failed_start(tmp_path: Path) -> None:
     assert done.returncode == 4
     assert "only ca.crt is there" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("kubeconfig",), "kubectl --server http://127.0.0.1:8080"),
+        (("run", "--secure-port", "6443"), "--insecure-port 8080"),
+        (("run", "--config", "cloudcore.yaml"), "KubeEdge's cloudcore.yaml is not read"),
+    ],
+)
+def test_a_refusal_names_the_way_that_works(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    done = done_here(*arguments, "--root", str(tmp_path))
+    assert done.returncode
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1

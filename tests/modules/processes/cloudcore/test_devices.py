@@ -16,6 +16,7 @@ from modules.processes.cloudcore.cli import main
 from tests.end_to_end.processes import wait_until
 from tests.modules.processes.cloudcore.devices import People, device, model, reports, twins
 from tests.modules.processes.cloudcore.stubs import Edge, Stub
+from tests.support.patience import PATIENCE
 
 
 @pytest.fixture
@@ -96,7 +97,7 @@ def test_a_device_without_a_model_has_a_condition_and_is_sent(stub: Stub, people
 def test_a_person_sees_devices_and_their_reports(
     stub: Stub, people: People, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`cloudcore get` has the columns of the definitions, as kubectl shows them, and `describe` all properties."""
+    """`cloudcore get` has all properties in a column, as kubectl shows them, and `describe` has more of each."""
     people.apply(model())
     people.apply(device())
     with stub.edge() as edge:
@@ -106,9 +107,10 @@ def test_a_person_sees_devices_and_their_reports(
         assert main([*arguments, "--socket", str(stub.config.control_socket)]) == 0
         return [line.split() for line in capsys.readouterr().out.splitlines()]
 
-    assert shown("get", "devices")[0] == ["NAME", "NODE", "MODEL", "PROPERTY", "DESIRED", "AGE"]
-    assert shown("get", "devices")[1][:4] == ["thermo", "n1", "thermo-model", "temperature"]
-    assert shown("get", "devicestatuses", "--no-headers")[0][:4] == ["thermo", "True", "temperature", "21"]
+    assert shown("get", "devices")[0] == ["NAME", "NODE", "MODEL", "AGE", "DESIRED"]
+    assert shown("get", "devices")[1][:3] == ["thermo", "n1", "thermo-model"]
+    (status,) = shown("get", "devicestatuses", "--no-headers")
+    assert (status[:2], status[-1]) == (["thermo", "True"], "temperature=21")
     assert shown("get", "devicemodels")[1][:2] == ["thermo-model", "demo"]
     described = shown("describe", "devicestatus", "thermo")
     assert ["Reason:", "FitsModel"] in described
@@ -124,7 +126,7 @@ def test_a_person_sees_devices_and_their_reports(
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
 @pytest.mark.timeout(300)
 def test_kubectl_shows_the_columns(tmp_path: Path) -> None:
-    """Node, model and the first property; validity, state and what is reported of it."""
+    """Node, model and what is desired; validity, state and what is reported."""
     with Stub(tmp_path, insecure_port=0) as stub:
         people = People(stub.client)
         people.wait()
@@ -138,12 +140,13 @@ def test_kubectl_shows_the_columns(tmp_path: Path) -> None:
 
         def shown(kind: str) -> list[list[str]]:
             command = ["kubectl", "--server", f"http://127.0.0.1:{stub.core.api_port}", "get", kind]
-            done = subprocess.run(command, env=home, capture_output=True, text=True, timeout=120, check=True)
+            done = subprocess.run(command, env=home, capture_output=True, text=True, timeout=PATIENCE, check=True)
             return [line.split() for line in done.stdout.splitlines()]
 
         head, row = shown("devices")
-        assert head == ["NAME", "NODE", "MODEL", "PROPERTY", "DESIRED", "AGE"]
-        assert row[:4] == ["thermo", "n1", "thermo-model", "temperature"]
+        assert head == ["NAME", "NODE", "MODEL", "AGE", "DESIRED"]
+        assert row[:3] == ["thermo", "n1", "thermo-model"]
         head, row = shown("devicestatuses")
-        assert head == ["NAME", "VALID", "STATE", "LAST-ONLINE", "PROPERTY", "DESIRED", "REPORTED", "AGE"]
-        assert row[:-1] == ["thermo", "True", "online", "2026-11-20T16:43:05Z", "temperature", "21"]
+        assert head == ["NAME", "VALID", "STATE", "LAST-ONLINE", "AGE", "VALUES"]
+        assert row[:4] == ["thermo", "True", "online", "2026-11-20T16:43:05Z"]
+        assert row[-1] == "temperature=21"

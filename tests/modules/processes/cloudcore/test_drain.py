@@ -13,9 +13,10 @@ from websockets.exceptions import ConnectionClosed
 
 from modules.processes.cloudcore.process import CloudCore
 from tests.modules.cloud.objects import node, pod
-from tests.modules.processes.cloudcore.stubs import DEADLINE, Edge, Stub, acknowledged, edge_at
+from tests.modules.processes.cloudcore.stubs import Edge, Stub, acknowledged, edge_at
 from tests.modules.processes.cloudcore.test_cli import Running
 from tests.support.control_client import Apply
+from tests.support.patience import PATIENCE
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -51,7 +52,7 @@ def test_sigterm_ends_connections_with_a_close_frame(tmp_path: Path) -> None:
                 end = the_end(edge)
                 assert end.rcvd is not None
                 assert (end.rcvd.code, end.rcvd.reason) == (1001, "cloudcore is stopping")
-        running.process.communicate(timeout=120)
+        running.process.communicate(timeout=PATIENCE)
         assert running.process.returncode == 0
     finally:
         if running.process.poll() is None:
@@ -64,7 +65,7 @@ def test_meanwhile_it_is_not_ready_and_takes_no_other_nodes(tmp_path: Path) -> N
         health = urlsplit(stub.core.urls[-1]).netloc
         with draining(stub.core):
             the_end(edge)
-            with closing(HTTPConnection(health, timeout=DEADLINE)) as probe:
+            with closing(HTTPConnection(health, timeout=PATIENCE)) as probe:
                 probe.request("GET", "/readyz")
                 response = probe.getresponse()
                 assert (response.status, b"cloudcore is stopping" in response.read()) == (503, True)

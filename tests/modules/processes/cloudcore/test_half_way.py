@@ -80,7 +80,8 @@ def test_a_stream_that_fails_ends_at_the_node(monkeypatch: pytest.MonkeyPatch) -
 def test_a_socket_is_closed_when_a_port_cannot_be_listened_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     closed = list[str]()
     control = SimpleNamespace(
-        _path=tmp_path, _servers=[], _listeners=[SimpleNamespace(start=_fail)], clock=None, service=_nothing,
+        _path=tmp_path, _servers=[], _listeners=[SimpleNamespace(start=_fail)], clock=SimpleNamespace(monotonic=None),
+        service=_nothing,
         _audited=_nothing, _access=_nothing, _close=lambda: closed.append("socket"),
     )  # fmt: skip
     server = SimpleNamespace(start=lambda: None)

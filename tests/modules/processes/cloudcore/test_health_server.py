@@ -15,7 +15,8 @@ from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.refusals import Refusals
 from modules.processes.cloudcore.counters import Counters
 from modules.processes.cloudcore.health_server import HealthServer, verdict
-from tests.modules.processes.cloudcore.stubs import DEADLINE, Stub
+from tests.modules.processes.cloudcore.stubs import Stub
+from tests.support.patience import PATIENCE
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def stub(tmp_path: Path) -> Iterator[Stub]:
 def get(stub: Stub, path: str) -> tuple[int, str]:
     """Return status and body of the answer to a GET request."""
     *_, url = stub.core.urls
-    return read(HTTPConnection(url.removeprefix("http://"), timeout=DEADLINE), path)
+    return read(HTTPConnection(url.removeprefix("http://"), timeout=PATIENCE), path)
 
 
 def read(connection: HTTPConnection, path: str) -> tuple[int, str]:
@@ -79,7 +80,7 @@ def test_a_module_that_is_not_ready_is_named_by_readyz_and_keeps_cloudcore_live(
     hive.add(HealthServer, "127.0.0.1", 0, Counters(Refusals(hive.clock), KnownCloudcores()), bound)
     hive.add(Unready)
     hive.start()
-    connection = HTTPConnection(*bound[0], timeout=DEADLINE)
+    connection = HTTPConnection(*bound[0], timeout=PATIENCE)
     try:
         assert read(connection, "/livez") == (200, "ok")
         status, text = read(connection, "/readyz")

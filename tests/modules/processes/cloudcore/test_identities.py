@@ -25,8 +25,9 @@ from modules.processes.common.exit_codes import ExitCode
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.cloudhub.certificates.made import chain, csr, new_key
 from tests.modules.cloud.objects import node
-from tests.modules.processes.cloudcore.stubs import CLOCK, DEADLINE, Edge, Stub
+from tests.modules.processes.cloudcore.stubs import CLOCK, Edge, Stub
 from tests.modules.processes.cloudcore.test_tls import Joining
+from tests.support.patience import PATIENCE
 
 _GONE = re.compile("the name n1 belongs to the key of another machine|the certificate of n1 was renewed")
 """Of a certificate that was made in the second in which another machine got the name, both may be true."""
@@ -71,13 +72,13 @@ def close_of(edge: Edge) -> tuple[int, str]:
 
 
 def get(port: int, path: str, context: ssl.SSLContext) -> int:
-    with closing(http.client.HTTPSConnection("127.0.0.1", port, timeout=DEADLINE, context=context)) as connection:
+    with closing(http.client.HTTPSConnection("127.0.0.1", port, timeout=PATIENCE, context=context)) as connection:
         connection.request("GET", path)
         return connection.getresponse().status
 
 
 def post(port: int, path: str, body: object) -> int:
-    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=DEADLINE)) as connection:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)) as connection:
         connection.request("POST", path, msgspec.json.encode(body), {"Content-Type": "application/json"})
         return connection.getresponse().status
 
@@ -132,10 +133,10 @@ def test_the_stream_tunnel_of_a_revoked_node_ends(stub: Stub, tmp_path: Path) ->
     having = join(stub, tmp_path)
     headers = {"SessionHostNameOverride": "n1"}
     url = f"wss://127.0.0.1:{stub.core.tunnel_port}/v1/kubeedge/connect"
-    with connect(url, ssl=having, additional_headers=headers, compression=None, open_timeout=DEADLINE) as tunnel:
+    with connect(url, ssl=having, additional_headers=headers, compression=None, open_timeout=PATIENCE) as tunnel:
         stub.client.revoke("node", "n1")
         with pytest.raises(ConnectionClosed) as error:
-            tunnel.recv(timeout=DEADLINE)
+            tunnel.recv(timeout=PATIENCE)
     assert error.value.rcvd is not None
     assert "revoked" in error.value.rcvd.reason
     with pytest.raises(InvalidStatus), connect(url, ssl=having, additional_headers=headers):
@@ -227,7 +228,7 @@ def test_an_administrator_s_kubeconfig_is_revoked(
 
     ada, bob = kubeconfig("ada"), kubeconfig("bob")
     assert get(stub.core.api_port, "/api/v1/nodes", ada) == 200
-    watch = http.client.HTTPSConnection("127.0.0.1", stub.core.api_port, timeout=DEADLINE, context=ada)
+    watch = http.client.HTTPSConnection("127.0.0.1", stub.core.api_port, timeout=PATIENCE, context=ada)
     watch.request("GET", "/api/v1/nodes?watch=true")
     stream = watch.getresponse()
     assert main(["revoke", "user", "ada", *place, "--reason", "left"]) == ExitCode.OK

@@ -10,7 +10,8 @@ import pytest
 from modules.cloud.apiserver.access.loopback_service import is_local
 from modules.processes.cloudcore.cli import main
 from tests.modules.cloud.objects import POD_MANIFEST
-from tests.modules.processes.cloudcore.stubs import DEADLINE, Stub
+from tests.modules.processes.cloudcore.stubs import Stub
+from tests.support.patience import PATIENCE
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def port(tmp_path: Path) -> Iterator[int]:
 
 def ask(port: int, method: str, path: str, body: str = "", **headers: str) -> int:
     """The status of a request."""
-    connection = HTTPConnection("127.0.0.1", port, timeout=DEADLINE)
+    connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     connection.request(method, path, body=body, headers=headers)
     status = connection.getresponse().status
     connection.close()
@@ -80,7 +81,7 @@ def test_a_form_of_a_web_page_creates_nothing(port: int) -> None:
 
 def test_a_body_that_is_too_long_is_refused_with_a_status(port: int) -> None:
     """In kube-apiserver's words, and without reading it."""
-    connection = HTTPConnection("127.0.0.1", port, timeout=DEADLINE)
+    connection = HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     connection.putrequest("POST", "/api/v1/namespaces/default/configmaps")
     connection.putheader("Content-Length", str(4 << 20))
     connection.endheaders()

@@ -15,12 +15,12 @@ from modules.apimachinery.limits import REQUEST_BYTES
 from modules.processes.cloudcore.control import Control
 from tests.end_to_end.processes import wait_until
 from tests.modules.processes.cloudcore.stubs import Stub
+from tests.support.patience import PATIENCE
 from tests.support.stopping import stopping
 
 ATOMIC = Path(__file__).parents[2] / "cloud/apiserver/field_manager/atomic.yaml"
 WORKLOADS = Path(__file__).parents[4] / "examples/workloads.yaml"
 _KUBECTL = shutil.which("kubectl")
-_DEADLINE = 120
 
 pytestmark = [
     pytest.mark.skipif(_KUBECTL is None, reason="kubectl is not installed"),
@@ -55,7 +55,7 @@ class Kubectl:
         """What a command comes to."""
         return subprocess.run(
             [*self._command, *arguments], input=text, env=self.environment, capture_output=True, text=True,
-            timeout=_DEADLINE, check=False,
+            timeout=PATIENCE, check=False,
         )  # fmt: skip
 
     def __call__(self, *arguments: str, text: str = "") -> str:

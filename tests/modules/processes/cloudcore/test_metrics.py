@@ -13,7 +13,9 @@ from beehive.runtime import Threads
 from modules.cloud.client.lane_calls import RequestLane
 from modules.cloud.cloudhub.node_session import NodeSession
 from modules.cloud.coordination.known_cloudcores import KnownCloudcores
+from modules.cloud.devices import DEVICE_STATUS
 from modules.cloud.durations import Durations
+from modules.cloud.fleet_counts import FleetCounts
 from modules.cloud.refusals import Refusals
 from modules.lab.site.metrics import metric_advice
 from modules.processes.cloudcore.counters import Counters
@@ -74,6 +76,7 @@ def made(hive: Hive) -> Counters:
     counters.work.retries["Deployment"] += 1
     counters.work.depths = {"Deployment": 3}
     counters.reconcilers["scheduler"] += 2
+    counters.fleet = FleetCounts(hive.clock, DEVICE_STATUS)
     return counters
 
 

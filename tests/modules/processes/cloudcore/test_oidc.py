@@ -25,7 +25,8 @@ from tests.modules.cloud.authentication.oidc.provider import (
     running_provider,
     signed,
 )
-from tests.modules.processes.cloudcore.stubs import CLOCK, DEADLINE, Stub
+from tests.modules.processes.cloudcore.stubs import CLOCK, Stub
+from tests.support.patience import PATIENCE
 
 _KUBECTL = shutil.which("kubectl")
 _BINDINGS = "/apis/rbac.authorization.k8s.io/v1/namespaces/shop/rolebindings"
@@ -52,7 +53,7 @@ class Cloud:
     def ask(self, token: str, path: str, body: Any = None) -> tuple[int, Any]:
         """Status and body of a GET, or of a POST with a body."""
         context = ssl.create_default_context(cafile=str(self.ca))
-        connection = HTTPSConnection("127.0.0.1", self.stub.core.api_port, timeout=DEADLINE, context=context)
+        connection = HTTPSConnection("127.0.0.1", self.stub.core.api_port, timeout=PATIENCE, context=context)
         with closing(connection):
             headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
             connection.request(
@@ -156,7 +157,7 @@ def test_kubectl_with_a_token_of_the_provider(cloud: Cloud, tmp_path: Path) -> N
         path = f"{plugin.parent}:{os.environ['PATH']}"
         environment = {"HOME": str(tmp_path), "PATH": path, "KUBECONFIG": str(tmp_path / "kubeconfig")}
         done = subprocess.run(
-            [str(_KUBECTL), *arguments], env=environment, capture_output=True, text=True, timeout=DEADLINE, check=False
+            [str(_KUBECTL), *arguments], env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
         )
         return done.stdout + done.stderr
 

@@ -27,10 +27,11 @@ from modules.processes.cloudcore.page_port import hosts_of
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.cloudstream.edges import Edge, edge_at
 from tests.modules.processes.cloudcore.devices import People, device, model
-from tests.modules.processes.cloudcore.stubs import DEADLINE, Stub
+from tests.modules.processes.cloudcore.stubs import Stub
 from tests.modules.processes.cloudcore.test_secure_port import Secure
 from tests.support.browser import browser, why_none
 from tests.support.control_client import Apply
+from tests.support.patience import PATIENCE
 
 TOKENS = 'admins-token,alice,1,"system:masters"\nplain-token,bob,2\nviewer-token,vera,3\n'
 TOKENS += "".join(f"{name}-token,{name},{name}\n" for name in ("nora", "dora", "ines"))
@@ -76,7 +77,7 @@ class Visitor:
         context = self.context()
         if node:
             context.load_cert_chain(*self._secure.node_files(node))
-        connection = http.client.HTTPSConnection("127.0.0.1", self._secure.port, timeout=DEADLINE, context=context)
+        connection = http.client.HTTPSConnection("127.0.0.1", self._secure.port, timeout=PATIENCE, context=context)
         with closing(connection):
             given = {name.replace("_", "-"): value for name, value in headers.items()}
             connection.request(method, path, body or None, given)
@@ -221,9 +222,9 @@ def shell(visitor: Visitor, key: str) -> ClientConnection:
     _, _, port = visitor.host.partition(":")
     return connect(
         f"wss://{visitor.host}/page/v1/shell/default/web/main",
-        sock=socket.create_connection(("127.0.0.1", int(port)), DEADLINE),
+        sock=socket.create_connection(("127.0.0.1", int(port)), PATIENCE),
         ssl=visitor.context(), server_hostname="127.0.0.1",
-        origin=Origin(f"https://{visitor.host}"), compression=None, open_timeout=DEADLINE,
+        origin=Origin(f"https://{visitor.host}"), compression=None, open_timeout=PATIENCE,
         subprotocols=[Subprotocol("v4.channel.k8s.io"), Subprotocol(KEY_PROTOCOL + key.removeprefix("Bearer "))],
     )  # fmt: skip
 
@@ -231,7 +232,7 @@ def shell(visitor: Visitor, key: str) -> ClientConnection:
 def told(visitor: Visitor, key: str) -> str:
     """Return why a shell is refused: the page reads it from the shell's result."""
     with shell(visitor, key) as opened:
-        said = opened.recv(timeout=DEADLINE)
+        said = opened.recv(timeout=PATIENCE)
         assert isinstance(said, bytes)
         return str(msgspec.json.decode(said[1:])["message"])
 
@@ -285,14 +286,14 @@ def test_a_shell_goes_through_the_tunnel_and_ends_with_its_users_right(
         node = threading.Thread(target=serve, args=(edge,))
         node.start()
         with shell(visitor, key) as opened:
-            node.join(DEADLINE)
-            assert opened.recv(timeout=DEADLINE) == b"\x01hello"
+            node.join(PATIENCE)
+            assert opened.recv(timeout=PATIENCE) == b"\x01hello"
             assert asked[0] == "/exec/default/web/main?command=sh&input=1&output=1&tty=1"
             assert key.removeprefix("Bearer ") not in asked[1]
             assert VERA not in asked[1]
             assert "vera (edgecore-page) asks node n1 for exec default web main" in caplog.text
             grant(visitor, [])
-            said = opened.recv(timeout=DEADLINE)
+            said = opened.recv(timeout=PATIENCE)
             assert isinstance(said, bytes)
             assert 'User "vera" cannot create resource "pods/exec"' in msgspec.json.decode(said[1:])["message"]
 

@@ -9,10 +9,12 @@ import pytest
 
 from modules.apimachinery.node_job_kinds import JobKind
 from modules.apimachinery.node_jobs import TEMPLATE
+from modules.cloud.bundle_names import bundle_versions
 from modules.cloud.taskmanager.waves import PAUSE, WAVES
 from modules.insight.fleet.jobs import next_name
 from modules.processes.cloudcore.cli import main
 from modules.processes.cloudcore.control_client import ControlClient
+from modules.processes.cloudcore.control_service import ServedBundles
 from modules.processes.cloudcore.errors import ControlError
 from modules.processes.cloudcore.rollout_commands import _job, jobs_table, label_selector, nodes_table
 from modules.processes.common.exit_codes import ExitCode
@@ -115,6 +117,39 @@ def test_a_job_that_goes_on_has_the_nodes_that_are_left_and_the_order_of_the_for
     wanted = {**order, "nodeNames": ["n2", "n3", "n4", "n5"]}
     assert made[0]["spec"] == (wanted if kind is JobKind.NODE_UPGRADE else {TEMPLATE: wanted})
     assert made[0]["metadata"] == {"name": "up-2", "annotations": {WAVES: "1,all", PAUSE: "600"}}
+
+
+@pytest.mark.parametrize(
+    ("served", "more", "refused"),
+    [
+        (ServedBundles("/b", ["1.0.0", "1.1.0"]), [], ""),
+        (ServedBundles(), [], ""),
+        (ServedBundles("/b", ["1.0.0"]), ["--not-served"], ""),
+        (ServedBundles("/b", ["1.0.0", "1.0.1+a"]), [], "1.1.0 (it has 1.0.0, 1.0.1+a; `make bundle` makes one"),
+        (ServedBundles("/b", []), [], "it has no bundle"),
+        (ServedBundles("/b", problem="no such directory"), [], "no such directory"),
+    ],
+)
+def test_a_version_that_no_bundle_has_is_refused_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    served: ServedBundles,
+    more: list[str],
+    refused: str,
+) -> None:
+    """With the versions there are; nodes may have others in sources of their own."""
+    made = list[Json]()
+    monkeypatch.setattr(ControlClient, "bundles", lambda _client: served)
+    monkeypatch.setattr(ControlClient, "call", lambda _client, _verb, _path, obj: made.append(obj))
+    assert (main(["upgrade", "nodes", "n1", "--to", "v1.1.0", *more]) == ExitCode.OK) is (refused == "")
+    assert (len(made), refused in capsys.readouterr().err) == (int(not refused), True)
+
+
+def test_the_versions_of_a_directory_are_those_of_its_bundles(tmp_path: Path) -> None:
+    for name in ("1.0.0-cp311-x86_64", "1.0.0-cp313-aarch64", "1.0.1.dev5+g0a1-cp311-x86_64"):
+        (tmp_path / f"edgecore-{name}.bundle").touch()
+    (tmp_path / "edgecore-1.0.2.tar").touch()
+    assert bundle_versions(tmp_path) == ["1.0.0", "1.0.1.dev5+g0a1"]
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,9 @@ from modules.processes.cloudcore.config import RouterConfig, TlsConfig
 from modules.processes.common.exit_codes import ExitCode
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.router.rules import from_url, to_topic
-from tests.modules.processes.cloudcore.routes import TIMEOUT, RuleAuthors, call
+from tests.modules.processes.cloudcore.routes import RuleAuthors, call
 from tests.modules.processes.cloudcore.stubs import CLOCK, Edge, Stub
+from tests.support.patience import PATIENCE
 
 TOKENS = 'admins-token,alice,1,"system:masters"\ncallers-token,carol,2,"kubeedge:router"\nplain-token,bob,3\n'
 
@@ -89,7 +90,7 @@ class Secured:
     def head_only(self) -> int:
         """The status for a request without credentials whose body never comes."""
         port = self._stub.core.callers_port
-        connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=TIMEOUT, context=self._context)
+        connection = http.client.HTTPSConnection("127.0.0.1", port, timeout=PATIENCE, context=self._context)
         with closing(connection):
             connection.putrequest("POST", "/n1/cap/a")
             connection.putheader("Content-Length", "8000000")

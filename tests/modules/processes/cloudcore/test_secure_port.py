@@ -36,8 +36,9 @@ from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.apiextensions.definition import DEFINITIONS, DEVICES, definition
 from tests.modules.cloud.cloudhub.certificates.made import OPENSSL_LAG, csr, new_key
 from tests.modules.cloud.objects import POD_MANIFEST, SIGNING_REQUEST, pod, secret
-from tests.modules.processes.cloudcore.stubs import CLOCK, DEADLINE, Stub
+from tests.modules.processes.cloudcore.stubs import CLOCK, Stub
 from tests.support.control_client import Apply, Get
+from tests.support.patience import PATIENCE
 
 _KUBECTL = shutil.which("kubectl")
 _TOKENS = 'admins-token,alice,1,"system:masters"\nplain-token,bob,2\n'
@@ -74,7 +75,7 @@ class Secure:
 
     def get(self, path: str, token: str = "", node: str = "", **headers: str) -> tuple[int, str]:
         """The status and body of a GET."""
-        connection = HTTPSConnection("127.0.0.1", self.port, timeout=DEADLINE, context=self.context(node))
+        connection = HTTPSConnection("127.0.0.1", self.port, timeout=PATIENCE, context=self.context(node))
         with closing(connection):
             given = {"Authorization": f"Bearer {token}"} if token else {}
             connection.request("GET", path, headers={**given, **headers})
@@ -83,7 +84,7 @@ class Secure:
 
     def send(self, method: str, path: str, node: str, body: JsonObject) -> int:
         """The status of the answer to a node that writes; a patch is a merge patch."""
-        connection = HTTPSConnection("127.0.0.1", self.port, timeout=DEADLINE, context=self.context(node))
+        connection = HTTPSConnection("127.0.0.1", self.port, timeout=PATIENCE, context=self.context(node))
         with closing(connection):
             kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
             connection.request(method, path, json.dumps(body), {"Content-Type": kind})
@@ -97,7 +98,7 @@ class Secure:
         if node:
             context.load_cert_chain(*self.node_files(node))
         given = {"Authorization": f"Bearer {token}"} if token else {}
-        with closing(HTTPSConnection("127.0.0.1", self.port, timeout=DEADLINE, context=context)) as connection:
+        with closing(HTTPSConnection("127.0.0.1", self.port, timeout=PATIENCE, context=context)) as connection:
             connection.request("POST", path, body, headers={**given, "Content-Type": media})
             answer = connection.getresponse()
             return answer.status, answer.read().decode()
@@ -107,7 +108,7 @@ class Secure:
         environment = {"HOME": str(self.directory), "PATH": os.environ["PATH"]}
         return subprocess.run(
             [str(_KUBECTL), *arguments], input=text, env=environment, capture_output=True, text=True,
-            timeout=120, check=False,
+            timeout=PATIENCE, check=False,
         )  # fmt: skip
 
 
@@ -188,7 +189,7 @@ def test_no_body_is_read_before_it_is_known_who_asks_and_whether_they_may(
     head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 3000000\r\nExpect: 100-continue\r\n"
     head += f"Authorization: Bearer {token}\r\n" if token else ""
     with (
-        socket.create_connection(("127.0.0.1", secure.port), timeout=DEADLINE) as plain,
+        socket.create_connection(("127.0.0.1", secure.port), timeout=PATIENCE) as plain,
         secure.context(node).wrap_socket(plain, server_hostname="127.0.0.1") as client,
     ):
         client.sendall(f"{head}\r\n".encode())
@@ -242,7 +243,7 @@ def test_a_user_gets_a_certificate_by_an_approved_request(secure: Secure) -> Non
     context.load_cert_chain(certificate, private)
 
     def answer() -> str:
-        with closing(HTTPSConnection("127.0.0.1", secure.port, timeout=DEADLINE, context=context)) as connection:
+        with closing(HTTPSConnection("127.0.0.1", secure.port, timeout=PATIENCE, context=context)) as connection:
             connection.request("GET", "/api/v1/namespaces/default/pods")
             return connection.getresponse().read().decode()
 
@@ -400,7 +401,7 @@ def test_a_kubeconfig_needs_an_authority(tmp_path: Path, capsys: pytest.CaptureF
 
 def test_a_client_without_a_handshake_holds_up_nobody(secure: Secure) -> None:
     """A connection that says nothing leaves the port to others."""
-    with socket.create_connection(("127.0.0.1", secure.port), timeout=DEADLINE):
+    with socket.create_connection(("127.0.0.1", secure.port), timeout=PATIENCE):
         assert secure.get("/livez") == (200, "ok")
 
 

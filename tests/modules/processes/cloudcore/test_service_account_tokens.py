@@ -13,7 +13,8 @@ import pytest
 
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles
 from modules.processes.cloudcore.config import TlsConfig
-from tests.modules.processes.cloudcore.stubs import DEADLINE, Stub
+from tests.modules.processes.cloudcore.stubs import Stub
+from tests.support.patience import PATIENCE
 
 ADMIN = "admins-token"
 NAMESPACE = "/api/v1/namespaces/default"
@@ -31,7 +32,7 @@ class Port:
     def ask(self, method: str, path: str, body: Any = None, token: str = ADMIN) -> tuple[int, Any]:
         """The status and the body of a response."""
         context = ssl.create_default_context(cafile=str(self.ca))
-        connection = HTTPSConnection("127.0.0.1", self.stub.core.api_port, timeout=DEADLINE, context=context)
+        connection = HTTPSConnection("127.0.0.1", self.stub.core.api_port, timeout=PATIENCE, context=context)
         with closing(connection):
             headers = {"Content-Type": "application/json", **({"Authorization": f"Bearer {token}"} if token else {})}
             connection.request(method, path, None if body is None else json.dumps(body), headers)
@@ -43,7 +44,7 @@ class Port:
     def watching(self, path: str, token: str) -> Iterator[HTTPResponse]:
         """The response of a watch, which has begun."""
         context = ssl.create_default_context(cafile=str(self.ca))
-        connection = HTTPSConnection("127.0.0.1", self.stub.core.api_port, timeout=DEADLINE, context=context)
+        connection = HTTPSConnection("127.0.0.1", self.stub.core.api_port, timeout=PATIENCE, context=context)
         with closing(connection):
             connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
             answer = connection.getresponse()

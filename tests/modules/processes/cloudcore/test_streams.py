@@ -20,9 +20,10 @@ from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.config import EdgeCoreConfig
 from tests.end_to_end.processes import wait_until
 from tests.modules.cloud.cloudhub.certificates.made import OPENSSL_LAG
-from tests.modules.cloud.cloudstream.edges import DEADLINE, Edge, edge_at
+from tests.modules.cloud.cloudstream.edges import Edge, edge_at
 from tests.modules.processes.cloudcore.clusters import Cluster
 from tests.modules.processes.cloudcore.stubs import CLOCK
+from tests.support.patience import PATIENCE
 
 PORT = 10351
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
@@ -68,7 +69,7 @@ def api_server(both: Cluster, files: AuthorityFiles, tmp_path: Path) -> Iterator
     )
     context = ssl.create_default_context(cafile=str(files.authority))
     context.load_cert_chain(pem)
-    connection = HTTPSConnection("127.0.0.1", both.core.core.stream_port, timeout=DEADLINE, context=context)
+    connection = HTTPSConnection("127.0.0.1", both.core.core.stream_port, timeout=PATIENCE, context=context)
     yield connection
     connection.close()
 

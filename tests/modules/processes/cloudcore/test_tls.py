@@ -16,7 +16,8 @@ from modules.processes.cloudcore.config import TlsConfig
 from modules.processes.cloudcore.errors import ControlError
 from tests.modules.cloud.cloudhub.certificates.made import csr, new_key
 from tests.modules.cloud.objects import node
-from tests.modules.processes.cloudcore.stubs import DEADLINE, Stub
+from tests.modules.processes.cloudcore.stubs import Stub
+from tests.support.patience import PATIENCE
 
 
 class Joining:
@@ -30,7 +31,7 @@ class Joining:
     def get(
         self, path: str, context: ssl.SSLContext, headers: dict[str, str] | None = None, body: bytes | None = None
     ) -> tuple[int, bytes]:
-        with closing(http.client.HTTPSConnection(*self._https, timeout=DEADLINE, context=context)) as connection:
+        with closing(http.client.HTTPSConnection(*self._https, timeout=PATIENCE, context=context)) as connection:
             connection.request("GET", path, body, headers or {})
             answer = connection.getresponse()
             return answer.status, answer.read()

@@ -12,6 +12,7 @@ from beehive.testing import Harness
 from modules.processes.common.memory import GROWN, LOOKS, PERIOD, MemoryTrimmer, collect_and_trim, resident_bytes
 from tests.end_to_end.processes import REPOSITORY
 from tests.support.collector import without_collections
+from tests.support.patience import PATIENCE
 
 _THREADS = 4
 _PROGRAM = f"""
@@ -36,7 +37,7 @@ def test_threads_share_an_arena(argument: str, *, one: bool) -> None:
     command = [sys.executable, "-c", _PROGRAM, argument]
     environment = {name: value for name, value in os.environ.items() if name != "MALLOC_ARENA_MAX"}
     done = subprocess.run(
-        command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=120, check=True
+        command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=True
     )
     assert (done.stderr.count("Arena ") == 1) is one
 
@@ -44,6 +45,7 @@ def test_threads_share_an_arena(argument: str, *, one: bool) -> None:
 _HOLES = """
 import sys
 from modules.processes.common.memory import resident_bytes, malloc_trim, set_up_malloc
+from tests.support.patience import PATIENCE
 if "told" in sys.argv:
     assert set_up_malloc()
 before = resident_bytes()
@@ -60,7 +62,7 @@ print(resident_bytes() - before)
 def test_texts_that_are_gone_leave_no_holes() -> None:
     """One in twenty is kept: 3 MB of 60."""
     command = [sys.executable, "-c", _HOLES, "told"]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=PATIENCE, check=True)
     assert int(done.stdout) < 8_000_000
 
 

@@ -7,9 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.patience import PATIENCE
+
 _PROGRAM = """
 import signal, sys
 from modules.processes.common import shutdown as module
+from tests.support.patience import PATIENCE
 
 module._SAME_SIGNAL = float(sys.argv[1])
 
@@ -25,9 +28,6 @@ sys.stdin.read()
 """
 """Says which signal came first, then goes on until its input ends, as a stop that takes long. What SIGUSR1 asks for
 fails. The argument is for how many seconds the same signal counts as the first."""
-
-_PATIENCE = 50
-"""Seconds."""
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def process(request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
 def test_the_first_signal(process: subprocess.Popen[str], number: signal.Signals) -> None:
     """It is reported, and the process goes on to its clean end."""
     process.send_signal(number)
-    out, _ = process.communicate(timeout=_PATIENCE)
+    out, _ = process.communicate(timeout=PATIENCE)
     assert out == f"{number.name}\n"
     assert process.returncode == 0
 
@@ -54,7 +54,7 @@ def test_a_second_signal_right_after_the_first(process: subprocess.Popen[str]) -
     """Even during the first one's handling, it ends the process immediately."""
     process.send_signal(signal.SIGTERM)
     process.send_signal(signal.SIGINT)
-    assert process.wait(_PATIENCE) == 130
+    assert process.wait(PATIENCE) == 130
 
 
 def test_the_same_signal_twice_in_a_moment_counts_once(process: subprocess.Popen[str]) -> None:
@@ -63,7 +63,7 @@ def test_the_same_signal_twice_in_a_moment_counts_once(process: subprocess.Popen
     assert process.stdout is not None
     assert process.stdout.readline() == "SIGTERM\n"
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=_PATIENCE)
+    process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
 
 
@@ -73,7 +73,7 @@ def test_the_same_signal_later_ends_it_immediately(process: subprocess.Popen[str
     assert process.stdout is not None
     assert process.stdout.readline() == "SIGTERM\n"
     process.send_signal(signal.SIGTERM)
-    assert process.wait(_PATIENCE) == 130
+    assert process.wait(PATIENCE) == 130
 
 
 def test_another_signal_whose_function_fails_does_not_keep_the_process_from_ending(
@@ -84,6 +84,6 @@ def test_another_signal_whose_function_fails_does_not_keep_the_process_from_endi
     assert process.stdout is not None
     assert process.stdout.readline() == "asked\n"
     process.send_signal(signal.SIGTERM)
-    out, _ = process.communicate(timeout=_PATIENCE)
+    out, _ = process.communicate(timeout=PATIENCE)
     assert out == "SIGTERM\n"
     assert process.returncode == 0

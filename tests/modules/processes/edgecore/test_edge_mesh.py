@@ -123,6 +123,7 @@ def test_services_of_an_ordinary_users_pods_are_in_their_network(
 
 
 @needs_nft
+@pytest.mark.extended
 def test_the_name_server_of_an_ordinary_users_pods_listens_in_their_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """At the address that pods are given, on port 53; the machine has neither."""
     with own_machine() as machine:
@@ -137,6 +138,7 @@ def test_the_name_server_of_an_ordinary_users_pods_listens_in_their_network(monk
 
 
 @needs_nft
+@pytest.mark.extended
 def test_an_uninstalled_node_has_no_rules_route_or_address_left() -> None:
     said: list[str] = []
     with own_machine() as machine:

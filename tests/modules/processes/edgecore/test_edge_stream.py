@@ -14,19 +14,21 @@ from beehive.exposition import CollectorRegistry
 from modules.edge.edgestream.module import EdgeStream
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.edge_stream import add_edge_stream, node_dialler, tunnel_headers, tunnel_settings
-from tests.edgehub.clouds import TIMEOUT, LibraryCloud
+from tests.edgehub.clouds import LibraryCloud
 from tests.edgehub.test_tls import Authority
 from tests.end_to_end.processes import wait_until
 from tests.modules.edge.edgestream.beds import registered
+from tests.support.patience import PATIENCE
 
 
-def configured(root: Path, server: str, node_ip: str = "") -> EdgeCoreConfig:
+def configured(root: Path, server: str, node_ip: str = "", cloud: str = "cloud:10000") -> EdgeCoreConfig:
     """A node with the tunnel, its certificates below a directory."""
     config = EdgeCoreConfig.below(root)
     modules = config.modules
     tunnel = replace(modules.edge_stream, enable=True, server=server, read_deadline=7, write_deadline=8)
     edged = replace(modules.edged, hostname_override="n1", node_ip=node_ip)
-    return replace(config, modules=replace(modules, edge_stream=tunnel, edged=edged))
+    hub = replace(modules.edge_hub, websocket=replace(modules.edge_hub.websocket, server=cloud))
+    return replace(config, modules=replace(modules, edge_hub=hub, edge_stream=tunnel, edged=edged))
 
 
 def test_kubeedges_keys(tmp_path: Path) -> None:
@@ -35,9 +37,25 @@ def test_kubeedges_keys(tmp_path: Path) -> None:
     settings = tunnel_settings(config)
     assert settings.url == "wss://cloud:10004/v1/kubeedge/connect"
     assert (settings.handshake_timeout, settings.read_deadline, settings.write_deadline) == (30, 7, 8)
-    said = {"SessionHostNameOverride": "n1", "SessionInternalIP": "192.0.2.7", "SessionStreamCredit": "1"}
+    said = {"SessionHostNameOverride": "n1", "SessionInternalIP": "192.0.2.7", "SessionStreamCredit": "1",
+            "SessionStreamLimit": "200"}  # fmt: skip
     assert tunnel_headers(config) == said
     assert tunnel_headers(configured(tmp_path, "cloud:10004"))["SessionInternalIP"]
+
+
+@pytest.mark.parametrize(
+    ("server", "cloud", "scheme"),
+    [
+        ("cloud:10004", "wss://cloud:10000", "wss"),
+        ("cloud:10004", "ws://cloud:10000", "ws"),
+        ("wss://cloud:10004", "ws://cloud:10000", "wss"),
+        ("ws://cloud:10004", "cloud:10000", "ws"),
+    ],
+)
+def test_without_a_scheme_it_has_tls_as_the_link_has(server: str, cloud: str, scheme: str, tmp_path: Path) -> None:
+    """A cloud without TLS has no certificate for either."""
+    url = tunnel_settings(configured(tmp_path, server, cloud=cloud)).url
+    assert url == f"{scheme}://cloud:10004/v1/kubeedge/connect"
 
 
 def test_by_default_it_is_off() -> None:
@@ -56,11 +74,12 @@ def hive() -> Iterator[Hive]:
     """A hive that ends with the test."""
     made = Hive(Threads())
     yield made
-    made.stop(TIMEOUT)
+    made.stop(PATIENCE)
     made.clock.close()
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificates")
+@pytest.mark.extended
 def test_certificates(tmp_path: Path, hive: Hive, caplog: pytest.LogCaptureFixture) -> None:
     """Nothing is dialled before edgehub has fetched a certificate; the cloud sees the node's, and after a renewal the
     new one at the next dial.

@@ -256,7 +256,7 @@ def test_a_bundle_that_cannot_be_checked_is_fetched_anew(tmp_path: Path, monkeyp
     monkeypatch.setattr(sources, "read_manifest", _fail)
     with pytest.raises(PlannedError):
         sources.Download._check(
-            cast("Any", SimpleNamespace(_keys=(), _forget=forgotten.append)), "edgecore.bundle", tmp_path
+            cast("Any", SimpleNamespace(_keys=(), _forget=forgotten.append)), "edgecore.bundle", tmp_path, 0
         )
     assert forgotten == ["edgecore.bundle"]
 

@@ -337,7 +337,7 @@ def test_the_commands_take_a_node() -> None:
     """As every command on the node."""
     from modules.processes.edgecore.cli import command_line  # noqa: PLC0415 - the arguments of all commands
 
-    _, commands = command_line([])
+    _, commands = command_line()
     for name in ("containers", "inspect"):
         parser = commands.choices[name]
         assert isinstance(parser, argparse.ArgumentParser)
@@ -352,3 +352,11 @@ def test_a_name_that_no_image_can_have_is_no_image() -> None:
     assert _images_named(refusing, "A B", []) == []
     assert refusing.image_status.call_count == 1
     assert _images_named(Mock(image_status=lambda _: SimpleNamespace(id="sha256:a")), "a", [image]) == [image]
+
+
+def test_without_a_node_the_command_that_starts_it_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """gRPC's own text has the socket three times, and names a status of its own."""
+    assert main(["inspect", "web", "--root", str(tmp_path)]) == ExitCode.NOT_DONE
+    said = f"cannot reach the container runtime: unix://{tmp_path}/edged/embedded.sock: No such file or directory"
+    hint = "is `edgecore run` running, with the same --root or --config?"
+    assert capsys.readouterr().err == f"edgecore: error: {said} ({hint})\n"

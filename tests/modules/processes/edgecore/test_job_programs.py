@@ -60,6 +60,7 @@ def ended(commands: LocalSettingsCommands) -> ProgramEnd:
     return found[0]
 
 
+@pytest.mark.extended
 def test_settings_are_checked_and_set(commands: LocalSettingsCommands, file: Path) -> None:
     """They are neither on a command line nor options there."""
     settings = {HEARTBEAT: "21", "modules.eventBus.mqttPassword": "--config"}
@@ -79,6 +80,7 @@ def test_settings_are_checked_and_set(commands: LocalSettingsCommands, file: Pat
 @pytest.mark.parametrize(
     ("settings", "says"), [({HEARTBEAT: "soon"}, "got another value"), ({"no.such": "1"}, "there is no setting")]
 )
+@pytest.mark.extended
 def test_what_is_wrong_is_told(
     settings: dict[str, str], says: str, commands: LocalSettingsCommands, file: Path
 ) -> None:

@@ -96,6 +96,7 @@ def node() -> Iterator[Node]:
         made.stop()
 
 
+@pytest.mark.extended
 def test_a_process_is_started_as_it_was(node: Node) -> None:
     with node.log.open("ab") as log:
         node.start(log)
@@ -107,6 +108,7 @@ def test_a_process_is_started_as_it_was(node: Node) -> None:
     assert node.log.read_text() == 2 * line
 
 
+@pytest.mark.extended
 def test_one_whose_output_is_somebody_elses_goes_on(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
     """A terminal, or a supervisor that reads a pipe and would start it, too."""
     node.start(subprocess.PIPE)
@@ -121,6 +123,7 @@ def test_without_a_node(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
     assert "this node does not run" in capsys.readouterr().err
 
 
+@pytest.mark.extended
 def test_one_that_ends_again(node: Node, capsys: pytest.CaptureFixture[str]) -> None:
     with node.log.open("ab") as log:
         node.start(log)
@@ -129,6 +132,7 @@ def test_one_that_ends_again(node: Node, capsys: pytest.CaptureFixture[str]) -> 
     assert "the node has ended again: exit status 7" in capsys.readouterr().err
 
 
+@pytest.mark.extended
 def test_a_wrong_configuration_leaves_the_node_as_it_is(node: Node) -> None:
     with node.log.open("ab") as log:
         node.start(log)
@@ -139,6 +143,7 @@ def test_a_wrong_configuration_leaves_the_node_as_it_is(node: Node) -> None:
 
 
 @pytest.mark.parametrize(("status", "ends"), [(0, ExitCode.OK), (1, ExitCode.NOT_DONE)])
+@pytest.mark.extended
 def test_a_unit_is_restarted_by_systemd(
     node: Node,
     status: int,

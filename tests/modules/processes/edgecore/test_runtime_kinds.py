@@ -139,7 +139,7 @@ def test_reset_removes_the_chosen_kinds(
 
 def test_the_command_takes_all_kinds() -> None:
     """Its parser names them itself, to load nothing."""
-    _, commands = command_line([])
+    _, commands = command_line()
     (action,) = (each for each in commands.choices["reset"]._actions if each.dest == "kind")
     assert set(action.choices or ()) == {*RuntimeKind, "all"}
 

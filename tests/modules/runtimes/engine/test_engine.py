@@ -451,7 +451,7 @@ def test_a_container_that_is_being_removed_does_not_start(tmp_path: Path, monkey
     thread = Thread(target=start)
     with container.lifecycle_lock:
         thread.start()
-        assert found.wait(60)
+        assert found.wait(PATIENCE)
         thread.join(0.2)
         assert not life.machine.running
         registry.remove_container(made)
@@ -491,7 +491,7 @@ def test_a_container_is_removed_once_by_two_calls_at_once(tmp_path: Path, monkey
 
 def _after(event: Event, function: Callable[[ContainerId], None]) -> Callable[[ContainerId], None]:
     def call(container_id: ContainerId) -> None:
-        assert event.wait(60)
+        assert event.wait(PATIENCE)
         function(container_id)
 
     return call
@@ -644,6 +644,28 @@ def test_a_container_that_goes_on_was_not_stopped(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(MemoryDriver, "signal", lambda *_: container.abandon())
     with pytest.raises(WrongStateError, match="the container goes on"):
         life.engine.containers.stop(container.id, 0)
+    life.engine.close()
+
+
+def test_nothing_starts_in_a_sandbox_while_its_containers_are_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that started behind the one that is killed would outlive its pod."""
+    life = Life(1, tmp_path / "state")
+    first = created(life, monkeypatch)
+    container = life.engine.registry.container(first)
+    life.engine.containers.start(first)
+    seen = list[bool]()
+
+    def kill(*_: object) -> None:
+        seen.append(life.engine.registry.sandbox(container.sandbox_id).record.stopped)
+        container.finished(Exit(137, 0, "Error", ""))
+
+    monkeypatch.setattr(MemoryDriver, "signal", kill)
+    life.engine.sandboxes.stop(container.sandbox_id)
+    assert seen
+    assert all(seen), "it is stopped before the first is killed"
+    life.machine.end(first, 137)
     life.engine.close()
 
 

@@ -10,6 +10,8 @@ import pytest
 
 from modules.runtimes.engine.errors import BadRequestError, RequestRefusedError, TooManyError
 from modules.runtimes.oci.archives import ImageArchives, last_import
+from modules.runtimes.oci.image_service import image_methods
+from modules.runtimes.oci.images.errors import RegistryUnavailableError
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.node import OciNode
 from tests.support.images import busybox_image, docker_archive
@@ -63,6 +65,20 @@ def test_other_bytes_than_an_archive_end_nothing(node: OciNode, caplog: pytest.L
     assert sum("bad.tar" in record.getMessage() for record in caplog.records) == 1
 
 
+@pytest.mark.parametrize("problem", ["", 'cannot import the images of "own.tar": it is no archive of images'])
+def test_a_pull_that_fails_names_the_archive_that_could_not_be_imported(problem: str) -> None:
+    """The image may be in it: otherwise the pod says only that the registry is out of reach."""
+
+    def refuse(*_: object) -> None:
+        raise RegistryUnavailableError("pull 'own:1'", "no route to host")
+
+    stub = cast("Any", SimpleNamespace(pull=refuse, listing=None, remove=None, problem=lambda: problem))
+    pull = image_methods(stub, stub, stub, stub)["PullImage"]
+    with pytest.raises(RegistryUnavailableError) as refused:
+        pull(cri.PullImageRequest(), lambda _: None)
+    assert refused.value.reason == "no route to host" + (f"; {problem}" if problem else "")
+
+
 def test_an_image_that_a_container_uses_stays_for_it(node: OciNode) -> None:
     """Removed images are found no more, but their containers start."""
     _add(node, one="1")
@@ -109,6 +125,7 @@ def test_an_archive_for_which_there_was_no_room_is_tried_again_for_a_missing_ima
         failed = last_import(own, tmp_path)
         assert failed is not None
         assert (failed.may_work, failed.problem) == (True, str(full.error))
+        assert archives.problem() == str(full.error)
     full.error = None
     for tried, wanted in ((3, ""), (4, NAME), (4, ""), (4, "other")):
         archives.refresh(wanted)
@@ -116,7 +133,7 @@ def test_an_archive_for_which_there_was_no_room_is_tried_again_for_a_missing_ima
     worked = last_import(own, tmp_path)
     assert ImageArchives(tmp_path, cast("Any", full))._known == archives._known == {"own.tar": worked}
     assert worked is not None
-    assert worked.problem == ""
+    assert worked.problem == archives.problem() == ""
     (tmp_path / "archives.json").unlink()
     wrong = Store(tmp_path, BadRequestError("import it", "it is no archive of images"))
     archives = ImageArchives(tmp_path, cast("Any", wrong))

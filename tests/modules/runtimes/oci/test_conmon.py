@@ -41,6 +41,7 @@ def _conmon(node: OciNode, container: str) -> int:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])
+@pytest.mark.extended
 def test_a_signal_to_conmon_is_passed_on(node: OciNode, number: signal.Signals) -> None:
     """The container may end by it as it likes, and its end is recorded as any other."""
     name = number.name.removeprefix("SIG")
@@ -108,6 +109,7 @@ def test_long_lines_come_in_pieces(node: OciNode) -> None:
 
 
 @pytest.mark.parametrize("order", one_in(4, _ORDERS), ids="-".join)
+@pytest.mark.extended
 def test_a_container_with_commands_ends(node: OciNode, order: tuple[str, ...]) -> None:
     """Whatever comes first: a command of a client, one that leaves a process behind, the client's going, the end.
 

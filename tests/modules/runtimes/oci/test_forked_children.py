@@ -37,11 +37,6 @@ def _is_a_pods_first(patched: pytest.MonkeyPatch) -> None:
     pause.main(0, "", [])
 
 
-def _ends_lost_containers(patched: pytest.MonkeyPatch) -> None:
-    patched.setattr(entering, "_kill_all", _fail)
-    entering._end_lost(Path())
-
-
 def _maps_users(_: pytest.MonkeyPatch) -> None:
     entering._map_parent(-1, -1, [])
 
@@ -58,10 +53,10 @@ def _tries_proc(patched: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("work", "status"),
     [
-        (_unpacks, 0), (_is_a_pods_first, 1), (_ends_lost_containers, 0), (_maps_users, 1), (_tries, 1),
+        (_unpacks, 0), (_is_a_pods_first, 1), (_maps_users, 1), (_tries, 1),
         (_tries_proc, 1),
     ],
-    ids=["layer", "pod", "lost", "users", "trial", "proc"],
+    ids=["layer", "pod", "users", "trial", "proc"],
 )  # fmt: skip
 def test_a_child_whose_work_fails_ends(
     monkeypatch: pytest.MonkeyPatch, work: Callable[[pytest.MonkeyPatch], None], status: int

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from modules.runtimes.oci import mapped_roots
+from modules.runtimes.oci.leftovers import unmount_all
 from modules.runtimes.oci.mapped_roots import MappedRoots, remove_top
 from modules.runtimes.shim import kernel
 from tests.support.leftovers import unmount_under
@@ -86,3 +87,14 @@ def test_the_directory_above_goes_once_it_is_empty(tmp_path: Path, monkeypatch: 
     (top / "one").rmdir()
     remove_top()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_mount_point_that_somebody_has_removed_is_removed(tmp_path: Path, roots: MappedRoots) -> None:
+    """Nor does the directory above it stay; a second time there is nothing to do."""
+    target = roots.bind("c1", tmp_path / "rootfs", _GROUP)
+    unmount_all(target)
+    target.rmdir()
+    unmount_all(target)
+    roots.unbind("c1")
+    assert not roots.directory.exists()
+    roots.unbind("c1")

@@ -101,6 +101,28 @@ def process() -> Iterator[int]:
         yield other.pid
 
 
+def test_a_log_that_conmon_does_not_make_anew_is_waited_for_ten_seconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the time of day is."""
+    machine, passed = Machine(os.getpid(), tmp_path, Failing(0)), [0.0]
+
+    def wait(_seconds: float) -> bool:
+        passed[0] += 3.0
+        assert passed[0] < 60.0, "it waits for ever"
+        return False
+
+    clock = SimpleNamespace(monotonic=lambda: 100.0 + passed[0], now=lambda: 1_700_000_000.0 + passed[0])
+    monkeypatch.setattr(machine.processes, "_clock", clock)
+    monkeypatch.setattr(machine.container, "ended", SimpleNamespace(wait=wait))
+    monkeypatch.setattr(processes, "clear_way", lambda _: None)
+    monkeypatch.setattr(parents, "reopen_log", lambda _: None)
+    monkeypatch.setattr(parents, "conmon_pid", lambda _: None)
+    with pytest.raises(RunFailedError, match="conmon does not make the new file"):
+        machine.processes.reopen_log(machine.container, "reopen the log")
+    assert passed == [12.0]
+
+
 def test_a_start_that_fails_leaves_nothing_of_the_container(
     tmp_path: Path, process: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,7 @@ from tests.support.slow import one_in
 _LOOP = "exec sleep 1000"
 
 
+@pytest.mark.extended
 def test_killed_and_started_again(remote: RemoteOciNode) -> None:
     """After SIGKILL everything is found again: the same ids, names, times, states and process."""
     pod = remote.pod()
@@ -42,6 +43,7 @@ def test_killed_and_started_again(remote: RemoteOciNode) -> None:
     assert remote.status(running).exit_code == 128 + signal.SIGKILL
 
 
+@pytest.mark.extended
 def test_ended_meanwhile(remote: RemoteOciNode) -> None:
     """A container that ends while no edgecore is there keeps its exit code, its time and the end of its log."""
     container = remote.shell("while [ ! -e /go ]; do sleep 0.01; done; echo bye; exit 9")
@@ -58,6 +60,7 @@ def test_ended_meanwhile(remote: RemoteOciNode) -> None:
     assert remote.log(container) == [("stdout", "F", "bye")]
 
 
+@pytest.mark.extended
 def test_commands_of_a_dead_edgecore_end(remote: RemoteOciNode) -> None:
     """No command in a container outlives its edgecore beyond the next one's start."""
     container = remote.shell(_LOOP)
@@ -87,6 +90,7 @@ _STEPS_OF_A_START = [
 
 
 @pytest.mark.parametrize("step", one_in(len(_STEPS_OF_A_START), reversed(_STEPS_OF_A_START)))
+@pytest.mark.extended
 def test_killed_while_it_starts_a_container(doomed: RemoteOciNode, step: str) -> None:
     """The container is found running, or created as before; then another one takes its place, as a kubelet does it."""
     doomed.serve_until(step)
@@ -120,6 +124,7 @@ _STEPS_OF_A_REMOVAL = [
 
 
 @pytest.mark.parametrize("step", one_in(4, _STEPS_OF_A_REMOVAL))
+@pytest.mark.extended
 def test_killed_while_it_removes_a_pod(doomed: RemoteOciNode, step: str) -> None:
     """The removal can be repeated, and nothing is left."""
     doomed.serve_until(step)
@@ -151,6 +156,7 @@ def test_each_step_is_a_function_of_the_product(step: str) -> None:
 
 
 @pytest.mark.parametrize("step", one_in(4, _STEPS_OF_A_SANDBOX))
+@pytest.mark.extended
 def test_killed_while_it_makes_a_sandbox(doomed: RemoteOciNode, step: str) -> None:
     """What is there of it can be removed like any other sandbox; nothing is left of one without a record."""
     doomed.serve_until(step)
@@ -164,6 +170,7 @@ def test_killed_while_it_makes_a_sandbox(doomed: RemoteOciNode, step: str) -> No
     doomed.pod("a")
 
 
+@pytest.mark.extended
 def test_killed_before_the_first_process_of_a_pod_is_pinned(doomed: RemoteOciNode) -> None:
     """Where containers share their processes: a first process without a record ends, and there is another later."""
     doomed.serve_until("before modules.runtimes.oci.network.pod_init:bind_file")
@@ -208,6 +215,7 @@ def _groups(process: Path) -> str:
 
 
 @pytest.mark.parametrize("when", ["before", "while edgecore is away"])
+@pytest.mark.extended
 def test_a_killed_conmon(remote: RemoteOciNode, when: str) -> None:
     """Without its conmon a container cannot write its log: it is killed, and its exit code is unknown."""
     container = remote.shell(_LOOP)
@@ -225,6 +233,7 @@ def test_a_killed_conmon(remote: RemoteOciNode, when: str) -> None:
     wait_for_death(pid)
 
 
+@pytest.mark.extended
 def test_after_a_reboot(node: OciNode) -> None:
     """Sandboxes of an earlier run of the machine are not ready, and their containers ended with nobody seeing it."""
     pod = node.pod()
@@ -255,6 +264,7 @@ def _spoil_record(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", [_spoil_request, _spoil_record])
+@pytest.mark.extended
 def test_a_container_that_cannot_be_read_is_ended(node: OciNode, spoil: Callable[[Path], None]) -> None:
     """Its processes do not go on unseen, nothing of it stays mounted, and the others are found."""
     good, bad = node.shell(_LOOP), node.shell(_LOOP)

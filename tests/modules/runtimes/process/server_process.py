@@ -9,10 +9,9 @@ from typing import Self
 
 from tests.modules.runtimes.process.node import Node
 from tests.modules.runtimes.process.served import DIES_AT, READY
+from tests.support.patience import PATIENCE
 
 _REPOSITORY = Path(__file__).parents[4]
-_END_SECONDS = 200.0
-"""Time for a process to import the runtime and remove everything, on a very busy machine."""
 
 
 class RemoteNode(Node):
@@ -45,7 +44,7 @@ class RemoteNode(Node):
         assert self._process is not None
         self.disconnect()
         self._process.kill()
-        self._process.communicate(timeout=_END_SECONDS)
+        self._process.communicate(timeout=PATIENCE)
 
     def __enter__(self) -> Self:
         self.serve()
@@ -65,7 +64,7 @@ class RemoteNode(Node):
     def _purge_there(self) -> None:
         with self._start("purge") as purge_process:
             try:
-                errors = purge_process.communicate(timeout=_END_SECONDS)[1]
+                errors = purge_process.communicate(timeout=PATIENCE)[1]
             finally:
                 purge_process.kill()
         assert not errors, errors

@@ -50,12 +50,14 @@ def _refusal(node: LocalNode, container: str, *command: str, timeout: int = 120)
     return code
 
 
+@pytest.mark.extended
 def test_output_and_exit_code(node: LocalNode, container: str) -> None:
     """Both streams and the exit code come back apart; a failing command is no error of the call."""
     answer = node.execute(container, "sh", "-c", "printf out; printf err >&2; exit 3")
     assert (answer.stdout, answer.stderr, answer.exit_code) == (b"out", b"err", 3)
 
 
+@pytest.mark.extended
 def test_a_command_has_the_oom_score_of_its_container(node: LocalNode) -> None:
     """As a service edgecore has a score with which the kernel ends everything else first."""
     config = cri.ContainerConfig()
@@ -64,11 +66,13 @@ def test_a_command_has_the_oom_score_of_its_container(node: LocalNode) -> None:
     assert node.execute(container, "cat", "/proc/self/oom_score_adj").stdout == b"700\n"
 
 
+@pytest.mark.extended
 def test_killed_by_a_signal(node: LocalNode, container: str) -> None:
     """A command that dies of a signal has 128 and its number as exit code."""
     assert node.execute(container, "sh", "-c", "kill -TERM $$").exit_code == 143
 
 
+@pytest.mark.extended
 def test_a_command_that_exceeds_its_time_is_killed(node: LocalNode, container: str) -> None:
     """A command that exceeds its time is killed with its process group, and reported as too slow."""
     command = ["sh", "-c", "sleep 4321 & sleep 4322"]
@@ -76,6 +80,7 @@ def test_a_command_that_exceeds_its_time_is_killed(node: LocalNode, container: s
     eventually(lambda: [each for each in processes_of(node.directory) if "sleep\000432" in each], lambda left: not left)
 
 
+@pytest.mark.extended
 def test_a_command_whose_client_gives_up_is_killed(node: LocalNode, container: str) -> None:
     """A command whose client gives up is killed with its process group."""
     call = node.cri.ExecSync.future(
@@ -88,6 +93,7 @@ def test_a_command_whose_client_gives_up_is_killed(node: LocalNode, container: s
         wait_for_death(int(pid))
 
 
+@pytest.mark.extended
 def test_commands_without_end_keep_nothing_from_being_stopped(node: LocalNode, container: str) -> None:
     """Hooks may hang in as many containers as a node has; each keeps a thread of the server."""
     request = cri.ExecSyncRequest(container_id=container, cmd=["sh", "-c", "echo >>began; exec sleep 1000"])
@@ -113,6 +119,7 @@ def test_a_process_that_keeps_writing_does_not_delay_the_end_of_its_command() ->
         assert len(output.stdout) <= 2 * 1024 * 1024
 
 
+@pytest.mark.extended
 def test_a_background_process_of_a_command_delays_nothing(node: LocalNode, container: str) -> None:
     """A background process that holds the output open delays nothing; it ends with the container."""
     answer = node.execute(container, "sh", "-c", "sleep 1000 & echo $!", timeout=900)
@@ -122,6 +129,7 @@ def test_a_background_process_of_a_command_delays_nothing(node: LocalNode, conta
     assert not alive(left)
 
 
+@pytest.mark.extended
 def test_bounded_output(node: LocalNode, container: str) -> None:
     """More output than CRI's 16 MiB is read, so that the command goes on, and cut."""
     size = OUTPUT_LIMIT + 5_000_000
@@ -153,12 +161,14 @@ def test_commands_share_the_room_for_their_output(monkeypatch: pytest.MonkeyPatc
     assert third.grant(OUTPUT_LIMIT) == 1000
 
 
+@pytest.mark.extended
 def test_room_for_output_is_given_back(node: LocalNode, container: str) -> None:
     """Ever so many large outputs after each other are whole."""
     for _ in range(1 + SHARED_LIMIT // 3_000_000):
         assert len(node.execute(container, "head", "-c", "3000000", "/dev/zero", timeout=900).stdout) == 3_000_000
 
 
+@pytest.mark.extended
 def test_refusals(node: LocalNode, container: str) -> None:
     """No command, a missing command, an unknown container, an ended one: each has its status."""
     assert _refusal(node, container) is grpc.StatusCode.INVALID_ARGUMENT
@@ -169,6 +179,7 @@ def test_refusals(node: LocalNode, container: str) -> None:
     assert _refusal(node, container, "true") is grpc.StatusCode.FAILED_PRECONDITION
 
 
+@pytest.mark.extended
 def test_the_container_ends_meanwhile(node: LocalNode, container: str) -> None:
     """A command that is running when its container ends is killed, and the call comes back."""
     call = node.cri.ExecSync.future(
@@ -179,6 +190,7 @@ def test_the_container_ends_meanwhile(node: LocalNode, container: str) -> None:
     assert call.exception(timeout=DEADLINE_SECONDS) is not None or call.result().exit_code == 137
 
 
+@pytest.mark.extended
 def test_many_at_once(node: LocalNode, container: str) -> None:
     """Commands at the same time do not mix their output."""
     requests = [
@@ -203,16 +215,19 @@ def _among_few_descriptors(case: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.extended
 def test_without_descriptors_nothing_is_kept_of_the_attempt() -> None:
     """Each failed probe leaked two to five descriptors, until the agent could open no more files."""
     _among_few_descriptors("attempt")
 
 
+@pytest.mark.extended
 def test_a_shim_that_is_gone_keeps_no_descriptors() -> None:
     """At whichever step the container has ended."""
     _among_few_descriptors("gone")
 
 
+@pytest.mark.extended
 def test_a_start_without_descriptors_keeps_none() -> None:
     """Sockets, specification and listener of a container that cannot be handed over are closed."""
     _among_few_descriptors("start")
@@ -227,16 +242,19 @@ def test_a_shim_without_descriptors_answers_and_lives_on() -> None:
     assert answers == [{"id": 7, "error": "the shim may open no more files"}]
 
 
+@pytest.mark.extended
 def test_a_shim_that_can_start_no_process_answers() -> None:
     """Without a descriptor for its child's report a command is refused; it used to be the end of the container."""
     _among_few_descriptors("child")
 
 
+@pytest.mark.extended
 def test_commands_leave_no_descriptors_in_their_shim() -> None:
     """Each probe would, until no command of the container could be executed any more."""
     _among_few_descriptors("commands")
 
 
+@pytest.mark.extended
 def test_a_process_has_nothing_of_its_shims_signals_and_umask() -> None:
     """It could not be asked to end, and others could not read its files."""
     _among_few_descriptors("inherited")

@@ -143,6 +143,7 @@ def test_atomic_swap(node: Node, volume: Path) -> None:
     assert node.execute(container, "cat", "/etc/config/key").stdout == b"new"
 
 
+@pytest.mark.extended
 def test_commands_see_the_volumes(node: Node, volume: Path) -> None:
     """A command executed in a container has its mounts, working directory, environment and user."""
     config = _mounts(("/data", volume))
@@ -193,6 +194,7 @@ def test_nothing_is_written_through_a_link_in_a_volume(node: Node, place: Path, 
     assert list(target.iterdir()) == []
 
 
+@pytest.mark.extended
 def test_where_namespaces_are_forbidden(directory: Path) -> None:
     """On a machine without private mounts a container with volumes is refused with the reason; others run."""
     prefix = ["unshare", "--map-root-user", "sh", "-c", _USER_NAMESPACES_OFF, "sh"]
@@ -253,6 +255,7 @@ def test_a_container_has_hosts_and_a_termination_message_of_its_own(
         assert not Path(_words(node)).exists()
 
 
+@pytest.mark.extended
 def test_an_invalid_termination_message_path_is_no_hindrance(node: Node, own_files: cri.ContainerConfig) -> None:
     """Relative, out of everything, or a directory: there is no message, and the container runs."""
     for path in ("relative", "/../x", "/etc", "/dev/null/below", "/etc/hosts"):

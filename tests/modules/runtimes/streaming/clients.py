@@ -15,7 +15,6 @@ from modules.runtimes.streaming.channels import PINGS
 from protos.cri.v1 import api_pb2 as cri
 from tests.support.patience import PATIENCE
 
-SECONDS = PATIENCE
 SPDY = ("Connection: Upgrade", "Upgrade: SPDY/3.1")
 """Headers of an upgrade."""
 
@@ -26,7 +25,7 @@ def connected(url: str, buffer: int | None = None) -> Iterator[socket.socket]:
     with socket.socket() as connection:
         if buffer is not None:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
-        connection.settimeout(SECONDS)
+        connection.settimeout(PATIENCE)
         connection.connect(("127.0.0.1", int(url.split(":")[2].partition("/")[0])))
         yield connection
 

@@ -20,8 +20,9 @@ from modules.runtimes.streaming.command_session import MOST_BEHIND, CommandSessi
 from modules.runtimes.streaming.link import SocketLink
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.streaming.backend import LocalBackend
-from tests.modules.runtimes.streaming.clients import SECONDS, SocketClient, SpdyClient, connected
+from tests.modules.runtimes.streaming.clients import SocketClient, SpdyClient, connected
 from tests.support.failing import Failing, PlannedError
+from tests.support.patience import PATIENCE
 
 _OUTPUT = MOST_BEHIND // 2
 """Bytes of a command that ends although nobody reads them, also in base64."""
@@ -88,7 +89,7 @@ def exec_url(request: pytest.FixtureRequest, server: StreamingServer) -> Iterato
         thread = threading.Thread(target=_relay_one, args=(listening, server.port))
         thread.start()
         yield url.replace(f":{server.port}/", f":{listening.getsockname()[1]}/")
-        thread.join(SECONDS)
+        thread.join(PATIENCE)
         assert not thread.is_alive()
 
 
@@ -114,7 +115,7 @@ def test_a_web_socket_that_is_read_late_is_whole(exec_url: str, at_the_end: thre
     """Our own close, which waits behind the output, is no end of the client."""
     with connected(exec_url, _BUFFER) as connection:
         client = _begun(connection, exec_url, protocol)
-        assert at_the_end.wait(SECONDS)
+        assert at_the_end.wait(PATIENCE)
         connection.recv(_FEW, socket.MSG_PEEK)
         messages = list(client.messages())
         client.flush()
@@ -132,7 +133,7 @@ def test_spdy_that_is_read_late_is_whole(exec_url: str, at_the_end: threading.Ev
     with connected(exec_url, _BUFFER) as connection:
         client = SpdyClient(connection, exec_url, "v4.channel.k8s.io")
         error, output = client.open("error", "stdout")
-        assert at_the_end.wait(SECONDS)
+        assert at_the_end.wait(PATIENCE)
         texts = client.texts()
     assert len(texts[output]) == _OUTPUT
     assert b'"7"' in texts[error]
@@ -148,7 +149,7 @@ def test_a_client_that_has_ended_its_side_has_the_rest(
         if client is not None:
             client.open("error", "stdout")
         messages = _begun(connection, exec_url, protocol) if client is None else None
-        assert at_the_end.wait(SECONDS)
+        assert at_the_end.wait(PATIENCE)
         connection.shutdown(socket.SHUT_WR)
         if client is not None:
             assert len(client.texts()[3]) == _OUTPUT
@@ -178,11 +179,11 @@ def test_a_client_that_takes_nothing_is_left(
             client.open("error", "stdout")
         else:
             _begun(connection, url, protocol)
-        assert at_the_end.wait(SECONDS)
+        assert at_the_end.wait(PATIENCE)
         [thread] = [each for each in threading.enumerate() if each.name == "streaming-connection"]
         if is_gone:
             connection.close()
-        thread.join(SECONDS)
+        thread.join(PATIENCE)
         assert not thread.is_alive()
         if not is_gone:
             with pytest.raises(ConnectionResetError):
@@ -196,7 +197,7 @@ def test_a_client_that_goes_ends_a_command_that_writes(server: StreamingServer, 
     url = server.exec_url(cri.ExecRequest(container_id="c", cmd=["cat", "/dev/zero"], stdout=True))
     with connected(url, _BUFFER) as connection:
         _begun(connection, url, "v5.channel.k8s.io")
-        assert backend.begun.wait(SECONDS)
+        assert backend.begun.wait(PATIENCE)
         connection.recv(_FEW)
     assert backend.processes[0].wait() == -9
 
@@ -206,7 +207,7 @@ def test_a_client_that_closes_in_order_ends_a_command_at_once(server: StreamingS
     url = server.exec_url(cri.ExecRequest(container_id="c", cmd=["sleep", "1000"], stdin=True, stdout=True))
     with connected(url) as connection:
         client = _begun(connection, url, "v4.channel.k8s.io")
-        assert backend.begun.wait(SECONDS)
+        assert backend.begun.wait(PATIENCE)
         client.protocol.send_binary(b"\0text")
         client.protocol.send_close(1000)
         connection.sendall(b"".join(client.protocol.data_to_send()))
@@ -223,10 +224,10 @@ def test_a_port_over_channels_that_is_read_late_is_whole(server: StreamingServer
             client = SocketClient(connection, url, "v4.channel.k8s.io")
             pod, _ = listening.accept()
             with pod:
-                pod.settimeout(SECONDS)
+                pod.settimeout(PATIENCE)
                 pod.sendall(bytes(_OF_A_PORT))
                 pod.shutdown(socket.SHUT_WR)
-                assert at_the_end.wait(SECONDS)
+                assert at_the_end.wait(PATIENCE)
                 received = sum(len(each) - 1 for each in client.messages() if each[:1] == b"\0")
     assert received == _OF_A_PORT + 2, "and the number of the port"
 

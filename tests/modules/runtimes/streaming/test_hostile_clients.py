@@ -17,7 +17,8 @@ from modules.runtimes.streaming.ending import MOST_ANSWERS
 from modules.runtimes.streaming.server import MOST_CONNECTIONS
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.streaming.backend import LocalBackend
-from tests.modules.runtimes.streaming.clients import SECONDS, SocketClient, SpdyClient, connected, echo_request
+from tests.modules.runtimes.streaming.clients import SocketClient, SpdyClient, connected, echo_request
+from tests.support.patience import PATIENCE
 
 _SPDY_PING = struct.pack(">HHI", 0x8003, 6, 4) + struct.pack(">I", 1)
 _WEB_SOCKET_PING = b"\x89\xfd\0\0\0\0" + b"x" * 125
@@ -35,11 +36,11 @@ def test_a_client_that_stays_behind_is_left_and_the_container_goes_on(
     with connected(url) as connection:
         client = SpdyClient(connection, url, "v4.channel.k8s.io")
         client.open("error", "stdout")
-        backend.conmon.container.settimeout(SECONDS)
+        backend.conmon.container.settimeout(PATIENCE)
         with pytest.raises((BrokenPipeError, ConnectionResetError)):
             for _ in range(100 * MOST_BEHIND // 8192):
                 backend.conmon.container.send(b"\x02" + b"x" * 8191)
-        assert backend.conmon.closed.wait(SECONDS)
+        assert backend.conmon.closed.wait(PATIENCE)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +77,7 @@ def test_stop_cuts_the_streams(backend: LocalBackend) -> None:
     with connected(url) as connection:
         client = SpdyClient(connection, url, "v4.channel.k8s.io")
         client.open("error", "stdout")
-        assert backend.begun.wait(SECONDS)
+        assert backend.begun.wait(PATIENCE)
         stopping = threading.Thread(target=server.stop)
         stopping.start()
         stopping.join()

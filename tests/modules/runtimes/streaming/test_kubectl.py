@@ -33,7 +33,7 @@ class RealKubectl:
     def run(self, *words: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
         """Run it to its end."""
         return subprocess.run([*self._words, *words], input=given, capture_output=True, check=False,
-                              env=self._environment, timeout=120)  # fmt: skip
+                              env=self._environment, timeout=PATIENCE)  # fmt: skip
 
     def begin(self, *words: str) -> subprocess.Popen[bytes]:
         """Start it."""
@@ -80,7 +80,7 @@ def test_attach_shows_new_output(kubectl: RealKubectl, backend: LocalBackend) ->
         backend.conmon.container.send(b"\x02to you")
         backend.conmon.container.send(b"\x03 too")
         backend.conmon.container.close()
-        output, errors = process.communicate(timeout=120)
+        output, errors = process.communicate(timeout=PATIENCE)
     assert output == b"to you"
     assert errors.endswith(b" too")
 

@@ -34,7 +34,7 @@ from modules.runtimes.streaming.command_session import (
 )
 from modules.runtimes.streaming.ending import IDLE_SECONDS
 from modules.runtimes.streaming.link import SocketLink
-from modules.runtimes.streaming.port_session import MOST_HELD, PortForwardSession, _Forwarded
+from modules.runtimes.streaming.port_session import ANSWER_SECONDS, MOST_HELD, PortForwardSession, _Forwarded
 from modules.runtimes.streaming.port_streams import MOST_CONNECTIONS, PortData, PortEnd, PortOpened, SpdyPorts
 from modules.runtimes.streaming.requests import StreamRequest
 from protos.cri.v1 import api_pb2 as cri
@@ -404,6 +404,48 @@ def test_the_time_without_data_begins_with_the_last_data(monkeypatch: pytest.Mon
     monkeypatch.setattr(session, "_poll", lambda: SimpleNamespace(poll=poll))
     session.run()
     assert [round(each) for each in waits[:3]] == [IDLE_SECONDS] * 3
+
+
+@pytest.mark.parametrize("is_behind", [False, True])
+def test_a_pod_has_a_time_for_its_answer_to_a_client_that_sends_no_more(*, is_behind: bool) -> None:
+    """Also one that says little, or nothing, or whose client takes nothing."""
+    ours, pod = socket.socketpair()
+    session, closed = _session(unsent=port_session._MOST_UNSENT if is_behind else 0)
+    clock = cast("StandingClock", session._clock)
+    session._streams.reset = closed.append  # type: ignore[method-assign, assignment]
+    with ours, pod:
+        session._open[1] = _Forwarded(1, ours)
+        session._places.acquire()
+        clock.go(2 * port_session.ANSWER_SECONDS)
+        session._leave()
+        session._handle(PortEnd(1, reset=False))
+        clock.go(port_session.ANSWER_SECONDS - 1)
+        session._leave()
+        assert (list(session._open), closed) == ([1], [])
+        clock.go(1)
+        session._leave()
+        assert (session._open, closed) == ({}, [1, 1])
+
+
+def test_a_client_is_waited_for_no_longer_than_a_pod_may_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(port_session, "linger", lambda *_, **__: None)
+    ours, pod = socket.socketpair()
+    session, closed = _session(fileno=lambda: 5)
+    waits, clock = list[float](), cast("StandingClock", session._clock)
+    session._streams.reset = closed.append  # type: ignore[method-assign, assignment]
+
+    def poll(milliseconds: float) -> list[tuple[int, int]]:
+        waits.append(milliseconds / 1000)
+        clock.go(milliseconds / 1000)
+        return []
+
+    monkeypatch.setattr(session, "_poll", lambda: SimpleNamespace(poll=poll))
+    with ours, pod:
+        session._open[1] = _Forwarded(1, ours)
+        session._places.acquire()
+        session._handle(PortEnd(1, reset=False))
+        session.run()
+    assert [round(each) for each in waits[:2]] == [ANSWER_SECONDS, IDLE_SECONDS - ANSWER_SECONDS]
 
 
 def _ports() -> tuple[SpdyConnection, SpdyPorts, bytearray]:

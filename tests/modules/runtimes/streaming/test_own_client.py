@@ -19,6 +19,7 @@ from modules.runtimes.streaming import StreamingServer
 from tests.modules.processes.common.pod_commands.outputs import Output
 from tests.modules.runtimes.streaming.backend import LocalBackend
 from tests.modules.runtimes.streaming.front import Front
+from tests.support.patience import PATIENCE
 from tests.support.ports import free_port
 
 
@@ -161,6 +162,6 @@ def test_a_client_that_goes_ends_its_command(client: Client, backend: LocalBacke
     for kind in ("error", "stdout", "stderr"):
         link.streams.open_stream({"streamtype": kind})
     link.send()
-    assert backend.begun.wait(60)
+    assert backend.begun.wait(PATIENCE)
     link.close()
     assert backend.processes[0].wait() == -9

@@ -11,7 +11,6 @@ from modules.runtimes.streaming.channels import PINGS
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.streaming.backend import LocalBackend
 from tests.modules.runtimes.streaming.clients import (
-    SECONDS,
     SPDY,
     SocketClient,
     SpdyClient,
@@ -20,6 +19,7 @@ from tests.modules.runtimes.streaming.clients import (
     head_of,
     path,
 )
+from tests.support.patience import PATIENCE
 
 
 def asked(url: str, *headers: str, method: str = "POST") -> bytes:
@@ -59,7 +59,7 @@ def test_the_refusal_of_a_client_that_sends_on_can_be_read(
     server: StreamingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The kernel would reset a connection that is closed with unread bytes, with what the client has not read."""
-    monkeypatch.setattr("beehive.http.lingering_close.LINGERING_SECONDS", SECONDS)
+    monkeypatch.setattr("beehive.http.lingering_close.LINGERING_SECONDS", PATIENCE)
     url = server.exec_url(echo_request())
     with connected(url) as connection:
         connection.sendall(f"POST {path(url)} HTTP/1.1\r\nHost: x\r\nContent-Length: 4000000\r\n\r\n".encode())

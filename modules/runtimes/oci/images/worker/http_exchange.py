@@ -2,7 +2,6 @@
 
 import http.client
 import io
-import ipaddress
 import os
 import socket
 import ssl
@@ -14,6 +13,7 @@ from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 
 from beehive.on_failure import on_failure
+from beehive.sockets.near_addresses import is_near
 from modules.runtimes.oci.images.worker.errors import UNAVAILABLE, ImageWorkError, invalid
 from modules.runtimes.oci.images.worker.hosts import RegistryHost, ServerAddress, address_of, is_loopback
 from modules.runtimes.oci.images.worker.proxies import HttpProxy, proxy_for
@@ -135,7 +135,7 @@ class HttpExchange:
         """Check that a registry leads to no address of this machine, unless hosts.toml has the authority of one."""
         own = self._endpoint.address
         is_named = own.scheme == "https" and is_loopback(own.host)
-        if target != own and not is_named and _is_inside(address):
+        if target != own and not is_named and is_near(address):
             raise invalid(f"the registry leads to {target.name}, an address of this machine itself")
 
     def _context(self, *, lax: bool) -> ssl.SSLContext:
@@ -230,17 +230,6 @@ def unreachable(address: ServerAddress, error: Exception) -> ImageWorkError:
         reason = f"its certificate is not trusted: {error.verify_message}"
         hint = "name the authority with `ca` in the hosts.toml of the registry"
     return ImageWorkError(UNAVAILABLE, f"{address.name} cannot be reached: {reason}", hint)
-
-
-def _is_inside(host: str) -> bool:
-    """Return whether an address is one of this machine or of its link; a name is not."""
-    try:
-        peer = ipaddress.ip_address(host.partition("%")[0])
-    except ValueError:
-        return False
-    mapped = peer.ipv4_mapped if isinstance(peer, ipaddress.IPv6Address) else None
-    found = mapped or peer
-    return found.is_loopback or found.is_link_local or found.is_unspecified
 
 
 def _joined(base: str, location: str) -> str:

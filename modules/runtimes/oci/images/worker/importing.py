@@ -33,7 +33,7 @@ from modules.runtimes.oci.images.worker.limits import (
     RATIO_AFTER,
     UnpackLimits,
 )
-from modules.runtimes.oci.images.worker.platforms import Platform, fitting, own_platform
+from modules.runtimes.oci.images.worker.platforms import Platform, fitting, own_platform, rank_of
 from modules.runtimes.oci.images.worker.publication import Publication
 from modules.runtimes.oci.images.worker.references import Reference, parse_reference
 from modules.runtimes.oci.images.worker.store_layout import StoreLayout
@@ -73,9 +73,18 @@ def images_of(archive: Archive, own: Platform) -> list[ArchivedImage]:
         found = [_of_docker(archive, each) for each in _saved(archive)]
     else:
         raise invalid("it is no archive of images", "docker save makes one, and ctr images export")
-    if not found:
-        raise invalid(f"the archive has no image for linux/{own.architecture}")
-    return found
+    fitting_here = [each for each in found if _runs_here(each.config, own)]
+    if not fitting_here:
+        others = ", ".join(sorted({f"linux/{each.config.platform['architecture']}" for each in found}))
+        only = f", but for {others}" if others else ""
+        raise invalid(f"the archive has no image for linux/{own.architecture}{only}")
+    return fitting_here
+
+
+def _runs_here(config: Config, own: Platform) -> bool:
+    """Return whether an image is for this machine; one that does not say is taken, as in a pull."""
+    platform = {**config.platform, "os": config.platform["os"] or "linux"}
+    return not platform["architecture"] or rank_of(platform, own) is not None
 
 
 # docker save

@@ -168,6 +168,18 @@ def test_a_flooding_client_is_asked_to_retry_later_and_nodes_are_served() -> Non
     assert status(PODS) == 200
 
 
+def test_the_service_accounts_of_a_namespace_wait_in_one_line() -> None:
+    """20 of them had 20 turns for each one of a person."""
+    flow = FlowControl(seats=2, waiting=0)
+    accounts = [User(f"system:serviceaccount:shop:{number}") for number in range(3)]
+    with flow.seat(accounts[0], PODS, "get"):
+        for each in accounts[1:]:
+            with pytest.raises(NoSeatError), flow.seat(each, PODS, "get"):
+                pass
+        with flow.seat(ALICE, PODS, "get"):
+            pass
+
+
 def test_the_seat_is_taken_by_who_is_impersonated() -> None:
     """A proxy that asks in the names of its users has for each of them a seat of their own, as in kube-apiserver."""
     flow, pod = FlowControl(seats=2, waiting=0), get("/api/v1/namespaces/default/pods/p")

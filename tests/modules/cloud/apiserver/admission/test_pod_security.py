@@ -1,6 +1,7 @@
 """The Pod Security Standards, by pods that break one rule each."""
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -8,7 +9,15 @@ from beehive.clock import RealClock
 from modules.apimachinery.api_errors import ForbiddenError
 from modules.apimachinery.kinds import key_for, kind_named
 from modules.cloud.apiserver.admission.chain import PLUGINS_WITH_TOKENS
-from modules.cloud.apiserver.admission.pod_security import BASELINE, LABEL, PRIVILEGED, RESTRICTED, violations
+from modules.cloud.apiserver.admission.pod_security import (
+    BASELINE,
+    LABEL,
+    PRIVILEGED,
+    RESTRICTED,
+    VERSION,
+    pod_security,
+    violations,
+)
 from modules.cloud.apiserver.api_calls import serve
 from modules.cloud.apiserver.built_in_controllers import make_default_accounts
 from modules.cloud.apiserver.cluster import Cluster
@@ -139,3 +148,43 @@ def test_a_namespace_keeps_its_standard() -> None:
     assert stored["metadata"]["uid"] == space["metadata"]["uid"]
     cluster.update({**stored, "metadata": {**stored["metadata"], "labels": {}}})
     assert serve(cluster, call).refusal is None
+
+
+@pytest.mark.parametrize("level", [BASELINE, RESTRICTED])
+@pytest.mark.parametrize("action", ["httpGet", "tcpSocket"])
+@pytest.mark.parametrize("field", ["livenessProbe", "readinessProbe", "startupProbe", "postStart", "preStop"])
+def test_probes_and_hooks_name_no_host(field: str, action: str, level: str) -> None:
+    """The node asks from its own network: a restricted pod's probe switched a device at 127.0.0.1."""
+
+    def naming(host: str | None) -> Json:
+        handler = {action: {"port": 80, "host": host}}
+        return pod(container={"lifecycle": {field: handler}} if field.startswith("p") else {field: handler})
+
+    (found,) = violations(naming("127.0.0.1"), level)
+    assert found == f'probe or lifecycle host (container "c" must not set {field}.{action}.host to "127.0.0.1")'
+    assert violations(naming("192.0.2.1"), level, "v1.34")
+    assert violations(naming("192.0.2.1"), level, "of no version")
+    for unknown in ("v1.033", "v1.", "1.33", "v2.33", "v1.33 "):
+        assert violations(naming("192.0.2.1"), level, unknown), "it counts as the latest"
+    for version in ("v1.35", "v1.100", "latest"):
+        assert violations(naming("192.0.2.1"), level, version)
+    assert violations(naming("192.0.2.1"), level, "v1.0") == []
+    for allowed in (violations(naming("192.0.2.1"), level, "v1.33"), violations(naming(""), level)):
+        assert allowed == []
+    assert violations(naming(None), level) == violations(naming("127.0.0.1"), PRIVILEGED) == []
+
+
+def test_the_version_of_a_namespace_decides_on_hosts() -> None:
+    probing = pod(container={"livenessProbe": {"httpGet": {"port": 80, "host": "192.0.2.1"}}})
+    for labels, words in (
+        ({}, "restricted:latest"),
+        ({VERSION: "v1.34"}, "restricted:v1.34"),
+        ({VERSION: "v1.33"}, ""),
+    ):
+        namespace = {"kind": "Namespace", "metadata": {"name": "shop", "labels": {LABEL: RESTRICTED, **labels}}}
+        objects = Mock(find=Mock(return_value=namespace))
+        if words:
+            with pytest.raises(ForbiddenError, match=words):
+                pod_security(probing, None, objects)
+        else:
+            pod_security(probing, None, objects)

@@ -16,7 +16,8 @@ from modules.cloud.client.calls import APPLY, STRATEGIC
 from tests.modules.cloud.apiserver.corpus.documents import FILES, collection_of, documents
 from tests.modules.cloud.apiserver.reference.playing import Player
 from tests.modules.cloud.apiserver.reference.recordings import read
-from tests.modules.processes.cloudcore.stubs import DEADLINE, Stub
+from tests.modules.processes.cloudcore.stubs import Stub
+from tests.support.patience import PATIENCE
 
 _KUBECTL = shutil.which("kubectl")
 _WITHOUT_MERGE = ("CronTab", "Device")
@@ -127,6 +128,7 @@ def test_a_kube_apiserver_has_taken_each_object(file: Path) -> None:
 
 
 @pytest.mark.skipif(_KUBECTL is None, reason="kubectl is not installed")
+@pytest.mark.extended
 def test_kubectl_applies_all_again_and_again(tmp_path: Path) -> None:
     """It says `configured` of what is stored in another form, such as an empty API group: with Kubernetes, too."""
     with Stub(tmp_path, insecure_port=0) as stub:
@@ -139,7 +141,7 @@ def test_kubectl_applies_all_again_and_again(tmp_path: Path) -> None:
         ]
         command += ["apply", "-f", str(FILES[0].parent)]
         first, second, third = (
-            subprocess.run(command, check=False, capture_output=True, text=True, timeout=DEADLINE) for _ in range(3)
+            subprocess.run(command, check=False, capture_output=True, text=True, timeout=PATIENCE) for _ in range(3)
         )
     assert "ensure CRDs are installed first" in first.stderr
     number = sum(1 for file in FILES for _ in documents(file))

@@ -20,6 +20,7 @@ from modules.cloud.apiserver.endpoints.yaml_answers import yaml_of
 from tests.modules.cloud.apiextensions.definition import DEFINITIONS, DEVICES, definition, device
 from tests.modules.cloud.apiserver.endpoints.serving import MAPS, PODS, Serving, Watcher
 from tests.modules.cloud.apiserver.endpoints.serving import read as parsed
+from tests.support.patience import PATIENCE
 
 OPEN = "x-kubernetes-preserve-unknown-fields"
 V2 = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
@@ -274,11 +275,11 @@ def test_kubectl_before_openapi_v3_applies(api: Serving, port: int, tmp_path: Pa
     manifest.write_text(json.dumps(config_map("a", b="1")))
     kubectl = [str(SDK / "kubectl.1.27"), "--server", f"http://127.0.0.1:{port}", "apply", "-f", str(manifest)]
     done = subprocess.run(
-        kubectl, env={"HOME": str(tmp_path)}, capture_output=True, text=True, timeout=120, check=False
+        kubectl, env={"HOME": str(tmp_path)}, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert done.stdout == "configmap/a created\n", done.stderr
     manifest.write_text(json.dumps(config_map("a") | {"dta": {}}))
     done = subprocess.run(
-        kubectl, env={"HOME": str(tmp_path)}, capture_output=True, text=True, timeout=120, check=False
+        kubectl, env={"HOME": str(tmp_path)}, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert 'unknown field "dta"' in done.stderr

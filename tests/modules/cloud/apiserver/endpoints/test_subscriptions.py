@@ -62,6 +62,14 @@ def test_a_watch_takes_some_changes_at_a_time_in_order(subscriptions: Subscripti
     assert taken == [*range(10)]
 
 
+def test_changes_whose_size_is_not_known_are_taken_one_at_a_time(subscriptions: Subscriptions) -> None:
+    """4,096 of them were one piece of 64 MiB."""
+    watch = subscriptions.subscribe("ConfigMap", of_client=True)
+    for version in range(3):
+        subscriptions.publish(changed(version, size=0))
+    assert [[each.version for each in watch.pop_some()[0]] for _ in range(4)] == [[0], [1], [2], []]
+
+
 def test_what_waits_is_taken_before_the_end(subscriptions: Subscriptions) -> None:
     watch = subscriptions.subscribe("ConfigMap", of_client=True)
     for version in range(4):

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from itertools import pairwise
 from urllib.parse import parse_qsl
 
 import pytest
@@ -11,12 +12,14 @@ from hypothesis import strategies as st
 from beehive.http.request import Request
 from beehive.simulation import Simulation
 from modules.apimachinery.kinds import kind_named
-from modules.apimachinery.options import WATCH_SECONDS, ReadOptions, read_options
+from modules.apimachinery.options import WATCH_SECONDS, Form, ReadOptions, read_options
 from modules.apimachinery.selectors import parse_selector
 from modules.apimachinery.served_resources import resource_of
-from modules.cloud.apiserver.endpoints.subscriptions import Subscription
-from modules.cloud.apiserver.endpoints.watching import BOOKMARK_SECONDS, ObjectWatch, event_type
-from modules.cloud.storage.watch_history import ObjectChanged, WatchStart
+from modules.cloud.apiserver.endpoints.event_texts import EventTexts
+from modules.cloud.apiserver.endpoints.list_answers import PIECE_BYTES
+from modules.cloud.apiserver.endpoints.subscriptions import WAITING_BYTES, Subscription, Subscriptions
+from modules.cloud.apiserver.endpoints.watching import BOOKMARK_SECONDS, ObjectWatch, WatchBegin, event_type
+from modules.cloud.storage.watch_history import ObjectChanged
 
 
 def changed(version: int, namespace: str = "ns", size: int = 1) -> ObjectChanged:
@@ -25,44 +28,81 @@ def changed(version: int, namespace: str = "ns", size: int = 1) -> ObjectChanged
     return ObjectChanged("ADDED", obj, None, b"x" * size)
 
 
+def large(version: int) -> ObjectChanged:
+    """An object of more than a piece of a watch."""
+    change = changed(version)
+    return ObjectChanged("ADDED", {**change.object, "data": {"text": "x" * PIECE_BYTES}})
+
+
 def names(step: bytes | float) -> list[str]:
     assert isinstance(step, bytes), "it waits"
     return [json.loads(line)["object"]["metadata"]["name"] for line in step.splitlines()]
 
 
-def steps(start: WatchStart, *changes: ObjectChanged) -> Iterator[bytes | float]:
-    subscription = Subscription("ConfigMap")
+def watch_of(options: ReadOptions | None = None, simulation: Simulation | None = None) -> ObjectWatch:
+    clock = (simulation or Simulation(0)).clock
+    return ObjectWatch(resource_of(kind_named("ConfigMap")), "ns", options or ReadOptions(), clock, EventTexts())
+
+
+def begin_of(version: int, *present: ObjectChanged, subscription: Subscription | None = None) -> WatchBegin:
+    return WatchBegin(version, present, subscription or Subscription("ConfigMap"))
+
+
+def steps(begin: WatchBegin, *changes: ObjectChanged) -> Iterator[bytes | float]:
     for change in changes:
-        subscription.put(change)
-    watch = ObjectWatch(resource_of(kind_named("ConfigMap")), "ns", ReadOptions(), Simulation(0).clock)
-    return watch.steps(start, subscription, lambda: None)
+        begin.subscription.put(change)
+    return watch_of().steps(begin, lambda: None)
 
 
 def test_a_change_that_the_beginning_of_a_watch_has_is_not_sent_again() -> None:
     """The subscription begins before the beginning is read."""
-    found = steps(WatchStart(5, [changed(5)]), changed(4), changed(5), changed(6))
+    found = steps(begin_of(5, changed(5)), changed(4), changed(5), changed(6))
     assert names(next(found)) == ["c5"]
     assert names(next(found)) == ["c6"]
 
 
 def test_a_watch_does_not_wait_while_there_are_changes() -> None:
     """Some of another namespace come first."""
-    found = steps(WatchStart(1), changed(2, "other", 300 * 1024), changed(3, "other", 300 * 1024), changed(4))
+    found = steps(begin_of(1), changed(2, "other", 300 * 1024), changed(3, "other", 300 * 1024), changed(4))
     assert names(next(found)) == ["c4"]
     assert isinstance(next(found), float)
 
 
 def test_a_watch_without_changes_has_a_bookmark_each_minute() -> None:
     simulation = Simulation(0)
-    options = ReadOptions(bookmarks=True)
-    watch = ObjectWatch(resource_of(kind_named("ConfigMap")), "ns", options, simulation.clock)
-    found = watch.steps(WatchStart(7), Subscription("ConfigMap"), lambda: None)
+    found = watch_of(ReadOptions(bookmarks=True), simulation).steps(begin_of(7), lambda: None)
     for _ in range(2):
         assert next(found) == BOOKMARK_SECONDS
         simulation.run_for(BOOKMARK_SECONDS)
         step = next(found)
         assert isinstance(step, bytes)
         assert json.loads(step)["object"]["metadata"]["resourceVersion"] == "7"
+
+
+def test_a_watch_whose_client_takes_nothing_does_not_keep_the_objects_of_its_beginning() -> None:
+    """Each of 500 unread watches would have its own state of 40 ConfigMaps of a megabyte that somebody writes again."""
+    subscriptions = Subscriptions()
+    subscription = subscriptions.subscribe("ConfigMap", of_client=True)
+    present = [large(version) for version in (1, 2, 3)]
+    held = subscriptions.hold(present)
+    found = watch_of().steps(WatchBegin(3, held, subscription), lambda: None)
+    assert names(next(found)) == ["c1"]
+    for version in range(WAITING_BYTES // (8 << 20) + 1):
+        subscriptions.publish(changed(10 + version, size=8 << 20))
+    assert not held._objects, "they are free although nobody asks for the next piece"
+    assert list(found) == [], "the watch ends, and its client begins another one"
+
+
+def test_clients_of_the_same_event_get_the_same_bytes() -> None:
+    """A change of a large ConfigMap went to 768 watches as 768 copies."""
+    texts, change = EventTexts(), large(1)
+    lines = [
+        next(ObjectWatch(resource, "ns", ReadOptions(form=form), Simulation(0).clock, texts).steps(begin_of(0, change)))
+        for form in (Form.OBJECT, Form.METADATA, Form.TABLE)
+        for _ in range(2)
+        for resource in (resource_of(kind_named("ConfigMap")),)
+    ]
+    assert [one is other for one, other in pairwise(lines)] == [True, False, True, False, False]
 
 
 @pytest.mark.parametrize(
@@ -96,9 +136,8 @@ def test_a_client_that_believes_bookmarks_never_goes_back_and_misses_nothing(
 ) -> None:
     """As client-go does: it goes on from the last version that an event or a bookmark has had."""
     simulation, subscription = Simulation(0), Subscription("ConfigMap")
-    options = ReadOptions(bookmarks=True)
-    watch = ObjectWatch(resource_of(kind_named("ConfigMap")), "ns", options, simulation.clock)
-    found = watch.steps(WatchStart(version), subscription, lambda: None)
+    begin = begin_of(version, subscription=subscription)
+    found = watch_of(ReadOptions(bookmarks=True), simulation).steps(begin, lambda: None)
     last, sent, seen, marks = version, version, list[str](), 0
     for namespaces, is_minute in waves:
         for namespace in namespaces:

@@ -18,8 +18,7 @@ from beehive.http.request import Request
 from beehive.http.responses import Peer, Reply, Stream
 from modules.apimachinery.errors import ApiStatusError
 from modules.cloud.apiserver.endpoints.web_socket_streams import in_web_socket, wants_web_socket, without_upgrade
-
-DEADLINE = 60.0
+from tests.support.patience import PATIENCE
 
 
 class Site:
@@ -47,7 +46,7 @@ class Site:
         yield from self.pieces
         if self.breaks:
             raise ConnectionAbortedError("the node has gone")
-        while self.waits and not peer.gone_within(DEADLINE, self._wake):
+        while self.waits and not peer.gone_within(PATIENCE, self._wake):
             pass
 
     def url(self, path: str) -> str:
@@ -77,7 +76,7 @@ def test_a_log_in_each_protocol(site: Site, protocol: str | None) -> None:
         assert [base64.b64decode(each) for each in messages] == [b"", *site.pieces]
     else:
         assert messages == [b"", *site.pieces]
-    assert site.done.wait(DEADLINE)
+    assert site.done.wait(PATIENCE)
 
 
 def test_a_watch_has_a_text_for_each_event(site: Site) -> None:
@@ -90,31 +89,31 @@ def test_a_watch_has_a_text_for_each_event(site: Site) -> None:
 def test_pings_are_answered_and_a_close_ends_the_stream(site: Site) -> None:
     site.waits = True
     with connect(site.url("/log"), ping_interval=None) as client:
-        assert client.recv(timeout=DEADLINE) == b""
-        assert client.ping().wait(DEADLINE)
+        assert client.recv(timeout=PATIENCE) == b""
+        assert client.ping().wait(PATIENCE)
         client.send("nothing that means anything")
-        assert client.ping().wait(DEADLINE)
+        assert client.ping().wait(PATIENCE)
         client.close()
         with pytest.raises(ConnectionClosedOK):
-            client.recv(timeout=DEADLINE)
-    assert site.done.wait(DEADLINE)
+            client.recv(timeout=PATIENCE)
+    assert site.done.wait(PATIENCE)
 
 
 def test_a_client_that_goes_ends_the_stream(site: Site) -> None:
     site.waits = True
     with connect(site.url("/log"), ping_interval=None, close_timeout=0) as client:
-        client.recv(timeout=DEADLINE)
+        client.recv(timeout=PATIENCE)
         client.socket.close()
-    assert site.done.wait(DEADLINE)
+    assert site.done.wait(PATIENCE)
 
 
 def test_a_log_that_breaks_off_is_not_closed_in_order(site: Site) -> None:
     site.pieces, site.breaks = [b"first"], True
     with connect(site.url("/log")) as client:
-        assert [client.recv(timeout=DEADLINE) for _ in range(2)] == [b"", b"first"]
+        assert [client.recv(timeout=PATIENCE) for _ in range(2)] == [b"", b"first"]
         with pytest.raises(ConnectionClosedError):
-            client.recv(timeout=DEADLINE)
-    assert site.done.wait(DEADLINE)
+            client.recv(timeout=PATIENCE)
+    assert site.done.wait(PATIENCE)
 
 
 def test_another_protocol_is_refused(site: Site) -> None:
@@ -124,7 +123,7 @@ def test_another_protocol_is_refused(site: Site) -> None:
     ):
         pass
     assert refused.value.response.status_code == 400
-    assert site.done.wait(DEADLINE)
+    assert site.done.wait(PATIENCE)
 
 
 @pytest.mark.parametrize(

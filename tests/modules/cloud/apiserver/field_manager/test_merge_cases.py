@@ -2,6 +2,7 @@
 
 from random import Random
 from typing import Any, NamedTuple
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -418,3 +419,16 @@ def test_laws_of_managers(seed: int) -> None:
 def test_an_element_that_a_live_list_has_twice_is_applied_once() -> None:
     """Objects of earlier versions may have such lists."""
     assert _merged_order(["a", "b", "a"], ["a"]) == [("a", -1), ("b", 1)]
+
+
+def test_who_gives_up_nothing_has_no_other_field_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An apply of one key to a ConfigMap of 24,000 took half a second of the processor; somebody may make many."""
+    tracking = Tracking("", SHAPE, "2026-01-01T00:00:00Z", has_status=False)
+    manager = Manager("one", APPLY, "", "v1")
+    first = tracking.applied(None, {"metadata": {}, "spec": {"a": 1}}, manager, force=False)
+    looked = Mock(side_effect=tracking._pruned)
+    monkeypatch.setattr(tracking, "_pruned", looked)
+    more = tracking.applied(first, {"metadata": {}, "spec": {"a": 2, "b": 3}}, manager, force=False)
+    assert (more["spec"], looked.call_count) == ({"a": 2, "b": 3}, 0)
+    less = tracking.applied(more, {"metadata": {}, "spec": {"b": 3}}, manager, force=False)
+    assert (less["spec"], looked.call_count) == ({"b": 3}, 1)

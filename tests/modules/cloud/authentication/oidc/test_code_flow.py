@@ -82,7 +82,9 @@ def test_a_token_without_the_nonce_is_none(flow: Flow, claims: dict[str, Any]) -
 
 
 def test_few_codes_are_exchanged_at_a_time(flow: Flow, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each holds a thread; a further one is refused, and does not wait. While the provider is away none is held."""
+    """Each holds a thread; a further one is refused, and does not wait: half of them are for other addresses. While the
+    provider is away none is held.
+    """
     depth, flow.is_away = 0, True
     for _ in range(5):
         with pytest.raises(SignInError):
@@ -93,10 +95,19 @@ def test_few_codes_are_exchanged_at_a_time(flow: Flow, monkeypatch: pytest.Monke
     def answer(*_: Any, **__: Any) -> HttpReply:
         nonlocal depth
         depth += 1
-        flow.exchange(_CODE, "")
+        flow.exchange(_CODE, "", "192.0.2.1")
         raise AssertionError
 
-    monkeypatch.setattr(code_flow, "perform", answer)
-    with pytest.raises(SignInError, match="too many"):
-        flow.exchange(_CODE, "")
-    assert depth == 4
+    def answer_others(*_: Any, **__: Any) -> HttpReply:
+        nonlocal depth
+        depth += 1
+        flow.exchange(_CODE, "", f"198.51.100.{depth}")
+        raise AssertionError
+
+    for answering, number in ((answer, 4), (answer_others, 8)):
+        depth = 0
+        monkeypatch.setattr(code_flow, "perform", answering)
+        with pytest.raises(SignInError, match="too many"):
+            flow.exchange(_CODE, "", "192.0.2.1")
+        assert depth == number
+    assert not flow._exchanging

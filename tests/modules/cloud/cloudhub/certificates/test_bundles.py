@@ -3,11 +3,14 @@
 import os
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from beehive.clock import Clock, RealClock
 from beehive.simulation import Simulation
@@ -18,9 +21,11 @@ from modules.cloud.cloudhub.certificates.enrolment import EnrolmentRequest, Enro
 from modules.cloud.cloudhub.certificates.https import HttpsServer
 from modules.cloud.identities.peer import CertifiedPeer
 from modules.processes.edgecore.config import EdgeCoreConfig
-from modules.processes.edgecore.upgrade.sources import CloudBundles, Download
+from modules.processes.edgecore.upgrade import sources
+from modules.processes.edgecore.upgrade.errors import UpgradeError
+from modules.processes.edgecore.upgrade.sources import CloudBundles, Download, NoPieceError
 from tests.modules.cloud.cloudhub.certificates.made import YEAR, chain
-from tests.modules.processes.edgecore.upgrade.releases import KEY, make_bundle
+from tests.modules.processes.edgecore.upgrade.releases import KEY, bundle_with
 from tests.packaging.bundle import public_key
 from tests.support.clocks import StandingClock
 from tests.support.failing import census, fail_at_each_kernel_call
@@ -164,9 +169,8 @@ def node(tmp_path: Path) -> Iterator[EdgeCoreConfig]:
     clock = RealClock()
     files = AuthorityFiles(tmp_path / "tls")
     authority = open_authority(files, ["127.0.0.1"], clock.now() - YEAR)
-    made = make_bundle(tmp_path / "made", "1.2.3").rename(tmp_path / NAME)
-    with made.open("ab") as file:
-        file.truncate(3 * PIECE + 7)
+    (tmp_path / "made").mkdir()
+    (tmp_path / NAME).write_bytes(bundle_with(tmp_path / "made", 3 * PIECE + 7))
     served = BundleDirectory(tmp_path, clock, 100 * PIECE, lambda _peer: "")
     server = HttpsServer("127.0.0.1", 0, https_context(files), served.answer, clock)
     server.start()
@@ -190,3 +194,39 @@ def test_a_node_fetches_a_bundle_from_its_cloud(node: EdgeCoreConfig, tmp_path: 
     state.mkdir()
     download = Download(CloudBundles(node, RealClock()).ask, (public_key(KEY),), state)
     assert download.fetch(NAME).read_bytes() == (tmp_path / NAME).read_bytes()
+
+
+def test_each_name_of_a_bundle_reaches_its_file(node: EdgeCoreConfig, tmp_path: Path) -> None:
+    """Also of a version that is no release, which has a plus sign, and is encoded on the way."""
+    bundles = CloudBundles(node, RealClock())
+
+    @settings(max_examples=20, deadline=None)
+    @example("0.7.0.dev4977+g0123456789")
+    @given(st.text(st.sampled_from("0aZ.+"), min_size=1, max_size=60))
+    def reaches(version: str) -> None:
+        name = f"edgecore-{version}-cp311-x86_64.bundle"
+        (tmp_path / name).write_text(version)
+        body = b""
+        while not body:
+            with suppress(NoPieceError):  # other pieces were asked for a moment ago
+                body = bundles.ask(name, 0).body
+        assert body == version.encode()
+
+    reaches()
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["edgecore-1%252B2-cp311-x86_64.bundle", "%2e%2e%2fsecret", "..%2fbundles%2fedgecore-1%2B2-cp311-x86_64.bundle",
+     "x%2f..%2fedgecore-1%2B2-cp311-x86_64.bundle", "%ff", "", "a/" * 70],
+    ids=range(7),
+)  # fmt: skip
+def test_a_name_is_decoded_once(
+    node: EdgeCoreConfig, tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is no name afterwards is refused, and no error of the server."""
+    for name in ("edgecore-1+2-cp311-x86_64.bundle", "edgecore-1%2B2-cp311-x86_64.bundle", "secret"):
+        (tmp_path / name).write_text("secret")
+    monkeypatch.setattr(sources, "quote", str)
+    with pytest.raises(UpgradeError, match="the cloud has no such bundle"):
+        CloudBundles(node, RealClock()).ask(path, 0)

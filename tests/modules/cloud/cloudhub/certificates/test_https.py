@@ -25,8 +25,8 @@ from modules.cloud.cloudhub.certificates.https import MAX_CONNECTIONS, HttpsServ
 from tests.modules.cloud.cloudhub.certificates.made import NOW, YEAR, Unrefused, chain, csr
 from tests.support.clocks import StandingClock
 from tests.support.failing import Failing
+from tests.support.patience import PATIENCE
 
-DEADLINE = 60.0
 NODES = {"n1"}
 CLOCK = RealClock()
 TODAY = CLOCK.now()
@@ -64,7 +64,7 @@ class Server:
     def connection(self) -> Iterator[ssl.SSLSocket]:
         """TLS to the server."""
         with (
-            socket.create_connection(self.server.address, timeout=DEADLINE) as plain,
+            socket.create_connection(self.server.address, timeout=PATIENCE) as plain,
             self.client().wrap_socket(plain, server_hostname="127.0.0.1") as secure,
         ):
             yield secure
@@ -72,7 +72,7 @@ class Server:
     def get(
         self, path: str, headers: dict[str, str] | None = None, body: bytes | None = None, chain: Path | None = None
     ) -> tuple[int, dict[str, str], bytes]:
-        connection = http.client.HTTPSConnection(*self.server.address, timeout=DEADLINE, context=self.client(chain))
+        connection = http.client.HTTPSConnection(*self.server.address, timeout=PATIENCE, context=self.client(chain))
         with closing(connection):
             connection.request("GET", path, body, headers or {})
             answer = connection.getresponse()
@@ -92,7 +92,7 @@ class Server:
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     """A server whose clients have read its last word before it closes the connection, however slow they are."""
-    monkeypatch.setattr("beehive.http.lingering_close.LINGERING_SECONDS", DEADLINE)
+    monkeypatch.setattr("beehive.http.lingering_close.LINGERING_SECONDS", PATIENCE)
     made = Server(tmp_path)
     yield made
     made.server.stop()
@@ -176,7 +176,7 @@ def test_a_client_that_sends_on_reads_its_refusal(server: Server) -> None:
 
 def test_clients_that_say_nothing_or_nonsense_hold_up_nobody(server: Server) -> None:
     """Three silent clients and one without TLS, and the next is served."""
-    silent = [socket.create_connection(server.server.address, timeout=DEADLINE) for _ in range(4)]
+    silent = [socket.create_connection(server.server.address, timeout=PATIENCE) for _ in range(4)]
     silent[0].sendall(b"GET / HTTP/1.0\r\n\r\n")
     try:
         assert server.get("/ca.crt")[0] == 200
@@ -188,7 +188,7 @@ def test_clients_that_say_nothing_or_nonsense_hold_up_nobody(server: Server) -> 
 def test_connections_that_have_ended_take_no_room(server: Server) -> None:
     """More of them than may be open at a time."""
     for _ in range(2 * MAX_CONNECTIONS + 1):
-        with socket.create_connection(server.server.address, timeout=DEADLINE) as client:
+        with socket.create_connection(server.server.address, timeout=PATIENCE) as client:
             client.sendall(b"no TLS" * 10)
             client.shutdown(socket.SHUT_WR)
             with suppress(ConnectionError):
@@ -202,7 +202,7 @@ def test_a_connection_for_which_there_is_no_thread_takes_no_room(
 ) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(ThreadingTCPServer, "process_request", Failing(0, RuntimeError()).call(lambda *_: None))
-        with socket.create_connection(server.server.address, timeout=DEADLINE) as client, suppress(ConnectionError):
+        with socket.create_connection(server.server.address, timeout=PATIENCE) as client, suppress(ConnectionError):
             assert not client.recv(1)
     assert len(server.server._server.connections) == 0
 
@@ -213,7 +213,7 @@ def test_many_may_come_at_once(server: Server) -> None:
     late = HttpsServer("127.0.0.1", 0, context, lambda _: pytest.fail("asked"), server.clock)
     with ExitStack() as stack:
         for _ in range(100):
-            stack.enter_context(socket.create_connection(late.address, timeout=DEADLINE))
+            stack.enter_context(socket.create_connection(late.address, timeout=PATIENCE))
         late.start()
         late.stop()
 
@@ -223,19 +223,19 @@ def test_a_client_that_is_gone_before_its_turn_is_no_failure_of_the_server(serve
     failures: list[object] = []
     context = https_context(server.files)
     late = HttpsServer("127.0.0.1", 0, context, lambda _: EnrolmentResponse(HTTPStatus.OK, b""), server.clock)
-    with socket.create_connection(late.address, timeout=DEADLINE) as client:
+    with socket.create_connection(late.address, timeout=PATIENCE) as client:
         client.sendall(b"GET / HTTP/1.0\r\n\r\n")
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     with patch.object(threading, "excepthook", failures.append):
         late.start()
-        following = http.client.HTTPSConnection(*late.address, timeout=DEADLINE, context=server.client())
+        following = http.client.HTTPSConnection(*late.address, timeout=PATIENCE, context=server.client())
         with closing(following):
             following.request("GET", "/ca.crt")
             assert following.getresponse().status == 200
         late.stop()
         for thread in threading.enumerate():
             if "process_request_thread" in thread.name:
-                thread.join(DEADLINE)
+                thread.join(PATIENCE)
     assert not failures
 
 
@@ -259,7 +259,7 @@ def test_dripping_clients_hold_up_nobody(server: Server, addresses: int) -> None
         dripping = [
             stack.enter_context(
                 socket.create_connection(
-                    server.server.address, timeout=DEADLINE, source_address=(f"127.0.0.{2 + number % addresses}", 0)
+                    server.server.address, timeout=PATIENCE, source_address=(f"127.0.0.{2 + number % addresses}", 0)
                 )
             )
             for number in range(64)
@@ -274,7 +274,7 @@ def test_dripping_clients_hold_up_nobody(server: Server, addresses: int) -> None
 def _drips_until_the_end(secure: ssl.SSLSocket) -> bool:
     """Sends a byte a second, so that no reading of the server takes long; whether it ends the connection."""
     secure.settimeout(1.0)
-    for _ in range(int(DEADLINE)):
+    for _ in range(int(PATIENCE)):
         try:
             return secure.recv(1) == b""
         except TimeoutError:
@@ -305,7 +305,7 @@ def test_the_server_does_not_speak_tls_1_1(server: Server) -> None:
     context = server.client()
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     with (
-        socket.create_connection(server.server.address, timeout=DEADLINE) as plain,
+        socket.create_connection(server.server.address, timeout=PATIENCE) as plain,
         context.wrap_socket(plain, server_hostname="127.0.0.1") as secure,
     ):
         cipher = secure.cipher()

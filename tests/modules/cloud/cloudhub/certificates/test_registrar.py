@@ -30,8 +30,7 @@ from modules.cloud.identities.known import KnownIdentities
 from modules.cloud.identities.messages import KeyEnrolment
 from modules.cloud.identities.records import JoinToken
 from tests.modules.cloud.cloudhub.certificates.made import YEAR
-
-DEADLINE = 60.0
+from tests.support.patience import PATIENCE
 
 
 class Identities(Module):
@@ -78,7 +77,7 @@ def test_a_registrar_that_fails_is_back_on_its_port(tmp_path: Path) -> None:
 
     def get() -> bytes:
         context = ssl.create_default_context(cafile=str(files.authority))
-        connection = http.client.HTTPSConnection(*bound[0], timeout=DEADLINE, context=context)
+        connection = http.client.HTTPSConnection(*bound[0], timeout=PATIENCE, context=context)
         connection.request("GET", "/ca.crt")
         answer = connection.getresponse().read()
         connection.close()
@@ -87,14 +86,14 @@ def test_a_registrar_that_fails_is_back_on_its_port(tmp_path: Path) -> None:
     first = bound[0]
     assert get() == authority.der
     hive.send(NAME, message("explode"))
-    assert hive.request(NAME, message(TOKEN), DEADLINE).get().content_as(str).count(".") == 3
+    assert hive.request(NAME, message(TOKEN), PATIENCE).get().content_as(str).count(".") == 3
     assert bound == [first]
     assert get() == authority.der
     assert counters.certificate_responses() == {200: 2}
     hive.stop()
     clock.close()
     for thread in set(threading.enumerate()) - before:
-        thread.join(timeout=DEADLINE)
+        thread.join(timeout=PATIENCE)
         assert not thread.is_alive(), thread.name
 
 

@@ -25,8 +25,8 @@ from modules.cloud.cloudhub.counters import CloudHubCounters
 from modules.cloud.websocket.link import FrameReceived, Link, LinkClosed, LinkEvent, LinkOpened
 from modules.cloud.websocket.server import WebsocketServer, WebsocketSettings
 from tests.modules.cloud.cloudhub.certificates.made import YEAR, chain
+from tests.support.patience import PATIENCE
 
-DEADLINE = 60.0
 CLOCK = RealClock()
 NOW = CLOCK.now()
 UPGRADE = (
@@ -48,7 +48,7 @@ class Cloud:
         self.frames: list[str] = []
         self._changed = threading.Condition()
         settings = WebsocketSettings(
-            address="127.0.0.1", port=0, node_limit=10, max_frame_bytes=4 * 1024 * 1024, write_timeout=60.0
+            address="127.0.0.1", port=0, node_limit=10, max_frame_bytes=4 * 1024 * 1024, write_timeout=PATIENCE
         )
         context = websocket_context(self.files)
         self.server = WebsocketServer(settings, self._deliver, CLOCK, ssl_context=context, counters=self.counters)
@@ -70,7 +70,7 @@ class Cloud:
         """Until something holds: `links`, `ended`, or a number of frames."""
         with self._changed:
             wanted = {"links": lambda: bool(self.links), "ended": lambda: self.ended > 0}
-            assert self._changed.wait_for(wanted.get(condition, lambda: len(self.frames) >= int(condition)), DEADLINE)
+            assert self._changed.wait_for(wanted.get(condition, lambda: len(self.frames) >= int(condition)), PATIENCE)
 
     def context(self, node: str = "", authority: Authority | None = None, seconds: float = 2 * YEAR) -> ssl.SSLContext:
         """TLS of an edge with a node's certificate; without a node it has no certificate."""
@@ -88,7 +88,7 @@ class Cloud:
         address = f"wss://{host}:{port}/e632/{name}/events"
         with connect(
             address, ssl=context, additional_headers=headers, compression=None, max_size=None, ping_interval=None,
-            open_timeout=DEADLINE, close_timeout=1,
+            open_timeout=PATIENCE, close_timeout=1,
         ) as connection:  # fmt: skip
             yield connection
 
@@ -118,9 +118,9 @@ def test_both_directions_at_once_lose_nothing(cloud: Cloud) -> None:
         sender = threading.Thread(target=for_each, args=(texts, lambda text: node.send(message(text), text=True)))
         writer.start()
         sender.start()
-        came = [node.recv(timeout=DEADLINE, decode=False) for _ in texts]
-        writer.join(DEADLINE)
-        sender.join(DEADLINE)
+        came = [node.recv(timeout=PATIENCE, decode=False) for _ in texts]
+        writer.join(PATIENCE)
+        sender.join(PATIENCE)
         cloud.wait("100")
     assert cloud.frames == texts
     assert [re.findall(rb'"content":"(\d+)"', frame)[0].decode() for frame in came] == texts
@@ -145,7 +145,7 @@ def test_without_a_valid_certificate_there_is_no_link(
     cloud: Cloud, case: str, alert: str, version: ssl.TLSVersion, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client reads the alert that says why, and never a reset instead of it; here, however slow it is."""
-    monkeypatch.setattr("modules.cloud.websocket.connection._CLOSE_TIMEOUT", DEADLINE)
+    monkeypatch.setattr("modules.cloud.websocket.connection._CLOSE_TIMEOUT", PATIENCE)
     if case == "none":
         context = cloud.context()
     elif case == "foreign":
@@ -157,7 +157,7 @@ def test_without_a_valid_certificate_there_is_no_link(
         alert = "HANDSHAKE_FAILURE"  # 1.2 has no alert of its own for it
     for _ in range(5):
         with (
-            socket.create_connection(cloud.server.address, timeout=DEADLINE) as plain,
+            socket.create_connection(cloud.server.address, timeout=PATIENCE) as plain,
             pytest.raises(ssl.SSLError, match=alert),
             context.wrap_socket(plain, server_hostname="127.0.0.1") as secure,
         ):
@@ -194,7 +194,7 @@ def test_a_link_that_the_cloud_closes_ends_at_both_sides(cloud: Cloud) -> None:
         cloud.wait("links")
         cloud.links[0].close()
         with pytest.raises(ConnectionClosed):
-            node.recv(timeout=DEADLINE)
+            node.recv(timeout=PATIENCE)
     cloud.wait("ended")
 
 
@@ -211,7 +211,7 @@ def test_a_node_that_does_not_read_costs_no_more_than_the_write_timeout(cloud: C
     cloud.server._write_timeout = 1.0
     big = message("x" * 1_000_000)
     with (
-        socket.create_connection(cloud.server.address, timeout=DEADLINE) as plain,
+        socket.create_connection(cloud.server.address, timeout=PATIENCE) as plain,
         cloud.context("n1").wrap_socket(plain, server_hostname="127.0.0.1") as secure,
     ):
         secure.sendall(UPGRADE)
@@ -226,7 +226,7 @@ def test_a_node_that_does_not_read_costs_no_more_than_the_write_timeout(cloud: C
 def test_a_node_that_ends_tls_has_ended_its_link(cloud: Cloud) -> None:
     """Its TCP connection is still open."""
     with (
-        socket.create_connection(cloud.server.address, timeout=2 * DEADLINE) as plain,
+        socket.create_connection(cloud.server.address, timeout=2 * PATIENCE) as plain,
         cloud.context("n1").wrap_socket(plain, server_hostname="127.0.0.1") as secure,
     ):
         secure.sendall(UPGRADE)
@@ -238,7 +238,7 @@ def test_a_node_that_ends_tls_has_ended_its_link(cloud: Cloud) -> None:
 
 def test_silence_and_nonsense_hold_up_nobody(cloud: Cloud) -> None:
     """A silent client and one without TLS, and the next node is served."""
-    silent = [socket.create_connection(cloud.server.address, timeout=DEADLINE) for _ in range(3)]
+    silent = [socket.create_connection(cloud.server.address, timeout=PATIENCE) for _ in range(3)]
     try:
         silent[0].sendall(b"GET / HTTP/1.1\r\n\r\n")
         silent[1].sendall(b"\x16\x03\x01\x00\x05\x01")

@@ -2,6 +2,7 @@
 
 import errno
 import socket
+import struct
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack, nullcontext, suppress
@@ -145,6 +146,22 @@ def _refuse(connection: socket.socket, _target: str) -> None:
 
 def _hang_up(connection: socket.socket, _target: str) -> None:
     connection.shutdown(socket.SHUT_RDWR)
+
+
+def _leave(connection: socket.socket, _target: str) -> None:
+    """Gives the data up in the middle."""
+    peer = SpdyPeer(connection)
+    accept_streams(peer, 2)
+    peer.data("data", b"not all")
+    peer.control(3, struct.pack(">II", peer.streams["data"], 5))
+    peer.data("error", b"", last=True)
+
+
+def test_a_pod_that_is_left_looks_broken_off(tmp_path: Path) -> None:
+    """Its client would take what it has had for all."""
+    with SpdySocket(tmp_path / "s", _leave):
+        _, errors = carried(SpdyPorts(NodeClient(tmp_path / "s"), "/x"), 80, b"GET")
+    assert isinstance(errors[0], ConnectionResetError)
 
 
 def test_a_connection_into_a_pod(tmp_path: Path) -> None:

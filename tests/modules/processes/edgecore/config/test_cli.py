@@ -14,6 +14,7 @@ from modules.processes.edgecore import cli
 from modules.processes.edgecore.config import PROCESS_ENDPOINT, EdgeCoreConfig, load, loads, reference
 from modules.processes.edgecore.config_commands import saver
 from modules.processes.edgecore.runtime_choice import keep_runtime
+from tests.support.patience import PATIENCE
 
 ROOT = Path(__file__).parents[5]
 
@@ -237,7 +238,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
         assert process.stderr is not None
         process.stdout.close()
         assert process.stderr.read() == b""
-        assert process.wait(120) == ExitCode.OK
+        assert process.wait(PATIENCE) == ExitCode.OK
 
 
 def test_documentation_is_up_to_date() -> None:

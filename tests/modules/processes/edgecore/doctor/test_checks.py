@@ -66,6 +66,7 @@ HEALTHY = Facts(
     outbox=DatabaseFile(path="/var/lib/kubeedge/edgecore-outbox.db", exists=True, rows=3),
     damaged=(),
     other_kinds=(),
+    lost=0,
     others=(),
 )
 
@@ -175,6 +176,10 @@ BROKEN = {
     "spoilt conflist": Broken(
         {"pod_network": PodNetworkNeeds(problem="1.conflist: no JSON")}, "pod network", "1.conflist: no JSON"
     ),
+    "name servers of the machine's own": Broken(
+        {"pod_network": PodNetworkNeeds(name_servers=("127.0.0.53",))},
+        "names in pods", "only the machine itself reaches its name servers (127.0.0.53)", Level.WARNING,
+    ),
     "no forwarding": Broken(
         {"pod_network": PodNetworkNeeds(bridge="cni0", switched_off=("net.ipv4.ip_forward",))},
         "forwarding", "net.ipv4.ip_forward is 0", Level.WARNING,
@@ -234,6 +239,10 @@ BROKEN = {
     ),
     "a spoilt file": Broken(
         {"damaged": ("/var/lib/edged/damaged/c.1",)}, "damaged files", "damaged/c.1", Level.WARNING
+    ),
+    "containers without files": Broken(
+        {"lost": 3},
+        "lost pods", "processes of pods run on whose files are gone: 3", Level.WARNING,
     ),
     "a runtime that was configured before": Broken(
         {"other_kinds": (LeftKind(RuntimeKind.OCI, "/var/lib/edged/oci", 2),)},

@@ -276,7 +276,7 @@ def test_a_real_containerd_is_asked(tmp_path: Path) -> None:
 def test_what_hangs_keeps_nobody() -> None:
     """The others are there, the late one is not."""
     never = threading.Event()
-    found = at_once({"quick": lambda: 1, "never": never.wait, "also": lambda: 2}, 2.0, clock)
+    found = at_once({"quick": lambda: 1, "never": never.wait, "also": lambda: 2}, 0.5, clock)
     never.set()
     assert found == {"quick": 1, "also": 2}
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from modules.processes.common.exit_codes import ExitCode
+from tests.support.patience import PATIENCE
 
 REPOSITORY = Path(__file__).parents[5]
 
@@ -18,7 +19,7 @@ def run(*words: str, terminal: int | None = None) -> subprocess.CompletedProcess
     output = subprocess.PIPE if terminal is None else terminal
     return subprocess.run(
         [sys.executable, *words], cwd=REPOSITORY, stdin=subprocess.DEVNULL if terminal is None else terminal,
-        stdout=output, stderr=output, text=True, timeout=120, check=False,
+        stdout=output, stderr=output, text=True, timeout=PATIENCE, check=False,
     )  # fmt: skip
 
 
@@ -34,6 +35,7 @@ WITHOUT = """
 import sys
 sys.modules["textual"] = None
 from modules.processes.edgecore.cli import main
+from tests.support.patience import PATIENCE
 sys.exit(main(["top", "--live", "--root", sys.argv[1]]))
 """
 

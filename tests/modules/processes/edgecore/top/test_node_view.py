@@ -30,6 +30,7 @@ from modules.processes.edgecore.top.state import PATH, LinkReport, ModuleReport,
 from modules.processes.edgecore.top.state_handler import AgentStateHandler
 from tests.beehive.http.requests import parse
 from tests.modules.processes.edgecore.top.made import READY, pod, running, usage
+from tests.support.patience import PATIENCE
 from tests.support.stopping import stopping
 
 CLOUD = "ws://cloud:10000"
@@ -266,5 +267,5 @@ def test_looks_are_passed_on_until_the_end(tmp_path: Path) -> None:
 
     poller = Poller(SocketView(NodeClient(tmp_path / "none")), 0.001, looked)
     poller.start()
-    assert enough.wait(60)
+    assert enough.wait(PATIENCE)
     assert seen == [Unreachable("edgecore is not running")] * 3

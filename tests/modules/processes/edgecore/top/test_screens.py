@@ -25,8 +25,6 @@ CRASHER = pod("crasher", waiting("CrashLoopBackOff", "back-off 40s [bold]restart
 WEB = pod("web", running("nginx"), running("side"))
 EVIL = pod("evil[red]\x1b[2J", waiting("[link=http://x]Odd", "[/]\x1b]0;title\x07"), namespace="n[b]")
 PODS = look(CRASHER, WEB, EVIL, stats={"web": (12, 34)})
-SECONDS = PATIENCE
-"""Nobody waits that long but for what never comes."""
 
 Scenario = Callable[["Screens"], Awaitable[None]]
 
@@ -61,7 +59,7 @@ class Screens:
 
     async def until(self, true: Callable[[], bool], what: str) -> None:
         """Returns when something has come from a thread."""
-        deadline = monotonic() + SECONDS
+        deadline = monotonic() + PATIENCE
         while not true():
             assert monotonic() < deadline, what
             await self.pilot.pause()
@@ -327,6 +325,7 @@ def test_many_pods_and_a_smaller_window() -> None:
     play(scenario, size=(200, 60))
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("light", [False, True])
 def test_light_and_dark(light: bool) -> None:
     async def scenario(screens: Screens) -> None:
@@ -339,6 +338,7 @@ def test_light_and_dark(light: bool) -> None:
     play(scenario, light=light)
 
 
+@pytest.mark.extended
 def test_without_colours(monkeypatch: pytest.MonkeyPatch) -> None:
     """https://no-color.org."""
     monkeypatch.setitem(os.environ, "NO_COLOR", "1")

@@ -1,11 +1,15 @@
 """Why a desired value has not arrived, from the rows of a node and from traces."""
 
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from beehive import RealClock
+from beehive.sockets import dialling
 from beehive.trace import Change, StoreCommit
 from beehive.trace.writer import open_writer
 from metamanager.rows import row_of
@@ -15,6 +19,7 @@ from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.cli import main
 from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.writing import render
+from modules.processes.edgecore.trace import device_explanation
 from modules.processes.edgecore.trace.device_diagnosis import NodeFacts, PropertyDiagnosis, diagnose_device
 from modules.processes.edgecore.trace.device_diagnosis import ValuePlace as Place
 from modules.processes.edgecore.trace.device_rows import rows_of
@@ -23,6 +28,32 @@ from tests.modules.processes.edgecore.trace.made import HEADER
 NOW = 1_800_000_000_000
 MINUTE = 60_000
 TWIN, OBJECT, MODEL = "ns/devicetwin/thermo", "ns/device/thermo", "ns/devicemodel/model"
+
+
+@pytest.mark.parametrize(
+    ("mode", "there", "named"),
+    [
+        (0, "external", "internal MQTT broker tcp://127.0.0.1:1884"), (0, "internal", ""),
+        (1, "external", "internal MQTT broker tcp://127.0.0.1:1884"), (1, "internal", "MQTT broker tcp://127.0.0.1:1883"),
+        (2, "internal", "MQTT broker tcp://127.0.0.1:1883"), (2, "external", ""),
+    ],
+)  # fmt: skip
+def test_the_broker_that_is_away_is_one_of_the_mode(
+    monkeypatch: pytest.MonkeyPatch, mode: int, there: str, named: str
+) -> None:
+    """mqttMode 0 has the internal one, 2 the external one, and 1 both."""
+    config = EdgeCoreConfig()
+    bus = replace(config.modules.event_bus, enable=True, mqtt_mode=mode)
+    config = replace(config, modules=replace(config.modules, event_bus=bus))
+
+    def connect(_host: str, port: int, *_: object) -> socket.socket:
+        if port == (1884 if there == "internal" else 1883):
+            return socket.socket()
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr(dialling, "connect", connect)
+    why = device_explanation._mqtt(config, RealClock())
+    assert why == (f"the {named} is away: Connection refused" if named else "")
 
 
 def _object(protocol: str = "", **desired: str) -> bytes:
@@ -62,6 +93,8 @@ MAPPER = {"node/nodeID/namespace/devicemapper/m": b'{"name":"m","protocol":"modb
 
 CASES: dict[str, tuple[dict[str, bytes], dict[str, Any], Place, str]] = {
     "arrived": (_rows(_twin("30", "30", "30")), {}, Place.ARRIVED, "reported at"),
+    "arrived in another spelling": (_rows(_twin("30", "30", "30.0"), kind="FLOAT"), {}, Place.ARRIVED, "reported at"),
+    "another text": (_rows(_twin("30", "30", "30.0"), kind="STRING"), {}, Place.DIFFERENT, "reports 30.0"),
     "never from the cloud": (_rows(None, ""), {}, Place.NOT_DESIRED, "no desired value"),
     "not in the model": (_rows(_twin("30", "30"), name="tt"), {}, Place.NO_PROPERTY, "has: t"),
     "out of range": (_rows(None, "41"), {}, Place.REFUSED, "… to 40"),
@@ -182,6 +215,26 @@ def test_a_trace_tells_how_it_was_at_its_end(tmp_path: Path, capsys: pytest.Capt
         writer.close()
         assert main(["trace", "explain", str(file), "device", "ns/thermo"]) == ExitCode.OK
         assert f": {place}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("desired", "actual"), [("", None), ("30", None), ("30", "30")])
+def test_a_device_that_its_mapper_refuses_has_not_arrived(desired: str, actual: str | None) -> None:
+    """Whatever is desired of it, or was reported before."""
+    twin = _twin(desired, desired, actual) if desired else None
+    device = Device("ns/thermo", "thermo", twins={"t": twin} if twin else {}, state="unknown", refusal="no driver")
+    rows = {TWIN: encode(device), OBJECT: _object("modbus", t=desired), MODEL: _model(t="INT"), **MAPPER}
+    found = diagnose_device(rows_of("ns/thermo", rows), NodeFacts(NOW))
+    assert (found.summary, bool(found.next)) == ("its mapper refuses it: no driver", True)
+    assert ("refuses" in found.properties[0].why) is (desired != "" and actual is None)
+
+
+@pytest.mark.parametrize(
+    ("desired", "summary"), [("", "no value is desired"), ("30", "all that is desired has arrived")]
+)
+def test_only_what_is_desired_arrives(desired: str, summary: str) -> None:
+    rows = _rows(_twin(desired, desired, "30"), desired, "modbus")
+    found = diagnose_device(rows_of("ns/thermo", rows), NodeFacts(NOW))
+    assert (found.summary, found.remarks) == (summary, ("no mapper of protocol modbus has registered",))
 
 
 def test_a_protocol_that_only_the_model_names_has_its_mapper() -> None:

@@ -3,6 +3,8 @@
 import errno
 import io
 import shutil
+import signal
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -22,19 +24,20 @@ from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.writing import render
 from modules.processes.edgecore.location import NodeLocation
 from modules.processes.edgecore.ownership import LOCK_FILE, lock_root_directory
-from modules.processes.edgecore.uninstall import commands, pods
+from modules.processes.edgecore.uninstall import commands, lost, pods
 from modules.processes.edgecore.uninstall.files import Leftovers, leftovers, pod_uids
+from tests.support.patience import PATIENCE
 
 UID = "0f3e"
 OTHER_UID = "77aa"
 DIRECTORIES = (
     f"edged/pods/{UID}", "edged/embedded/containers", "edged/embedded/sandboxes",
     "edged/docker/containers", "edged/plugins/driver", f"logs/pods/default_web_{UID}",
-    "certs", "manifests", "damaged",
+    "certs", "manifests", "damaged", "edged/mosquitto/data",
 )  # fmt: skip
 FILES = (
     f"edged/{LOCK_FILE}", "edged/edged.sock", "edged/chains", "edged/embedded/lock", "edged/docker/theirs",
-    "edged/plugins/driver/csi.sock", "edgecore.db", "edgecore.db-wal",
+    "edged/mosquitto/data/mosquitto.db", "edged/plugins/driver/csi.sock", "edgecore.db", "edgecore.db-wal",
     "dmi.sock",
     "edgecore.db.before-restore-20261120T000000.000Z", "edgecore.db-wal.before-restore-20261120T000000.000Z",
     "edgecore-outbox.db", "certs/server.key", "certs/server.key.joining", "certs/server.key.joining.new",
@@ -187,7 +190,7 @@ def test_pods_of_other_kubelets_stay(runtime: Runtime) -> None:
 
 def test_pods_end_at_the_same_time(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
     """110 pods that ignore SIGTERM are gone after one grace period: each waits for all others here."""
-    together = threading.Barrier(2, timeout=60)
+    together = threading.Barrier(2, timeout=PATIENCE)
     monkeypatch.setattr(runtime, "stop_container", lambda *_: together.wait(), raising=False)
     end(runtime, UID, OTHER_UID)
     assert not together.broken
@@ -281,6 +284,42 @@ def test_nothing_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     """That is no error."""
     assert main(["uninstall", "--root", str(tmp_path / "no"), "--yes"]) == ExitCode.OK
     assert "nothing of a node is left" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["uninstall"], ["reset", "--runtime"]])
+def test_processes_whose_files_are_gone_are_ended(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Somebody has removed the directory of a node whose containers run."""
+    logs, processes = tmp_path / "n" / "logs" / "pods", tmp_path / "proc"
+    with subprocess.Popen(["sleep", "infinity"]) as shim:
+        of_shim = processes / str(shim.pid)
+        (of_shim / "fd").mkdir(parents=True)
+        (of_shim / "cmdline").write_bytes(b"python\0/x/modules/runtimes/shim/__main__.py\0" + b"16\0")
+        (of_shim / "fd" / "9").symlink_to(logs / "default_web_1" / "web" / "0.log (deleted)")
+        (of_shim / "stat").write_text(f"{shim.pid} (python) S 1 {' 0' * 49}")
+        monkeypatch.setattr(lost, "_PROC", processes)
+        try:
+            words = [*command, "--root", str(tmp_path / "n")]
+            logs.mkdir(parents=True)  # of another node, which has removed a rotated file
+            assert lost.signal_lost(EdgeCoreConfig.below(tmp_path / "n"), signal.SIGKILL) == 0
+            shutil.rmtree(tmp_path / "n")
+            main([*words, *(["--dry-run"] if command == ["uninstall"] else [])])
+            assert shim.poll() is None
+            assert "processes of pods whose files are gone: 1" in capsys.readouterr().err
+            assert main([*words, "--yes"]) == ExitCode.OK
+            assert shim.wait(PATIENCE) == -signal.SIGKILL
+        finally:
+            shim.kill()
+    assert "ended the processes of pods whose files are gone: 1" in "".join(capsys.readouterr())
+
+
+def test_layers_that_only_sub_ids_may_remove_are_the_nodes(tmp_path: Path) -> None:
+    """`rm -rf` of an ordinary user leaves them."""
+    layers = tmp_path / "n" / "edged" / "oci" / "images" / "layers"
+    layers.mkdir(parents=True)
+    config, location = EdgeCoreConfig.below(tmp_path / "n"), NodeLocation(None, tmp_path / "n")
+    assert leftovers(config, location).remove == [tmp_path / "n" / "edged" / "oci"]
 
 
 def test_its_unit_goes_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

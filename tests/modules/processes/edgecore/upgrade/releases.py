@@ -75,6 +75,14 @@ def manifest_for(wheel: Path, version: str = "1.0.0") -> BundleManifest:
     return manifest_of([wheel], version, "")
 
 
+def bundle_with(directory: Path, size: int, version: str = "1.2.3") -> bytes:
+    """Return a bundle of a version with so many bytes in its wheel."""
+    wheel = make_wheel(directory, version, **{"filler.txt": "x" * size})
+    target = directory / "made.bundle"
+    write_bundle(target, manifest_for(wheel, version), [wheel], KEY)
+    return target.read_bytes()
+
+
 def journal_of(installation: Installation) -> UpgradeJournal:
     """Return the journal of an upgrade, which there has to be."""
     journal = installation.journal()

@@ -71,11 +71,13 @@ def disk() -> Iterator[Path]:
     yield from small_file_system("2m")
 
 
+@pytest.mark.extended
 def test_the_first_version_and_the_next(here: Here, capsys: pytest.CaptureFixture[str]) -> None:
     """Without a node that runs there is no probation, and the link changes at once."""
     bundles = here.directory / "b"
     assert here.do("upgrade", make_bundle(bundles, "1.0.0")) == ExitCode.OK
-    assert "without probation" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "without probation" in said and said.endswith(f"/bin/edgecore run --root {here.root}\n")
     assert here.do("upgrade", make_bundle(bundles, "1.0.1")) == ExitCode.OK
     assert here.installation.current() == "1.0.1"
     capsys.readouterr()
@@ -87,6 +89,7 @@ def test_the_first_version_and_the_next(here: Here, capsys: pytest.CaptureFixtur
     assert str(sys.executable) not in here.installation.launcher.read_text(), "the launcher needs no version's Python"
 
 
+@pytest.mark.extended
 def test_an_older_version_comes_only_when_it_is_asked_for(here: Here, capsys: pytest.CaptureFixture[str]) -> None:
     bundles = here.directory / "b"
     assert here.do("upgrade", make_bundle(bundles, "1.0.1")) == ExitCode.OK
@@ -98,6 +101,7 @@ def test_an_older_version_comes_only_when_it_is_asked_for(here: Here, capsys: py
     assert here.installation.current() == "1.0.0"
 
 
+@pytest.mark.extended
 def test_a_machine_whose_clock_begins_in_1970(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
     """As without a battery and a network. What a bundle is worth does not depend on the time."""
     bundles = [make_bundle(here.directory / "b", version) for version in ("1.0.0", "1.0.1")]
@@ -107,6 +111,7 @@ def test_a_machine_whose_clock_begins_in_1970(here: Here, monkeypatch: pytest.Mo
         assert here.installation.current() == bundle.stem
 
 
+@pytest.mark.extended
 def test_a_disk_that_becomes_full_while_a_version_is_unpacked(
     here: Here, disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,6 +135,7 @@ def test_a_disk_that_becomes_full_while_a_version_is_unpacked(
     assert refused > 3
 
 
+@pytest.mark.extended
 def test_a_spoilt_journal_is_said_and_stops_nothing(here: Here, capsys: pytest.CaptureFixture[str]) -> None:
     """As on a card that wears out; the next upgrade writes another one."""
     assert here.do("upgrade", make_bundle(here.directory / "b", "1.0.0")) == ExitCode.OK
@@ -142,6 +148,7 @@ def test_a_spoilt_journal_is_said_and_stops_nothing(here: Here, capsys: pytest.C
     assert said.count("the last change of") >= 3
 
 
+@pytest.mark.extended
 def test_a_version_that_does_not_know_the_schema(here: Here, capsys: pytest.CaptureFixture[str]) -> None:
     bundles = here.directory / "b"
     with closing(open_file(here.root / "edgecore.db")):
@@ -154,6 +161,7 @@ def test_a_version_that_does_not_know_the_schema(here: Here, capsys: pytest.Capt
     assert here.installation.current() == "1.0.0"
 
 
+@pytest.mark.extended
 def test_a_version_that_says_that_it_is_another(here: Here, capsys: pytest.CaptureFixture[str]) -> None:
     bundle = make_bundle(here.directory / "b", "1.0.0", claimed="1.0.7")
     assert here.do("upgrade", bundle) == ExitCode.NOT_DONE
@@ -195,6 +203,7 @@ def test_a_directory_that_others_may_write_to(
     assert capsys.readouterr().err.count("others may write") == 2
 
 
+@pytest.mark.extended
 def test_a_way_back_to_nowhere(here: Here) -> None:
     assert here.do("upgrade", make_bundle(here.directory / "b", "1.0.1")) == ExitCode.OK
     for version in ([], ["1.0.9"], ["../../etc"], ["1.0.1"]):
@@ -238,6 +247,7 @@ def test_a_program_outside_of_any_installation(capsys: pytest.CaptureFixture[str
     assert launcher() == []
 
 
+@pytest.mark.extended
 def test_the_unit_of_a_version_starts_the_launcher(monkeypatch: pytest.MonkeyPatch, here: Here) -> None:
     """So that a power cut on probation is noticed by the next start."""
     assert here.do("upgrade", make_bundle(here.directory / "b", "1.0.0")) == ExitCode.OK
@@ -258,6 +268,7 @@ def test_the_copy_of_a_database_is_whole_and_on_the_disk_before_anything_is_trie
     assert steps == ["check_database", "sync_file", "sync_directory", "tried"]
 
 
+@pytest.mark.extended
 def test_the_copy_of_a_database_does_not_count_as_complete(here: Here) -> None:
     """A node that goes back to it must not take newer pods for orphans."""
     here.do("upgrade", make_bundle(here.directory / "b", "1.0.0"))
@@ -277,6 +288,7 @@ def test_the_copy_of_a_database_does_not_count_as_complete(here: Here) -> None:
 
 
 @pytest.mark.parametrize("says", ["the database has a schema of mine", ""])
+@pytest.mark.extended
 def test_a_version_that_cannot_read_the_database(says: str, here: Here) -> None:
     """It says so, or dies: it is refused before the switch, and the node's database is as it was."""
     program = write_program(

@@ -10,7 +10,7 @@ from modules.processes.edgecore.upgrade.preconditions import LEAST_MEMORY, Upgra
 from modules.processes.edgecore.upgrade.versions import is_version, order_of
 from tests.modules.processes.edgecore.upgrade.releases import make_wheel, manifest_for
 
-HOST = UpgradeHost.of("1.0.0")
+HOST = UpgradeHost.of("1.0.0", 1000.0)
 
 
 def test_versions_are_ordered_as_pip_orders_them() -> None:
@@ -49,3 +49,13 @@ def test_what_is_refused(version: str, host: UpgradeHost, why: str, tmp_path: Pa
 def test_a_downgrade_that_is_asked_for(tmp_path: Path) -> None:
     manifest = manifest_for(make_wheel(tmp_path, "0.9.9"), "0.9.9")
     assert not refusal_of(manifest, HOST._replace(memory=None), allow_downgrade=True)
+
+
+@pytest.mark.parametrize(("expires", "why"), [(0, ""), (1000, ""), (1001, ""), (999, "1970-01-01: have it made again")])
+def test_a_signature_that_has_expired(tmp_path: Path, expires: int, why: str) -> None:
+    """Who is in the cloud's place offers no old release for ever; the owner may take one nevertheless."""
+    manifest = msgspec.structs.replace(manifest_for(make_wheel(tmp_path, "1.0.1"), "1.0.1"), expires=expires)
+    host = HOST._replace(memory=None)
+    found = refusal_of(manifest, host, allow_downgrade=True)
+    assert (why in found) if why else not found
+    assert not refusal_of(manifest, host, allow_downgrade=False, allow_expired=True)

@@ -44,6 +44,7 @@ def program(path: Path, text: str) -> Path:
         (BROKEN, BROKEN, 0, {"a.trace": "no run from its beginning"}, set()),
     ],
 )
+@pytest.mark.extended
 def test_what_counts(
     new: str, current: str, replayed: int, left_out: dict[str, str], differences: set[str], tmp_path: Path
 ) -> None:
@@ -53,6 +54,7 @@ def test_what_counts(
     assert (found.replayed, found.left_out, set(found.differences)) == (replayed, left_out, differences)
 
 
+@pytest.mark.extended
 def test_the_replays_of_real_recordings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that differs with this tree's code, and one that does not."""
     # at the lowest priority, a replay waits for all other tests
@@ -65,6 +67,7 @@ def test_the_replays_of_real_recordings(tmp_path: Path, monkeypatch: pytest.Monk
     assert (found.replayed, found.left_out, found.differences) == (2, {}, {"stop_container": traces[0].name})
 
 
+@pytest.mark.extended
 def test_a_difference_is_allowed_by_the_release_or_by_name(tmp_path: Path) -> None:
     """All of them have to be."""
     installation = Installation(tmp_path / "i")
@@ -88,6 +91,7 @@ def test_a_difference_is_allowed_by_the_release_or_by_name(tmp_path: Path) -> No
     assert check("kill_pod", meant=("stop_container",)) == check("kill_pod", "stop_container")
 
 
+@pytest.mark.extended
 def test_the_time_is_bounded(tmp_path: Path) -> None:
     trace = tmp_path / "a.trace"
     trace.touch()

@@ -22,7 +22,7 @@ from modules.processes.edgecore.upgrade.sources import (
     bundle_of,
     piece_of,
 )
-from tests.modules.processes.edgecore.upgrade.releases import KEY, make_bundle
+from tests.modules.processes.edgecore.upgrade.releases import KEY, bundle_with
 from tests.packaging.bundle import public_key
 
 NAME = "edgecore-1.2.3-cp311-x86_64.bundle"
@@ -64,8 +64,8 @@ class Cloud:
 
 @pytest.fixture
 def bundle(tmp_path: Path) -> bytes:
-    """A bundle of five pieces: what comes after the wheels is no part of it."""
-    return make_bundle(tmp_path / "made", "1.2.3").read_bytes() + bytes(4 * PIECE)
+    """A bundle of five pieces."""
+    return bundle_with(tmp_path, 4 * PIECE)
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def test_a_cloud_that_stays_away_ends_it_and_keeps_what_has_come(bundle: bytes, 
 
 def test_a_bundle_of_another_signer_costs_a_few_pieces(tmp_path: Path, state: Path) -> None:
     """The signature is checked before more of the disk is used, and nothing is left."""
-    cloud = Cloud(make_bundle(tmp_path / "made", "1.2.3").read_bytes() + bytes(9 * PIECE))
+    cloud = Cloud(bundle_with(tmp_path, 9 * PIECE))
     other = (public_key(Ed25519PrivateKey.generate()),)
     with pytest.raises(UpgradeError, match="trustedKeys"):
         Download(cloud.ask, other, state, cloud.wait, lambda: cloud.now).fetch(NAME)
@@ -158,6 +158,37 @@ def test_a_bundle_that_changes_on_the_way_begins_again_and_not_for_ever(bundle: 
     (state / NAME).unlink()
     with pytest.raises(UpgradeError, match="changes again"):
         cloud.download(state).fetch(NAME)
+
+
+def test_a_bundle_is_no_larger_than_what_is_signed(tmp_path: Path, state: Path) -> None:
+    """A genuine one of 10 kB, padded to 400 MiB, was fetched to its end before it was refused, at each job."""
+    cloud = Cloud(bundle_with(tmp_path, 100) + bytes(300 * PIECE))
+    with pytest.raises(UpgradeError, match="larger than what is signed"):
+        cloud.download(state).fetch(NAME)
+    assert len(cloud.asked) == 2
+    assert not list(state.iterdir())
+
+
+def test_a_bundle_does_not_grow_once_its_size_was_checked(bundle: bytes, state: Path) -> None:
+    cloud = Cloud(bundle)
+
+    def grow(number: int) -> None:
+        if number == 3:
+            cloud.content += bytes(300 * PIECE)
+
+    cloud.before = grow
+    with pytest.raises(UpgradeError, match="larger than what is signed"):
+        cloud.download(state).fetch(NAME)
+    assert [first // PIECE for first in cloud.asked] == [0, 1, 2, 0, 1]
+    assert not list(state.iterdir())
+
+
+def test_another_version_than_the_one_that_was_asked_for_is_refused(tmp_path: Path, state: Path) -> None:
+    """The cloud has a genuine bundle, with an old fault, and gives it another name."""
+    cloud = Cloud(bundle_with(tmp_path, 100, "1.2.0"))
+    with pytest.raises(UpgradeError, match=r"1\.2\.0 under this name"):
+        cloud.download(state).fetch(NAME)
+    assert not list(state.iterdir())
 
 
 @pytest.mark.parametrize("total", [2**40, 100])

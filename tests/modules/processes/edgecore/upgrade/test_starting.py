@@ -103,6 +103,7 @@ def write_journal(installation: Installation, tmp_path: Path, phase: Phase) -> N
     installation.write(UpgradeJournal(OLD, NEW, handle, before, [], "", 0, 0), phase)
 
 
+@pytest.mark.extended
 def test_it_outlives_an_exec_and_no_child_has_it(
     installation: Installation, starting: Callable[[str], "subprocess.Popen[str]"]
 ) -> None:
@@ -120,6 +121,7 @@ def test_it_outlives_an_exec_and_no_child_has_it(
     lock.leave()
 
 
+@pytest.mark.extended
 def test_a_node_that_is_being_started_is_ended_before_anything_is_put_back(
     installation: Installation, starting: Callable[[], "subprocess.Popen[str]"], tmp_path: Path
 ) -> None:
@@ -131,6 +133,7 @@ def test_a_node_that_is_being_started_is_ended_before_anything_is_put_back(
     assert holder(installation) == 0
 
 
+@pytest.mark.extended
 def test_a_node_that_keeps_the_right_to_start_is_ended_by_its_lock(
     installation: Installation, starting: Callable[[str], "subprocess.Popen[str]"], tmp_path: Path
 ) -> None:
@@ -162,6 +165,7 @@ def launching(installation: Installation) -> "subprocess.Popen[str]":
     return process
 
 
+@pytest.mark.extended
 def test_nobody_reads_the_link_while_the_node_is_stopped(installation: Installation, tmp_path: Path) -> None:
     with control(installation, tmp_path).stopped():
         process = launching(installation)
@@ -169,6 +173,7 @@ def test_nobody_reads_the_link_while_the_node_is_stopped(installation: Installat
     assert process.communicate()[0] == f"{OLD} run\n"
 
 
+@pytest.mark.extended
 def test_a_start_beside_a_node_that_runs_lets_the_upgrade_go_on_and_fails(
     installation: Installation, starting: Callable[[str], "subprocess.Popen[str]"], tmp_path: Path
 ) -> None:
@@ -190,6 +195,7 @@ def test_a_start_beside_a_node_that_runs_lets_the_upgrade_go_on_and_fails(
     wait_until((tmp_path / "updated").exists, "the updater is started")
 
 
+@pytest.mark.extended
 def test_a_start_that_waits_too_long_says_for_whom(
     installation: Installation, starting: Callable[[], "subprocess.Popen[str]"], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,6 +207,7 @@ def test_a_start_that_waits_too_long_says_for_whom(
     lock.leave()
 
 
+@pytest.mark.extended
 def test_a_program_that_ends_because_another_runs_the_node_is_no_exit_of_the_version(
     installation: Installation, tmp_path: Path
 ) -> None:
@@ -217,6 +224,7 @@ def test_a_program_that_ends_because_another_runs_the_node_is_no_exit_of_the_ver
         assert node.exits() == 0
 
 
+@pytest.mark.extended
 def test_a_node_that_ends_before_it_has_its_lock_has_ended(
     installation: Installation, starting: Callable[[], "subprocess.Popen[str]"], tmp_path: Path
 ) -> None:
@@ -243,6 +251,7 @@ def test_a_node_starts_while_somebody_looks_whether_it_runs(tmp_path: Path, monk
             lock_root_directory(tmp_path, stack)
 
 
+@pytest.mark.extended
 def test_a_version_that_is_not_current_is_not_run(installation: Installation) -> None:
     """The link may have been put back since its launcher, one of before 0.4, has read it."""
     nowhere = NodeLocation(None, None)
@@ -254,6 +263,7 @@ def test_a_version_that_is_not_current_is_not_run(installation: Installation) ->
         hold_start(nowhere, stack, installation.versions / OLD)
 
 
+@pytest.mark.extended
 def test_a_configuration_is_read_when_nobody_can_put_it_back(tmp_path: Path) -> None:
     file = tmp_path / "edgecore.yaml"
     change = Installation(changing(file))

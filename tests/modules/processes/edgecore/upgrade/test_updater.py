@@ -36,6 +36,7 @@ from modules.processes.edgecore.upgrade.updater import (
 )
 from tests.modules.processes.edgecore.upgrade.releases import journal_of
 from tests.support.failing import Failing
+from tests.support.slow import EXTENDED, one_in
 
 OLD, NEW = "1.0.0", "2.0.0"
 SCHEMAS = {OLD: 3, NEW: 4}
@@ -246,7 +247,7 @@ def check_end(node: FakeNode, *, kept: bool) -> None:
 
 
 @pytest.mark.parametrize("power", [False, True])
-@pytest.mark.parametrize("character", ["good", *BAD])
+@pytest.mark.parametrize("character", one_in(3, ["good", *BAD], EXTENDED))
 def test_a_crash_after_any_step(character: str, *, power: bool, steps: Steps, tmp_path: Path) -> None:
     """Whatever the crash, one of the two versions starts, and in the end it is the right one.
 
@@ -261,6 +262,7 @@ def test_a_crash_after_any_step(character: str, *, power: bool, steps: Steps, tm
     assert crash > 15, "too few steps were counted"
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("power", [False, True])
 @pytest.mark.parametrize("character", ["good", "damages the database"])
 def test_two_crashes(character: str, *, power: bool, steps: Steps, tmp_path: Path) -> None:
@@ -340,6 +342,17 @@ def test_a_version_that_is_well_now_and_then_is_left(
     monkeypatch.setattr(node, "observe", lambda: None if node.running == NEW and node.now % 120 == 90 else observe())
     carry_on(installation, node, is_starting=False)
     check_end(node, kept=False)
+
+
+def test_of_what_doctor_reports_only_failures_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    reported = [
+        {"check": "disk", "level": "FAIL"},
+        {"check": "clock", "level": "warn"},
+        {"check": "dns", "level": "ok"},
+    ]
+    said = SimpleNamespace(stdout=json.dumps(reported).encode())
+    monkeypatch.setattr("subprocess.run", lambda *_, **__: said)
+    assert program.failed_checks(Path("edgecore"), []) == ["disk"]
 
 
 def test_a_full_disk_changes_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

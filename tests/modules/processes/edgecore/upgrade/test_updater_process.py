@@ -106,6 +106,7 @@ def answers(tmp_path: Path) -> Iterator[NodeAnswers]:
         thread.join()
 
 
+@pytest.mark.extended
 def test_what_a_node_answers(answers: NodeAnswers, tmp_path: Path) -> None:
     """And the memory of the process that answers."""
     wanted = NodeObservation("1.0.0", connected=True, unready=["websocket"], containers={"default/p u c": "x://1"})
@@ -115,6 +116,7 @@ def test_what_a_node_answers(answers: NodeAnswers, tmp_path: Path) -> None:
     assert found.memory > 1 << 20
 
 
+@pytest.mark.extended
 def test_a_node_that_has_just_started_is_observed_when_its_pods_are_seen_to(
     answers: NodeAnswers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,6 +135,7 @@ def test_a_node_that_has_just_started_is_observed_when_its_pods_are_seen_to(
 @pytest.mark.parametrize(
     "text", [b"", b"[]", b"{}", b"null", b'{"items": [1]}', b'{"items": [{"metadata": {}}]}', b"\xff"]
 )
+@pytest.mark.extended
 def test_a_node_that_answers_nonsense_does_not_answer(text: bytes, answers: NodeAnswers, tmp_path: Path) -> None:
     answers["/edgecore/state"] = text
     assert observe_node(str(tmp_path / "s")) is None
@@ -177,6 +180,39 @@ def test_a_process_that_holds_the_lock_is_ended(tmp_path: Path) -> None:
     assert owner_of(tmp_path / "lock") == 0
 
 
+def test_whether_a_process_is_meant_is_asked_while_it_is_held() -> None:
+    """Else its number may be a stranger's between the question and the signal."""
+    held = list[bool]()
+
+    def is_meant() -> bool:
+        links = [each for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
+        held.append(any("pidfd" in str(each.readlink()) for each in links))
+        return False
+
+    end_process(os.getpid(), is_meant)
+    assert held == [True], "and it has not ended: it was not meant"
+
+
+def test_the_environment_of_a_node_is_read_before_its_end(tmp_path: Path) -> None:
+    """So the node is started again as it was, and not as the updater runs."""
+    code = (
+        "import fcntl, os, signal, sys\n"
+        "file = open(sys.argv[1], 'w'); fcntl.flock(file, fcntl.LOCK_EX); print(os.getpid(), file=file, flush=True)\n"
+        "print('locked', flush=True); signal.pause()\n"
+    )
+    installation = make_installation(tmp_path, Phase.PROBATION)
+    control = LocalNodeControl(installation, NodeHandle(str(tmp_path / "lock"), str(tmp_path / "s"), [], []))
+    own = {"NODE_HAS": "this", "PATH": os.environ["PATH"]}
+    (tmp_path / "there").mkdir()
+    command = [sys.executable, "-c", code, str(tmp_path / "lock")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=own, cwd=tmp_path / "there") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"locked\n"
+        with control.stopped():
+            assert process.wait() < 0
+    assert (control._environment["NODE_HAS"], control._directory) == ("this", tmp_path / "there")
+
+
 def launched(installation: Installation, *words: str) -> str:
     """Start the current version by the launcher; return its output."""
     said = subprocess.run(
@@ -218,6 +254,7 @@ def make_installation(root: Path, phase: Phase) -> Installation:
         (Phase.ROLLED_BACK, "2.0.0", Phase.ROLLED_BACK),
     ],
 )
+@pytest.mark.extended
 def test_a_start_in_each_phase(phase: Phase, version: str, after: Phase, tmp_path: Path) -> None:
     installation = make_installation(tmp_path / "i", phase)
     assert launched(installation, "run", "--root", "x") == f"{version} run --root x\n"
@@ -273,6 +310,7 @@ def systemd(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("user", "option"), [(False, ""), (True, "--user ")])
+@pytest.mark.extended
 def test_a_node_that_systemd_runs(user: bool, option: str, systemd: Path, tmp_path: Path) -> None:
     handle = NodeHandle("", str(tmp_path / "s"), [], [], "edgecore.service", user=user)
     installation = Installation(tmp_path / "i")

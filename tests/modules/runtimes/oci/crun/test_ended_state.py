@@ -76,3 +76,20 @@ def test_crun_does_the_rest(tmp_path: Path, groups: list[Path], status: dict[str
     with pytest.raises(CommandFailedError):
         _delete(tmp_path, groups, status, config)
     assert (tmp_path / "states/one/status").exists()
+
+
+def test_what_somebody_else_removes_meanwhile_is_removed(
+    tmp_path: Path, groups: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The control group, and the files of the state."""
+    unlink, rmdir = os.unlink, os.rmdir
+
+    def gone(remove: Any, path: str) -> None:
+        remove(path)
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+
+    monkeypatch.setattr(os, "rmdir", lambda path: gone(rmdir, path))
+    state = _delete(tmp_path, groups, {}, {})
+    assert not state.exists()
+    monkeypatch.setattr(os, "unlink", lambda path: gone(unlink, path))
+    assert not _delete(tmp_path, groups, {}, {}).exists()

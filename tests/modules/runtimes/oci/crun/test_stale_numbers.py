@@ -9,17 +9,24 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
+from modules.processes.edgecore.upgrade.updater import end_process
+from modules.runtimes.docker import commands as docker_commands
 from modules.runtimes.engine.records import Exit
 from modules.runtimes.oci.crun.commands import kill_commands
 from modules.runtimes.oci.crun.conmon import BUNDLE, PERSIST, Conmon, conmon_pid, find_conmon, search_conmon
 from modules.runtimes.oci.crun.launching import Launcher
 from modules.runtimes.oci.crun.runtime_command import CommandFailedError, RuntimeCommand
 from modules.runtimes.oci.first_process import FirstProcess
+from modules.runtimes.oci.members import kill_processes
 from modules.runtimes.oci.model import OciContainer
+from modules.runtimes.oci.orphans import Orphan, await_orphans
 from modules.runtimes.oci.processes import ContainerProcesses
+from modules.runtimes.process import shim_manager
+from tests.support.threads import numbered_thread
 
 _ID = "c" * 64
 _PROGRAM = "echo started; read line"
@@ -77,6 +84,33 @@ def test_a_stranger_is_no_first_process(stranger: subprocess.Popen[bytes]) -> No
     assert FirstProcess.of(stranger.pid, _ID, 1) is None
     stranger.communicate()
     assert FirstProcess.of(stranger.pid, _ID, 1) is None
+
+
+def test_a_thread_that_has_the_number_now_is_no_process_of_a_container(container: Path) -> None:
+    """Else the container could not be removed before the thread has ended (pidfd_open(2): ENOENT)."""
+    with numbered_thread() as number:
+        for name in ("conmon.pid", "init.pid"):
+            (container / BUNDLE / name).write_text(str(number))
+        (container / "commands/2.pid").write_text(str(number))
+        assert find_conmon(container) is None
+        assert FirstProcess.of(number, _ID, 1) is None
+        kill_commands(container, _ID)
+        runtime, bundles = Mock(), Mock()
+        processes = ContainerProcesses.__new__(ContainerProcesses)
+        processes._runtime, processes._bundles = runtime, bundles
+        processes.remove(cast("OciContainer", SimpleNamespace(id=_ID, directory=container)))
+    runtime.delete.assert_called_once_with(_ID)
+    bundles.forget.assert_called_once()
+
+
+def test_a_thread_is_no_program_that_is_waited_for() -> None:
+    """Of an edgecore that was killed, nor is it a member of a container, or a command in one of Docker's."""
+    with numbered_thread() as number:
+        await_orphans([Orphan(number, ())], 0.0)
+        kill_processes(lambda: [number], lambda _: True)
+        docker_commands._kill(number, _ID)
+        shim_manager._kill_if_marked(number, b"HOME=x")
+        end_process(number)
 
 
 def test_without_control_groups_the_first_process_is_known_by_its_parent(stranger: subprocess.Popen[bytes]) -> None:

@@ -75,6 +75,7 @@ def _clean(store: ImageStore, outside: Path) -> None:
 @pytest.mark.parametrize(
     "name", [f"{_OUTSIDE}/escaped", "a/../../escaped", "/../escaped", "..", "a/..", "./../escaped", "b/../c"]
 )
+@pytest.mark.extended
 def test_names_with_dots_are_refused(store: ImageStore, outside: Path, name: str) -> None:
     """Whatever they would lead to."""
     with pytest.raises(BadRequestError, match="leaves the layer"):
@@ -85,6 +86,7 @@ def test_names_with_dots_are_refused(store: ImageStore, outside: Path, name: str
 @pytest.mark.parametrize(
     "target", ["{outside}", _OUTSIDE + "{outside}", "/proc/self/root{outside}", "/proc/1/root{outside}"]
 )
+@pytest.mark.extended
 def test_links_to_the_outside_lead_inside(store: ImageStore, outside: Path, target: str) -> None:
     """A file behind a link is made below the layer's root, at the link's path read from there."""
     tree = unpacked(store, tar(symlink("way", target.format(outside=outside)), file("way/secret", b"changed")))
@@ -92,6 +94,7 @@ def test_links_to_the_outside_lead_inside(store: ImageStore, outside: Path, targ
     assert [path.read_bytes() for path in tree.rglob("secret") if not path.is_symlink()] == [b"changed"]
 
 
+@pytest.mark.extended
 def test_a_link_that_is_swapped_for_a_directory_is_seen(store: ImageStore, outside: Path) -> None:
     """The directory of earlier files is not remembered beyond its replacement."""
     tree = unpacked(
@@ -110,6 +113,7 @@ def test_a_link_that_is_swapped_for_a_directory_is_seen(store: ImageStore, outsi
 
 
 @pytest.mark.parametrize("target", ["{outside}/secret", _OUTSIDE + "{outside}/secret", "/proc/self/fd/3", "../secret"])
+@pytest.mark.extended
 def test_hard_links_to_the_outside_find_nothing(store: ImageStore, outside: Path, target: str) -> None:
     """Their targets are paths of the layer."""
     with pytest.raises(BadRequestError, match=r"does not exist|leaves the layer"):
@@ -117,6 +121,7 @@ def test_hard_links_to_the_outside_find_nothing(store: ImageStore, outside: Path
     _clean(store, outside)
 
 
+@pytest.mark.extended
 def test_a_hard_link_through_a_link_of_a_layer_below_stays_inside(store: ImageStore, outside: Path) -> None:
     """Lower layers are read from their own roots too."""
     with pytest.raises(BadRequestError, match="does not exist"):
@@ -124,6 +129,7 @@ def test_a_hard_link_through_a_link_of_a_layer_below_stays_inside(store: ImageSt
 
 
 @pytest.mark.parametrize("entry", [file(".wh.."), file(".wh..."), file("a/.wh."), file(".wh.a/b")])
+@pytest.mark.extended
 def test_whiteouts_of_nothing_are_refused(store: ImageStore, outside: Path, entry: Made) -> None:
     """They would remove the layer itself, or the directory above it."""
     with pytest.raises(BadRequestError, match="whiteout"):
@@ -169,6 +175,7 @@ def test_whiteouts_of_nothing_are_refused(store: ImageStore, outside: Path, entr
         (b"\x28\xb5\x2f\xfdgarbage", "zstd|decompressed"),
     ],
 )  # fmt: skip
+@pytest.mark.extended
 def test_wrong_layers_are_refused_with_a_reason(store: ImageStore, outside: Path, layer: bytes, reason: str) -> None:
     """And leave nothing behind."""
     with pytest.raises(BadRequestError, match=reason):
@@ -176,6 +183,7 @@ def test_wrong_layers_are_refused_with_a_reason(store: ImageStore, outside: Path
     _clean(store, outside)
 
 
+@pytest.mark.extended
 def test_extended_headers_are_small(store: ImageStore, outside: Path) -> None:
     """The ones that `tarfile` would read whole, of each kind; and few of them for one entry."""
     for kind in (b"x", b"g", b"L", b"K"):
@@ -186,6 +194,7 @@ def test_extended_headers_are_small(store: ImageStore, outside: Path) -> None:
     _clean(store, outside)
 
 
+@pytest.mark.extended
 def test_a_digest_that_differs_from_the_config_is_refused(store: ImageStore, outside: Path) -> None:
     """The layer was changed after the image was made."""
     good = tar(file("a", b"good"))
@@ -205,6 +214,7 @@ def test_a_digest_that_differs_from_the_config_is_refused(store: ImageStore, out
         (UnpackLimits(reserve=1 << 60), lambda: tar(file("a")), "stay free"),
     ],
 )
+@pytest.mark.extended
 def test_layers_beyond_a_limit_are_refused(
     scratch: Path, outside: Path, limits: UnpackLimits, made: Callable[[], bytes], reason: str
 ) -> None:
@@ -215,6 +225,7 @@ def test_layers_beyond_a_limit_are_refused(
     _clean(store, outside)
 
 
+@pytest.mark.extended
 def test_holes_of_sparse_files_count_as_written(scratch: Path, outside: Path) -> None:
     """A layer of a few KB may not make files of terabytes."""
     store = ImageStore(scratch / "images", RealClock(), scratch / "certs.d", UnpackLimits(size=1 << 30))
@@ -224,6 +235,7 @@ def test_holes_of_sparse_files_count_as_written(scratch: Path, outside: Path) ->
     _clean(store, outside)
 
 
+@pytest.mark.extended
 def test_directories_that_entries_leave_out_count(scratch: Path, outside: Path) -> None:
     """One name of 4,096 bytes makes two thousand of them: a layer of 64 MiB would make 26 million, before the next look
     at the disk.
@@ -268,6 +280,7 @@ def _looked_up_below() -> list[bytes]:
 
 
 @pytest.mark.parametrize("made", [_through_links, _looked_up_below])
+@pytest.mark.extended
 def test_paths_take_a_bounded_number_of_steps_together(
     scratch: Path, monkeypatch: pytest.MonkeyPatch, made: Callable[[], list[bytes]]
 ) -> None:
@@ -278,6 +291,7 @@ def test_paths_take_a_bounded_number_of_steps_together(
         _unpack_here(scratch / "few", made())
 
 
+@pytest.mark.extended
 def test_times_of_directories_count_as_steps(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are set at the end, and a spent budget is no reason to leave them out."""
     layer = tar(*(directory("/".join("d" * depth)) for depth in range(1, 60)))
@@ -288,6 +302,7 @@ def test_times_of_directories_count_as_steps(scratch: Path, monkeypatch: pytest.
         _unpack_here(scratch / "few", [layer])
 
 
+@pytest.mark.extended
 def test_the_disk_is_looked_at_after_some_inodes(scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A directory is 512 bytes of the tar, and 4 KiB of the disk: 64 MiB of them took twice the reserve."""
     looks = itertools.count(1)
@@ -320,6 +335,7 @@ def test_the_machine_and_the_layer_fail_in_different_ways(number: int, kind: str
     assert unpack_module._of_entry(OSError(number, "it fails"), b"a").kind == kind
 
 
+@pytest.mark.extended
 def test_copies_of_files_below_count(scratch: Path, outside: Path) -> None:
     """A hard link to a file of a lower layer takes 512 bytes of the tar, and may be a copy of gigabytes."""
     store = ImageStore(scratch / "images", RealClock(), scratch / "certs.d", UnpackLimits(size=4 * MIB))
@@ -332,6 +348,7 @@ def test_copies_of_files_below_count(scratch: Path, outside: Path) -> None:
     _clean(store, outside)
 
 
+@pytest.mark.extended
 def test_a_failure_takes_the_layers_below_with_it(store: ImageStore, outside: Path) -> None:
     """An image is added whole, or not at all; the good layers can be added later."""
     below = tar(file("a"))

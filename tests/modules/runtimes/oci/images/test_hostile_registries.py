@@ -32,7 +32,7 @@ from modules.runtimes.oci.images.worker.authorization import RegistryCredentials
 from modules.runtimes.oci.images.worker.documents import Descriptor
 from modules.runtimes.oci.images.worker.errors import ImageWorkError
 from modules.runtimes.oci.images.worker.hosts import RegistryHost, ServerAddress, address_of
-from modules.runtimes.oci.images.worker.http_exchange import HttpExchange, _is_inside, _PacedReader
+from modules.runtimes.oci.images.worker.http_exchange import HttpExchange, _PacedReader
 from modules.runtimes.oci.images.worker.layer_progress import LayersProgress
 from modules.runtimes.oci.images.worker.limits import GIB, MIB, UnpackLimits
 from modules.runtimes.oci.images.worker.proxies import HttpProxy
@@ -58,6 +58,7 @@ from tests.modules.runtimes.oci.images.registry import (
 )
 from tests.modules.runtimes.oci.images.tars import described, encoded, file, sha256, tar
 from tests.modules.runtimes.oci.images.test_pulls import LAYERS, RIGHT, pull
+from tests.support.patience import PATIENCE
 
 _LARGE = [tar(file("large", bytes(range(256)) * 4000))]
 
@@ -102,6 +103,7 @@ def _nothing_stays(store: ImageStore) -> None:
 
 
 @pytest.mark.parametrize("code", [408, 429, 500, 502, 503, 504])
+@pytest.mark.extended
 def test_errors_that_may_pass_are_tried_again(store: ImageStore, registry: TestRegistry, code: int) -> None:
     """Of manifests and of blobs."""
     registry.fail("/manifests/1", status(code), status(code))
@@ -109,6 +111,7 @@ def test_errors_that_may_pass_are_tried_again(store: ImageStore, registry: TestR
     assert pull(store, _name(registry))
 
 
+@pytest.mark.extended
 def test_other_errors_are_final(store: ImageStore, registry: TestRegistry) -> None:
     """And the last of several that pass too, with what the registry says."""
     registry.fail("/manifests/1", status(400))
@@ -125,6 +128,7 @@ def test_other_errors_are_final(store: ImageStore, registry: TestRegistry) -> No
     assert len(registry.paths("/manifests/1")) == 5
 
 
+@pytest.mark.extended
 def test_a_registry_that_asks_for_a_long_pause_is_left_alone(store: ImageStore, registry: TestRegistry) -> None:
     """A short `Retry-After` is waited for."""
     registry.fail("/manifests/1", status(429, Retry_After="0"))
@@ -136,6 +140,7 @@ def test_a_registry_that_asks_for_a_long_pause_is_left_alone(store: ImageStore, 
     assert len(registry.seen) == 1
 
 
+@pytest.mark.extended
 def test_a_registry_that_is_not_there_cannot_be_reached(store: ImageStore) -> None:
     """Its name is in the error."""
     with TestRegistry() as gone:
@@ -145,6 +150,7 @@ def test_a_registry_that_is_not_there_cannot_be_reached(store: ImageStore) -> No
 
 
 @pytest.mark.parametrize("line", [b"x" * 60_000, b"HTTP/9" + b"x" * 60_000 + b" 200 OK"])
+@pytest.mark.extended
 def test_an_error_quotes_little_of_a_registry(store: ImageStore, registry: TestRegistry, line: bytes) -> None:
     """It becomes the status of a container, and an Event."""
 
@@ -159,6 +165,7 @@ def test_an_error_quotes_little_of_a_registry(store: ImageStore, registry: TestR
     assert len(str(found.value)) < 400
 
 
+@pytest.mark.extended
 def test_a_blob_whose_connection_ends_goes_on_where_it_was(store: ImageStore, registry: TestRegistry) -> None:
     """With a range; also in another pull, after the first has failed."""
     digest, content = _layer(registry)
@@ -167,6 +174,7 @@ def test_a_blob_whose_connection_ends_goes_on_where_it_was(store: ImageStore, re
     assert [each.range for each in registry.seen if each.path.endswith(digest)] == ["", "bytes=300000-"]
 
 
+@pytest.mark.extended
 def test_a_later_pull_resumes_an_earlier_ones_download(
     store: ImageStore, registry: TestRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,6 +199,7 @@ def test_a_later_pull_resumes_an_earlier_ones_download(
     ],
     ids=["whole", "other range", "no range", "other content"],
 )
+@pytest.mark.extended
 def test_a_resumption_that_goes_wrong_begins_again(
     store: ImageStore, registry: TestRegistry, wrong: Callable[[bytes], Fault]
 ) -> None:
@@ -208,6 +217,7 @@ def test_a_resumption_that_goes_wrong_begins_again(
         (endless, "sends more than"),
     ],
 )
+@pytest.mark.extended
 def test_blobs_with_another_digest_are_refused(
     store: ImageStore, registry: TestRegistry, fault: Fault, reason: str
 ) -> None:
@@ -233,6 +243,7 @@ def test_a_blob_that_stalls_is_given_up(scratch: Path, registry: TestRegistry) -
         pull(store, f"{registry.address}/team/app:2")
 
 
+@pytest.mark.extended
 def test_manifests_of_another_digest_are_refused(store: ImageStore, registry: TestRegistry) -> None:
     """Other than the requested digest, or the registry's own."""
     right, kind = registry.manifests["1"]
@@ -271,6 +282,7 @@ def test_manifests_of_another_digest_are_refused(store: ImageStore, registry: Te
         (encoded({"config": described(b"", OCI_CONFIG), "layers": [{}] * 501}), OCI_MANIFEST, "too many"),
     ],
 )
+@pytest.mark.extended
 def test_wrong_manifests_are_refused_with_a_reason(
     store: ImageStore, registry: TestRegistry, content: bytes, kind: str, reason: str
 ) -> None:
@@ -282,6 +294,7 @@ def test_wrong_manifests_are_refused_with_a_reason(
     _nothing_stays(store)
 
 
+@pytest.mark.extended
 def test_a_config_that_fits_not_its_manifest_is_refused(store: ImageStore, registry: TestRegistry) -> None:
     """Another number of layers, or another content than its digest."""
     manifest = json.loads(registry.manifests["1"][0])
@@ -294,6 +307,7 @@ def test_a_config_that_fits_not_its_manifest_is_refused(store: ImageStore, regis
         pull(store, _name(registry))
 
 
+@pytest.mark.extended
 def test_indexes_that_contain_themselves_end(store: ImageStore, registry: TestRegistry) -> None:
     """One level below the first is as deep as images go."""
     index = registry.add_index([registry.entry(sha256(registry.manifests["1"][0]))], "a")
@@ -303,6 +317,7 @@ def test_indexes_that_contain_themselves_end(store: ImageStore, registry: TestRe
         pull(store, f"{registry.address}/team/app:c")
 
 
+@pytest.mark.extended
 def test_an_image_that_does_not_fit_on_the_disk_is_not_fetched(scratch: Path, registry: TestRegistry) -> None:
     """Its size is known before."""
     store = ImageStore(scratch / "full", RealClock(), scratch, UnpackLimits(reserve=1 << 20 << 40))
@@ -316,6 +331,7 @@ def test_an_image_that_does_not_fit_on_the_disk_is_not_fetched(scratch: Path, re
 # redirects
 
 
+@pytest.mark.extended
 def test_a_redirect_is_followed_without_the_authorization(store: ImageStore) -> None:
     """To a server of another name; its own headers are kept from it, too."""
     with TestRegistry(wants="basic") as registry, TestRegistry() as elsewhere:
@@ -369,6 +385,7 @@ def test_headers_for_a_registry_reach_no_other_server(monkeypatch: pytest.Monkey
     assert second[1] == {**common, "Host": "other.example"}
 
 
+@pytest.mark.extended
 def test_redirects_over_tls_reach_another_server(store: ImageStore, scratch: Path) -> None:
     """As registries send clients to a CDN: authorization stays at home, ranges go along."""
     ca, server = certificates(scratch)
@@ -387,6 +404,7 @@ def test_redirects_over_tls_reach_another_server(store: ImageStore, scratch: Pat
         assert "bytes=50-" in {each.range for each in cdn.seen}
 
 
+@pytest.mark.extended
 def test_another_server_names_no_token_server(store: ImageStore, scratch: Path) -> None:
     """Where a registry redirects to could have the credentials sent anywhere, its own token server first of all."""
     ca, server = certificates(scratch)
@@ -423,6 +441,7 @@ def test_another_server_names_no_token_server(store: ImageStore, scratch: Path) 
         ("https://169.254.169.254/latest/meta-data", "an address of this machine itself"),
     ],
 )
+@pytest.mark.extended
 def test_redirects_that_lead_astray_are_refused(
     store: ImageStore, registry: TestRegistry, target: str, reason: str
 ) -> None:
@@ -435,6 +454,7 @@ def test_redirects_that_lead_astray_are_refused(
 
 
 @pytest.mark.parametrize("target", ["https://" + "a" * 64 + ".example/", "/caf\xe9", "/a b"])
+@pytest.mark.extended
 def test_a_layer_that_is_redirected_astray_ends_the_pull(
     store: ImageStore, registry: TestRegistry, target: str
 ) -> None:
@@ -462,6 +482,7 @@ def test_whatever_goes_wrong_with_a_layer_ends_the_pull(scratch: Path) -> None:
         downloads.wait(layer.digest)
 
 
+@pytest.mark.extended
 def test_a_registry_that_drips_does_not_hold_the_layers_of_others(store: ImageStore, scratch: Path) -> None:
     """Whoever names a layer of another image as its own, and sends it slowly, would keep that from being pulled."""
     with TestRegistry() as slow, TestRegistry() as right:
@@ -477,7 +498,7 @@ def test_a_registry_that_drips_does_not_hold_the_layers_of_others(store: ImageSt
         slow.fail(digest, drip)
         held = threading.Thread(target=suppressing(RequestRefusedError, lambda: pull(store, _name(slow))))
         held.start()
-        assert began.wait(60)
+        assert began.wait(PATIENCE)
         assert pull(store, _name(right))
         slow.released.set()
         held.join()
@@ -538,7 +559,7 @@ def test_a_layer_that_another_pull_fetches_is_waited_for(scratch: Path, monkeypa
 
     monkeypatch.setattr(fcntl, "flock", flock)
     with TestRegistry() as registry:
-        registry.fail(sha256(_BLOB), lambda _: not waits.wait(60))
+        registry.fail(sha256(_BLOB), lambda _: not waits.wait(PATIENCE))
         pulls = _downloads(registry, scratch, len(_BLOB), len(_BLOB))
         for each in pulls:
             each.start(1, 0)
@@ -622,6 +643,7 @@ def test_an_answer_comes_in_no_small_pieces() -> None:
     ],
     ids=["100 Continue", "trailers", "extensions of chunks"],
 )
+@pytest.mark.extended
 def test_an_answer_that_brings_nothing_ends(
     store: ImageStore, registry: TestRegistry, begin: bytes, flood: bytes
 ) -> None:
@@ -640,6 +662,7 @@ def test_an_answer_that_brings_nothing_ends(
         pull(store, _name(registry))
 
 
+@pytest.mark.extended
 def test_a_layer_comes_in_no_small_chunks(store: ImageStore, registry: TestRegistry) -> None:
     """One read of the connection may have many."""
 
@@ -655,6 +678,7 @@ def test_a_layer_comes_in_no_small_chunks(store: ImageStore, registry: TestRegis
         pull(store, _name(registry))
 
 
+@pytest.mark.extended
 def test_a_token_server_without_tls_is_not_trusted_by_a_registry_with_it(store: ImageStore, scratch: Path) -> None:
     """The password would be readable on the way."""
     ca, server = certificates(scratch)
@@ -670,6 +694,7 @@ def test_a_token_server_without_tls_is_not_trusted_by_a_registry_with_it(store: 
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.extended
 def test_a_registry_of_this_machine_sends_the_node_nowhere_else_on_it(
     store: ImageStore, scratch: Path, scheme: str
 ) -> None:
@@ -684,18 +709,9 @@ def test_a_registry_of_this_machine_sends_the_node_nowhere_else_on_it(
 
 
 @pytest.mark.parametrize(
-    ("host", "inside"),
-    [("127.0.0.1", True), ("::ffff:127.0.0.1", True), ("::ffff:169.254.169.254", True), ("fe80::1%eth0", True),
-     ("::", True), ("::1", True), ("192.0.2.1", False), ("::ffff:192.0.2.1", False), ("example.org", False)],
-)  # fmt: skip
-def test_addresses_of_this_machine_itself(host: str, *, inside: bool) -> None:
-    """Also IPv4 addresses written as IPv6."""
-    assert _is_inside(host) is inside
-
-
-@pytest.mark.parametrize(
     "answer", [b"", b"[]", b"[" * 100_000, b'{"token": 5}', b'{"token": "a\\r\\nX: y"}', b" " * (MIB + 1)]
 )
+@pytest.mark.extended
 def test_token_servers_that_answer_strangely_are_refused(store: ImageStore, answer: bytes) -> None:
     """Nothing of it gets into a header."""
     with TestRegistry(wants="bearer") as registry:
@@ -705,6 +721,7 @@ def test_token_servers_that_answer_strangely_are_refused(store: ImageStore, answ
             pull(store, _name(registry), RIGHT)
 
 
+@pytest.mark.extended
 def test_a_challenge_that_never_ends_is_left(store: ImageStore) -> None:
     """A registry that refuses every token of its own token server."""
     with TestRegistry(wants="bearer") as registry:
@@ -717,6 +734,7 @@ def test_a_challenge_that_never_ends_is_left(store: ImageStore) -> None:
         assert len(registry.seen) < 8
 
 
+@pytest.mark.extended
 def test_a_mirror_that_lies_is_passed_over(store: ImageStore, scratch: Path) -> None:
     """What it sends is thrown away, and the registry asked."""
     with TestRegistry() as mirror, TestRegistry() as registry:
@@ -731,6 +749,7 @@ def test_a_mirror_that_lies_is_passed_over(store: ImageStore, scratch: Path) -> 
         assert (store.layout.tree(image.chain[0]) / "large").stat().st_size == 256 * 4000
 
 
+@pytest.mark.extended
 def test_a_layer_that_cannot_be_unpacked_leaves_no_part(store: ImageStore, registry: TestRegistry) -> None:
     """Another pull fetches it again, rather than going on with what is wrong."""
     bad = b"no tar at all" * 100
@@ -741,6 +760,7 @@ def test_a_layer_that_cannot_be_unpacked_leaves_no_part(store: ImageStore, regis
     _nothing_stays(store)
 
 
+@pytest.mark.extended
 def test_docker_manifests_may_name_themselves(store: ImageStore, registry: TestRegistry) -> None:
     """With parameters behind the type, as some registries send it."""
     content, _ = registry.manifests["1"]

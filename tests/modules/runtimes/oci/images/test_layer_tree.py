@@ -39,6 +39,7 @@ def _is_whiteout(path: Path) -> bool:
 
 
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.extended
 def test_files_keep_owner_mode_and_time(store: ImageStore, form: int) -> None:
     """Also set-user-id, sticky directories and the time of a directory that gets files later."""
     tree = unpacked(
@@ -70,6 +71,7 @@ def test_files_keep_owner_mode_and_time(store: ImageStore, form: int) -> None:
     assert stat.S_IMODE(tree.stat().st_mode) == 0o755
 
 
+@pytest.mark.extended
 def test_fractions_of_seconds_and_long_names_come_from_extended_headers(store: ImageStore) -> None:
     """A name of several hundred bytes, not ASCII, and a time in nanoseconds."""
     name = "/".join(["ü" * 100] * 4)
@@ -78,6 +80,7 @@ def test_fractions_of_seconds_and_long_names_come_from_extended_headers(store: I
 
 
 @pytest.mark.parametrize("form", FORMS[1:])
+@pytest.mark.extended
 def test_extended_headers_belong_to_one_entry(store: ImageStore, form: int) -> None:
     """The next one has its own name, target, time, owner and attributes, and nothing of the entry before."""
     headers = {"mtime": "5.5", **xattrs(user__note=b"hi")} if form == tarfile.PAX_FORMAT else {}
@@ -98,6 +101,7 @@ def test_extended_headers_belong_to_one_entry(store: ImageStore, form: int) -> N
     assert (str((tree / "link").readlink()), (tree / "second").read_bytes()) == ("second", b"second")
 
 
+@pytest.mark.extended
 def test_a_directory_has_its_own_time_although_it_was_left_out_before(store: ImageStore) -> None:
     """Its entry comes behind one that is in it, and another layer has the directory, too."""
     below = tar(directory("d", mtime=1000), file("d/old"))
@@ -105,12 +109,14 @@ def test_a_directory_has_its_own_time_although_it_was_left_out_before(store: Ima
     assert (tree / "d").stat().st_mtime == 2000
 
 
+@pytest.mark.extended
 def test_times_that_no_file_system_has_become_1970(store: ImageStore) -> None:
     """As containerd does it, instead of failing."""
     tree = unpacked(store, tar(file("old", pax_headers={"mtime": "-5"}), file("new", pax_headers={"mtime": "9" * 15})))
     assert (tree / "old").stat().st_mtime == (tree / "new").stat().st_mtime == 0
 
 
+@pytest.mark.extended
 def test_extended_attributes_that_forge_marks_are_dropped(store: ImageStore) -> None:
     """Capabilities and user's attributes stay, overlayfs's and SELinux's go."""
     made = xattrs(
@@ -123,6 +129,7 @@ def test_extended_attributes_that_forge_marks_are_dropped(store: ImageStore) -> 
     assert b"label" not in {os.getxattr(tree / "ping", name) for name in os.listxattr(tree / "ping")}
 
 
+@pytest.mark.extended
 def test_hard_links_share_a_file(store: ImageStore) -> None:
     """Within the layer, also to a symbolic link, which is not followed."""
     tree = unpacked(
@@ -139,6 +146,7 @@ def test_hard_links_share_a_file(store: ImageStore) -> None:
     assert str((tree / "link2").readlink()) == "/etc/passwd"
 
 
+@pytest.mark.extended
 def test_a_hard_link_to_a_layer_below_is_a_copy(store: ImageStore) -> None:
     """The uppermost layer that has the file counts."""
     layers = (
@@ -151,6 +159,7 @@ def test_a_hard_link_to_a_layer_below_is_a_copy(store: ImageStore) -> None:
     assert not (tree / "bin").exists()
 
 
+@pytest.mark.extended
 def test_a_hard_link_to_a_file_that_a_layer_removed_is_refused(store: ImageStore) -> None:
     """What overlayfs hides must not come back: by a whiteout, or an opaque directory."""
     for removal in (tar(file("bin/.wh.a")), tar(directory("bin"), file("bin/.wh..wh..opq"))):
@@ -158,12 +167,14 @@ def test_a_hard_link_to_a_file_that_a_layer_removed_is_refused(store: ImageStore
             unpacked(store, tar(file("bin/a", b"old")), removal, tar(hardlink("b", "bin/a")))
 
 
+@pytest.mark.extended
 def test_a_hard_link_to_a_file_that_its_own_layer_removes_is_refused(store: ImageStore) -> None:
     """It would remove its own name from the layers below."""
     with pytest.raises(BadRequestError, match="a file that the layer removes"):
         unpacked(store, tar(file("a"), file("b")), tar(file(".wh.a"), hardlink("b", "a")))
 
 
+@pytest.mark.extended
 def test_whiteouts_become_devices_and_opaque_directories(store: ImageStore) -> None:
     """The mark of an opaque directory may come before or after its files, which stay."""
     tree = unpacked(
@@ -182,6 +193,7 @@ def test_whiteouts_become_devices_and_opaque_directories(store: ImageStore) -> N
     assert {path.name for path in (*(tree / "var").iterdir(), *(tree / "opt").iterdir())} == {"new"}
 
 
+@pytest.mark.extended
 def test_an_entry_wins_over_a_whiteout_of_its_own_layer(store: ImageStore) -> None:
     """In both orders; a directory in the place of a removed one shows nothing of it."""
     tree = unpacked(
@@ -204,12 +216,14 @@ def test_an_entry_wins_over_a_whiteout_of_its_own_layer(store: ImageStore) -> No
     assert (tree / "e/inside").read_bytes() == b"x"
 
 
+@pytest.mark.extended
 def test_files_of_aufs_mean_nothing(store: ImageStore) -> None:
     """Old layers have them."""
     tree = unpacked(store, tar(directory(".wh..wh.plnk"), file(".wh..wh.plnk/1.2", b"x"), file(".wh..wh.aufs")))
     assert list(tree.iterdir()) == []
 
 
+@pytest.mark.extended
 def test_directories_that_a_tar_leaves_out_keep_the_lower_layers_attributes(store: ImageStore) -> None:
     """Owner, mode, time and attributes; without any below, they are root's with mode 0755."""
     below = tar(
@@ -226,6 +240,7 @@ def test_directories_that_a_tar_leaves_out_keep_the_lower_layers_attributes(stor
     assert stat.S_IMODE((tree / "fresh").stat().st_mode) == 0o755
 
 
+@pytest.mark.extended
 def test_a_directory_that_a_tar_leaves_out_inherits_no_set_group_id(store: ImageStore) -> None:
     """As with containerd, which sets the mode of each directory that it makes."""
     tree = unpacked(store, tar(directory("a", mode=0o2755), file("a/b/c")))
@@ -233,6 +248,7 @@ def test_a_directory_that_a_tar_leaves_out_inherits_no_set_group_id(store: Image
     assert stat.S_IMODE((tree / "a/b").stat().st_mode) == 0o755
 
 
+@pytest.mark.extended
 def test_links_to_directories_lead_inside_of_the_layer(store: ImageStore) -> None:
     """Absolute, relative, with "..", and to directories that are still missing."""
     tree = unpacked(
@@ -254,6 +270,7 @@ def test_links_to_directories_lead_inside_of_the_layer(store: ImageStore) -> Non
     assert (tree / "lib").is_symlink()
 
 
+@pytest.mark.extended
 def test_the_last_entry_of_a_name_wins_whatever_its_type(store: ImageStore) -> None:
     """A directory with its files too; a directory over a directory keeps them."""
     tree = unpacked(
@@ -286,12 +303,14 @@ def test_the_last_entry_of_a_name_wins_whatever_its_type(store: ImageStore) -> N
     assert (tree / "f").read_bytes() == b"x"
 
 
+@pytest.mark.extended
 def test_what_an_entry_replaces_takes_no_room(store: ImageStore) -> None:
     """It was moved aside while the layer was unpacked."""
     tree = unpacked(store, tar(directory("d"), file("d/old", bytes(10_000)), file("d")))
     assert sorted(path.name for path in tree.parent.iterdir()) == ["fs", "record.json"]
 
 
+@pytest.mark.extended
 def test_the_entry_of_the_root_changes_nothing(store: ImageStore) -> None:
     """As in containerd."""
     tree = unpacked(store, tar(directory("./", mode=0o700, uid=5), file("./a")))
@@ -301,6 +320,7 @@ def test_the_entry_of_the_root_changes_nothing(store: ImageStore) -> None:
 @pytest.mark.parametrize(
     "form", ["gnu", "pax --sparse-version=0.0", "pax --sparse-version=0.1", "pax --sparse-version=1.0"]
 )
+@pytest.mark.extended
 def test_sparse_files_keep_their_holes(store: ImageStore, scratch: Path, form: str) -> None:
     """In each of GNU tar's formats; the file is 64 MiB long and takes a few blocks."""
     source = scratch / "source"
@@ -319,6 +339,7 @@ def test_sparse_files_keep_their_holes(store: ImageStore, scratch: Path, form: s
     assert (tree / "sparse").stat().st_blocks * 512 < 1 << 20
 
 
+@pytest.mark.extended
 def test_layers_of_several_gzip_members_and_padding_are_whole(store: ImageStore, scratch: Path) -> None:
     """As pigz and stargz make them."""
     plain = tar(file("a", b"x" * 100_000))

@@ -102,6 +102,7 @@ def registry(scratch: Path) -> Iterator[TestRegistry]:
         yield started
 
 
+@pytest.mark.extended
 def test_a_pull_through_a_proxy_with_a_password(
     store: ImageStore, registry: TestRegistry, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -120,6 +121,7 @@ def test_a_pull_through_a_proxy_with_a_password(
     assert all(secret not in caplog.text for secret in (_PASSWORD, _QUOTED))
 
 
+@pytest.mark.extended
 def test_plain_http_through_a_proxy(store: ImageStore, scratch: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where hosts.toml allows plain HTTP, the proxy gets whole URLs."""
     with TestRegistry() as registry, _Proxy(registry) as proxy:
@@ -132,6 +134,7 @@ def test_plain_http_through_a_proxy(store: ImageStore, scratch: Path, monkeypatc
         assert f"GET http://{NAME}:5000/v2/team/app/manifests/1" in proxy.asked
 
 
+@pytest.mark.extended
 def test_without_a_proxy_for_it_a_registry_is_asked_itself(
     store: ImageStore, registry: TestRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,6 +204,7 @@ def test_variables() -> None:
             proxy_for(target, {"HTTPS_PROXY": wrong})
 
 
+@pytest.mark.extended
 def test_a_worker_has_proxies_and_authorities_of_edgecores_environment_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """It meets registries and images; edgecore's environment may have credentials."""
     for name in list(os.environ):

@@ -2,6 +2,7 @@
 
 import errno
 import hashlib
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -299,6 +300,35 @@ def test_an_archive_with_both(tmp_path: Path) -> None:
     assert [(image.config.platform["architecture"], image.names[0].path) for image in found] == [
         ("amd64", "a"), ("386", "b"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["docker save", "layout"])
+def test_an_archive_for_another_machine_is_refused(form: str, tmp_path: Path) -> None:
+    """As in a pull, by the image's config: it would run until its first program does not. One that does not say
+    is taken.
+    """
+    images, own = [], Platform("amd64", 1, (Platform("386"),))
+    for architecture in ("arm64", "", "386"):
+        config = config_of([], architecture=architecture)
+        saved = encoded_list({"Config": "config.json", "Layers": []})
+        members = {"config.json": config, "manifest.json": saved}
+        if form == "layout":
+            manifest = encoded({"schemaVersion": 2, "config": described(config, _CONFIG), "layers": []})
+            entry = described(manifest, "application/vnd.oci.image.manifest.v1+json")
+            members = {f"blobs/sha256/{sha256(each)[7:]}": each for each in (config, manifest)}
+            members |= {"oci-layout": b"{}", "index.json": encoded({"schemaVersion": 2, "manifests": [entry]})}
+        images.append(write_archive(tmp_path / f"{architecture}.tar", members))
+    other, *fit = images
+    for path in fit:
+        with path.open("rb") as file:
+            assert len(images_of(Archive(file.fileno()), own)) == 1
+    with other.open("rb") as file, pytest.raises(ImageWorkError, match="no image for linux/amd64, but for linux/arm64"):
+        images_of(Archive(file.fileno()), own)
+
+
+def encoded_list(*entries: dict[str, object]) -> bytes:
+    """A list in JSON."""
+    return json.dumps(entries).encode()
 
 
 @pytest.mark.parametrize("architecture", ["386", "arm"])

@@ -58,6 +58,7 @@ def _layers(store: ImageStore) -> set[str]:
     return {f"sha256:{path.name}" for path in store.layout.layers.iterdir()}
 
 
+@pytest.mark.extended
 def test_an_archive_of_docker_save_is_imported(store: ImageStore) -> None:
     """Its id is the digest of its config; it has names, no digests, and is there after a restart."""
     image = imported(store, _ONE, _TWO, name="app:1")
@@ -67,6 +68,7 @@ def test_an_archive_of_docker_save_is_imported(store: ImageStore) -> None:
     assert (store.layout.tree(image.chain[1]) / "two").read_bytes() == b"two" * 5000
 
 
+@pytest.mark.extended
 def test_an_oci_layout_is_imported(store: ImageStore, scratch: Path) -> None:
     """The manifest for this machine out of an index in an index; the outer one's digest is its name."""
     archive = oci_layout(scratch / "layout.tar", [_ONE, _TWO], {"io.containerd.image.name": "example.org/app:2"})
@@ -77,6 +79,7 @@ def test_an_oci_layout_is_imported(store: ImageStore, scratch: Path) -> None:
     assert all(store.layout.blob(digest).stat().st_size == size for digest, size in image.documents.items())
 
 
+@pytest.mark.extended
 def test_a_layout_with_a_tag_for_a_name_has_no_name(store: ImageStore, scratch: Path) -> None:
     """skopeo writes `org.opencontainers.image.ref.name: latest`, which names no repository."""
     archive = oci_layout(scratch / "layout.tar", [_ONE], {"org.opencontainers.image.ref.name": "latest"})
@@ -103,6 +106,7 @@ def test_a_layout_with_a_tag_for_a_name_has_no_name(store: ImageStore, scratch: 
         ({"oci-layout": b"{}", "index.json": b'{"manifests": [{"size": -1}]}'}, "usable size"),
     ],
 )
+@pytest.mark.extended
 def test_files_that_are_no_archives_are_refused(
     store: ImageStore, scratch: Path, members: dict[str, bytes], reason: str
 ) -> None:
@@ -111,6 +115,7 @@ def test_files_that_are_no_archives_are_refused(
         store.import_archive(write_archive(scratch / "a.tar", members))
 
 
+@pytest.mark.extended
 def test_a_fifo_is_no_archive(store: ImageStore, scratch: Path) -> None:
     """Nobody writes into it, and nothing waits for that."""
     os.mkfifo(scratch / "a.tar")
@@ -118,12 +123,14 @@ def test_a_fifo_is_no_archive(store: ImageStore, scratch: Path) -> None:
         store.import_archive(scratch / "a.tar")
 
 
+@pytest.mark.extended
 def test_an_archive_that_is_not_there_is_named(store: ImageStore) -> None:
     """The machine's own word for it."""
     with pytest.raises(RunFailedError, match=r'No such file or directory "/nowhere/a\.tar"'):
         store.import_archive(Path("/nowhere/a.tar"))
 
 
+@pytest.mark.extended
 def test_an_image_is_found_by_every_name_of_it(store: ImageStore, scratch: Path) -> None:
     """Short and full tag, digest, id with and without algorithm, and the unique beginning of an id."""
     archive = oci_layout(scratch / "layout.tar", [_ONE], {"io.containerd.image.name": "docker.io/library/app:latest"})
@@ -166,6 +173,7 @@ def test_an_index_that_cannot_be_read_for_want_of_descriptors_stays(
     assert ImageIndex(path).by_id(image) is not None
 
 
+@pytest.mark.extended
 def test_a_tag_moves_to_the_newest_image(store: ImageStore) -> None:
     """The image that had it stays, without the name; further tags of one image come together."""
     old = imported(store, _ONE)
@@ -179,6 +187,7 @@ def test_a_tag_moves_to_the_newest_image(store: ImageStore) -> None:
     assert len(store.listing(cri.ListImagesRequest()).images) == 2
 
 
+@pytest.mark.extended
 def test_an_index_that_cannot_be_written_changes_nothing(store: ImageStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """What requests find is what is there after a restart."""
     image = imported(store, _ONE)
@@ -195,6 +204,7 @@ def test_an_index_that_cannot_be_written_changes_nothing(store: ImageStore, monk
     assert _layers(store) >= set(image.chain)
 
 
+@pytest.mark.extended
 def test_one_workers_end_leaves_what_another_unpacks(store: ImageStore) -> None:
     """Only when none works is a layer that is not whole a leftover."""
     unfinished = store.layout.layers / ".tmp-0.1"
@@ -208,6 +218,7 @@ def test_one_workers_end_leaves_what_another_unpacks(store: ImageStore) -> None:
     assert not unfinished.exists()
 
 
+@pytest.mark.extended
 def test_removal_by_id_removes_all_names(store: ImageStore) -> None:
     image = imported(store, _ONE)
     imported(store, _ONE, name="example.org/second:1")
@@ -215,6 +226,7 @@ def test_removal_by_id_removes_all_names(store: ImageStore) -> None:
     assert not store.listing(cri.ListImagesRequest()).images
 
 
+@pytest.mark.extended
 def test_removal_by_one_of_several_names_removes_this_name(store: ImageStore) -> None:
     """With the last tag the image goes, with its layers and documents; what another image has too stays. Removing it
     again is no error.
@@ -234,6 +246,7 @@ def test_removal_by_one_of_several_names_removes_this_name(store: ImageStore) ->
     assert [image.id for image in store.listing(cri.ListImagesRequest()).images] == [stays.id]
 
 
+@pytest.mark.extended
 def test_several_removals_at_once_all_succeed(store: ImageStore) -> None:
     """As critest asks for it."""
     image = imported(store, _ONE)
@@ -254,6 +267,7 @@ def test_several_removals_at_once_all_succeed(store: ImageStore) -> None:
     assert _layers(store) == set()
 
 
+@pytest.mark.extended
 def test_layers_stay_while_a_container_holds_the_image(store: ImageStore) -> None:
     """Over a restart, too: the container's record names the image."""
     image = imported(store, _ONE)
@@ -272,6 +286,7 @@ def test_layers_stay_while_a_container_holds_the_image(store: ImageStore) -> Non
         later.hold("other", image.id)
 
 
+@pytest.mark.extended
 def test_an_image_is_not_removed_between_being_found_and_being_held(
     store: ImageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -292,6 +307,7 @@ def test_an_image_is_not_removed_between_being_found_and_being_held(
     assert _layers(store) == {image.chain[0]}
 
 
+@pytest.mark.extended
 def test_holds_of_containers_that_are_gone_are_dropped_at_the_start(store: ImageStore) -> None:
     """`keep_only` names the remaining ones."""
     image = imported(store, _ONE)
@@ -302,6 +318,7 @@ def test_holds_of_containers_that_are_gone_are_dropped_at_the_start(store: Image
     assert _layers(later) == set()
 
 
+@pytest.mark.extended
 def test_a_removed_image_that_is_imported_again_is_there(store: ImageStore) -> None:
     """With the names of the new import only."""
     image = imported(store, _ONE)
@@ -313,6 +330,7 @@ def test_a_removed_image_that_is_imported_again_is_there(store: ImageStore) -> N
     assert store.find(image.id) is not None
 
 
+@pytest.mark.extended
 def test_usage_counts_layers_and_documents(store: ImageStore) -> None:
     """A layer that two images share counts once."""
     one = imported(store, _ONE)
@@ -327,6 +345,7 @@ def test_usage_counts_layers_and_documents(store: ImageStore) -> None:
     assert _status(store, one.id).size == one.size > 0
 
 
+@pytest.mark.extended
 def test_a_damaged_index_is_set_aside(store: ImageStore) -> None:
     """Images are absent until they come again, which finds their layers."""
     image = imported(store, _ONE)
@@ -338,6 +357,7 @@ def test_a_damaged_index_is_set_aside(store: ImageStore) -> None:
     assert store.layout.tree(image.chain[0]).stat().st_ino == before
 
 
+@pytest.mark.extended
 def test_layers_that_were_being_unpacked_go_at_the_start(store: ImageStore) -> None:
     """An earlier edgecore was killed."""
     half = store.layout.layers / f".tmp-{'0' * 64}"
@@ -377,6 +397,7 @@ def test_no_name_is_a_wrong_request(store: ImageStore) -> None:
     ],
     ids=range(8),
 )
+@pytest.mark.extended
 def test_status_has_the_user_of_the_image(
     store: ImageStore, scratch: Path, user: str, uid: int | None, name: str
 ) -> None:
@@ -388,6 +409,7 @@ def test_status_has_the_user_of_the_image(
     assert (found.uid.value if found.HasField("uid") else None, found.username) == (uid, name)
 
 
+@pytest.mark.extended
 def test_the_config_of_an_image_is_kept(store: ImageStore, scratch: Path) -> None:
     """What containers need of it."""
     settings = {
@@ -404,6 +426,7 @@ def test_the_config_of_an_image_is_kept(store: ImageStore, scratch: Path) -> Non
     assert (config.volumes, config.labels) == (("/data",), {"a": "b"})
 
 
+@pytest.mark.extended
 def test_given_up_downloads_go_when_the_disk_gets_full(store: ImageStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else they stay for a day: registries that break off would fill the disk. The next attempt still finds them."""
     part = store.layout.part("sha256:" + "0" * 64, 9, "registry.example")
@@ -420,6 +443,7 @@ def test_given_up_downloads_go_when_the_disk_gets_full(store: ImageStore, monkey
     assert not part.exists()
 
 
+@pytest.mark.extended
 def test_an_image_that_the_index_cannot_take_leaves_no_layers(
     store: ImageStore, scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -433,6 +457,7 @@ def test_an_image_that_the_index_cannot_take_leaves_no_layers(
     assert _layers(store) == set(image.chain)
 
 
+@pytest.mark.extended
 def test_layers_are_protected_until_the_index_has_their_image(
     store: ImageStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

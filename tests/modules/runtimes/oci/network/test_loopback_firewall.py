@@ -25,7 +25,6 @@ _SERVICE = 10550
 """The port of the metaserver; a packet does not tell what listens there."""
 _SYN, _SYN_ACK = 0x02, 0x12
 _IPV4 = 0x0800
-_SECONDS = PATIENCE
 _PORTS = count(40000)
 """Each packet has another source port: the kernel remembers connections."""
 
@@ -62,7 +61,7 @@ class Attacker:
         def attack() -> bool:
             with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_IPV4)) as raw:
                 raw.bind(("eth0", 0))
-                raw.settimeout(_SECONDS)
+                raw.settimeout(PATIENCE)
                 own = raw.getsockname()[4]
                 ports = {next(_PORTS): target, next(_PORTS): gateway}
                 for sport, to in ports.items():
@@ -98,7 +97,7 @@ def test_a_pod_does_not_reach_the_machines_loopback(machine: OwnMachine) -> None
     assert masquerade.endswith("-j MASQUERADE --random-fully"), "nobody outside can guess a port"
     with (
         in_network_namespace(machine.pod("p1"), lambda: socket.create_server(("", 80))) as server,
-        machine.do(lambda: socket.create_connection(("127.0.0.1", 8080), _SECONDS)) as client,
+        machine.do(lambda: socket.create_connection(("127.0.0.1", 8080), PATIENCE)) as client,
     ):
         server.accept()[0].close()
         assert client.recv(1) == b""

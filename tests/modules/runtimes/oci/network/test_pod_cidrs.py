@@ -77,6 +77,7 @@ def assert_reaches(source: Path, address: str, port: int, server: Path, at: str 
 
 
 @needs_plugins
+@pytest.mark.extended
 def test_pods_reach_each_other_by_both_versions(machine: OwnMachine) -> None:
     """Each has an address of each range, IPv4 first."""
     first, second = machine.up("a1"), machine.up("a2")
@@ -86,6 +87,7 @@ def test_pods_reach_each_other_by_both_versions(machine: OwnMachine) -> None:
 
 
 @needs_plugins
+@pytest.mark.extended
 def test_a_host_port_of_ipv6(machine: OwnMachine) -> None:
     """From another machine; and with a host address only there."""
     machine.up("b1", cri.PortMapping(container_port=80, host_port=8080))
@@ -97,6 +99,7 @@ def test_a_host_port_of_ipv6(machine: OwnMachine) -> None:
 
 
 @needs_plugins
+@pytest.mark.extended
 def test_only_ipv6(machine: OwnMachine) -> None:
     """A pod without IPv4 reaches a machine of another network."""
     network = machine.pods_on(machine.network_of(BOTH[1:]))
@@ -107,6 +110,7 @@ def test_only_ipv6(machine: OwnMachine) -> None:
 
 
 @needs_plugins
+@pytest.mark.extended
 def test_a_bridge_answers_for_its_ipv6_address_immediately(machine: OwnMachine) -> None:
     """The first pod would have no route while the kernel looks for a duplicate; also if somebody removed the bridge."""
     for sandbox_id in ("i1", "i2"):
@@ -116,6 +120,7 @@ def test_a_bridge_answers_for_its_ipv6_address_immediately(machine: OwnMachine) 
 
 
 @needs_plugins
+@pytest.mark.extended
 def test_other_ranges_wait_until_no_pod_has_the_former(machine: OwnMachine) -> None:
     """The message says what to do; then the bridge and the rules are made again."""
     machine.up("d1")
@@ -134,6 +139,7 @@ def test_other_ranges_wait_until_no_pod_has_the_former(machine: OwnMachine) -> N
 
 
 @needs_plugins
+@pytest.mark.extended
 def test_a_second_ip_version_is_added_beside_pods(machine: OwnMachine) -> None:
     """Nothing of the first one changes."""
     single = machine.pods_on(machine.network_of(BOTH[:1]))
@@ -145,6 +151,7 @@ def test_a_second_ip_version_is_added_beside_pods(machine: OwnMachine) -> None:
 
 
 @needs_plugins
+@pytest.mark.extended
 def test_a_start_reports_that_other_ranges_have_to_wait(machine: OwnMachine, caplog: pytest.LogCaptureFixture) -> None:
     """And says nothing when they have not."""
     machine.up("f1")
@@ -155,6 +162,7 @@ def test_a_start_reports_that_other_ranges_have_to_wait(machine: OwnMachine, cap
 
 
 @needs_plugins
+@pytest.mark.extended
 def test_a_plugin_that_takes_ranges_gets_them(machine: OwnMachine) -> None:
     """By the capability `ipRanges`, if a configuration declares it; host-local gives an address of them."""
     (machine.directory / "net.d").mkdir()
@@ -172,6 +180,7 @@ def test_a_plugin_that_takes_ranges_gets_them(machine: OwnMachine) -> None:
 
 
 @needs_plugins
+@pytest.mark.extended
 def test_a_bridge_that_is_missing_has_no_addresses(machine: OwnMachine) -> None:
     """And removing it does nothing."""
     assert machine.do(lambda: addresses_of_bridge(BRIDGE)) == []

@@ -154,7 +154,7 @@ def test_the_first_process_of_an_earlier_edgecore_stays_and_is_named(
         assert (home / "init").read_text() == pid
         assert later.unconfined() == {SANDBOX}
         later.unpin(SANDBOX)
-        assert parent.wait(60)
+        assert parent.wait(PATIENCE)
     status_of(started(later))
     assert later.unconfined() == set()
 

@@ -210,6 +210,11 @@ def test_resolv_conf_is_the_pods_or_the_machines(tmp_path: Path) -> None:
     assert resolv_conf(cri.DNSConfig(), machine, upstream) == "nameserver 9.9.9.9\n"
     machine.write_text("# stub\nnameserver 127.0.0.53\noptions edns0\n")
     assert resolv_conf(None, machine, upstream) == "nameserver 192.0.2.1\n"
+    assert "127.0.0.53" in resolv_conf(None, machine, upstream, is_own=False), "a pod of the machine's network"
+    upstream.write_text("nameserver ::1\n")
+    assert resolv_conf(None, machine, upstream) == "# stub\noptions edns0\n"
+    machine.write_text("nameserver 127.0.0.1\nnameserver 9.9.9.9\nsearch lan\n")
+    assert resolv_conf(None, machine, upstream) == "nameserver 9.9.9.9\nsearch lan\n"
 
 
 @pytest.mark.parametrize("word", ["a b", "x\nnameserver 6.6.6.6", ""])

@@ -25,7 +25,6 @@ from tests.modules.runtimes.oci.network.test_loopback_firewall import checksum
 from tests.modules.runtimes.process.node import eventually
 from tests.support.patience import PATIENCE
 
-_SECONDS: Final = PATIENCE
 _ALL: Final = 0x0003
 _EVERYBODY: Final = b"\xff" * 6
 _LLDP: Final = bytes.fromhex("0180c200000e")
@@ -50,7 +49,7 @@ class End(NamedTuple):
             self.netns, lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ALL))
         )
         raw.bind(("eth0", _ALL))
-        raw.settimeout(_SECONDS)
+        raw.settimeout(PATIENCE)
         return raw
 
 
@@ -182,6 +181,7 @@ def honest(it: Frames) -> dict[str, bytes]:
 
 
 @needs_plugins
+@pytest.mark.extended
 def test_forged_packets_reach_nobody_and_honest_ones_do(machine: OwnMachine) -> None:
     """Also at once after a pod has got its addresses."""
     it = frames_of(machine)
@@ -193,6 +193,7 @@ def test_forged_packets_reach_nobody_and_honest_ones_do(machine: OwnMachine) -> 
 
 @needs_plugins
 @pytest.mark.parametrize("target", [_EVERYBODY, _LLDP], ids=["all", "the bridge alone"])
+@pytest.mark.extended
 def test_a_bridge_does_not_learn_that_a_pod_has_the_mac_of_another(machine: OwnMachine, target: bytes) -> None:
     """Not from a frame that no firewall sees, either. The victim's frames reach the victim, and nobody else."""
     it = frames_of(machine)
@@ -206,6 +207,7 @@ def test_a_bridge_does_not_learn_that_a_pod_has_the_mac_of_another(machine: OwnM
 
 
 @needs_plugins
+@pytest.mark.extended
 def test_connections_go_on(machine: OwnMachine) -> None:
     """Of IPv4 and IPv6, to a link-local address, to a host port of the pod's own, and to another machine."""
     it = frames_of(machine)
@@ -226,11 +228,11 @@ def connect(source: Path, target: Path, address: str, port: int = 80) -> None:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     where = in_network_namespace(source, lambda: socket.getaddrinfo(address, port, family, socket.SOCK_STREAM)[0][4])
     server = in_network_namespace(target, lambda: socket.create_server(("", 80), family=family))
-    server.settimeout(_SECONDS)
+    server.settimeout(PATIENCE)
 
     def open_one() -> socket.socket:
         made = socket.socket(family)
-        made.settimeout(_SECONDS)
+        made.settimeout(PATIENCE)
         made.connect(where)
         return made
 
@@ -244,6 +246,7 @@ def elements(machine: OwnMachine) -> int:
 
 
 @needs_plugins
+@pytest.mark.extended
 def test_it_comes_back_after_a_reload(machine: OwnMachine, caplog: pytest.LogCaptureFixture) -> None:
     """With the look once a minute, with the next pod, and with a restart of edgecore that finds pods."""
     it = frames_of(machine)
@@ -269,6 +272,7 @@ def test_it_comes_back_after_a_reload(machine: OwnMachine, caplog: pytest.LogCap
 
 
 @needs_plugins
+@pytest.mark.extended
 def test_it_is_removed_with_the_pods(machine: OwnMachine) -> None:
     """With the next look, with the last pod, and the table with the bridge."""
     for name in ("p1", "p2", "p3"):
@@ -287,6 +291,7 @@ def test_it_is_removed_with_the_pods(machine: OwnMachine) -> None:
 
 
 @needs_plugins
+@pytest.mark.extended
 def test_an_address_belongs_to_the_next_pod_that_gets_it_before_the_look(machine: OwnMachine) -> None:
     """A range of five addresses: the sixth pod gets the one of the first, which has ended a moment ago."""
     with closing(machine.pods_on(machine.network_of(("10.86.0.0/29", "fd00:86::/64")))) as network:
@@ -307,6 +312,7 @@ def test_an_address_belongs_to_the_next_pod_that_gets_it_before_the_look(machine
 
 @needs_plugins
 @pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6], ids=["IPv4", "IPv6"])
+@pytest.mark.extended
 def test_neighbours_learn_who_has_an_address_now(machine: OwnMachine, family: socket.AddressFamily) -> None:
     """The machine, and another pod; they have talked with the first pod of the address, which had another MAC. There
     are five addresses of IPv4 and six of IPv6, so the seventh pod gets both of the first.
@@ -336,6 +342,7 @@ def test_neighbours_learn_who_has_an_address_now(machine: OwnMachine, family: so
         (errno.EPERM, "nftables refuses the table edgecore-pods: Operation not permitted"),
     ],
 )
+@pytest.mark.extended
 def test_pods_run_where_the_kernel_refuses(
     machine: OwnMachine, code: int, reason: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

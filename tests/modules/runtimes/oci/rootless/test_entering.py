@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from modules.runtimes.oci.rootless import entering
+from tests.support.failing import Failing, census
 
 
 class Descriptor:
@@ -74,3 +75,45 @@ def test_a_process_with_other_mounts_is_no_member_and_is_ended(monkeypatch: pyte
     with process() as stranger:
         assert found(monkeypatch, (opened(stranger), "mnt:[1]")) is None
         assert stranger.wait() == -signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    ("mount", "is_lost"),
+    [
+        ("583 362 0:57 / / rw - overlay overlay rw,lowerdir=/x,upperdir={top}/oci/containers/a/upper", True),
+        ("583 362 0:57 / / rw - tmpfs {top}/oci/namespaces/a/root rw", True),
+        ("583 362 0:57 / /run/lock rw shared:3 - tmpfs {top}/oci-namespaces rw", True),
+        ("583 362 0:57 / {top}/oci/containers/a/root rw - overlay overlay rw,upperdir={top}/oci/a/upper", False),
+        ("583 362 0:57 / /run/lock rw - tmpfs tmpfs rw", False),
+        ("583 362 0:57 / / rw - overlay overlay rw,upperdir={top}-2/oci/containers/a/upper", False),
+        ("nonsense", False),
+    ],
+)
+def test_lost_processes_are_those_whose_root_or_tmpfs_is_of_the_node(
+    mount: str, is_lost: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root sees the mounts of its containers in those of every process of the machine."""
+    top, processes = tmp_path / "a node", tmp_path / "proc"
+    top.mkdir()
+    with process() as one:
+        (processes / str(one.pid)).mkdir(parents=True)
+        text = mount.format(top=str(top).replace(" ", "\\040"))
+        (processes / str(one.pid) / "mountinfo").write_text(f"1 2 0:1 / /proc rw - proc proc rw\n{text}\n")
+        monkeypatch.setattr(entering, "_PROC", processes)
+        assert entering.signal_lost(top) == is_lost
+        assert entering.signal_lost(top, signal.SIGKILL) == is_lost
+        if is_lost:
+            assert one.wait() == -signal.SIGKILL
+        assert one.poll() == (-signal.SIGKILL if is_lost else None)
+
+
+def test_the_mounts_of_a_process_that_may_not_be_ended_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They may be many."""
+    (tmp_path / str(os.getpid())).mkdir()  # without a file
+    monkeypatch.setattr(entering, "_PROC", tmp_path)
+    monkeypatch.setattr(signal, "pidfd_send_signal", Failing(0).call(print))
+    before = census()
+    assert entering.signal_lost(tmp_path) == 0
+    assert not census().more_than(before)

@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-import signal
 import socket
 import subprocess
 from collections.abc import Callable
@@ -122,20 +121,6 @@ def test_namespaces_that_cannot_be_entered_are_closed(monkeypatch: pytest.Monkey
     assert not census().more_than(before)
 
 
-def test_a_process_that_cannot_be_killed_leaves_the_user_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The others would be killed in the name of its user, who may not. Nothing more is asked of it: its mounts may be
-    many.
-    """
-    users = list[int]()
-    monkeypatch.setattr(entering, "_processes", lambda: [SimpleNamespace(name=str(os.getpid()))])
-    monkeypatch.setattr(entering, "_user_of", lambda _: 100_007)
-    monkeypatch.setattr(os, "seteuid", users.append)
-    monkeypatch.setattr(signal, "pidfd_send_signal", Failing(0).call(print))
-    before = census()
-    entering._kill_all("a mark")
-    assert (users, census().more_than(before)) == ([100_007, 0], [])
-
-
 def test_a_trial_that_is_refused_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(probe, "make_namespaces", lambda: None)
     monkeypatch.setattr(probe, "kernel", SimpleNamespace(mount=lambda *_: None, MS_REC=0, MS_SLAVE=0))
@@ -158,7 +143,7 @@ def test_namespaces_that_cannot_be_entered_leave_their_record_unlocked(
 
     def make(failing: Failing) -> Attempt:
         doubles: dict[str, Any] = dict.fromkeys(
-            ("_join", "ensure_holder", "make_namespaces", "_set_up", "_end_lost"), lambda *_: None
+            ("_join", "ensure_holder", "make_namespaces", "_set_up", "signal_lost"), lambda *_: None
         )
         doubles |= {"_member": lambda _: os.dup(1), "delegated_group": lambda *_, **__: None}
         for name, double in doubles.items():

@@ -13,10 +13,10 @@ import pytest
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.rootless.node import RootlessNode, rootless_node
 from tests.modules.runtimes.process.node import eventually
+from tests.support.patience import PATIENCE
 from tests.support.ports import free_port, needs_ipv6
 
 _ONE, _TWO = "127.0.0.1", "127.0.0.2"
-_SECONDS = 60
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def _pod(node: RootlessNode, name: str, port: int, address: str) -> str:
 
 def _served(address: str, port: int) -> str:
     """What a pod answers; the reason if none does."""
-    connection = http.client.HTTPConnection(address, port, timeout=_SECONDS)
+    connection = http.client.HTTPConnection(address, port, timeout=PATIENCE)
     try:
         connection.request("GET", "/name")
         return connection.getresponse().read().decode().strip()
@@ -113,7 +113,7 @@ def test_an_address_that_cannot_be_had_is_refused_with_words(node: RootlessNode,
 @needs_ipv6
 def test_pods_reach_other_networks_by_ipv6(node: RootlessNode) -> None:
     """fd00::2 is slirp4netns, on the way out; it gives its address to the node's network after a second or so."""
-    reached = f"timeout {_SECONDS} sh -c 'until ping -6 -c 1 -W 1 fd00::2; do :; done' > /dev/null && echo reached"
+    reached = f"timeout {PATIENCE} sh -c 'until ping -6 -c 1 -W 1 fd00::2; do :; done' > /dev/null && echo reached"
     assert node.run(reached) == "reached\n"
 
 

@@ -16,6 +16,7 @@ from modules.runtimes.oci.spec.model import ImageVolume, OciSpec
 from protos.cri.v1 import api_pb2 as cri
 from tests.modules.runtimes.oci.spec.samples import IMAGE, SampleImage
 from tests.support.directories import mark
+from tests.support.patience import PATIENCE
 
 _BUSYBOX: Final = Path("/bin/busybox")
 _APPLETS: Final = ("cat", "chmod", "dd", "grep", "hostname", "id", "ls", "mkdir", "mount", "sh", "sleep", "touch")
@@ -121,10 +122,16 @@ class Bench:
         if quiet:  # its output is the container's, which outlives it
             with (Path(arguments[2]) / "stderr").open("w") as file:
                 return subprocess.run(
-                    command, stdin=subprocess.DEVNULL, stdout=file, stderr=file, text=True, timeout=120, check=False
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=file,
+                    stderr=file,
+                    text=True,
+                    timeout=PATIENCE,
+                    check=False,
                 )
         return subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE, check=False
         )
 
     def call(self, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -1,4 +1,4 @@
-"""Reads kubectl's JSONPath templates: text with expressions in braces, `{.items[*].metadata.name}{"\\n"}`.
+"""Reads Kubernetes' JSONPath templates: text with expressions in braces, `{.items[*].metadata.name}{"\\n"}`.
 
 The grammar comes from `k8s.io/client-go/util/jsonpath`, with its error messages. A template is read in one pass from
 left to right; filters, unions and quoted keys nest at most one level into each other, so the depth is bounded by the
@@ -8,8 +8,8 @@ grammar.
 import re
 from typing import Any, Final, NamedTuple, NoReturn
 
+from beehive.errors import BeehiveError
 from beehive.printable import clipped
-from modules.cli.errors import KubectlError
 
 LONGEST: Final = 65_536
 """Characters that a template may have."""
@@ -24,7 +24,7 @@ _ESCAPE: Final = re.compile(r"\\(?:([abfnrtv\\'\"])|x([0-9a-fA-F]{2})|u([0-9a-fA
 _ESCAPES: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
-class JsonPathError(KubectlError):
+class JsonPathError(BeehiveError):
     """A template cannot be read, or does not fit the object; the text is kubectl's, in one line."""
 
 
@@ -60,7 +60,7 @@ class ElementFilter(NamedTuple):
     right: "Path"
 
 
-class Union(NamedTuple):
+class PathUnion(NamedTuple):
     """`[a,b]`: the results of several subscripts one after the other."""
 
     paths: tuple["Path", ...]
@@ -78,7 +78,7 @@ class Literal(NamedTuple):
     value: Any
 
 
-Node = Field | Wildcard | Recursive | Slice | ElementFilter | Union | Identifier | Literal
+Node = Field | Wildcard | Recursive | Slice | ElementFilter | PathUnion | Identifier | Literal
 Path = tuple[Node, ...]
 """The parts of one expression, each applied to the results of the one before."""
 
@@ -210,7 +210,7 @@ class _Expression:
         self.place = end + 1
         members = inside.split(",")
         if len(members) > 1:
-            self._nodes.append(Union(tuple(self._within(f"[{member.strip(' ')}]") for member in members)))
+            self._nodes.append(PathUnion(tuple(self._within(f"[{member.strip(' ')}]") for member in members)))
             return
         key = _KEY.fullmatch(inside)
         if key:
