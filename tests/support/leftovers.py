@@ -123,13 +123,15 @@ def remove_rules_for_ports() -> None:
     such a port.
 
     For the end of the last run on the machine: the plug-in finds its chains or makes them, and fails if one is gone
-    when its rule follows.
+    when its rule follows. A plug-in that is killed while it removes a pod's chain leaves it empty: no pod has that.
     """
     for program in filter(shutil.which, ("iptables", "ip6tables")):
         lines = _iptables(program, "nat", "-S")
-        chains = [line.split()[1] for line in lines if line.startswith(f"-N {_HOST_PORTS}")]
-        if not any(line.startswith(f"-N {_PODS_PORTS}") for line in lines):
-            for chain, *rule in (shlex.split(line)[1:] for line in lines if line.startswith("-A ")):
+        rules = [shlex.split(line)[1:] for line in lines if line.startswith("-A ")]
+        if not any(word.startswith(_PODS_PORTS) for rule in rules for word in rule):
+            made = [line.split()[1] for line in lines if line.startswith("-N ")]
+            chains = [each for each in made if each.startswith((_HOST_PORTS, _PODS_PORTS))]
+            for chain, *rule in rules:
                 if chain in chains or rule[-1] in chains:
                     _iptables(program, "nat", "-D", chain, *rule)
             for chain in chains:
