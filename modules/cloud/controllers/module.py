@@ -25,7 +25,7 @@ from modules.cloud.controllers.certificate_request import SignClient
 from modules.cloud.controllers.engine import Engine
 from modules.cloud.controllers.registry import ALL, ALONE, CONTROLLERS, MADE
 from modules.cloud.controllers.work_meter import WorkMeter
-from modules.cloud.coordination.known_cloudcores import KnownCloudcores
+from modules.cloud.coordination.known_cloudcores import Duty, KnownCloudcores
 from modules.cloud.storage.watch_history import WatchQuery, WatchStart
 
 _log = logging.getLogger(__name__)
@@ -35,7 +35,6 @@ _SECONDS: Final = 30.0
 _AGAIN: Final = 1.0
 _LOOK: Final = 2.0
 """Seconds between two looks at the living cloudcores, where several share the database."""
-_DUTY: Final = "controllers"
 
 
 class _Known(Enum):
@@ -105,7 +104,7 @@ class Controllers(Module):
 
     def _seek(self) -> None:
         """Run the controllers if they are this cloudcore's, and do not if they are not."""
-        is_own = self._known.owns(_DUTY) if self._known.alive else not self._may_be_several
+        is_own = self._known.owns(Duty.CONTROLLERS) if self._known.alive else not self._may_be_several
         if not is_own:
             if self._engine is not None:
                 _log.info("another cloudcore runs the controllers")

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from http import HTTPStatus
 from typing import Final, Protocol
 
@@ -11,7 +12,7 @@ from beehive.clock import Clock, Timer
 from modules.apimachinery.kinds import version_of
 from modules.cloud.client.calls import ApiCall, ApiResult, JsonObject
 from modules.cloud.client.reflector.request_state import is_lower
-from modules.cloud.coordination.known_cloudcores import owner_of
+from modules.cloud.coordination.known_cloudcores import KnownCloudcores, owner_of
 from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.coordination.leases import ObservedLease, call, lease_name, lease_of, observed
 
@@ -113,6 +114,10 @@ class Membership:
         alive = (seen.lease for seen in self._seen.values() if seen.until > now)
         return {lease.holder: lease.router for lease in alive if lease.router}
 
+    def duties(self, now: float) -> dict[str, frozenset[str]]:
+        """Return what the live cloudcores do, by their identities."""
+        return {seen.lease.holder: seen.lease.duties for seen in self._seen.values() if seen.until > now}
+
     def next_expiry(self, now: float) -> float | None:
         """Return when the next Lease expires unless it is renewed; None when none is alive."""
         return min((seen.until for seen in self._seen.values() if seen.until > now), default=None)
@@ -133,10 +138,11 @@ class LeaseKeeper:
         identity: of this process, among all cloudcores.
         thread: the module; all methods are called on its thread.
         perform: makes an API call.
-        changed: called when others have come or gone, perhaps with duties for this one, or their routers have moved.
+        changed: called when others have come or gone, perhaps with duties for this one, or say something else of
+            themselves.
         went_back: called when the API server does not have the Lease as it was written: it was restored, which no watch
             tells if others have written as much since, or somebody has deleted the Lease.
-        router: returns where others reach the router of this one, "" if they cannot.
+        known: what this cloudcore says of itself: its router and duties.
     """
 
     def __init__(
@@ -147,7 +153,7 @@ class LeaseKeeper:
         perform: Perform,
         changed: Callable[[], None],
         went_back: Callable[[], None],
-        router: Callable[[], str] = str,
+        known: KnownCloudcores,
     ) -> None:
         self._settings = settings
         self._identity = identity
@@ -156,11 +162,13 @@ class LeaseKeeper:
         self._perform = perform
         self._changed = changed
         self._went_back = went_back
-        self._router = router
+        self._known = known
         self._membership = Membership()
         self._others: frozenset[str] = frozenset()
         self.routers: Mapping[str, str] = {}
         """Addresses of the routers of the other live cloudcores, by their identities."""
+        self.duties: Mapping[str, AbstractSet[str]] = {}
+        """What the other live cloudcores do, by their identities."""
         self._is_synced = False
         self._lease: JsonObject | None = None
         """This cloudcore's, as the API server has answered last."""
@@ -235,22 +243,23 @@ class LeaseKeeper:
         """Determine the live cloudcores, and do so again when the next Lease expires."""
         now = self._now()
         others, before = self._membership.alive(now), self._others
-        routers, former = self._membership.routers(now), self.routers
-        self._others, self.routers = others, routers
+        said, former = (self._membership.routers(now), self._membership.duties(now)), (self.routers, self.duties)
+        self._others, (self.routers, self.duties) = others, said
         until = self._membership.next_expiry(now)
         if self._expiry is not None:
             self._expiry.cancel()
         self._expiry = self._thread.after(until - now, self._check) if until is not None else None
         for each in sorted(others ^ before):
             _log.info("cloudcore %s is %s", each, "alive" if each in others else "gone")
-        if (others, routers) != (before, former):
+        if (others, said) != (before, former):
             self._changed()
 
     def _write(self) -> None:
         if self._is_released:
             return
         self._is_writing = True
-        body = lease_of(self._settings, self._identity, self._thread.clock.now(), self._lease, self._router())
+        router, duties = self._known.own_router, self._known.own_duties
+        body = lease_of(self._settings, self._identity, self._thread.clock.now(), self._lease, router, duties)
         if self._lease is None:
             self._perform(call("create", self._settings, body=body), self._written)
         else:

@@ -1,16 +1,20 @@
 """The Lease of a cloudcore: the fields that it writes, and reads in others' Leases."""
 
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 import msgspec
 
 from modules.apimachinery.types.times import format_micro_time, seconds
 from modules.cloud.client.calls import ApiCall, JsonObject
+from modules.cloud.coordination.known_cloudcores import Duty
 from modules.cloud.coordination.lease_settings import LONGEST_NAME, LeaseSettings
 
 API_VERSION: Final = "coordination.k8s.io/v1"
 ROUTER: Final = "edgecore.io/router"
 """The annotation with the address and port of a cloudcore's router, for the other cloudcores."""
+DUTIES: Final = "edgecore.io/duties"
+"""The annotation with what a cloudcore does if it is the one; one of a release before 0.7 has none, and may do all."""
 PLURAL: Final = "leases"
 _LONGEST: Final = 300
 """Seconds of the longest duration that counts: a dead cloudcore with a longer one would keep its duties."""
@@ -29,6 +33,7 @@ class ObservedLease(msgspec.Struct, frozen=True):
     """Differs from one renewal to the next; the clock that it is of is not this machine's, so it is only compared."""
     router: str = ""
     """Address of the router of this cloudcore; "" if others cannot reach it."""
+    duties: frozenset[str] = frozenset(Duty)
 
 
 def lease_name(settings: LeaseSettings, identity: str) -> str:
@@ -38,7 +43,12 @@ def lease_name(settings: LeaseSettings, identity: str) -> str:
 
 
 def lease_of(
-    settings: LeaseSettings, identity: str, now: float, live: JsonObject | None, router: str = ""
+    settings: LeaseSettings,
+    identity: str,
+    now: float,
+    live: JsonObject | None,
+    router: str = "",
+    duties: AbstractSet[Duty] = frozenset(Duty),
 ) -> JsonObject:
     """Return the Lease that a renewal writes.
 
@@ -48,6 +58,7 @@ def lease_of(
         now: seconds since the epoch.
         live: the Lease as the API server had it last; None to create it.
         router: where other cloudcores reach the router of this one; "" if they cannot.
+        duties: what this cloudcore does if it is the one.
     """
     moment = format_micro_time(seconds(now))
     metadata: JsonObject = {"name": lease_name(settings, identity), "namespace": settings.namespace}
@@ -55,10 +66,8 @@ def lease_of(
     if live is not None:
         metadata, before = live["metadata"], live.get("spec") or {}
     changed: JsonObject = {"labels": {**(metadata.get("labels") or {}), **settings.labels}}
-    annotations = metadata.get("annotations") or {}
-    if router or ROUTER in annotations:
-        others = {name: value for name, value in annotations.items() if name != ROUTER}
-        changed["annotations"] = {**others, ROUTER: router} if router else others
+    others = {name: value for name, value in (metadata.get("annotations") or {}).items() if name != ROUTER}
+    changed["annotations"] = {**others, DUTIES: ",".join(sorted(duties)), **({ROUTER: router} if router else {})}
     is_same = before.get("holderIdentity") == identity
     transitions = before.get("leaseTransitions")
     return {
@@ -87,13 +96,15 @@ def observed(obj: JsonObject) -> ObservedLease | None:
         return None
     renewal = f"{holder} {spec.get('renewTime')} {spec.get('leaseTransitions')}"
     version = str(metadata.get("resourceVersion") or "")
-    return ObservedLease(name, version, holder, float(min(duration, _LONGEST)), renewal, _router(metadata))
+    lasts, router, duties = float(min(duration, _LONGEST)), _annotation(metadata, ROUTER), _annotation(metadata, DUTIES)
+    does = frozenset(Duty) if duties is None else frozenset(Duty).intersection(duties.split(","))
+    return ObservedLease(name, version, holder, lasts, renewal, router or "", does)
 
 
-def _router(metadata: JsonObject) -> str:
+def _annotation(metadata: JsonObject, name: str) -> str | None:
     annotations = metadata.get("annotations")
-    router = annotations.get(ROUTER) if isinstance(annotations, dict) else None
-    return router if isinstance(router, str) and len(router) <= LONGEST_NAME else ""
+    found = annotations.get(name) if isinstance(annotations, dict) else None
+    return found if isinstance(found, str) and len(found) <= LONGEST_NAME else None
 
 
 def call(verb: str, settings: LeaseSettings, **fields: object) -> ApiCall:

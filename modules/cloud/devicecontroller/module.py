@@ -18,7 +18,7 @@ from modules.apimachinery.times import format_rfc3339
 from modules.cloud import api_messages
 from modules.cloud.api_messages import Verb
 from modules.cloud.connected_nodes import ConnectedNodes
-from modules.cloud.coordination.known_cloudcores import KnownCloudcores
+from modules.cloud.coordination.known_cloudcores import Duty, KnownCloudcores
 from modules.cloud.device_values import LONGEST_VALUE, REPORTED, VALUES_RESOURCE, DeviceValue
 from modules.cloud.devicecontroller import wire
 from modules.cloud.devicecontroller.devices_by_key import DeviceChange, DevicesByKey, device_key
@@ -309,7 +309,7 @@ class DeviceController(Module):
         """Have the DeviceStatus of a Device written if that is this cloudcore's duty."""
         device = self._known.devices.get(key)
         is_here = device is None or device.node in self._connected.nodes
-        if self._is_loaded and (is_here or (self._is_embedded and self._cloudcores.owns(str(key)))):
+        if self._is_loaded and (is_here or (self._is_embedded and self._cloudcores.owns(Duty.DEVICES, str(key)))):
             self._writer.refresh(key)
 
     def _check_restarts(self) -> None:

@@ -1,14 +1,10 @@
-"""Several cloudcores share the duties that belong to no node's session.
+"""This cloudcore among others: its Lease, and what it knows of theirs.
 
-| duty | key | done by |
-|---|---|---|
-| the state of a node that was deleted is forgotten (database) | `node/NODE` | its owner, each ten minutes |
-| Leases of cloudcores that were killed are deleted | `lease/NAME` | its owner, an hour later |
-
-Other duties need no owner. The cloudcore of a node's connection sends the node its objects and deletions. The
-cloudcore that gives each thousandth revision compacts the deletions, and the first one to notice a new epoch counts it:
-both are rows of the database, under its lock. A cloudcore that finds no state of any node when it starts reads
-KubeEdge's ObjectSyncs, before it can know of other cloudcores, and takes them over if there is still no state then.
+Few duties need an owner (`Duty`, and the deletion of the Leases of cloudcores that were killed). The cloudcore of a
+node's connection sends the node its objects and deletions. The cloudcore that gives each thousandth revision compacts
+the deletions, and the first one to notice a new epoch counts it: both are rows of the database, under its lock. A
+cloudcore that finds no state of any node when it starts reads KubeEdge's ObjectSyncs, before it can know of other
+cloudcores, and takes them over if there is still no state then.
 """
 
 from collections.abc import Callable
@@ -21,7 +17,7 @@ from modules.cloud.edgecontroller.cluster.client import ClusterClient
 
 
 class Duties:
-    """The duties that are this cloudcore's own, and its Lease if it has one; without a Lease all are.
+    """The Lease of this cloudcore, if it has one, and the other cloudcores, as modules know them (`KnownCloudcores`).
 
     Args:
         settings: of the Lease; None: there can be no other cloudcore.
@@ -45,7 +41,7 @@ class Duties:
         self._identity = identity
         self._known = known
         self._module = module
-        parts = identity, module, perform, self._update_known, went_back, lambda: known.own_router
+        parts = identity, module, perform, self._update_known, went_back, known
         self._keeper = None if settings is None else LeaseKeeper(settings, *parts)
         self._has_begun = False
 
@@ -64,10 +60,6 @@ class Duties:
             client.watch_leases(self._settings, self._keeper)
             self._keeper.start()
 
-    def owns(self, key: str) -> bool:
-        """Return whether a duty is this cloudcore's."""
-        return self._keeper is None or self._keeper.owns(key)
-
     def release(self, done: Callable[[], None]) -> None:
         """Give up the Lease; `done` is called in any case."""
         if self._keeper is None or not self._has_begun:
@@ -78,5 +70,6 @@ class Duties:
 
     def _update_known(self) -> None:
         self._known.alive = self.alive
-        self._known.routers = {} if self._keeper is None else self._keeper.routers
+        if self._keeper is not None:
+            self._known.routers, self._known.duties = self._keeper.routers, self._keeper.duties
         self._module.end_turn_soon()

@@ -139,9 +139,7 @@ class EdgeController(Module):
         self._is_told = cluster.is_embedded
         """Whether the API server tells it when another cloudcore may have changed the database."""
         self._duties = Duties(lease, database.cloudcore, self, known, self._perform_own, self._list_again)
-        self._states = StoredStates(
-            database, mirror, object_syncs, self._connections.epochs, self._owns, self._downstream.newest
-        )
+        self._states = StoredStates(database, mirror, object_syncs, self._connections.epochs, self._downstream.newest)
         self._kept = KeptBodies(mirror.bodies, self._downstream.locations, database, known, self.call_soon)
         self._client = ClusterClient(
             cluster,
@@ -385,10 +383,6 @@ class EdgeController(Module):
 
     def _list_again(self) -> None:
         self._client.reflectors.list_again()
-
-    def _owns(self, duty: str) -> bool:
-        """Return whether a duty is this cloudcore's, among all with the same database."""
-        return not self._database.shared or self._duties.owns(duty)
 
     def _handle(
         self,

@@ -35,7 +35,7 @@ from modules.apimachinery.node_jobs import (
 from modules.cloud.client.calls import ApiCall, ApiResult
 from modules.cloud.client.reflector.request_state import is_lower
 from modules.cloud.connected_nodes import ConnectedNodes
-from modules.cloud.coordination.known_cloudcores import KnownCloudcores
+from modules.cloud.coordination.known_cloudcores import Duty, KnownCloudcores
 from modules.cloud.jobs import JOBS, KIND_NAMES
 from modules.cloud.kind_watch import Connect, KindWatch
 from modules.cloud.messages import HANDLED, HANDLED_RESOURCE, NODES, NODES_RESOURCE, ConnectEvent, NodeConnection
@@ -336,7 +336,7 @@ class CloudTaskManager(Module):
 
     def _is_own(self, job: _Job) -> bool:
         """Return whether this cloudcore judges the job: of several one does."""
-        return self._cloudcores.owns(str(key_of(job.object)))
+        return self._cloudcores.owns(Duty.JOBS, str(key_of(job.object)))
 
     def _list_nodes(self, job: _Job, then: Callable[[list[JsonObject]], None]) -> None:
         """Call a function with all Nodes, unless the job is deleted meanwhile."""

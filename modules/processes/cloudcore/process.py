@@ -32,7 +32,7 @@ from modules.cloud.cloudstream.module import CloudStream
 from modules.cloud.cloudstream.opening import NodeStreams
 from modules.cloud.cloudstream.passed_streams import ReceivedStreams, StreamsElsewhere, ask_cloudcores
 from modules.cloud.cloudstream.tunnels import Tunnels
-from modules.cloud.coordination.known_cloudcores import KnownCloudcores
+from modules.cloud.coordination.known_cloudcores import Duty, KnownCloudcores
 from modules.cloud.devicecontroller.module import DeviceController
 from modules.cloud.dynamiccontroller.module import DynamicController
 from modules.cloud.edgecontroller.cluster.remote_cluster import RemoteCluster
@@ -169,7 +169,7 @@ class CloudCore:
         self._name = f"{socket.gethostname()[:_HOST_CHARACTERS]}-{clock.new_id()}"
         self._refusals, self._known, self._identities = (
             Refusals(clock),
-            KnownCloudcores(self._name),
+            KnownCloudcores(self._name, _duties(config)),
             known_identities(self.hive),
         )
         self._counters = Counters(self._refusals, self._known, _audit_log(config, clock), config.name)
@@ -492,6 +492,13 @@ class CloudCore:
         if config.insecure_port is not None:
             listeners.append(InsecureListener(config.insecure_port, config.max_streams))
         return listeners
+
+
+def _duties(config: CloudCoreConfig) -> frozenset[Duty]:
+    """Return what a cloudcore does if it is the one."""
+    if config.kubeconfig is not None or config.in_cluster:
+        return frozenset({Duty.JOBS} if config.jobs else ())
+    return frozenset(Duty) if config.controllers == "embedded" else frozenset({Duty.DEVICES, Duty.JOBS})
 
 
 def _selected(config: CloudCoreConfig) -> "Selected | None":

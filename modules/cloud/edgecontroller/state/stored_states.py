@@ -1,7 +1,5 @@
 """The stored states of nodes, connected or not."""
 
-from collections.abc import Callable
-
 import msgspec
 
 from modules.apimachinery.kinds import ObjectKey, kind_named
@@ -24,7 +22,6 @@ class StoredStates:
         storage: has the Nodes.
         object_syncs: the ObjectSyncs of connected nodes.
         epochs: the epochs of the API server's versions.
-        owns: returns whether a duty is this cloudcore's, among all with the same database.
         newest: the versions that watches have reported.
     """
 
@@ -34,14 +31,12 @@ class StoredStates:
         storage: Lister,
         object_syncs: ObjectSyncs,
         epochs: Epochs,
-        owns: Callable[[str], bool],
         newest: NewestVersions,
     ) -> None:
         self._database = database
         self._storage = storage
         self._object_syncs = object_syncs
         self._epochs = epochs
-        self._owns = owns
         self._newest = newest
         self._suspects: set[str] | None = None
         """Nodes that had state and no Node object at the last collection; None before the objects are known."""
@@ -106,7 +101,7 @@ class StoredStates:
         """Delete the state of nodes whose Node object no longer exists, perhaps deleted while no cloudcore ran.
 
         It deletes a state only if the Node was missing the last time already, and is not one that the mirror has not
-        been told of yet: the mirror may be behind another cloudcore's. Of several cloudcores, one does it for a node.
+        been told of yet: the mirror may be behind another cloudcore's. Several cloudcores may do it for the same node.
         """
         if self._suspects is None:
             return
@@ -117,7 +112,7 @@ class StoredStates:
                 continue
             if uid and not found.uid:
                 self._database.put_node_state(node, NodeState(uid, found.epoch))
-            elif node in self._suspects and self._owns(f"node/{node}") and not self._is_behind(node, found):
+            elif node in self._suspects and not self._is_behind(node, found):
                 self._database.forget_node(node)
                 self._database.release(node)
             else:

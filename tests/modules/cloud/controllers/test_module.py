@@ -19,7 +19,7 @@ from modules.cloud.apiserver.namespaces import SYSTEM_NAMESPACE
 from modules.cloud.client.calls import MERGE, ApiCall, ApiResult
 from modules.cloud.controllers.module import Controllers
 from modules.cloud.controllers.registry import ALONE, CONTROLLERS, MADE
-from modules.cloud.coordination.known_cloudcores import KnownCloudcores
+from modules.cloud.coordination.known_cloudcores import Duty, KnownCloudcores
 from modules.cloud.refusals import Refusals
 from modules.cloud.storage.watch_history import ObjectChanged, WatchQuery, WatchStart
 from tests.modules.cloud.controllers.site import workload
@@ -113,6 +113,16 @@ def test_who_does_not_own_the_controllers_makes_nothing_and_takes_over_when_the_
     assert cloud.pods() == []
     cloud.known.alive = ("cloud-a",)
     bee.run_for(10)
+    assert len(cloud.pods()) == 2
+
+
+def test_a_cloudcore_for_which_this_one_is_a_cluster_does_not_get_its_controllers(bee: Harness) -> None:
+    """Its Lease is at this API server, too; it has no controllers, so nobody would run them."""
+    cloud = Cloud(bee, may_be_several=True)
+    cloud.known.alive = ("cloud-a", "hub")
+    assert not cloud.known.owns(Duty.CONTROLLERS), "but for its duties it would have them"
+    cloud.known.duties = {"hub": {Duty.JOBS}}
+    cloud.call("create", "deployments", body=workload("Deployment", replicas=2), seconds=10)
     assert len(cloud.pods()) == 2
 
 

@@ -8,6 +8,7 @@ from modules.apimachinery.kinds import JsonObject, kind_named
 from modules.cloud.apiserver import api_calls
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.coordination.known_cloudcores import KnownCloudcores
 from modules.cloud.coordination.lease_keeper import LeaseKeeper
 from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.storage.object_storage import EventType
@@ -35,10 +36,8 @@ class Cloud:
         self.changes = 0
         self.restores = 0
         self._clouds = clouds
-        self.router = ""
-        self.keeper = LeaseKeeper(
-            settings, name, self, self._perform, self._changed, self._went_back, lambda: self.router
-        )
+        self.known = KnownCloudcores(name)
+        self.keeper = LeaseKeeper(settings, name, self, self._perform, self._changed, self._went_back, self.known)
 
     def after(self, seconds: float, function: Callable[[], None]) -> Timer:
         """As a module's, until the process dies."""

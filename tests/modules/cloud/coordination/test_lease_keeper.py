@@ -9,6 +9,7 @@ from modules.apimachinery.kinds import key_of
 from modules.apimachinery.types.times import format_micro_time, seconds
 from modules.cloud.apiserver.cluster import Cluster
 from modules.cloud.client.calls import ApiCall, ApiResult
+from modules.cloud.coordination.known_cloudcores import Duty
 from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.coordination.leases import call
 from tests.modules.cloud.coordination.clouds import FORBIDDEN, Cloud, Clouds
@@ -65,13 +66,24 @@ def test_it_knows_where_the_routers_of_the_others_are(clouds: Clouds) -> None:
     one, other = clouds.start("a"), clouds.start("b")
     clouds.run_for(15.0)
     assert one.keeper.routers == {}
-    other.router, changes = "10.0.0.2:9443", one.changes
+    other.known.own_router, changes = "10.0.0.2:9443", one.changes
     clouds.run_for(15.0)
     assert (one.keeper.routers, other.keeper.routers) == ({"b": "10.0.0.2:9443"}, {})
     assert one.changes == changes + 1
     clouds.kill(other)
     clouds.run_for(31.0)
     assert one.keeper.routers == {}
+
+
+def test_it_knows_what_the_others_do(clouds: Clouds) -> None:
+    one, other = clouds.start("a"), clouds.start("b")
+    other.known.own_duties = frozenset({Duty.JOBS})
+    clouds.run_for(15.0)
+    assert (one.keeper.duties, other.keeper.duties) == ({"b": {Duty.JOBS}}, {"a": set(Duty)})
+    changes = one.changes
+    clouds.kill(other)
+    clouds.run_for(31.0)
+    assert (one.keeper.duties, one.changes) == ({}, changes + 1)
 
 
 def test_three_divide_all_duties_and_do_none_twice(clouds: Clouds) -> None:

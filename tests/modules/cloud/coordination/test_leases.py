@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from modules.cloud.coordination.known_cloudcores import Duty
 from modules.cloud.coordination.lease_settings import LeaseSettings
 from modules.cloud.coordination.leases import lease_name, lease_of, observed
 from tests.support.presence import present
@@ -16,7 +17,12 @@ def test_a_new_lease_has_all_that_others_need() -> None:
     assert lease_of(SETTINGS, "Host_1-ab", 1.5, None) == {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
-        "metadata": {"name": "host-1-ab", "namespace": "kubeedge", "labels": {"app.kubernetes.io/name": "cloudcore"}},
+        "metadata": {
+            "name": "host-1-ab",
+            "namespace": "kubeedge",
+            "labels": {"app.kubernetes.io/name": "cloudcore"},
+            "annotations": {"edgecore.io/duties": "controllers,devices,jobs"},
+        },
         "spec": {
             "holderIdentity": "Host_1-ab",
             "leaseDurationSeconds": 30,
@@ -29,7 +35,8 @@ def test_a_new_lease_has_all_that_others_need() -> None:
 
 def test_a_renewal_keeps_what_others_have_written() -> None:
     live = lease_of(SETTINGS, "a", 1.0, None)
-    live["metadata"] |= {"resourceVersion": "7", "annotations": {"of": "others"}}
+    live["metadata"]["resourceVersion"] = "7"
+    live["metadata"]["annotations"]["of"] = "others"
     live["metadata"]["labels"]["of"] = "others"
     renewed = lease_of(SETTINGS, "a", 2.0, live)
     assert renewed["metadata"] == live["metadata"]
@@ -41,14 +48,34 @@ def test_a_renewal_keeps_what_others_have_written() -> None:
 def test_it_has_the_address_of_the_router_as_long_as_there_is_one() -> None:
     """In an annotation, beside other annotations; a too long one does not count."""
     live = lease_of(SETTINGS, "a", 1.0, None, "10.0.0.1:9443")
-    assert live["metadata"]["annotations"] == {"edgecore.io/router": "10.0.0.1:9443"}
+    assert live["metadata"]["annotations"]["edgecore.io/router"] == "10.0.0.1:9443"
     found = present(observed(live))
     assert found.router == "10.0.0.1:9443"
     live["metadata"]["annotations"]["of"] = "others"
-    assert lease_of(SETTINGS, "a", 2.0, live)["metadata"]["annotations"] == {"of": "others"}
+    assert sorted(lease_of(SETTINGS, "a", 2.0, live)["metadata"]["annotations"]) == ["edgecore.io/duties", "of"]
     for given, router in (("x" * 253, "x" * 253), ("x" * 254, ""), (7, ""), (None, "")):
         found = present(observed({**live, "metadata": {"name": "a", "annotations": {"edgecore.io/router": given}}}))
         assert found.router == router
+
+
+@pytest.mark.parametrize(
+    ("said", "does"),
+    [
+        ("", set()),
+        ("jobs", {Duty.JOBS}),
+        ("controllers,of another release", {Duty.CONTROLLERS}),
+        (None, set(Duty)),
+        (7, set(Duty)),
+        ("," * 254, set(Duty)),
+    ],
+)
+def test_it_has_what_its_cloudcore_does(said: object, does: set[Duty]) -> None:
+    """One of a former release says nothing of that, and may do all."""
+    live = lease_of(SETTINGS, "a", 1.0, None, duties=frozenset({Duty.JOBS}))
+    assert live["metadata"]["annotations"] == {"edgecore.io/duties": "jobs"}
+    live["metadata"]["annotations"] = {"edgecore.io/duties": said}
+    assert present(observed(live)).duties == does
+    assert present(observed(lease_of(SETTINGS, "a", 2.0, live, duties=frozenset()))).duties == set()
 
 
 def test_another_holder_counts_as_a_transition() -> None:

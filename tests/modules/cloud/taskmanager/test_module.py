@@ -401,7 +401,7 @@ def test_a_job_that_was_deleted_while_a_wave_waited_begins_no_further_one(bee: H
 def test_of_several_cloudcores_one_judges(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     """The others take the reports of their nodes, and send to them."""
     known, own = KnownCloudcores(), [False]
-    monkeypatch.setattr(known, "owns", lambda _: own[-1])
+    monkeypatch.setattr(known, "owns", lambda *_: own[-1])
     cloud = Cloud(bee, "a", "away", known=known, timeoutSeconds=60, failureTolerate="1")
     cloud.connect("a")
     assert cloud.phases(after=120) == {"job": ""}
