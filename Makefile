@@ -8,7 +8,7 @@ UV := uv==0.13.9
 NEEDS_PYTHON := 'import sys; sys.version_info >= (3, 11) or sys.exit("edgecore needs Python 3.11 or later, and $(PYTHON) is %s.%s: make PYTHON=python3.11 …" % sys.version_info[:2])'
 NEEDS_VENV := no virtual environment could be made: on Debian and Ubuntu, apt install python3-venv
 
-.PHONY: test-all extended slow flaky chaos upgrades lives walks docs pictures fuzz mutants planted simulate help install run test check format bench constraints release bundle deb chart quick
+.PHONY: test-all extended slow flaky chaos upgrades life lives walks docs pictures fuzz mutants planted simulate help install run test check format bench constraints release bundle deb chart quick
 .DEFAULT_GOAL := help
 
 help:
@@ -27,6 +27,7 @@ help:
 	@echo "make chaos      real processes and links under load, hurt 500 times and killed 1,920 times, and its memory; hours"
 	@echo "make upgrades   1,000 upgrades of an installed node with pods, killed at random steps, and 100 power cuts (COUNT=20 SEED=7)"
 	@echo "make lives      random lives of real nodes, recorded and replayed (ARGS='--lives 50 --runtime oci')"
+	@echo "make life       two hours of a cloud and a node under churn, and what they need at rest (ARGS='--minutes 60 --runtime containerd')"
 	@echo "make walks      what users do, on each pair of user, runtime, TLS, link …; what screens say is compared (ARGS='--only oci --count 10')"
 	@echo "make fuzz       nearly right input for everything that reads what strangers send (ARGS='--cases 1000000')"
 	@echo "make install    the virtual environment in .venv; the others call it"
@@ -154,6 +155,9 @@ COUNT ?= 1000
 SEED ?= 1
 upgrades: install
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m tests.chaos.upgrades --count $(COUNT) --seed $(SEED) $(ARGS)
+
+life: install
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m tests.life $(ARGS)
 
 lives: install
 	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m tests.lives --seed $$(date +%s) $(ARGS)

@@ -1,5 +1,6 @@
 """The ordinary user of the walks, and the files in /etc that the programs of one installation see."""
 
+import os
 import pwd
 import signal
 import subprocess
@@ -9,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-_NAME: Final = "edgecore-walks"
+_NAME: Final = "edgecore-walks-"
+"""The beginning of its name; the rest is the number of the process that walks."""
 _TUN: Final = ("mount -t tmpfs -o mode=0755 none /dev/net", "mknod -m 0666 /dev/net/tun c 10 200")
 """As udev lets an ordinary user open it: `.ci/as-user`."""
 
@@ -28,17 +30,26 @@ class Account:
 def ordinary_user(*, is_root: bool) -> Iterator[Account | None]:
     """The user that rows of an ordinary user have: made for the walks and removed after them, as `.ci/as-user` does it.
 
-    None where the walks run as one.
+    None where the walks run as one. Users of walks that were killed are removed, too.
     """
     if not is_root:
         yield None
         return
-    subprocess.run(["useradd", "--create-home", "--user-group", "--shell", "/bin/sh", _NAME], check=True)
+    for entry in pwd.getpwall():
+        _, is_of_walks, pid = entry.pw_name.partition(_NAME)
+        if is_of_walks and not Path("/proc", pid).exists():
+            _remove(entry.pw_name)
+    name = f"{_NAME}{os.getpid()}"
+    subprocess.run(["useradd", "--create-home", "--user-group", "--shell", "/bin/sh", name], check=True)
     try:
-        entry = pwd.getpwnam(_NAME)
-        yield Account(_NAME, entry.pw_uid, entry.pw_gid, Path(entry.pw_dir))
+        entry = pwd.getpwnam(name)
+        yield Account(name, entry.pw_uid, entry.pw_gid, Path(entry.pw_dir))
     finally:
-        subprocess.run(["userdel", "--remove", _NAME], check=True, capture_output=True)
+        _remove(name)
+
+
+def _remove(name: str) -> None:
+    subprocess.run(["userdel", "--remove", name], check=True, capture_output=True)
 
 
 @contextmanager
