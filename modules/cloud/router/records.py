@@ -85,6 +85,8 @@ class RuleRoute(msgspec.Struct, frozen=True):
     """The resource of the node's messages: a topic filter with the namespace before it, or a URL."""
     is_url: bool = False
     """Whether the resource is a URL that applications ask servicebus for."""
+    is_reserved: bool = False
+    """Whether it only keeps the URL for its Rule, whose RuleEndpoints are not there, or do not fit."""
     topic: str = ""
     """Requests become messages under this topic, if it is not empty."""
     service: ServicePath | None = None
@@ -101,6 +103,14 @@ class RuleRoute(msgspec.Struct, frozen=True):
 def claim_of_url(node: str, url: str) -> RouteClaim:
     """Return the claim of a URL that applications of a node ask for."""
     return RouteClaim(node, url)
+
+
+def reserved_of(rule: RuleRecord) -> RuleRoute | None:
+    """Return what keeps the URL that a Rule names from younger ones while it makes no route; None if it names none.
+    Otherwise an old Rule could get a URL that another one has, as soon as its RuleEndpoints come.
+    """
+    url, node = rule.source_resource.get("target_url", ""), rule.source_resource.get("node_name", "")
+    return RuleRoute(rule, node=node, resource=url, is_url=True, is_reserved=True) if url and node else None
 
 
 Endpoints = Mapping[ObjectKey, EndpointRecord]
@@ -143,6 +153,8 @@ def route_of(rule: RuleRecord, endpoints: Endpoints) -> RuleRoute | RuleFault:
             return RuleFault("EndpointNotFound", why)
         found.append(endpoint)
     source, target = found
+    if source.type != "servicebus" and "target_url" in rule.source_resource:
+        return _fault("sourceResource.target_url", "it is for a RuleEndpoint of type servicebus: leave it out")
     make = _PAIRS.get((source.type, target.type))
     if make is None:
         why = f"from {source.type[:20]} to {target.type[:20]} nothing is routed: one of the two must be rest"

@@ -17,6 +17,7 @@ from modules.cloud.router.records import (
     claim_of_url,
     endpoint_key,
     endpoint_record,
+    reserved_of,
     route_of,
     rule_record,
 )
@@ -61,13 +62,15 @@ class RoutingTable:
         self._users: defaultdict[ObjectKey, dict[ObjectKey, None]] = defaultdict(dict)
         """The Rules that name a RuleEndpoint, which may not be there."""
         self._found: dict[ObjectKey, RuleRoute | RuleFault] = {}
+        self._reserved: dict[ObjectKey, RuleRoute] = {}
+        """What Rules without a route keep from younger ones."""
         self._by_path: defaultdict[tuple[str, str], dict[ObjectKey, RuleRoute]] = defaultdict(dict)
         """By namespace and first part of the path."""
         self._by_resource: defaultdict[tuple[str, str], dict[ObjectKey, RuleRoute]] = defaultdict(dict)
         """By node and resource; the resource is empty for those with wildcards."""
         self._of_node: defaultdict[str, dict[ObjectKey, RuleRoute]] = defaultdict(dict)
         self._claims: defaultdict[RouteClaim, list[RuleRoute]] = defaultdict(list)
-        """The oldest Rule comes first, and it alone has what they claim."""
+        """The oldest Rule comes first, and it alone has what they claim, also while it makes no route of it."""
         self._urls: defaultdict[tuple[str, str], list[RuleRoute]] = defaultdict(list)
         """By node and namespace the routes of URLs, the oldest first; those beyond the most are not made."""
 
@@ -115,7 +118,7 @@ class RoutingTable:
         the oldest has it.
         """
         if (of_url := self._holder(claim_of_url(node, resource))) is not None:
-            return [of_url]
+            return [] if of_url.is_reserved else [of_url]
         exact = self._by_resource.get((node, resource), {}) if resource else {}
         patterns = self._by_resource.get((node, ""), {})
         return [*exact.values(), *(route for route in patterns.values() if selects(route.resource, resource))]
@@ -146,15 +149,17 @@ class RoutingTable:
     def _renew(self, key: ObjectKey) -> list[RuleChange]:
         """Find the route of a Rule again; with others', if they get or lose what they claim, or their room."""
         before, rule = self._found.pop(key, None), self._rules.get(key)
-        old = before if isinstance(before, RuleRoute) else None
+        old = before if isinstance(before, RuleRoute) else self._reserved.pop(key, None)
         found = route_of(rule, self._endpoints) if rule is not None else None
-        new = found if isinstance(found, RuleRoute) else None
+        new = found if isinstance(found, RuleRoute) else reserved_of(rule) if rule is not None else None
         rooms = {_room(each) for each in (old, new) if each is not None and each.is_url}
         had = self._made(old, rooms)
         if old is not None and old.is_url:
             _remove(self._urls, _room(old), old)
         if found is not None:
             self._found[key] = found
+        if new is not None and new.is_reserved:
+            self._reserved[key] = new
         if new is not None and new.is_url:
             insort(self._urls[_room(new)], new, key=_age)
         has = self._made(new, rooms)
@@ -166,11 +171,11 @@ class RoutingTable:
         for each in come:
             self._add(each)
         keys = (key, *(each.rule.key for each in (*gone, *come)))
-        changes = {each: RuleChange(each, had.get(each), has.get(each)) for each in keys}
+        changes = {each: RuleChange(each, _of_messages(had.get(each)), _of_messages(has.get(each))) for each in keys}
         for claim, holder in held.items():
             pair = (holder, self._holder(claim))
             for other in pair if pair[0] is not pair[1] else ():
-                if other is not None:
+                if other is not None and not other.is_reserved:
                     changes.setdefault(other.rule.key, RuleChange(other.rule.key, other, other))
         return list(changes.values())
 
@@ -185,7 +190,7 @@ class RoutingTable:
             insort(self._claims[route.claim], route, key=_age)
         if route.pattern is not None:
             self._by_path[_path_entry(route)][key] = route
-        else:
+        elif not route.is_reserved:
             self._by_resource[_resource_entry(route)][key] = route
             self._of_node[route.node][key] = route
 
@@ -195,7 +200,7 @@ class RoutingTable:
             _remove(self._claims, route.claim, route)
         if route.pattern is not None:
             discard(self._by_path, _path_entry(route), key)
-        else:
+        elif not route.is_reserved:
             discard(self._by_resource, _resource_entry(route), key)
             discard(self._of_node, route.node, key)
 
@@ -206,6 +211,10 @@ def _remove(index: dict[_Place, list[RuleRoute]], place: _Place, route: RuleRout
     del routes[bisect_left(routes, _age(route), key=_age)]
     if not routes:
         del index[place]
+
+
+def _of_messages(route: RuleRoute | None) -> RuleRoute | None:
+    return None if route is None or route.is_reserved else route
 
 
 def _room(route: RuleRoute) -> tuple[str, str]:

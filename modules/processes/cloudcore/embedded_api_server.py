@@ -29,6 +29,7 @@ from modules.cloud.devicecontroller.definitions import definitions as device_def
 from modules.cloud.devices import DEVICE_STATUS
 from modules.cloud.edgecontroller.cluster.remote_cluster import RemoteCluster
 from modules.cloud.fleet_counts import FleetCounts
+from modules.cloud.router.admission import ADMISSIONS as RULE_ADMISSIONS
 from modules.cloud.router.definitions import definitions as rule_definitions
 from modules.cloud.storage.database.database import Database
 from modules.cloud.storage.database.room import Room
@@ -84,7 +85,7 @@ class EmbeddedApiServer:
             clock,
             Scheduling(config.default_node, is_enabled=config.scheduler == "embedded"),
             Storage(clock, int(clock.now()) if self.database.is_new else 1),
-            admissions={**ADMISSIONS, **APPLICATION_ADMISSIONS},
+            admissions={**ADMISSIONS, **APPLICATION_ADMISSIONS, **RULE_ADMISSIONS},
             service_ranges=ranges,
             plugins=PLUGINS_WITH_TOKENS if pem else PLUGINS,
             tokens=TokenIssuer(self.database, config.tokens, refuses),

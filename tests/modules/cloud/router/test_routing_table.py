@@ -141,6 +141,32 @@ def test_of_several_rules_with_one_url_the_oldest_has_it_whatever_happens() -> N
         assert not table._found
 
 
+def test_a_url_is_kept_for_its_rule_until_the_endpoints_come() -> None:
+    """An old Rule without its RuleEndpoints would take the URL of a younger one when they come."""
+    old, young = of_tenant("a", "2026-01-01T00:00:00Z"), of_tenant("bank", "2026-01-01T00:00:01Z")
+    late, its = key_of(old[-1]), key_of(young[-1])
+    for several in permutations([old[-1], *young]):
+        table = table_of(*several)
+
+        def seen(table: RoutingTable = table) -> tuple[list[str], list[str]]:
+            routes = table.for_message("n1", "http://cap.example/call")
+            faults = [table.fault(key) for key in (late, its)]
+            return [each.rule.key.namespace for each in routes], [each.reason if each else "" for each in faults]
+
+        assert seen() == ([], ["EndpointNotFound", "URLTaken"])
+        assert not any(each.new for each in table.put(ObjectChanged("ADDED", old[0])))
+        assert seen() == ([], ["EndpointNotFound", "URLTaken"])
+        for each in old[1:-1]:
+            table.put(ObjectChanged("ADDED", each))
+        assert seen() == (["a"], ["", "URLTaken"])
+        told = table.put(ObjectChanged("DELETED", old[0]))
+        assert [(each.key, each.old is not None, each.new) for each in told] == [(late, True, None)]
+        assert seen() == ([], ["EndpointNotFound", "URLTaken"])
+        told = table.put(ObjectChanged("DELETED", old[-1]))
+        assert its in {each.key for each in told}, "its status is written again"
+        assert seen() == (["bank"], ["", ""])
+
+
 def test_a_namespace_has_the_urls_of_its_oldest_rules_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tenant with a thousand Rules kept another namespace's URL off the node. What has no room claims nothing."""
     monkeypatch.setattr(routing_table, "MOST_URLS", 2)
@@ -202,11 +228,14 @@ def test_of_several_rules_with_one_path_the_later_ones_say_that_they_get_no_call
 
 def test_nothing_is_kept_of_rules_that_are_gone() -> None:
     table = table_of(*endpoints())
-    for each in (to_topic("/a"), to_service("/a"), from_url(URL), from_url(URL, name="later"), from_topic(URL)):
-        table.put(ObjectChanged("ADDED", each))
-    for each in (to_topic("/a"), to_service("/a"), from_url(URL), from_url(URL, name="later"), from_topic(URL)):
-        table.put(ObjectChanged("DELETED", each))
+    lost = from_url(URL, name="lost")
+    lost["spec"]["source"] = "missing"
+    rules = [to_topic("/a"), to_service("/a"), from_url(URL), from_url(URL, name="later"), from_topic(URL), lost]
+    for change in ("ADDED", "DELETED"):
+        for each in rules:
+            table.put(ObjectChanged(change, each))
     assert not any((table._claims, table._urls, table._by_path, table._by_resource, table._of_node, table._found))
+    assert not table._reserved
 
 
 def test_the_path_of_a_service_has_no_query() -> None:
@@ -240,6 +269,7 @@ def test_a_topic_has_no_empty_levels(topic: str) -> None:
         (from_topic(URL, "a#"), "InvalidResource", "sourceResource.topic"),
         (from_topic(URL, node="a/b"), "InvalidResource", "sourceResource.node_name"),
         (from_url(URL, "no url"), "InvalidResource", "sourceResource.target_url"),
+        (rule("r", "rest", {"path": "/a", "target_url": URL}, "eb", {"topic": "t"}), "InvalidResource", "servicebus"),
     ],
 )
 def test_wrong_rules_are_reported(wrong: dict[str, Any], reason: str, text: str) -> None:
