@@ -17,6 +17,11 @@ class TokenBucket:
         self._tokens = self._burst
         self._seen: float | None = None
 
+    def is_full(self, now: float) -> bool:
+        """Return whether it has all its tokens, as one that was just made. `now` is in monotonic seconds."""
+        missing = self._burst - self._tokens
+        return self._seen is None or missing <= max(0.0, now - self._seen) * self._rate
+
     def reserve(self, now: float, *, only_top: int = 0) -> float:
         """Take a token and return 0, or return the seconds until the next token.
 

@@ -2,7 +2,7 @@
 
 import logging
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 import msgspec
@@ -21,6 +21,10 @@ SPAM_BURST = 25
 """Events about one object in a burst (client-go's defaultSpamBurst)."""
 SPAM_RATE = 1 / 300
 """Events per second about one object after that."""
+RECORD_SECONDS = 3600.0
+"""Seconds after the last one in which an equal occurrence counts: kube-apiserver keeps an Event no longer
+(`--event-ttl`).
+"""
 REMEMBERED = 1024
 """Entries of each cache. client-go has 4096 for a component of a whole cluster; this is one node."""
 COMBINED = "(combined from similar events): "
@@ -49,38 +53,45 @@ class CorrelatedEvent(msgspec.Struct, frozen=True):
 
 
 class _Latest(Generic[K, V]):
-    """A cache of limited size."""
+    """A cache of limited size, without values that are as good as none.
 
-    def __init__(self, size: int) -> None:
+    Args:
+        size: how many values it has.
+        is_over: whether a value is as good as none, at a moment in monotonic seconds.
+    """
+
+    def __init__(self, size: int, is_over: Callable[[V, float], bool]) -> None:
         self._size = size
+        self._is_over = is_over
         self._items: OrderedDict[K, V] = OrderedDict()
 
     def get(self, key: K) -> V | None:
         """Return the value of the key, if it is still cached."""
         return self._items.get(key)
 
-    def put(self, key: K, value: V) -> V:
-        """Add a value; the oldest one may be dropped for it."""
+    def put(self, key: K, value: V, now: float) -> V:
+        """Add a value; those at the other end may be dropped."""
         self._items[key] = value
         self._items.move_to_end(key)
-        if len(self._items) > self._size:
+        while len(self._items) > self._size or self._is_over(next(iter(self._items.values())), now):
             self._items.popitem(last=False)
         return value
 
 
-class _Group(msgspec.Struct):
+class _Group(msgspec.Struct, frozen=True, gc=False):
     """Occurrences that differ only by their message."""
 
     seen: float
-    messages: dict[str, None] = {}
+    messages: tuple[str, ...]
 
 
-class _Record(msgspec.Struct, frozen=True):
+class _Record(msgspec.Struct, frozen=True, gc=False):
     """An event as last recorded."""
 
     name: str
     first: Time
     times: int
+    seen: float
 
 
 class EventCorrelator:
@@ -102,9 +113,9 @@ class EventCorrelator:
 
     def __init__(self, source: EventSource, remembered: int = REMEMBERED) -> None:
         self._source = source
-        self._groups: _Latest[Hashable, _Group] = _Latest(remembered)
-        self._records: _Latest[Hashable, _Record] = _Latest(remembered)
-        self._buckets: _Latest[Hashable, TokenBucket] = _Latest(remembered)
+        self._groups: _Latest[Hashable, _Group] = _Latest(remembered, _is_quiet)
+        self._records: _Latest[Hashable, _Record] = _Latest(remembered, _is_forgotten)
+        self._buckets: _Latest[Hashable, TokenBucket] = _Latest(remembered, TokenBucket.is_full)
         self._last_number = 0
         self.dropped = 0
         """Number of occurrences that the spam filter has dropped."""
@@ -115,12 +126,14 @@ class EventCorrelator:
         """
         key, message = self._aggregated(occurrence, now)
         known = self._records.get(key)
+        if known is not None and _is_forgotten(known, now):
+            known = None
         seen = format_time(occurrence.at)
         if known is not None:
-            record = msgspec.structs.replace(known, times=known.times + 1)
+            record = msgspec.structs.replace(known, times=known.times + 1, seen=now)
         else:
-            record = _Record(self._name(occurrence), seen, 1)
-        self._records.put(key, record)
+            record = _Record(self._name(occurrence), seen, 1, now)
+        self._records.put(key, record, now)
         if self._is_spam(occurrence.about, now):
             self.dropped += 1
             return None
@@ -128,22 +141,22 @@ class EventCorrelator:
 
     def _aggregated(self, occurrence: Occurrence, now: float) -> tuple[Hashable, str]:
         """Return the event's key, and its message."""
-        what = (_identity(occurrence.about), occurrence.type, occurrence.reason)
+        what, message = (_identity(occurrence.about), occurrence.type, occurrence.reason), occurrence.message
         group = self._groups.get(what)
-        if group is None or now - group.seen > SIMILAR_SECONDS:
-            group = _Group(now)
-        group.seen = now
-        group.messages[occurrence.message] = None
-        self._groups.put(what, group)
-        if len(group.messages) < SIMILAR:
-            return (what, occurrence.about.field_path, occurrence.message), occurrence.message
-        del group.messages[next(iter(group.messages))]
-        return what, COMBINED + occurrence.message
+        known = () if group is None or _is_quiet(group, now) else group.messages
+        messages = known if message in known else (*known, message)
+        is_combined = len(messages) >= SIMILAR
+        self._groups.put(what, _Group(now, messages[1:] if is_combined else messages), now)
+        if is_combined:
+            return what, COMBINED + message
+        return (what, occurrence.about.field_path, message), message
 
     def _is_spam(self, about: ObjectReference, now: float) -> bool:
         key = _identity(about)
-        bucket = self._buckets.put(key, self._buckets.get(key) or TokenBucket(SPAM_RATE, SPAM_BURST))
-        return bucket.reserve(now) > 0
+        bucket = self._buckets.get(key) or TokenBucket(SPAM_RATE, SPAM_BURST)
+        is_spam = bucket.reserve(now) > 0
+        self._buckets.put(key, bucket, now)
+        return is_spam
 
     def _name(self, occurrence: Occurrence) -> str:
         """Return client-go's name of an event: the object's name and the time in nanoseconds, increased where it would
@@ -171,6 +184,14 @@ class EventCorrelator:
             reporting_component=source.component,
             reporting_instance=source.host,
         )
+
+
+def _is_quiet(group: _Group, now: float) -> bool:
+    return now - group.seen > SIMILAR_SECONDS
+
+
+def _is_forgotten(record: _Record, now: float) -> bool:
+    return now - record.seen > RECORD_SECONDS
 
 
 def _identity(about: ObjectReference) -> Hashable:

@@ -25,6 +25,15 @@ def test_a_bucket_fills_up_to_the_burst_and_no_further() -> None:
     assert [bucket.reserve(3600.0) == 0.0 for _ in range(4)] == [True, True, True, False]
 
 
+def test_a_bucket_is_full_until_something_is_taken_and_when_that_has_come_again() -> None:
+    bucket = TokenBucket(0.5, 3)
+    assert bucket.is_full(0.0)
+    bucket.reserve(10.0)
+    assert [bucket.is_full(at) for at in (9.0, 10.0, 11.9, 12.0)] == [False, False, False, True]
+    bucket.reserve(11.0)
+    assert [bucket.is_full(at) for at in (13.9, 14.0)] == [False, True]
+
+
 def test_the_top_of_a_full_bucket_leaves_the_rest() -> None:
     """A caller that takes only the top of the bucket waits until the bucket is full again."""
     bucket = TokenBucket(10, 5)

@@ -4,7 +4,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edged.events.model import MOST_CHARACTERS, EventType, Occurrence, shortened
-from edged.events.reporter import COMBINED, SIMILAR, SIMILAR_SECONDS, SPAM_BURST, EventCorrelator
+from edged.events.reporter import (
+    COMBINED,
+    RECORD_SECONDS,
+    SIMILAR,
+    SIMILAR_SECONDS,
+    SPAM_BURST,
+    SPAM_RATE,
+    EventCorrelator,
+)
 from modules.apimachinery.types import EventSource, ObjectReference, seconds
 
 POD = ObjectReference(kind="Pod", api_version="v1", namespace="default", name="web", uid="uid-web")
@@ -113,6 +121,40 @@ def test_whatever_happens_names_are_unique_counts_grow_by_one_and_memory_stays_b
         assert made.event.count > counts.get(name, 0)
         counts[name] = made.event.count
     assert all(len(memory._items) <= 8 for memory in (correlator._groups, correlator._records, correlator._buckets))
+
+
+def test_an_event_that_the_cloud_has_no_more_is_made_anew() -> None:
+    """kube-apiserver deletes an Event an hour after its last write."""
+    correlator = EventCorrelator(SOURCE)
+    correlator.correlate(occurrence(), 0)
+    again = correlator.correlate(occurrence(), RECORD_SECONDS)
+    assert again is not None
+    assert (again.is_new, again.event.count) == (False, 2)
+    late = correlator.correlate(occurrence(), 2 * RECORD_SECONDS + 1)
+    assert late is not None
+    assert (late.is_new, late.event.count) == (True, 1)
+
+
+def test_what_is_as_good_as_nothing_is_not_remembered() -> None:
+    """A node on which pods come and go all day keeps no more than on its first one."""
+    correlator = EventCorrelator(SOURCE)
+
+    def happens(pod: str, at: float) -> None:
+        correlator.correlate(occurrence(about=ObjectReference(kind="Pod", name=pod, uid=pod)), at)
+
+    def sizes() -> tuple[int, ...]:
+        return tuple(len(each._items) for each in (correlator._groups, correlator._records, correlator._buckets))
+
+    for number in range(100):
+        happens(f"p{number}", 0)
+    happens("a", 1 / SPAM_RATE - 1)
+    assert sizes() == (101, 101, 101)
+    happens("b", 1 / SPAM_RATE)
+    assert sizes() == (102, 102, 2), "their buckets are full again"
+    happens("c", SIMILAR_SECONDS + 1)
+    assert sizes() == (3, 103, 1)
+    happens("d", RECORD_SECONDS + 1)
+    assert sizes() == (1, 4, 1)
 
 
 def test_a_long_message_is_cut() -> None:
