@@ -52,12 +52,13 @@ def test_a_process_is_looked_at(tmp_path: Path) -> None:
 
 def test_rows_and_files_are_counted(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "one.db")) as database, database:
-        database.execute('CREATE TABLE "a ""b" (x)')
-        database.executemany('INSERT INTO "a ""b" VALUES (?)', [(1,), (2,)])
+        for table in ("meta", "edgecore_history", "other"):
+            database.execute(f"CREATE TABLE {table} (type)")
+            database.executemany(f"INSERT INTO {table} VALUES (?)", [("pod",), ("event",)])  # noqa: S608
     below = tmp_path / "below"
     below.mkdir()
     (below / "file").write_bytes(b"x" * 5000)
-    assert rows_by_table(tmp_path) == {'one: a "b': 2}
+    assert rows_by_table(tmp_path) == {"one: meta": 1, "one: other": 2}
     count, kilobytes = files_below(tmp_path)
     assert count == 2
     assert kilobytes >= 8
