@@ -7,6 +7,7 @@ both are started again. What each program needs at rest is printed; it fails if 
 """
 
 import argparse
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -82,6 +83,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--user", choices=FACTORS["user"], default="root", help="of the programs (default %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="of what happens (default %(default)s)")
     chosen = parser.parse_args(arguments)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     is_root = this_machine().is_root
     row = Row(
         "workloads", chosen.runtime, chosen.user if is_root else "ordinary", "cut", "tls", "release", "cloud-restart",
