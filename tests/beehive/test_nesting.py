@@ -20,7 +20,7 @@ _PACKAGES = ("beehive", "edgecore_mapper", "edged", "edgehub", "metamanager", "m
 _OWN = {
     "beehive/decoding.py": "the decoder with the bound",
     "beehive/nesting.py": "the bound",
-    "modules/processes/edgecore/upgrade/updater.py": "it runs without the packages of the versions that it switches",
+    "modules/processes/edgecore/upgrade/updater/journal.py": "it runs without the packages of both versions",
     "modules/runtimes/shim/protocol.py": "the peer is the process that started this one, which is spared the import",
 }
 
@@ -34,7 +34,7 @@ _CAUGHT = {
     "edged/volumes/sub_path.py": "`os.path.realpath` before Python 3.13",
     "modules/lab/replay/normalize.py": "JSON in a text of JSON",
     "modules/lab/replay/termination.py": "JSON in a text of JSON",
-    "modules/processes/edgecore/upgrade/updater.py": "an answer of the version on probation",
+    "modules/processes/edgecore/upgrade/updater/journal.py": "an answer of the version on probation",
     "modules/runtimes/oci/images/worker/hosts.py": "TOML",
 }
 

@@ -31,14 +31,10 @@ import msgspec
 
 from beehive.files.durable import replace_file
 from modules.processes.edgecore.config import EdgeCoreConfig
-from modules.processes.edgecore.upgrade.updater import (
-    UNFINISHED,
-    Installation,
-    NodeObservation,
-    Phase,
-    observe_node,
-    owner_of,
-)
+from modules.processes.edgecore.upgrade.updater.installation import Installation
+from modules.processes.edgecore.upgrade.updater.journal import UNFINISHED, NodeObservation, Phase
+from modules.processes.edgecore.upgrade.updater.locks import owner_of
+from modules.processes.edgecore.upgrade.updater.observation import observe_node
 from modules.runtimes.engine.errors import StateDirectoryError
 from tests.chaos.kills import pod_of_version, text_of
 from tests.end_to_end.machine import Edge, Machine

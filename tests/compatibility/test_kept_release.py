@@ -19,7 +19,7 @@ from modules.processes.cloudcore import cli as cloudcore
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore import cli as edgecore
 from modules.processes.edgecore.config import EdgeCoreConfig, load
-from modules.processes.edgecore.upgrade.updater import schema_of
+from modules.processes.edgecore.upgrade.updater.database import schema_of
 from tests.end_to_end.processes import REPOSITORY
 
 KEPT = REPOSITORY / "tests" / "compatibility" / "kept-0.3"

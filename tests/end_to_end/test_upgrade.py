@@ -17,16 +17,11 @@ import pytest
 
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.location import changing
-from modules.processes.edgecore.upgrade.updater import (
-    UNFINISHED,
-    Installation,
-    NodeObservation,
-    Phase,
-    StartLock,
-    end_process,
-    observe_node,
-    owner_of,
-)
+from modules.processes.edgecore.upgrade.updater.installation import Installation
+from modules.processes.edgecore.upgrade.updater.journal import UNFINISHED, NodeObservation, Phase
+from modules.processes.edgecore.upgrade.updater.locks import StartLock, owner_of
+from modules.processes.edgecore.upgrade.updater.observation import observe_node
+from modules.processes.edgecore.upgrade.updater.processes import end_process
 from tests.end_to_end.machine import Cloud
 from tests.end_to_end.pods import RUN, container, pod
 from tests.end_to_end.processes import REPOSITORY, processes_of, run_program, wait_until

@@ -17,7 +17,7 @@ from modules.processes.cloudcore import rollout_commands
 from modules.processes.cloudcore.cli import main
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.config.editing import with_setting
-from modules.processes.edgecore.upgrade.updater import Phase
+from modules.processes.edgecore.upgrade.updater.journal import Phase
 from tests.end_to_end.machine import Cloud
 from tests.end_to_end.processes import run_program, wait_until
 from tests.end_to_end.test_upgrade import InstalledNode

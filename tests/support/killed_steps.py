@@ -8,6 +8,7 @@ this module, so it needs the standard library only.
 import functools
 import mmap
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,13 +30,13 @@ _AFTER: Final[tuple[tuple[Any, str], ...]] = (
     (subprocess.Popen, "__init__"),
 )
 """What a kill comes after."""
-_MAIN: Final = 'if __name__ == "__main__":'
-_PREAMBLE: Final = """\
+_COUNTING: Final = """
+import sys
+from pathlib import Path
 sys.path.insert(0, {repository!r})
 from tests.support.killed_steps import Steps
 Steps(Path({file!r})).count()
 del sys.path[0]
-
 """
 
 
@@ -111,12 +112,12 @@ class Steps:
         return counted
 
     def counting(self, updater: Path) -> Path:
-        """Return a copy, beside the file, of the updater whose steps are counted."""
-        before, main, after = updater.read_text().partition(_MAIN)
-        assert main, f"{updater} is no program"
-        preamble = _PREAMBLE.format(repository=str(_REPOSITORY), file=str(self.file))
-        made = self.file.with_name("counting_updater.py")
-        made.write_text(f"{before}{preamble}{main}{after}")
+        """Return a copy, beside the file, of the package of the updater, which counts the steps of who imports it."""
+        made = self.file.with_name("counting_updater")
+        shutil.rmtree(made, ignore_errors=True)
+        shutil.copytree(updater, made)
+        with (made / "__init__.py").open("a") as file:
+            file.write(_COUNTING.format(repository=str(_REPOSITORY), file=str(self.file)))
         return made
 
 
@@ -127,10 +128,10 @@ def _says_more_than_staged(file: Path) -> bool:
 def main(words: list[str]) -> int:
     """Run `edgecore` with these words after the file."""
     from modules.processes.edgecore.__main__ import main as edgecore  # noqa: PLC0415 - the updater's copy needs none of it
-    from modules.processes.edgecore.upgrade import updater  # noqa: PLC0415 - the updater's copy needs none of it
+    from modules.processes.edgecore.upgrade import programs  # noqa: PLC0415 - the updater's copy needs none of it
 
     steps = Steps(Path(words[0]))
-    updater.__file__ = str(steps.counting(Path(updater.__file__)))
+    programs.PACKAGE = steps.counting(programs.PACKAGE)  # type: ignore[misc]
     steps.count()
     sys.argv[1:] = words[1:]
     return edgecore()

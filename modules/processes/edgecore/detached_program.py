@@ -15,7 +15,8 @@ from modules.edge.taskmanager.programs import ProgramEnd
 from modules.processes.edgecore.location import NodeLocation, add_location, located
 
 if TYPE_CHECKING:
-    from modules.processes.edgecore.upgrade.updater import Installation, UpgradeJournal
+    from modules.processes.edgecore.upgrade.updater.installation import Installation
+    from modules.processes.edgecore.upgrade.updater.journal import UpgradeJournal
 
 _LONGEST: Final = 1000
 """Bytes of the program's last words."""
@@ -65,7 +66,7 @@ class DetachedProgram:
 
     def last_change(self, installation: Installation) -> tuple[UpgradeJournal | None, bool]:
         """Return the last change of an installation, and whether one is prepared or carried out."""
-        from modules.processes.edgecore.upgrade.updater import UNFINISHED, Phase  # noqa: PLC0415 - most nodes need none
+        from modules.processes.edgecore.upgrade.updater.journal import UNFINISHED, Phase  # noqa: PLC0415 - most nodes need none
 
         if not installation.state.is_dir():
             return None, False

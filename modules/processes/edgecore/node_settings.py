@@ -29,7 +29,8 @@ class LocalSettingsCommands:
 
     def state(self, settings: Mapping[str, str]) -> SettingsState | None:
         """Return its state, for settings by dotted key; None without a file."""
-        from modules.processes.edgecore.upgrade.updater import Installation, Phase  # noqa: PLC0415 - few nodes need it
+        from modules.processes.edgecore.upgrade.updater.installation import Installation  # noqa: PLC0415 - few nodes need it
+        from modules.processes.edgecore.upgrade.updater.journal import Phase  # noqa: PLC0415 - few nodes need it
 
         file = self._location.file
         if file is None:
@@ -43,7 +44,7 @@ class LocalSettingsCommands:
         """Start the program, which reads the settings from its standard input: the job writes no command line. Raises
         OSError.
         """
-        from modules.processes.edgecore.upgrade.updater import Installation, installation_of  # noqa: PLC0415
+        from modules.processes.edgecore.upgrade.updater.installation import Installation, installation_of  # noqa: PLC0415
 
         file = self._location.file
         if file is None:

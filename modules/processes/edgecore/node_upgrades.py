@@ -23,7 +23,8 @@ class LocalUpgradeCommands:
 
     def state(self) -> UpgradeState | None:
         """Return its state; None if this process runs from none."""
-        from modules.processes.edgecore.upgrade.updater import Phase, installation_of  # noqa: PLC0415
+        from modules.processes.edgecore.upgrade.updater.installation import installation_of  # noqa: PLC0415
+        from modules.processes.edgecore.upgrade.updater.journal import Phase  # noqa: PLC0415
 
         installation = installation_of(self._prefix)
         if installation is None:
@@ -36,7 +37,7 @@ class LocalUpgradeCommands:
 
     def begin(self, version: str, *, only_check: bool) -> None:
         """Start the program. Raises OSError."""
-        from modules.processes.edgecore.upgrade.updater import installation_of  # noqa: PLC0415
+        from modules.processes.edgecore.upgrade.updater.installation import installation_of  # noqa: PLC0415
 
         installation = installation_of(self._prefix)
         if installation is None:

@@ -19,13 +19,11 @@ from modules.processes.edgecore.location import node_location
 from modules.processes.edgecore.reporting import reporting_errors
 from modules.processes.edgecore.upgrade.commands import running_node
 from modules.processes.edgecore.upgrade.exclusion import changes_of, held, words_of
-from modules.processes.edgecore.upgrade.updater import (
-    NodeHandle,
-    end_process,
-    installation_of,
-    observe_node,
-    owner_of,
-)
+from modules.processes.edgecore.upgrade.updater.installation import installation_of
+from modules.processes.edgecore.upgrade.updater.journal import NodeHandle
+from modules.processes.edgecore.upgrade.updater.locks import owner_of
+from modules.processes.edgecore.upgrade.updater.observation import observe_node
+from modules.processes.edgecore.upgrade.updater.processes import end_process
 
 _ANSWER_SECONDS: Final = 120.0
 """Seconds that a node may take until it answers."""

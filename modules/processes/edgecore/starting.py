@@ -30,20 +30,22 @@ def hold_start(location: NodeLocation, stack: ExitStack, prefix: Path) -> None:
     change = None if location.file is None else changing(location.file)
     if prefix.parent.name != _VERSIONS and (change is None or not change.exists()):
         return
-    from modules.processes.edgecore.upgrade import updater  # noqa: PLC0415 - most nodes do without
+    from modules.processes.edgecore.upgrade.updater import starting  # noqa: PLC0415 - most nodes do without
+    from modules.processes.edgecore.upgrade.updater.installation import Installation, installation_of  # noqa: PLC0415
+    from modules.processes.edgecore.upgrade.updater.locks import StartError, StartLock  # noqa: PLC0415
 
-    own = updater.installation_of(prefix)
+    own = installation_of(prefix)
     try:
         if own is not None:
-            lock = updater.StartLock(own.starting)
+            lock = StartLock(own.starting)
             stack.callback(lock.leave)
             lock.wait()
             if own.current() != prefix.name:
                 reason = f"{own.current()} is current"
                 raise NodeStartError(f"run version {prefix.name}", reason, f"{own.launcher} run")
         if change is not None and change.exists():
-            stack.callback(updater.hold_start(updater.Installation(change)).leave)
-    except updater.StartError as error:
+            stack.callback(starting.hold_start(Installation(change)).leave)
+    except StartError as error:
         raise NodeStartError("start this node", str(error)) from error
     except OSError as error:
         sys.stderr.write(f"edgecore: an upgrade may not see this start: {error}\n")

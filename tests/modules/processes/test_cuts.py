@@ -16,7 +16,8 @@ from modules.processes.edgecore.config.names import OCI_ENDPOINT
 from modules.processes.edgecore.runtime_choice import keep_runtime, kept_runtime
 from modules.processes.edgecore.runtime_commands.images import keep_archive
 from modules.processes.edgecore.upgrade.staging import stage
-from modules.processes.edgecore.upgrade.updater import Installation, replace_durably
+from modules.processes.edgecore.upgrade.updater.files import replace_durably
+from modules.processes.edgecore.upgrade.updater.installation import Installation
 from tests.modules.processes.edgecore.upgrade.releases import make_wheel
 from tests.support.power_cuts import Cut, Promise, after_each_cut
 

@@ -32,7 +32,7 @@ from modules.processes.edgecore.location import changing
 from modules.processes.edgecore.socket_path import socket_path
 from modules.processes.edgecore.store_commands.database import StoredObject, StoreReadError, reading
 from modules.processes.edgecore.trace_socket import SOCKET, ask
-from modules.processes.edgecore.upgrade.updater import Installation, installation_of
+from modules.processes.edgecore.upgrade.updater.installation import Installation, installation_of
 
 _STATE: Final = "/edgecore/state"
 _MOST_OBJECTS: Final = 20_000

@@ -84,7 +84,7 @@ def add_config_set(parser: argparse.ArgumentParser) -> None:
 
 def launcher() -> list[str]:
     """Return the words that start the current version of this program's installation; none if it is in none."""
-    from modules.processes.edgecore.upgrade.updater import installation_of  # noqa: PLC0415 - only here
+    from modules.processes.edgecore.upgrade.updater.installation import installation_of  # noqa: PLC0415 - only here
 
     found = installation_of(Path(sys.prefix))
     return [] if found is None else [str(found.launcher)]

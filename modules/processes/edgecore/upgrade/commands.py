@@ -18,7 +18,7 @@ import msgspec
 from beehive.clock import RealClock
 from beehive.decoding import decode_json
 from beehive.errors import BeehiveError
-from beehive.files.durable import make_directories, replace_file
+from beehive.files.durable import make_directories
 from metamanager.store import sqlite_path
 from modules.apimachinery.printing.terminal import print_error, print_json, print_lines
 from modules.processes.edgecore.config import EdgeCoreConfig
@@ -26,30 +26,27 @@ from modules.processes.edgecore.location import NodeLocation, node_location, run
 from modules.processes.edgecore.ownership import LOCK_FILE
 from modules.processes.edgecore.reporting import reporting_errors
 from modules.processes.edgecore.socket_path import socket_path
-from modules.processes.edgecore.upgrade import updater
 from modules.processes.edgecore.upgrade.bundle import MANIFEST, BundleManifest, read_bundle, read_manifest
 from modules.processes.edgecore.upgrade.errors import UpgradeError
 from modules.processes.edgecore.upgrade.exclusion import changes_of, held, journal_of, words_of
 from modules.processes.edgecore.upgrade.preconditions import UpgradeHost, refusal_of
+from modules.processes.edgecore.upgrade.programs import write_programs
 from modules.processes.edgecore.upgrade.replay_gate import compare, recordings
 from modules.processes.edgecore.upgrade.sources import bundle_of
-from modules.processes.edgecore.upgrade.staging import base_interpreter, stage
+from modules.processes.edgecore.upgrade.staging import stage
 from modules.processes.edgecore.upgrade.trial import VersionTrial
-from modules.processes.edgecore.upgrade.updater import (
-    Installation,
+from modules.processes.edgecore.upgrade.updater.database import inode_of, schema_of
+from modules.processes.edgecore.upgrade.updater.installation import Installation, installation_of
+from modules.processes.edgecore.upgrade.updater.journal import (
     NodeHandle,
     NodeObservation,
     Phase,
     ProbationLimits,
     UpgradeJournal,
-    failed_checks,
-    inode_of,
-    installation_of,
-    observe_settled_node,
-    owner_of,
-    schema_of,
-    start_updater,
 )
+from modules.processes.edgecore.upgrade.updater.locks import owner_of
+from modules.processes.edgecore.upgrade.updater.observation import failed_checks, observe_settled_node
+from modules.processes.edgecore.upgrade.updater.starting import start_updater
 from modules.processes.edgecore.upgrade.versions import is_version, order_of
 
 _SILENCE: Final = 60.0
@@ -58,15 +55,6 @@ _EVERY: Final = 0.2
 _SERVICE: Final = re.compile(r"/([A-Za-z0-9:_.@\\-]{1,200}\.service)(?=/|$)", re.ASCII | re.MULTILINE)
 _COMMAND_SECONDS: Final = 30.0
 _SCRATCH: Final = ".scratch-"
-_LAUNCHER: Final = """\
-#!{python} -I
-import sys
-sys.dont_write_bytecode = True
-sys.path.insert(0, {state!r})
-from pathlib import Path
-from updater import launch
-launch(Path({root!r}), sys.argv[1:])
-"""
 
 
 @reporting_errors
@@ -318,14 +306,6 @@ def unit_of(process: int, cgroups: str) -> tuple[str, bool]:
     except (OSError, subprocess.SubprocessError):
         return "", False
     return (names[-1], user) if done.stdout.strip() == str(process) else ("", False)
-
-
-def write_programs(installation: Installation) -> None:
-    """Write the launcher and the updater, which are this version's until the next upgrade."""
-    make_directories(installation.launcher.parent, 0o755)
-    replace_file(installation.state / "updater.py", Path(updater.__file__).read_bytes(), 0o644)
-    text = _LAUNCHER.format(python=base_interpreter(), state=str(installation.state), root=str(installation.root))
-    replace_file(installation.launcher, text.encode(), 0o755)
 
 
 def _manifests(installation: Installation) -> dict[str, BundleManifest]:

@@ -22,18 +22,13 @@ from modules.processes.edgecore.config.loading import LoadResult, loads
 from modules.processes.edgecore.location import NodeLocation, changing, node_location
 from modules.processes.edgecore.reporting import reporting_errors
 from modules.processes.edgecore.socket_path import socket_path
-from modules.processes.edgecore.upgrade.commands import follow, observed, prepared, running_node, write_programs
+from modules.processes.edgecore.upgrade.commands import follow, observed, prepared, running_node
 from modules.processes.edgecore.upgrade.errors import UpgradeError
 from modules.processes.edgecore.upgrade.exclusion import changes_of, held
-from modules.processes.edgecore.upgrade.updater import (
-    Installation,
-    NodeHandle,
-    Phase,
-    ProbationLimits,
-    UpgradeJournal,
-    installation_of,
-    replace_durably,
-)
+from modules.processes.edgecore.upgrade.programs import write_programs
+from modules.processes.edgecore.upgrade.updater.files import replace_durably
+from modules.processes.edgecore.upgrade.updater.installation import Installation, installation_of
+from modules.processes.edgecore.upgrade.updater.journal import NodeHandle, Phase, ProbationLimits, UpgradeJournal
 
 _ARGUMENT: Final = "edgecore config set"
 _STANDARD_INPUT: Final = "-"

@@ -18,14 +18,9 @@ from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.location import NodeLocation, changing
 from modules.processes.edgecore.ownership import LOCK_FILE
 from modules.processes.edgecore.upgrade.errors import UpgradeError
-from modules.processes.edgecore.upgrade.updater import (
-    UNFINISHED,
-    Installation,
-    Phase,
-    UpgradeJournal,
-    installation_of,
-    owner_of,
-)
+from modules.processes.edgecore.upgrade.updater.installation import Installation, installation_of
+from modules.processes.edgecore.upgrade.updater.journal import UNFINISHED, Phase, UpgradeJournal
+from modules.processes.edgecore.upgrade.updater.locks import owner_of
 
 _REPEAT: Final = "repeat this after its end"
 _CANCELLED: Final = "another command has changed the node before this was begun"

@@ -21,7 +21,8 @@ from beehive.files.durable import make_directories, put_in_place
 from beehive.files.opening import opener_with
 from modules.processes.edgecore.upgrade.bundle import MANIFEST, SBOM
 from modules.processes.edgecore.upgrade.errors import UpgradeError
-from modules.processes.edgecore.upgrade.updater import Installation, sync_directory, sync_file
+from modules.processes.edgecore.upgrade.updater.files import sync_directory, sync_file
+from modules.processes.edgecore.upgrade.updater.installation import Installation
 
 MOST_FILES: Final = 50_000
 _PIECE: Final = 256 * 1024

@@ -9,7 +9,9 @@ from beehive.on_failure import on_failure
 from modules.processes.common.backup.archive import check_database, copy_database
 from modules.processes.edgecore.database_copies import forget_completeness
 from modules.processes.edgecore.upgrade.errors import UpgradeError
-from modules.processes.edgecore.upgrade.updater import backup_of, read_json, schema_of, sync_directory, sync_file
+from modules.processes.edgecore.upgrade.updater.database import backup_of, schema_of
+from modules.processes.edgecore.upgrade.updater.files import sync_directory, sync_file
+from modules.processes.edgecore.upgrade.updater.journal import read_json
 
 _SECONDS: Final = 120.0
 _LONGEST: Final = 300

@@ -41,8 +41,16 @@ from modules.processes.edgecore.runtime_commands import connection
 from modules.processes.edgecore.store_commands.database import opened
 from modules.processes.edgecore.top import background, node_view, run
 from modules.processes.edgecore.uninstall import pods
-from modules.processes.edgecore.upgrade import replay_gate, sources, staging, updater
+from modules.processes.edgecore.upgrade import replay_gate, sources, staging
 from modules.processes.edgecore.upgrade.commands import prepared
+from modules.processes.edgecore.upgrade.updater import files
+from modules.processes.edgecore.upgrade.updater.__main__ import main as updater_main
+from modules.processes.edgecore.upgrade.updater.installation import Installation
+from modules.processes.edgecore.upgrade.updater.locks import owner_of
+from modules.processes.edgecore.upgrade.updater.node_control import LocalNodeControl
+from modules.processes.edgecore.upgrade.updater.phases import Updater
+from modules.processes.edgecore.upgrade.updater.processes import end_process
+from modules.processes.edgecore.upgrade.updater.starting import resume
 from tests.modules.processes.common.backup.test_archive import HEAD
 from tests.support.failing import Attempt, Failing, PlannedError, census, fail_at_each_call
 from tests.support.own_node import alone
@@ -108,32 +116,32 @@ def _ended(_: Path) -> Callable[[], object]:
     process = subprocess.Popen(["sleep", "60"])
 
     def end() -> None:
-        updater.end_process(process.pid)
+        end_process(process.pid)
         process.wait()
 
     return end
 
 
-def _control(root: Path) -> updater.LocalNodeControl:
-    installation = updater.Installation(root)
+def _control(root: Path) -> LocalNodeControl:
+    installation = Installation(root)
     installation.state.mkdir(exist_ok=True)
-    return updater.LocalNodeControl(installation, cast("Any", SimpleNamespace(lock=str(root / "lock"), unit="")))
+    return LocalNodeControl(installation, cast("Any", SimpleNamespace(lock=str(root / "lock"), unit="")))
 
 
 def _going_back(root: Path) -> Callable[[], object]:
     node = SimpleNamespace(stopped=_control(root).stopped, start=lambda: None)
     installation = SimpleNamespace(roll_back=lambda _: root.stat())
-    return lambda: updater.Updater(cast("Any", installation), cast("Any", node))._go_back(cast("Any", None))
+    return lambda: Updater(cast("Any", installation), cast("Any", node))._go_back(cast("Any", None))
 
 
 @pytest.mark.parametrize(
     ("prepare", "calls"),
     [
-        (lambda root: lambda: updater._sync(root, os.O_RDONLY), 2),
-        (lambda root: lambda: updater.owner_of(root / "lock"), 1),
-        (lambda root: updater.Installation(root).is_locked, 3),
-        (lambda root: lambda: updater.resume(updater.Installation(root)), 4),
-        (lambda root: lambda: updater.main([str(root)]), 4),
+        (lambda root: lambda: files._sync(root, os.O_RDONLY), 2),
+        (lambda root: lambda: owner_of(root / "lock"), 1),
+        (lambda root: Installation(root).is_locked, 3),
+        (lambda root: lambda: resume(Installation(root)), 4),
+        (lambda root: lambda: updater_main([str(root)]), 4),
         (lambda root: _control(root)._starter, 2),
         (_going_back, 3),
         (_ended, 1),
@@ -164,7 +172,7 @@ def test_a_node_that_is_not_waited_for_leaves_no_descriptor(
         before = census()
         monkeypatch.setattr(select, "select", _fail)
         with pytest.raises(PlannedError):
-            updater.end_process(started[0].pid)
+            end_process(started[0].pid)
         assert not census().more_than(before)
 
 
@@ -234,7 +242,7 @@ def test_the_runtime_is_left_whatever_happens_to_its_pods(monkeypatch: pytest.Mo
 
 
 def test_a_version_that_cannot_be_staged_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    installation = updater.Installation(tmp_path)
+    installation = Installation(tmp_path)
     installation.state.mkdir()
     with pytest.raises(PlannedError), prepared(installation, ()):
         raise PlannedError

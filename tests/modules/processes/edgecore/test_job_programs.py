@@ -14,13 +14,8 @@ from modules.processes.edgecore.config.loading import load
 from modules.processes.edgecore.detached_program import STAGED_SECONDS, DetachedProgram
 from modules.processes.edgecore.location import changing
 from modules.processes.edgecore.node_settings import LocalSettingsCommands
-from modules.processes.edgecore.upgrade.updater import (
-    Installation,
-    NodeHandle,
-    NodeObservation,
-    Phase,
-    UpgradeJournal,
-)
+from modules.processes.edgecore.upgrade.updater.installation import Installation
+from modules.processes.edgecore.upgrade.updater.journal import NodeHandle, NodeObservation, Phase, UpgradeJournal
 from tests.end_to_end.processes import REPOSITORY, wait_until
 from tests.support.own_node import write_node
 

@@ -16,11 +16,9 @@ from modules.processes.edgecore import restart
 from modules.processes.edgecore.cli import main
 from modules.processes.edgecore.ownership import LOCK_FILE
 from modules.processes.edgecore.socket_path import SOCKET
-from modules.processes.edgecore.upgrade.updater import (
-    NodeHandle,
-    observe_node,
-    owner_of,
-)
+from modules.processes.edgecore.upgrade.updater.journal import NodeHandle
+from modules.processes.edgecore.upgrade.updater.locks import owner_of
+from modules.processes.edgecore.upgrade.updater.observation import observe_node
 from tests.end_to_end.processes import run_program, wait_until
 from tests.modules.processes.edgecore.upgrade.test_updater_process import write_program
 from tests.support.directories import short_directory

@@ -20,7 +20,7 @@ from modules.processes.edgecore.config import EdgeCoreConfig
 from modules.processes.edgecore.config.writing import render
 from modules.processes.edgecore.ownership import LOCK_FILE, lock_root_directory
 from modules.processes.edgecore.uninstall import leave as module
-from modules.processes.edgecore.upgrade.updater import NodeHandle
+from modules.processes.edgecore.upgrade.updater.journal import NodeHandle
 from tests.modules.processes.cloudcore.stubs import Stub
 from tests.modules.processes.cloudcore.test_secure_port import Secure
 from tests.support.control_client import Apply, Get

@@ -10,7 +10,8 @@ from typing import Final
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from modules.processes.edgecore.upgrade.bundle import BundleManifest
-from modules.processes.edgecore.upgrade.updater import Installation, UpgradeJournal
+from modules.processes.edgecore.upgrade.updater.installation import Installation
+from modules.processes.edgecore.upgrade.updater.journal import UpgradeJournal
 from tests.end_to_end.processes import REPOSITORY
 from tests.packaging.bundle import manifest_of, write_bundle
 

@@ -31,7 +31,7 @@ from modules.processes.edgecore.upgrade.bundle import (
 )
 from modules.processes.edgecore.upgrade.errors import UpgradeError
 from modules.processes.edgecore.upgrade.staging import stage
-from modules.processes.edgecore.upgrade.updater import Installation
+from modules.processes.edgecore.upgrade.updater.installation import Installation
 from tests.modules.processes.edgecore.upgrade.releases import KEY, make_bundle, make_wheel, manifest_for
 from tests.packaging.bundle import manifest_of, public_key, released, write_bundle
 

@@ -19,15 +19,9 @@ from modules.processes.edgecore.cli import main
 from modules.processes.edgecore.upgrade import commands, launcher, trial
 from modules.processes.edgecore.upgrade.errors import UpgradeError
 from modules.processes.edgecore.upgrade.trial import VersionTrial
-from modules.processes.edgecore.upgrade.updater import (
-    Installation,
-    NodeHandle,
-    NodeObservation,
-    Phase,
-    UpgradeJournal,
-    backup_of,
-    schema_of,
-)
+from modules.processes.edgecore.upgrade.updater.database import backup_of, schema_of
+from modules.processes.edgecore.upgrade.updater.installation import Installation
+from modules.processes.edgecore.upgrade.updater.journal import NodeHandle, NodeObservation, Phase, UpgradeJournal
 from tests.modules.processes.edgecore.upgrade.releases import KEY, make_bundle
 from tests.modules.processes.edgecore.upgrade.test_updater_process import write_program
 from tests.packaging.bundle import public_key
@@ -130,7 +124,7 @@ def test_a_disk_that_becomes_full_while_a_version_is_unpacked(
         assert not left or installation.versions / "1.0.1" in left
         assert not [each for each in left if each.name.startswith(".")]
         refused += 1
-        os.truncate(ballast, ballast.stat().st_size - 3 * resource.getpagesize())
+        os.truncate(ballast, ballast.stat().st_size - 2 * resource.getpagesize())
     assert here.installation.current() == "1.0.1"
     assert refused > 3
 

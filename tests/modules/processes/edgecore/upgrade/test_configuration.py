@@ -12,16 +12,16 @@ from modules.processes.common.exit_codes import ExitCode
 from modules.processes.edgecore.cli import main
 from modules.processes.edgecore.location import changing
 from modules.processes.edgecore.upgrade import configuration
-from modules.processes.edgecore.upgrade.updater import (
+from modules.processes.edgecore.upgrade.updater.installation import Installation
+from modules.processes.edgecore.upgrade.updater.journal import (
     UNFINISHED,
-    Installation,
     NodeHandle,
     NodeObservation,
     Phase,
     ProbationLimits,
-    Updater,
     UpgradeJournal,
 )
+from modules.processes.edgecore.upgrade.updater.phases import Updater
 from tests.modules.processes.edgecore.upgrade.releases import journal_of
 from tests.modules.processes.edgecore.upgrade.test_updater import CONTAINERS, OLD, CrashError, Steps, steps
 from tests.support.own_node import write_node

@@ -15,17 +15,13 @@ from modules.processes.edgecore import restart
 from modules.processes.edgecore.cli import main
 from modules.processes.edgecore.config.editing import with_setting
 from modules.processes.edgecore.location import changing, located
-from modules.processes.edgecore.upgrade import configuration, exclusion, updater
+from modules.processes.edgecore.upgrade import configuration, exclusion
 from modules.processes.edgecore.upgrade.commands import prepared
 from modules.processes.edgecore.upgrade.errors import UpgradeError
 from modules.processes.edgecore.upgrade.exclusion import changes_of, held
-from modules.processes.edgecore.upgrade.updater import (
-    Installation,
-    NodeHandle,
-    NodeObservation,
-    Phase,
-    UpgradeJournal,
-)
+from modules.processes.edgecore.upgrade.updater.__main__ import main as updater_main
+from modules.processes.edgecore.upgrade.updater.installation import Installation
+from modules.processes.edgecore.upgrade.updater.journal import NodeHandle, NodeObservation, Phase, UpgradeJournal
 from tests.modules.processes.edgecore.upgrade.releases import journal_of
 from tests.support.own_node import write_node
 
@@ -143,7 +139,7 @@ def test_what_is_staged_and_not_begun_is_over_for_another_command(what: str, her
     with held([here.version, here.configuration]):
         journal = journal_of(change)
         assert (journal.phase, journal.report) == (Phase.ROLLED_BACK, [exclusion._CANCELLED])
-    assert updater.main([str(change.root)]) == 0
+    assert updater_main([str(change.root)]) == 0
     assert here.version.current() == before
     assert (change.state / "configuration.following").exists() is (what == "version"), "its secrets are gone"
 

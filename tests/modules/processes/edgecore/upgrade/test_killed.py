@@ -17,20 +17,18 @@ from typing import Final
 
 import pytest
 
-from modules.processes.edgecore.upgrade import updater
-from modules.processes.edgecore.upgrade.commands import write_programs
-from modules.processes.edgecore.upgrade.updater import (
+from modules.processes.edgecore.upgrade.programs import PACKAGE, write_programs
+from modules.processes.edgecore.upgrade.updater.database import backup_of, inode_of
+from modules.processes.edgecore.upgrade.updater.installation import Installation
+from modules.processes.edgecore.upgrade.updater.journal import (
     UNFINISHED,
-    Installation,
     NodeHandle,
     Phase,
     ProbationLimits,
     UpgradeJournal,
-    backup_of,
-    inode_of,
-    observe_node,
-    owner_of,
 )
+from modules.processes.edgecore.upgrade.updater.locks import owner_of
+from modules.processes.edgecore.upgrade.updater.observation import observe_node
 from tests.end_to_end.processes import processes_of, wait_until
 from tests.modules.processes.edgecore.upgrade.releases import journal_of
 from tests.modules.processes.edgecore.upgrade.test_updater import NEW, OLD, SCHEMAS, write_database
@@ -89,9 +87,7 @@ class Killed:
             file.write_text(_NODE.format(**values))
             file.chmod(0o755)
         self.installation.state.mkdir()
-        write_programs(self.installation)
-        copy = self.steps.counting(Path(updater.__file__))
-        copy.replace(self.installation.state / "updater.py")
+        write_programs(self.installation, self.steps.counting(PACKAGE))
         write_database(database, "old", SCHEMAS[OLD])
         backup_of(database).write_bytes(database.read_bytes())
         self.installation.activate(OLD)

@@ -12,7 +12,8 @@ import pytest
 from modules.processes.edgecore.upgrade import commands, replay_gate
 from modules.processes.edgecore.upgrade.errors import UpgradeError
 from modules.processes.edgecore.upgrade.replay_gate import FAILS, compare, recordings
-from modules.processes.edgecore.upgrade.updater import Installation, NodeHandle
+from modules.processes.edgecore.upgrade.updater.installation import Installation
+from modules.processes.edgecore.upgrade.updater.journal import NodeHandle
 from tests.end_to_end.processes import REPOSITORY
 from tests.modules.processes.edgecore.upgrade.releases import make_wheel, manifest_for
 from tests.replay.fixtures import CHANGED, path_of

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from modules.processes.edgecore.upgrade.updater import UNFINISHED, Phase
+from modules.processes.edgecore.upgrade.updater.journal import UNFINISHED, Phase
 
 OLD, NEW = 3, 4
 """A version, and the newest schema that it knows."""

@@ -15,17 +15,13 @@ from modules.processes.edgecore import ownership
 from modules.processes.edgecore.location import NodeLocation, changing
 from modules.processes.edgecore.ownership import LOCK_FILE, lock_root_directory
 from modules.processes.edgecore.starting import NodeStartError, hold_start
-from modules.processes.edgecore.upgrade import updater
-from modules.processes.edgecore.upgrade.commands import write_programs
-from modules.processes.edgecore.upgrade.updater import (
-    Installation,
-    LocalNodeControl,
-    NodeHandle,
-    NodeObservation,
-    Phase,
-    StartLock,
-    UpgradeJournal,
-)
+from modules.processes.edgecore.upgrade.programs import write_programs
+from modules.processes.edgecore.upgrade.updater import locks as start_locks
+from modules.processes.edgecore.upgrade.updater import starting as starts
+from modules.processes.edgecore.upgrade.updater.installation import Installation
+from modules.processes.edgecore.upgrade.updater.journal import NodeHandle, NodeObservation, Phase, UpgradeJournal
+from modules.processes.edgecore.upgrade.updater.locks import StartError, StartLock, owner_of
+from modules.processes.edgecore.upgrade.updater.node_control import LocalNodeControl
 from tests.end_to_end.processes import REPOSITORY, wait_until
 from tests.modules.processes.edgecore.upgrade.test_updater_process import write_program
 
@@ -34,7 +30,7 @@ _STARTING: Final = """\
 import os, subprocess, sys
 from pathlib import Path
 sys.path.insert(0, {repository!r})
-from modules.processes.edgecore.upgrade.updater import StartLock
+from modules.processes.edgecore.upgrade.updater.locks import StartError, StartLock, owner_of
 lock = StartLock(Path(sys.argv[1]))
 print(lock.acquire(), flush=True)
 lock.pass_on()
@@ -84,7 +80,7 @@ def holder(installation: Installation) -> int:
     """Return who has the right to start, as another process sees it."""
     code = (
         f"import sys; sys.path.insert(0, {str(REPOSITORY)!r}); from pathlib import Path\n"
-        "from modules.processes.edgecore.upgrade.updater import StartLock\n"
+        "from modules.processes.edgecore.upgrade.updater.locks import StartLock\n"
         "print(StartLock(Path(sys.argv[1])).holder())"
     )
     said = subprocess.run([sys.executable, "-c", code, installation.starting], capture_output=True, check=True)
@@ -180,8 +176,8 @@ def test_a_start_beside_a_node_that_runs_lets_the_upgrade_go_on_and_fails(
     """Where the updater was killed and the node is one of before 0.4, nothing else would see to the upgrade."""
     write_journal(installation, tmp_path, Phase.PROBATION)
     (installation.state / "updater.py").write_text(
-        Path(updater.__file__).read_text().partition('if __name__ == "__main__":')[0]
-        + f"\nif __name__ == '__main__': Path({str(tmp_path / 'updated')!r}).touch()\n"
+        (installation.state / "updater.py").read_text().partition('if __name__ == "__main__":')[0]
+        + f"if __name__ == '__main__':\n    from pathlib import Path\n    Path({str(tmp_path / 'updated')!r}).touch()\n"
     )
     process = starting(
         "import fcntl, os; file = open('" + str(tmp_path / "lock") + "', 'w'); fcntl.flock(file, fcntl.LOCK_EX)\n"
@@ -200,9 +196,9 @@ def test_a_start_that_waits_too_long_says_for_whom(
     installation: Installation, starting: Callable[[], "subprocess.Popen[str]"], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process = starting()
-    monkeypatch.setattr(updater, "_START_SECONDS", -1.0)
+    monkeypatch.setattr(start_locks, "_START_SECONDS", -1.0)
     lock = StartLock(installation.starting)
-    with pytest.raises(updater.StartError, match=f"process {process.pid} starts or stops it"):
+    with pytest.raises(StartError, match=f"process {process.pid} starts or stops it"):
         lock.wait()
     lock.leave()
 
@@ -246,7 +242,7 @@ def test_a_node_starts_while_somebody_looks_whether_it_runs(tmp_path: Path, monk
     monkeypatch.setattr(os, "sched_yield", lambda: os.close(looking))
     with ExitStack() as stack:
         lock_root_directory(tmp_path, stack)
-        assert updater.owner_of(tmp_path / LOCK_FILE) == os.getpid()
+        assert owner_of(tmp_path / LOCK_FILE) == os.getpid()
         with pytest.raises(ownership.RootDirectoryInUseError):
             lock_root_directory(tmp_path, stack)
 
@@ -281,7 +277,7 @@ def test_a_change_goes_on_where_the_file_is_named_from_the_current_directory(
     monkeypatch.chdir(tmp_path)
     change, resumed = Installation(changing(tmp_path / "edgecore.yaml")), list[Installation]()
     change.state.mkdir(parents=True)
-    monkeypatch.setattr(updater, "resume", resumed.append)
+    monkeypatch.setattr(starts, "resume", resumed.append)
     with ExitStack() as stack:
         hold_start(NodeLocation(Path("edgecore.yaml"), None), stack, tmp_path)
     assert [each.state for each in resumed] == [change.state]
@@ -295,7 +291,7 @@ def test_a_start_where_this_user_may_not_lock_is_no_worse_than_before(
     def refuse(file: Path) -> StartLock:
         raise PermissionError(13, "Permission denied", str(file))
 
-    monkeypatch.setattr(updater, "StartLock", refuse)
+    monkeypatch.setattr(start_locks, "StartLock", refuse)
     with ExitStack() as stack:
         hold_start(NodeLocation(None, None), stack, installation.versions / NEW)
     assert "an upgrade may not see this start: [Errno 13]" in capsys.readouterr().err

@@ -16,24 +16,24 @@ from typing import Any
 
 import pytest
 
-from modules.processes.edgecore.upgrade import updater as program
-from modules.processes.edgecore.upgrade.updater import (
+from modules.processes.edgecore.upgrade.programs import PACKAGE
+from modules.processes.edgecore.upgrade.updater import probation
+from modules.processes.edgecore.upgrade.updater.database import backup_of, inode_of, schema_of
+from modules.processes.edgecore.upgrade.updater.files import replace_durably
+from modules.processes.edgecore.upgrade.updater.installation import Installation
+from modules.processes.edgecore.upgrade.updater.journal import (
     UNFINISHED,
-    Installation,
     NodeHandle,
     NodeObservation,
     Phase,
     ProbationLimits,
-    Updater,
     UpgradeJournal,
-    backup_of,
-    carry_out,
     decode_journal,
-    inode_of,
-    owner_of,
-    schema_of,
-    trouble_of,
 )
+from modules.processes.edgecore.upgrade.updater.locks import owner_of
+from modules.processes.edgecore.upgrade.updater.observation import failed_checks
+from modules.processes.edgecore.upgrade.updater.phases import Updater, carry_out
+from modules.processes.edgecore.upgrade.updater.probation import trouble_of
 from tests.modules.processes.edgecore.upgrade.releases import journal_of
 from tests.support.failing import Failing
 from tests.support.slow import EXTENDED, one_in
@@ -300,7 +300,7 @@ def test_the_log_of_a_probation_is_bounded(
 
     monkeypatch.setattr(FakeNode, "observe", observed)
     live(tmp_path / "i", steps, "eats memory", [], power=False)
-    assert len(capsys.readouterr().err.splitlines()) == program._MOST_LOGGED
+    assert len(capsys.readouterr().err.splitlines()) == probation._MOST_LOGGED
 
 
 @pytest.mark.parametrize(("steady", "every"), [(120.0, 2.0), (1.0, 0.125)])
@@ -352,7 +352,7 @@ def test_of_what_doctor_reports_only_failures_count(monkeypatch: pytest.MonkeyPa
     ]
     said = SimpleNamespace(stdout=json.dumps(reported).encode())
     monkeypatch.setattr("subprocess.run", lambda *_, **__: said)
-    assert program.failed_checks(Path("edgecore"), []) == ["disk"]
+    assert failed_checks(Path("edgecore"), []) == ["disk"]
 
 
 def test_a_full_disk_changes_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -407,7 +407,7 @@ def test_a_way_back_that_is_killed_between_files_of_the_database_is_gone_again(
         held.execute("PRAGMA journal_mode = wal")
         held.execute("SELECT a FROM t").fetchall()
         write_database(database, "kept", SCHEMAS[OLD])
-        with closing(sqlite3.connect(program.backup_of(database))) as backup:
+        with closing(sqlite3.connect(backup_of(database))) as backup:
             held.backup(backup)
         write_database(database, "later", SCHEMAS[NEW])
         remove, removed = Path.unlink, list[Path]()
@@ -529,7 +529,7 @@ def test_a_file_that_is_replaced_keeps_its_owner_and_its_group(
     asked = list[tuple[int, int]]()
     monkeypatch.setattr(os, "fchown", lambda _, *given: asked.append(given))
     like: Any = SimpleNamespace(st_mode=0o100640, st_uid=own[0] + user, st_gid=own[1] + group)
-    program.replace_durably(tmp_path / "file", b"x", like=like)
+    replace_durably(tmp_path / "file", b"x", like=like)
     assert asked == ([(own[0] + user, own[1] + group)] if user or group else [])
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640
 
@@ -616,6 +616,6 @@ def test_a_lock_without_an_owner(tmp_path: Path) -> None:
 
 def test_the_updater_needs_the_standard_library_only_and_no_clock() -> None:
     """The clock of a machine without a battery is in 1970 after a power cut."""
-    text = Path(program.__file__).read_text()
+    text = "".join(file.read_text() for file in PACKAGE.glob("*.py"))
     assert "modules." not in "".join(line for line in text.splitlines() if "import" in line)
     assert not re.findall(r"\btime\.time|datetime|st_mtime", text)

@@ -18,23 +18,21 @@ from unittest.mock import Mock
 
 import pytest
 
-from modules.processes.edgecore.upgrade import updater
 from modules.processes.edgecore.upgrade.commands import unit_of
-from modules.processes.edgecore.upgrade.updater import (
+from modules.processes.edgecore.upgrade.updater import observation
+from modules.processes.edgecore.upgrade.updater.installation import Installation
+from modules.processes.edgecore.upgrade.updater.journal import (
     UNFINISHED,
-    Installation,
-    LocalNodeControl,
     NodeHandle,
     NodeObservation,
     Phase,
     UpgradeJournal,
-    end_process,
-    failed_checks,
-    observe_node,
-    observe_settled_node,
-    owner_of,
-    start_updater,
 )
+from modules.processes.edgecore.upgrade.updater.locks import owner_of
+from modules.processes.edgecore.upgrade.updater.node_control import LocalNodeControl
+from modules.processes.edgecore.upgrade.updater.observation import failed_checks, observe_node, observe_settled_node
+from modules.processes.edgecore.upgrade.updater.processes import end_process
+from modules.processes.edgecore.upgrade.updater.starting import start_updater
 from tests.end_to_end.processes import wait_until
 from tests.modules.processes.edgecore.upgrade.releases import journal_of
 from tests.support.failing import census
@@ -125,7 +123,7 @@ def test_a_node_that_has_just_started_is_observed_when_its_pods_are_seen_to(
     found = observe_settled_node(str(tmp_path / "s"))
     assert found is not None
     assert found.containers == {"default/p u c": "x://1"}
-    monkeypatch.setattr(updater, "_SETTLED_SECONDS", 0.0)
+    monkeypatch.setattr(observation, "_SETTLED_SECONDS", 0.0)
     answers.busy = 4
     found = observe_settled_node(str(tmp_path / "s"))
     assert found is not None
@@ -217,7 +215,7 @@ def launched(installation: Installation, *words: str) -> str:
     """Start the current version by the launcher; return its output."""
     said = subprocess.run(
         [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(Path(__file__).parents[5])!r})\n"
-         "from pathlib import Path\nfrom modules.processes.edgecore.upgrade.updater import launch\n"
+         "from pathlib import Path\nfrom modules.processes.edgecore.upgrade.updater.starting import launch\n"
          f"launch(Path({str(installation.root)!r}), sys.argv[1:])", *words],
         capture_output=True, text=True, check=True,
     )  # fmt: skip

@@ -11,20 +11,15 @@ import pytest
 
 from modules.edge.taskmanager.settings_updates import SettingsState
 from modules.processes.edgecore.node_settings import LocalSettingsCommands
-from modules.processes.edgecore.upgrade import updater as program
 from modules.processes.edgecore.upgrade.commands import _previous
 from modules.processes.edgecore.upgrade.errors import UpgradeError
-from modules.processes.edgecore.upgrade.updater import (
-    Installation,
-    NodeHandle,
-    NodeObservation,
-    Phase,
-    StartLock,
-    Updater,
-    UpgradeJournal,
-    backup_of,
-    carry_out,
-)
+from modules.processes.edgecore.upgrade.updater import database as database_module
+from modules.processes.edgecore.upgrade.updater.database import backup_of
+from modules.processes.edgecore.upgrade.updater.installation import Installation
+from modules.processes.edgecore.upgrade.updater.journal import NodeHandle, NodeObservation, Phase, UpgradeJournal
+from modules.processes.edgecore.upgrade.updater.locks import StartLock
+from modules.processes.edgecore.upgrade.updater.phases import Updater, carry_out
+from modules.processes.edgecore.upgrade.updater.probation import watch
 from tests.support.failing import census
 
 
@@ -75,7 +70,7 @@ def test_the_earlier_database_is_durable_before_the_earlier_version_is_current(
     def note(directory: Path) -> None:
         steps.append(f"{directory.name} has {database.read_bytes().decode()}, {installation.current()} is current")
 
-    monkeypatch.setattr(program, "sync_directory", note)
+    monkeypatch.setattr(database_module, "sync_directory", note)
     installation.roll_back(journal_in(installation, Phase.ROLLING_BACK, str(database)))
     of_database = [each for each in steps if each.startswith(tmp_path.name)]
     assert of_database == [f"{tmp_path.name} has earlier, 2.0.0 is current"]
@@ -111,7 +106,7 @@ def test_a_version_that_has_ended_three_times_goes_back(installation: Installati
     """Not after the fourth."""
     node: Any = Ending(0, 2, 3)
     journal = journal_in(installation, Phase.PROBATION)
-    assert Updater(installation, node)._watch(journal) == f"{journal.subject} ended {journal.limits.exits} times"
+    assert watch(journal, node) == f"{journal.subject} ended {journal.limits.exits} times"
     assert (node.looks, journal.limits.exits) == (3, 3)
 
 

@@ -13,7 +13,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from modules.processes.edgecore.upgrade.updater import end_process
+from modules.processes.edgecore.upgrade.updater.processes import end_process
 from modules.runtimes.docker import commands as docker_commands
 from modules.runtimes.engine.records import Exit
 from modules.runtimes.oci.crun.commands import kill_commands
