@@ -499,9 +499,15 @@ def _exported(module: str, name: str) -> Function | None:
 @cache
 def _imports(path: str) -> list[tuple[str, str, str]]:
     """Return what a module imports by `from`, the last first: module, name there and name here."""
-    nodes = [node for node in _body(path) if isinstance(node, ast.ImportFrom) and not node.level]
-    found = [(node.module or "", each.name, each.asname or each.name) for node in nodes for each in node.names]
+    nodes = [node for node in _body(path) if isinstance(node, ast.ImportFrom)]
+    found = [(_module_of(node, path), each.name, each.asname or each.name) for node in nodes for each in node.names]
     return found[::-1]
+
+
+def _module_of(node: ast.ImportFrom, path: str) -> str:
+    """Return the whole name of the module that is imported from."""
+    above = path.split("/")[: -node.level] if node.level else []
+    return ".".join([*above, *([node.module] if node.module else [])])
 
 
 @cache

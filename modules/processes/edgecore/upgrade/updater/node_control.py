@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import time
@@ -34,7 +35,7 @@ class NodeControl(Protocol):
         """Stop the node, if it runs or is being started, and let nobody start it meanwhile. Raises OSError."""
 
     def start(self) -> None:
-        """Start the current version."""
+        """Start the current version. Raises OSError if that cannot be tried."""
 
     def monotonic(self) -> float:
         """Return the time in seconds."""
@@ -103,9 +104,9 @@ class LocalNodeControl:
                     end_process(owner, partial(_is, owner, partial(owner_of, self._lock)))
                 elif not starter:
                     self.wait(LOOK_AGAIN_SECONDS)
-            if self._child is not None:
-                end_process(self._child.pid)
-                self._child.wait()
+            if (child := self._child) is not None:
+                end_process(child.pid, lambda: child.poll() is None)
+                child.wait()
                 self._child = None
             self._owner = 0
             yield
@@ -124,9 +125,12 @@ class LocalNodeControl:
             return lock.holder()
 
     def start(self) -> None:
-        """Start the current version."""
+        """Start the current version. Raises OSError if that cannot be tried."""
         if self._node.unit:
-            self._systemctl("start", "--no-block", self._node.unit)
+            try:
+                self._run_systemctl("start", "--no-block", self._node.unit)
+            except subprocess.SubprocessError as error:
+                raise OSError(errno.EAGAIN, str(error)) from error
             self._exits = self._restarts()
             return
         self._exits = 0
@@ -154,19 +158,22 @@ class LocalNodeControl:
             )
 
     def _remember(self, process: int) -> None:
-        with suppress(OSError):
+        with suppress(FileNotFoundError, ProcessLookupError, PermissionError):  # it has ended, or is another user's
             self._environment, self._directory = surroundings_of(process)
 
     def _restarts(self) -> int:
         return number_in(self._systemctl("show", "--property=NRestarts", "--value", self._node.unit))
 
     def _systemctl(self, *words: str) -> str:
-        command = ["systemctl", *(["--user"] if self._node.user else []), *words]
         with suppress(OSError, subprocess.SubprocessError):
-            return subprocess.run(
-                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False
-            ).stdout
+            return self._run_systemctl(*words)
         return ""
+
+    def _run_systemctl(self, *words: str) -> str:
+        command = ["systemctl", *(["--user"] if self._node.user else []), *words]
+        return subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False
+        ).stdout
 
 
 def _is(wanted: int, find: Callable[[], int]) -> bool:

@@ -92,10 +92,21 @@ def carry_out(installation: Installation, journal: UpgradeJournal, node: NodeCon
         try:
             Updater(installation, node, is_starting=is_starting).run(journal)
         except OSError as error:
-            is_starting, journal = False, installation.journal() or journal
-            if journal.node.unit or journal.phase is Phase.STAGED:
+            if journal.node.unit:
+                raise
+            is_starting, journal = False, _read_again(installation, node) or journal
+            if journal.phase is Phase.STAGED:
                 raise
             if said != str(error):
                 said = str(error)
                 sys.stderr.write(f"updater: tried again: {error}\n")
+            node.wait(AGAIN_SECONDS)
+
+
+def _read_again(installation: Installation, node: NodeControl) -> UpgradeJournal | None:
+    """Return the journal as it is on the disk, however often it cannot be read."""
+    while True:
+        try:
+            return installation.journal()
+        except OSError:
             node.wait(AGAIN_SECONDS)

@@ -31,7 +31,7 @@ from modules.processes.edgecore.upgrade.updater.journal import (
 from modules.processes.edgecore.upgrade.updater.locks import owner_of
 from modules.processes.edgecore.upgrade.updater.node_control import LocalNodeControl
 from modules.processes.edgecore.upgrade.updater.observation import failed_checks, observe_node, observe_settled_node
-from modules.processes.edgecore.upgrade.updater.processes import end_process
+from modules.processes.edgecore.upgrade.updater.processes import end_process, surroundings_of
 from modules.processes.edgecore.upgrade.updater.starting import start_updater
 from tests.end_to_end.processes import wait_until
 from tests.modules.processes.edgecore.upgrade.releases import journal_of
@@ -178,37 +178,12 @@ def test_a_process_that_holds_the_lock_is_ended(tmp_path: Path) -> None:
     assert owner_of(tmp_path / "lock") == 0
 
 
-def test_whether_a_process_is_meant_is_asked_while_it_is_held() -> None:
-    """Else its number may be a stranger's between the question and the signal."""
-    held = list[bool]()
-
-    def is_meant() -> bool:
-        links = [each for each in Path("/proc/self/fd").iterdir() if each.is_symlink()]
-        held.append(any("pidfd" in str(each.readlink()) for each in links))
-        return False
-
-    end_process(os.getpid(), is_meant)
-    assert held == [True], "and it has not ended: it was not meant"
-
-
-def test_the_environment_of_a_node_is_read_before_its_end(tmp_path: Path) -> None:
-    """So the node is started again as it was, and not as the updater runs."""
-    code = (
-        "import fcntl, os, signal, sys\n"
-        "file = open(sys.argv[1], 'w'); fcntl.flock(file, fcntl.LOCK_EX); print(os.getpid(), file=file, flush=True)\n"
-        "print('locked', flush=True); signal.pause()\n"
-    )
-    installation = make_installation(tmp_path, Phase.PROBATION)
-    control = LocalNodeControl(installation, NodeHandle(str(tmp_path / "lock"), str(tmp_path / "s"), [], []))
-    own = {"NODE_HAS": "this", "PATH": os.environ["PATH"]}
-    (tmp_path / "there").mkdir()
-    command = [sys.executable, "-c", code, str(tmp_path / "lock")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env=own, cwd=tmp_path / "there") as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"locked\n"
-        with control.stopped():
-            assert process.wait() < 0
-    assert (control._environment["NODE_HAS"], control._directory) == ("this", tmp_path / "there")
+def test_what_a_process_was_started_with() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env={"A": "b=c"}, cwd="/"
+    ) as process:
+        assert surroundings_of(process.pid) == ({"A": "b=c"}, Path("/"))
+        process.communicate()
 
 
 def launched(installation: Installation, *words: str) -> str:

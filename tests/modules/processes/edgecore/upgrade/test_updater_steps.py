@@ -1,10 +1,7 @@
-"""Steps of an upgrade that leave no trace in its journal: in which order, how often, and of what they are told."""
+"""What is told of an upgrade, and the lock of a start."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -13,13 +10,9 @@ from modules.edge.taskmanager.settings_updates import SettingsState
 from modules.processes.edgecore.node_settings import LocalSettingsCommands
 from modules.processes.edgecore.upgrade.commands import _previous
 from modules.processes.edgecore.upgrade.errors import UpgradeError
-from modules.processes.edgecore.upgrade.updater import database as database_module
-from modules.processes.edgecore.upgrade.updater.database import backup_of
 from modules.processes.edgecore.upgrade.updater.installation import Installation
 from modules.processes.edgecore.upgrade.updater.journal import NodeHandle, NodeObservation, Phase, UpgradeJournal
 from modules.processes.edgecore.upgrade.updater.locks import StartLock
-from modules.processes.edgecore.upgrade.updater.phases import Updater, carry_out
-from modules.processes.edgecore.upgrade.updater.probation import watch
 from tests.support.failing import census
 
 
@@ -34,89 +27,19 @@ def installation(tmp_path: Path) -> Installation:
     return made
 
 
-def journal_in(installation: Installation, phase: Phase, database: str = "", **fields: Any) -> UpgradeJournal:
-    """A journal from 1.0.0 to 2.0.0 in a phase, written."""
+def write_journal(installation: Installation, phase: Phase) -> None:
+    """Write a journal from 1.0.0 to 2.0.0 in a phase."""
     before = NodeObservation("1.0.0", connected=False, unready=[], containers={})
-    journal = UpgradeJournal("1.0.0", "2.0.0", NodeHandle("", "", [], []), before, [], database, 3, 0, **fields)
-    installation.write(journal, phase)
-    return journal
-
-
-def test_a_node_that_was_being_started_is_not_any_more_after_a_failed_try(
-    installation: Installation, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A full disk during a resumed upgrade: the updater took the node for being started, and never started it."""
-    tries = list[bool]()
-
-    def run(self: Updater, journal: UpgradeJournal) -> None:
-        tries.append(self._is_starting)
-        if len(tries) == 1:
-            raise OSError(28, "No space left on device")
-        installation.write(journal, Phase.COMMITTED)
-
-    monkeypatch.setattr(Updater, "run", run)
-    carry_out(installation, journal_in(installation, Phase.PROBATION), Mock(), is_starting=True)
-    assert tries == [True, False]
-
-
-def test_the_earlier_database_is_durable_before_the_earlier_version_is_current(
-    installation: Installation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A power cut between the two would leave the earlier version with the later database."""
-    database, steps = tmp_path / "edgecore.db", list[str]()
-    database.write_bytes(b"later")
-    backup_of(database).write_bytes(b"earlier")
-
-    def note(directory: Path) -> None:
-        steps.append(f"{directory.name} has {database.read_bytes().decode()}, {installation.current()} is current")
-
-    monkeypatch.setattr(database_module, "sync_directory", note)
-    installation.roll_back(journal_in(installation, Phase.ROLLING_BACK, str(database)))
-    of_database = [each for each in steps if each.startswith(tmp_path.name)]
-    assert of_database == [f"{tmp_path.name} has earlier, 2.0.0 is current"]
-    assert installation.current() == "1.0.0"
-
-
-class Ending:
-    """A node that has ended so often when it is looked at."""
-
-    def __init__(self, *exits: int) -> None:
-        self._exits = [*exits]
-        self.looks = 0
-
-    def exits(self) -> int:
-        self.looks += 1
-        return self._exits.pop(0)
-
-    def observe(self) -> None:
-        return None
-
-    def monotonic(self) -> float:
-        return 0.0
-
-    def wait(self, _seconds: float) -> None:
-        """No time passes."""
-
-    @contextmanager
-    def stopped(self) -> Iterator[None]:
-        yield
-
-
-def test_a_version_that_has_ended_three_times_goes_back(installation: Installation) -> None:
-    """Not after the fourth."""
-    node: Any = Ending(0, 2, 3)
-    journal = journal_in(installation, Phase.PROBATION)
-    assert watch(journal, node) == f"{journal.subject} ended {journal.limits.exits} times"
-    assert (node.looks, journal.limits.exits) == (3, 3)
+    installation.write(UpgradeJournal("1.0.0", "2.0.0", NodeHandle("", "", [], []), before, [], "", 3, 0), phase)
 
 
 @pytest.mark.parametrize("phase", [Phase.ROLLED_BACK, Phase.PROBATION, Phase.ROLLING_BACK, Phase.STAGED])
 def test_only_an_upgrade_that_has_succeeded_has_a_version_before(installation: Installation, phase: Phase) -> None:
     """After a way back the journal's target is not what runs."""
-    journal_in(installation, phase)
+    write_journal(installation, phase)
     with pytest.raises(UpgradeError, match="no earlier version"):
         _previous(installation)
-    journal_in(installation, Phase.COMMITTED)
+    write_journal(installation, Phase.COMMITTED)
     assert _previous(installation) == "1.0.0"
 
 
