@@ -1,15 +1,24 @@
 """The updater: switches an installation to another version, or a node to another configuration, watches the node, and
 goes back unless the node is well.
 
-`edgecore upgrade` copies this file into the installation and starts it as a process of its own. It imports only the
-standard library, and nothing of the versions that it chooses between, so it works whatever they are.
+`edgecore upgrade` copies this package into the installation, and starts it as a process of its own (`upgrade.programs`).
+It imports the standard library only, nothing of the versions that it chooses between, so it works whatever they are.
+
+| module | what |
+|---|---|
+| `journal` | the phases, and what is known of the upgrade |
+| `installation`, `database`, `files` | the link, the way there and back, and what is flushed when |
+| `locks`, `processes` | who starts or runs the node, which process that is, and its end |
+| `node_control`, `observation` | the node: how it is started again, and what it answers |
+| `probation`, `phases` | what a version lacks and how often it ends; the way through the phases |
+| `starting`, `__main__` | the start of a node and of the updater; the command line |
 
 | below the installation | what |
 |---|---|
 | `bin/edgecore` | starts the current version (`launch`); what a unit runs |
 | `current` | symbolic link to the current version |
 | `versions/VERSION/` | a version; complete since it has had this name, and never changed |
-| `upgrade/updater.py` | this file |
+| `upgrade/updater.py`, `upgrade/updater_DIGEST/` | the updater |
 | `upgrade/journal.json` | the last upgrade, see `UpgradeJournal` |
 | `upgrade/lock` | locked while an upgrade is prepared or carried out |
 | `upgrade/starting` | locked while a node is being started, or is kept from starting, see `StartLock` |

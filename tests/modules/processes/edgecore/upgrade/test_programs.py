@@ -70,7 +70,7 @@ def test_the_updater_before_stays_for_a_launcher_that_reads_it(tmp_path: Path) -
     """And the one before that goes."""
     installation = Installation(tmp_path / "i")
     installation.state.mkdir(parents=True)
-    found = []
+    found = list[list[Path]]()
     for name in ("one", "two", "three", "three"):
         write_programs(installation, package_of(tmp_path / f"{name}{len(found)}", name))
         found.append(updaters(installation))
@@ -112,7 +112,7 @@ def test_the_copy_needs_nothing_but_the_standard_library(tmp_path: Path) -> None
     installation.state.mkdir(parents=True)
     write_programs(installation)
     write_journal(installation, Phase.COMMITTED)
-    command = [sys.executable, "-I", "-S", "-W", "error", installation.state / "updater.py", installation.root]
+    command = [sys.executable, "-I", "-S", "-W", "error", str(installation.state / "updater.py"), str(installation.root)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
     launched = subprocess.run([installation.launcher, "run", "x"], capture_output=True, text=True, check=False, cwd="/")
