@@ -1,5 +1,5 @@
-"""An installation whose updater is a former release's, which is one file, or today's, which is a package: a power cut or
-a rollback may leave any launcher and any journal to any updater.
+"""An installation whose updater is a former release's, which is one file, or today's, which is a package: a power cut
+or a rollback may leave any launcher and any journal to any updater.
 """
 
 import subprocess

@@ -1,7 +1,7 @@
 """The updater: switches an installation to another version, or a node to another configuration, watches the node, and
 goes back unless the node is well.
 
-`edgecore upgrade` copies this package into the installation, and starts it as a process of its own (`upgrade.programs`).
+`edgecore upgrade` copies this package into the installation and starts it as a process of its own (`upgrade.programs`).
 It imports the standard library only, nothing of the versions that it chooses between, so it works whatever they are.
 
 | module | what |

@@ -60,8 +60,9 @@ class Installation:
 
     def write(self, journal: UpgradeJournal, phase: Phase) -> None:
         """Begin a phase: durable when this returns. Raises OSError."""
+        text = json.dumps(asdict(replace(journal, phase=phase)))
+        replace_durably(self.state / "journal.json", text.encode())
         journal.phase = phase
-        replace_durably(self.state / "journal.json", json.dumps(asdict(journal)).encode())
 
     def activate(self, version: str) -> None:
         """Set the link to a version. Raises OSError."""

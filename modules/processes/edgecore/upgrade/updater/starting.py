@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from .installation import Installation
-from .journal import UNFINISHED, NodeHandle
+from .journal import UNFINISHED, NodeHandle, Phase, UpgradeJournal
 from .locks import StartError, StartLock, is_held, owner_of
 from .processes import AGAIN_SECONDS, COMMAND_SECONDS
 
@@ -77,7 +77,12 @@ def _runs(installation: Installation, process: int) -> bool:
 
 
 def resume(installation: Installation) -> None:
-    """See to an upgrade that is unfinished, before a node starts; whatever fails there is said."""
+    """See to an upgrade that is unfinished, before a node starts; whatever fails there is said.
+
+    Raises:
+        StartError: the version that is current would get a database that was put back for the one before.
+    """
+    journal = None
     try:
         with installation.locked() as is_free:
             journal = installation.journal() if is_free else None
@@ -88,6 +93,15 @@ def resume(installation: Installation) -> None:
         start_updater(installation, journal.node, is_starting=not runs)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         sys.stderr.write(f"edgecore: cannot go on with the upgrade: {error}\n")
+        if journal is not None and _is_half_back(installation, journal):
+            with suppress(OSError, subprocess.SubprocessError):
+                start_updater(installation, journal.node, is_starting=False)
+            raise StartError(f"{journal.target} is being taken back") from error
+
+
+def _is_half_back(installation: Installation, journal: UpgradeJournal) -> bool:
+    """Return whether the database may be another version's than the link names."""
+    return journal.phase is Phase.ROLLING_BACK and bool(journal.database) and installation.current() != journal.origin
 
 
 def launch(root: Path, words: Sequence[str]) -> NoReturn:

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from modules.processes.edgecore.upgrade.updater import files, installation, node_control, processes, starting
+from modules.processes.edgecore.upgrade.updater import files, installation, locks, node_control, processes, starting
 from modules.processes.edgecore.upgrade.updater.database import backup_of, inode_of
 from modules.processes.edgecore.upgrade.updater.installation import Installation
 from modules.processes.edgecore.upgrade.updater.journal import (
@@ -33,6 +33,7 @@ OLD, NEW = "1.0.0", "2.0.0"
 SCHEMAS: Final = {OLD: "3", NEW: "4"}
 UNIT: Final = "edgecore.service"
 _STARTED_BY: Final = "STARTED_BY"
+_CONTAINER: Final = "default/web 1 web"
 _NEEDS_ROOM, _NEEDS_NONE = True, False
 
 
@@ -87,9 +88,13 @@ class Machine:
         """The process that has the node's lock."""
         self.is_start_held = False
         self.restarts = self.numbers = 0
+        self.boots = 1
+        """Runs of the kernel, in each of which the pod's container has another id."""
         self.now = 0.0
         self.tries = 1
         """Tries of the updater, and of those who order an upgrade."""
+        self.was_refused = False
+        """Whether a start was, while the node goes back."""
         self.trace: list[str] = []
         self.step: Callable[[bool], None] = pass_by
         """Called before each effect, with whether it needs room on the disk; it may raise."""
@@ -107,10 +112,11 @@ class Machine:
         self.installation.activate(OLD)
         self.configuration.write_text(OLD)
         handle = NodeHandle(str(self.root / "lock"), "socket", [], ["--root", "x"], UNIT if self.unit else "")
-        before = NodeObservation(OLD, connected=True, unready=[], containers={})
+        before = NodeObservation(OLD, connected=True, unready=[], containers={_CONTAINER: "c1"})
         journal = UpgradeJournal(
             OLD, NEW, handle, before, [], str(self.database), 3, inode_of(self.database), ProbationLimits(4, 2, 1)
         )
+        journal.boot = "boot 1"
         if self.changes == "configuration":
             journal = replace(
                 journal, target=OLD, database="", schema=0, inode=0, configuration=str(self.configuration)
@@ -188,15 +194,21 @@ class Machine:
         raise AssertionError("the updater fails again and again")
 
     def power_on(self) -> bool:
-        """Start the node as its launcher does, and go on with what is unfinished; return whether it was."""
+        """Start the node as its launcher does, and go on with what is unfinished; return whether that was tried."""
         self.programs, self.node, self.is_start_held = {}, 0, False
+        self.boots += 1
         self.tries += 1
         started = list[bool]()
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(starting, "start_updater", lambda *_, is_starting: started.append(is_starting))
             patched.setattr(starting, "is_held", lambda _: False)
-            starting.resume(self.installation)
-        self.begin(BOOT)
+            try:
+                starting.resume(self.installation)
+            except locks.StartError:
+                assert started == [False], "an updater goes on, and starts the node"
+                self.was_refused = True
+            else:
+                self.begin(BOOT)
         for is_starting in started:
             self.carry_on(is_starting=is_starting)
         return bool(started)
@@ -216,7 +228,8 @@ class Machine:
         if not self.node:
             return None
         version = self.programs[self.node].version if self.changes == "version" else OLD
-        return NodeObservation(version, connected=not self.is_bad(), unready=[], containers={})
+        containers = {_CONTAINER: f"c{self.boots}"}
+        return NodeObservation(version, connected=not self.is_bad(), unready=[], containers=containers)
 
     def sleep(self, seconds: float) -> None:
         """Let time pass: a bad version may end, and systemd starts it again."""
@@ -356,6 +369,7 @@ class Machine:
             patched.setattr(signal, "pidfd_send_signal", self.send)
             patched.setattr(processes, "select", SimpleNamespace(select=lambda held, *_: (held, [], [])))
             patched.setattr(installation, "schema_of", self.schema_of)
+            patched.setattr(installation, "boot_id", lambda: f"boot {self.boots}")
             patched.setattr(Path, "replace", rename)
             patched.setattr(Path, "unlink", unlink)
             patched.setattr(Path, "open", open_file)

@@ -112,7 +112,8 @@ def test_the_copy_needs_nothing_but_the_standard_library(tmp_path: Path) -> None
     installation.state.mkdir(parents=True)
     write_programs(installation)
     write_journal(installation, Phase.COMMITTED)
-    command = [sys.executable, "-I", "-S", "-W", "error", str(installation.state / "updater.py"), str(installation.root)]
+    options = ["-I", "-S", "-W", "error"]
+    command = [sys.executable, *options, str(installation.state / "updater.py"), str(installation.root)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
     launched = subprocess.run([installation.launcher, "run", "x"], capture_output=True, text=True, check=False, cwd="/")
