@@ -32,6 +32,8 @@ from modules.processes.edgecore.upgrade.updater.processes import AGAIN_SECONDS
 OLD, NEW = "1.0.0", "2.0.0"
 SCHEMAS: Final = {OLD: "3", NEW: "4"}
 UNIT: Final = "edgecore.service"
+LAUNCHER: Final = 50
+"""The process that has the right to start, if one has."""
 _STARTED_BY: Final = "STARTED_BY"
 _CONTAINER: Final = "default/web 1 web"
 _NEEDS_ROOM, _NEEDS_NONE = True, False
@@ -73,7 +75,8 @@ class Machine:
 
     Args:
         root: of its files.
-        character: of what is new: `good`, `offline`, or `dies`.
+        character: of what is new: `good`, `offline`, `dies`, `hangs` without its lock, or `weak`: offline, and then
+            the earlier version dies at its first start.
         changes: `version` or `configuration`.
         unit: whether systemd runs the node.
     """
@@ -93,6 +96,7 @@ class Machine:
         self.now = 0.0
         self.tries = 1
         """Tries of the updater, and of those who order an upgrade."""
+        self.has_been_weak = False
         self.was_refused = False
         """Whether a start was, while the node goes back."""
         self.trace: list[str] = []
@@ -249,6 +253,11 @@ class Machine:
         self.trace.append(f"start {self.programs[process].version}: {' '.join(words[1:])}, {whose}")
         self.after()
         child = self.programs[process]
+        if self.character == "hangs" and child.version == NEW:
+            self.node = 0
+        if self.character == "weak" and child.version == OLD and not self.has_been_weak:
+            self.has_been_weak = True
+            self.end(process)
 
         def poll() -> int | None:
             return None if self.programs.get(process) is child else 1
@@ -305,6 +314,8 @@ class Machine:
         self.step(_NEEDS_NONE)
 
         def acquire() -> int:
+            if LAUNCHER in self.programs:
+                return LAUNCHER
             if not self.is_start_held:
                 self.effect("take the right to start")
                 self.is_start_held = True
@@ -315,7 +326,7 @@ class Machine:
                 self.trace.append("leave the right to start")
             self.is_start_held = False
 
-        return SimpleNamespace(acquire=acquire, leave=leave, holder=lambda: 0)
+        return SimpleNamespace(acquire=acquire, leave=leave, holder=lambda: LAUNCHER * (LAUNCHER in self.programs))
 
     @contextmanager
     def doubles(self) -> Iterator[None]:
