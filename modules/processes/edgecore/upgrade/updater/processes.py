@@ -27,9 +27,13 @@ def number_in(text: str) -> int:
 
 
 def surroundings_of(process: int) -> tuple[dict[str, str], Path]:
-    """Return the environment that a process was started with, and its directory. Raises OSError if it has ended."""
-    words = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
-    pairs = (os.fsdecode(word).partition("=") for word in words if b"=" in word)
+    """Return the environment that a process was started with, and its directory. Raises OSError if it has ended, or is
+    in the middle of an exec and has none.
+    """
+    words = Path(f"/proc/{process}/environ").read_bytes()
+    if not words:
+        raise ProcessLookupError(errno.ESRCH, "it has no environment", f"process {process}")
+    pairs = (os.fsdecode(word).partition("=") for word in words.split(b"\0") if b"=" in word)
     return {name: value for name, _, value in pairs}, Path(f"/proc/{process}/cwd").readlink()
 
 

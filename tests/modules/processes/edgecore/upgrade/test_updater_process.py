@@ -179,11 +179,22 @@ def test_a_process_that_holds_the_lock_is_ended(tmp_path: Path) -> None:
 
 
 def test_what_a_process_was_started_with() -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, env={"A": "b=c"}, cwd="/"
-    ) as process:
+    command, pipe = [sys.executable, "-c", "print(flush=True); input()"], subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env={"A": "b=c"}, cwd="/") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"\n"
         assert surroundings_of(process.pid) == ({"A": "b=c"}, Path("/"))
-        process.communicate()
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        with pytest.raises((ProcessLookupError, FileNotFoundError)):
+            surroundings_of(process.pid)
+
+
+def test_a_process_in_the_middle_of_an_exec_has_no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node would be started without any later."""
+    monkeypatch.setattr(Path, "read_bytes", lambda _: b"")
+    with pytest.raises(ProcessLookupError):
+        surroundings_of(os.getpid())
 
 
 def launched(installation: Installation, *words: str) -> str:
