@@ -221,7 +221,7 @@ def _of_body(body: list[ast.stmt], function: str) -> Iterator[Candidate]:
 def _of_statement(body: list[ast.stmt], index: int, statement: ast.stmt, function: str) -> Iterator[Candidate]:
     if is_silent(statement):
         return
-    is_unset = _is_unset(statement)
+    is_unset = _is_unset(statement) and not function.endswith("__init__")
     if _can_go(statement):
         gone = ast.copy_location(ast.Pass(), statement)
         texts = _head(statement), "pass"

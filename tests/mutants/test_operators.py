@@ -528,6 +528,9 @@ def test_clean_up_is_left_out_after_an_error_only() -> None:
 
 STATES = """
 class Requests:
+    def __init__(self):
+        self.is_busy = False
+
     def ask(self, key):
         self.is_busy = True
         self.waiting[key] = self.send(key)
