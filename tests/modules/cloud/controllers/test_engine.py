@@ -120,6 +120,17 @@ def test_an_event_that_happens_again_is_counted_until_many_others_have_happened(
     assert counted("0") == ("create", 1), "the one that has not happened for the longest time is forgotten"
 
 
+@pytest.mark.parametrize("other", [{"uid": "v"}, {"reason": "Failed"}, {"message": "y"}], ids=str)
+def test_an_event_of_another_object_reason_or_message_is_another_one(other: dict[str, str]) -> None:
+    recorder, calls = EventRecorder(VirtualClock(1)), list[ApiCall]()
+    for changed in ({}, other, {}):
+        given = {"uid": "u", "reason": "Refused", "message": "x", **changed}
+        metadata = {"name": "a", "uid": given["uid"], "resourceVersion": "1"}
+        about = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
+        calls.append(recorder.call(about, EventNote(WARNING, given["reason"], given["message"])))
+    assert [(call.verb, call.body["count"]) for call in calls] == [("create", 1), ("create", 1), ("update", 2)]
+
+
 class _Lives:
     """Two objects with a controller that draws its writes, and an API server that draws its answers."""
 
