@@ -25,23 +25,6 @@ def _plane(clock: RealClock) -> ProxyPlane:
     return ProxyPlane(clock, HostAddresses(["/nowhere/program"]), ())
 
 
-def test_a_listening_socket_that_rests_is_looked_at_once_more_unless_it_is_closed() -> None:
-    """The kernel knows no closed one: the proxy's thread would end."""
-    plane = _plane(RealClock())
-    plane._epoll = Mock()
-    for name in ("closed", "rests"):
-        listening = socket.socket()
-        plane._listeners[name] = listening
-        plane._handlers[listening.fileno()] = Mock()
-        plane._resting.append(listening)
-    plane._end_listening("closed")
-    with closing(listening):
-        for _ in range(2):
-            plane._next_look = 0.0
-            plane._expire()
-        plane._epoll.modify.assert_called_once_with(listening, select.EPOLLIN)
-
-
 def test_a_proxy_that_cannot_begin_leaves_nothing_open() -> None:
     """The applier tries it again each minute."""
     clock = RealClock()
