@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -215,6 +216,28 @@ def test_the_metrics_are_exposed_as_text() -> None:
         assert got["beehive_module_restarts_total", "edged"] == 3
         assert got["beehive_unmatched_answers_total", "answer to no known request"] == 1
         assert got["beehive_open_requests",] == 0
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"source": "edgehub"}, {"resource": "null/node/b"}, {"operation": "update"}, {"module": "edged"},
+        {"outcome": Outcome.DEAD},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_messages_that_differ_are_counted_apart(other: dict[str, Any]) -> None:
+    registry = CollectorRegistry()
+    metrics = BusMetrics(registry)
+    with Harness() as bee:
+        for changed in ({}, other, other):
+            given = {"source": "edged", "resource": "null/pod/a", "operation": "insert", **changed}
+            message = bee.message(given["resource"], given["operation"], source=given["source"])
+            outcome = given.get("outcome", Outcome.HANDLED)
+            to = given.get("module", "edgehub")
+            metrics.delivered(DeliveryRecord(0.0, to, message, DeliveryMode.SEND, outcome, None, 0, 0.0, 0.0))
+    counts = [value for key, value in samples(registry).items() if key[0] == "beehive_messages_total"]
+    assert sorted(counts) == [1, 2]
 
 
 def test_labels_are_bounded_whatever_peers_send() -> None:

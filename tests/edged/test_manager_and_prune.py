@@ -32,6 +32,15 @@ def test_a_known_pod_keeps_the_status_that_this_node_computed() -> None:
     assert record.pod.status.phase == "Running"
 
 
+def test_pods_are_found_by_namespace_and_name() -> None:
+    pods = PodManager()
+    names = [("default", "web"), ("default", "db"), ("shop", "web")]
+    for namespace, name in names:
+        pods.put(made(metadata={"namespace": namespace, "name": name, "uid": f"{namespace}-{name}"}))
+    found = [[record.ref.uid for record in pods.by_name(*each)] for each in names]
+    assert found == [["default-web"], ["default-db"], ["shop-web"]]
+
+
 def test_labels_and_annotations_that_users_change_are_taken_over() -> None:
     """Volumes and variables of the downward API have them."""
     pods = PodManager()

@@ -114,7 +114,7 @@ def test_messages_over_the_limit_are_skipped_and_the_others_read(
     assert read(data, limit, sizes) == wanted
 
 
-@pytest.mark.parametrize("fragments", [1, 50])
+@pytest.mark.parametrize("fragments", [1, 50, 100])
 def test_a_message_over_the_limit_is_never_held_in_memory(fragments: int) -> None:
     """64 MiB pass through a reader that never holds more than a piece and the head."""
     reader, piece, size = FrameReader(1 << 20), b"x" * 65536, 64 << 20

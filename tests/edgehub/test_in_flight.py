@@ -84,6 +84,15 @@ def test_a_message_that_is_never_answered_is_forgotten() -> None:
         assert flight.bytes == 10
 
 
+def test_a_message_that_comes_again_is_not_forgotten_before_older_ones() -> None:
+    with Harness() as bee:
+        flight = InFlight(bee.simulation, most=100)
+        for name, seconds in (("again", 1.0), ("lost", 1.0), ("again", FORGET_AFTER - 1.0), ("new", 0.0)):
+            flight.enter(name, 20)
+            bee.run_for(seconds)
+        assert flight.bytes == 40, "of those that came last"
+
+
 def test_messages_of_the_cloud_count_until_their_answer_leaves() -> None:
     bed = started()
     with bed.bee:

@@ -72,6 +72,14 @@ def test_a_lane_that_was_empty_meanwhile_waits_anew() -> None:
     assert order(lanes).index(UPLOAD.id) == SHARE
 
 
+def test_nothing_is_kept_of_what_has_left() -> None:
+    lanes = Lanes()
+    for number in range(3):
+        lanes.put(number, entry(message(f"default/event/{number}", "insert")))
+    order(lanes)
+    assert not lanes._about
+
+
 def test_what_must_not_leave_yet_costs_the_same_however_much_waits() -> None:
     """While a slow disk writes thousands of uploads, each new one is looked at for the next to leave."""
     lanes, looked = Lanes(), []
@@ -154,6 +162,17 @@ def test_a_status_finds_most_of_the_burst_after_any_events(seconds_of_events: fl
         assert events_sent(bed) == before
         bed.bee.run_for(30)
         assert events_sent(bed) == 100
+
+
+def test_events_that_waited_for_the_rate_leave_after_a_status_that_did_not() -> None:
+    bed = started(message_qps=8, message_burst=20)
+    with bed.bee:
+        for number in range(4):
+            bed.hub(message(f"default/event/{number}", "insert"))
+        bed.hub(message("default/podpatch/web", "patch", {}, source="edged"))
+        assert events_sent(bed) == 2
+        bed.bee.run_for(5)
+        assert events_sent(bed) == 4
 
 
 def test_without_a_limit_events_leave_immediately() -> None:

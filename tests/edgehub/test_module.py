@@ -116,6 +116,7 @@ def test_the_end_of_the_process_is_no_event(bed: Bed) -> None:
     bed.bee.hive.stop()
     assert contents(bed.got[ModuleName.METAMANAGER]) == [CLOUD_CONNECTED]
     assert not bed.bee.hive.dead_letters.counts
+    assert not bed.counters.connected
 
 
 # The way in

@@ -13,6 +13,7 @@ from edgehub.outgoing import (
     EVENT_WINDOW_BYTES,
     WINDOW_BYTES,
     WINDOW_FRAMES,
+    Ledger,
     Offered,
     OfferResult,
     OutboxChanges,
@@ -40,6 +41,15 @@ def drain(outgoing: Outgoing) -> list[str]:
         ids.append(outgoing.pop().message.id)
         outgoing.confirmed(1, 0.0)
     return ids
+
+
+def test_an_entry_that_is_dropped_before_it_is_written_holds_nothing_back() -> None:
+    ledger = Ledger()
+    ledger.open(0)
+    admitted = [ledger.admit(entry(message(f"default/podpatch/{name}", "patch"))) for name in ("a", "b")]
+    for each, holds in zip(admitted, (True, False), strict=True):
+        ledger.release(each)
+        assert ledger.holds_back is holds
 
 
 def test_the_largest_unconfirmed_message_is_forgotten_with_its_row() -> None:

@@ -107,10 +107,9 @@ def test_rows_between_two_that_cannot_be_read_are_kept(path: Path) -> None:
     assert sorted(row.name for row in damage.readable_rows(path)) == ["p000", "p002", "p004"]
 
 
-def test_a_damaged_file_that_cannot_be_renamed_stays_marked(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_file_that_cannot_be_renamed_is_marked(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may look sound to the next start."""
     make(path, 1)
-    damage.mark(path)
     monkeypatch.setattr(Path, "rename", Mock(side_effect=OSError(errno.EROFS, "Read-only file system")))
     with pytest.raises(StoreOpenError):
         damage.set_aside(path)

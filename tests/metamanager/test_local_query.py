@@ -244,6 +244,7 @@ def test_the_last_deletions_are_remembered(monkeypatch: pytest.MonkeyPatch) -> N
         query.record_deletion(f"default/configmap/{name}", "uid-1")
     rows = [row_of(f"default/configmap/{name}", msgspec.json.encode(thing(name)), 0) for name in names]
     assert [query.was_deleted(row) for row in rows] == [False, True, True]
+    assert not query.was_deleted(msgspec.structs.replace(rows[-1], uid="uid-2")), "a new object of the name"
 
 
 def test_an_error_message_of_the_cloud_is_passed_on() -> None:

@@ -125,6 +125,16 @@ def test_objects_are_deleted_some_time_after_their_pod(bee: Harness) -> None:
     assert bee.sent_to(ModuleName.EDGED) == bee.sent_to(ModuleName.EDGEHUB) == []
 
 
+def test_an_object_that_comes_again_as_it_was_gets_another_term(bee: Harness) -> None:
+    push(bee, POD, thing("p"), Operation.DELETE, wait=TWICE)
+    for resource, name in ((CONFIG, "c"), (SECRET, "s")):
+        push(bee, resource, thing(name))
+    bee.run_for(CHECK_SECONDS + 1)
+    assert stored(bee) == {CONFIG, SECRET}
+    bee.run_for(CHECK_SECONDS)
+    assert stored(bee) == set()
+
+
 def test_a_check_that_fails_is_repeated(bee: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     push(bee, POD, thing("p"), Operation.DELETE)
     with monkeypatch.context() as failing:

@@ -105,6 +105,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the sample")
     parser.add_argument("--order", action="store_true", help="only changes of order, of time, and of bounds by one")
     parser.add_argument("--failures", action="store_true", help="only clean-up that is left out after an error")
+    parser.add_argument("--states", action="store_true", help="only attributes that keep what has ended")
     parser.add_argument("--planted", action="store_true", help="only the bugs of planted.toml, with their tests")
     parser.add_argument("--simulation", action="store_true", help="run the simulation's plans, too")
     parser.add_argument("--processes", action="store_true", help="as root: in the processes that the tests start, too")
@@ -123,6 +124,8 @@ def _sample(chosen: argparse.Namespace) -> list[Mutant | SimulatedBug]:
         found = [mutant for mutant in found if mutant.of_order]
     if chosen.failures:
         found = [mutant for mutant in found if mutant.of_failure]
+    if chosen.states:
+        found = [mutant for mutant in found if mutant.of_state]
     if chosen.name:
         found = [mutant for mutant in found if mutant.name in chosen.name]
         bugs = [bug for bug in bugs if bug.name in chosen.name]

@@ -50,6 +50,8 @@ _NEIGHBOURS: dict[str, str] = {
 """Names of called functions, each with a similar one of another clock, order or bound."""
 _DEFERRED: dict[str, int] = {"after_commit": 0, "call_soon": 0, "after": 1}
 """Methods that call a function later, with the place of that among their arguments."""
+_REMOVALS = ("clear", "discard", "pop", "popitem", "popleft", "remove")
+"""Methods of containers that take something out."""
 _NO_ERROR = ast.parse("__import__('sys').exc_info()[0] is None", mode="eval").body
 """In a `finally`: its body has ended without an error."""
 _PIECE = 1024
@@ -91,6 +93,8 @@ class Mutant(NamedTuple):
     """Whether it changes the order or the time of something, or a bound by one."""
     of_failure: bool = False
     """Whether what a failure leaves behind is not cleaned up."""
+    of_state: bool = False
+    """Whether an attribute keeps what has ended, such as that it is busy, or the key of a request under way."""
 
 
 def mutants(path: str, source: str) -> list[Mutant]:
@@ -123,7 +127,7 @@ def _mutants(path: str, changes: list["Candidate"]) -> list[Mutant]:
         before, after = _texts(statement, change)
         text = _text(path, function, before, after)
         seen[text] += 1
-        flags = change.of_order, change.of_failure
+        flags = change.of_order, change.of_failure, change.of_state
         found.append(Mutant(path, number, statement.lineno, function, before, after, _name(text, seen[text]), *flags))
     return [mutant for mutant in found if mutant.before != mutant.after]
 
@@ -166,6 +170,8 @@ class Change(NamedTuple):
     of_order: bool = False
     """As of the mutant."""
     of_failure: bool = False
+    """As of the mutant."""
+    of_state: bool = False
     """As of the mutant."""
     swapped: tuple[ast.stmt, ast.stmt] | None = None
     without: ast.With | None = None
@@ -215,11 +221,13 @@ def _of_body(body: list[ast.stmt], function: str) -> Iterator[Candidate]:
 def _of_statement(body: list[ast.stmt], index: int, statement: ast.stmt, function: str) -> Iterator[Candidate]:
     if is_silent(statement):
         return
+    is_unset = _is_unset(statement) and not function.endswith("__init__")
     if _can_go(statement):
         gone = ast.copy_location(ast.Pass(), statement)
-        yield function, statement, Change(lambda: _put(body, index, gone), (_head(statement), "pass"))
+        texts = _head(statement), "pass"
+        yield function, statement, Change(lambda: _put(body, index, gone), texts, of_state=is_unset)
     for change in _of_expressions(statement):
-        yield function, statement, change
+        yield function, statement, change._replace(of_state=change.of_state and not is_unset)
     if isinstance(statement, ast.With):
         always = ast.copy_location(ast.If(ast.Constant(value=True), statement.body, []), statement)
         yield (
@@ -260,6 +268,20 @@ def _can_go(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr | ast.AugAssign | ast.Delete | ast.Continue)
 
 
+def _is_unset(statement: ast.stmt) -> bool:
+    """Return whether it takes back what was set in an attribute."""
+    match statement:
+        case ast.Assign(targets=[ast.Attribute()], value=ast.Constant(value=None | False)):
+            return True
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr=name, value=ast.Attribute()))):
+            return name in _REMOVALS
+        case ast.Delete(targets=[ast.Subscript(value=ast.Attribute())]):
+            return True
+        case ast.AugAssign(target=ast.Attribute(), op=ast.Sub()):
+            return True
+    return False
+
+
 def _of_expressions(statement: ast.stmt) -> Iterator[Change]:
     """Yield the changes of the statement itself, not of the statements in it."""
     for node in _own_nodes(statement):
@@ -284,7 +306,7 @@ def _of_expressions(statement: ast.stmt) -> Iterator[Change]:
             case ast.Return(value=ast.expr() as value) if not isinstance(value, ast.Constant):
                 yield _replace(node, "value", ast.Constant(None))
             case ast.Call():
-                yield from _of_call(node)
+                yield from _of_call(node, is_used=not _is_unset(statement))
 
 
 def _of_comparison(node: ast.Compare, operator: type[ast.cmpop]) -> Change:
@@ -373,7 +395,7 @@ def _moves(body: list[ast.stmt], index: int) -> Iterator[tuple[ast.stmt, Change]
         yield pair[0], Change(partial(_move, body, index, target), texts, of_order=True, swapped=pair)
 
 
-def _of_call(node: ast.Call) -> Iterator[Change]:
+def _of_call(node: ast.Call, *, is_used: bool) -> Iterator[Change]:
     match node:
         case ast.Call(func=ast.Attribute(attr=name), args=arguments) if len(arguments) > _DEFERRED.get(name, math.inf):
             yield _replace_all(node, {"func": arguments[_DEFERRED[name]], "args": [], "keywords": []}, of_order=True)
@@ -384,8 +406,10 @@ def _of_call(node: ast.Call) -> Iterator[Change]:
             texts = ast.unparse(node), f"without an error: {ast.unparse(node)}"
             left = _left_open("LeftOpenStack", called.value)
             yield Change(partial(_set, called, "value", left), texts, of_failure=True, context=context)
-        case ast.Call(func=ast.Attribute(attr="pop") as called, args=[_, _]):
-            yield _replace(called, "attr", "get", of_order=True)
+        case ast.Call(func=ast.Attribute(attr="pop", value=owner) as called, args=[_, _]):
+            yield _replace(called, "attr", "get", of_order=True, of_state=isinstance(owner, ast.Attribute))
+        case ast.Call(func=ast.Attribute(attr="pop", value=ast.Attribute()) as called, args=[_]) if is_used:
+            yield _replace(called, "attr", "__getitem__", of_state=True)
         case ast.Call(func=ast.Attribute(attr=name) as called) if name in _NEIGHBOURS:
             yield _replace(called, "attr", _NEIGHBOURS[name], of_order=True)
         case ast.Call(func=ast.Name(id=name) as called) if name in _NEIGHBOURS:
@@ -446,13 +470,13 @@ def _is_unseen(parent: ast.AST, child: ast.AST) -> bool:
     return False
 
 
-def _replace(node: ast.AST, field: str, value: object, *, of_order: bool = False) -> Change:
+def _replace(node: ast.AST, field: str, value: object, *, of_order: bool = False, of_state: bool = False) -> Change:
     def change() -> Undo:
         before = getattr(node, field)
         setattr(node, field, value)
         return lambda: setattr(node, field, before)
 
-    return Change(change, of_order=of_order)
+    return Change(change, of_order=of_order, of_state=of_state)
 
 
 def _replace_all(node: ast.AST, values: dict[str, object], *, of_order: bool) -> Change:

@@ -78,6 +78,7 @@ TESTS: dict[str, tuple[str, ...]] = {
             "clouds",
             "dns",
             "explaining",
+            "half_way",
             "links",
             "lives",
             "module",

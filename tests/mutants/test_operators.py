@@ -526,6 +526,41 @@ def test_clean_up_is_left_out_after_an_error_only() -> None:
         )
 
 
+STATES = """
+class Requests:
+    def __init__(self):
+        self.is_busy = False
+
+    def ask(self, key):
+        self.is_busy = True
+        self.waiting[key] = self.send(key)
+        self.is_busy = False
+        self.later = self.waiting.pop(key)
+        self.seen.discard(key)
+        self.seen.pop(key, None)
+        self.count -= 1
+        del self.waiting[key]
+        asked = self.waiting.pop(key, None)
+        keys = [key]
+        keys.pop(0)
+        self.tell(key)
+"""
+
+
+def test_an_attribute_keeps_what_has_ended() -> None:
+    """That it is busy, or the key of a request. Each unset is left out once, and none of a local name."""
+    found = [(one.before, one.after) for one in mutants("m.py", STATES) if one.of_state]
+    assert found == [
+        ("self.is_busy = False", "pass"),
+        ("self.later = self.waiting.pop(key)", "self.later = self.waiting.__getitem__(key)"),
+        ("self.seen.discard(key)", "pass"),
+        ("self.seen.pop(key, None)", "pass"),
+        ("self.count -= 1", "pass"),
+        ("del self.waiting[key]", "pass"),
+        ("asked = self.waiting.pop(key, None)", "asked = self.waiting.get(key, None)"),
+    ]
+
+
 CONTEXTS = """
 def run(work, calls):
     with suppress(KeyError), calls.open(), closing(calls("file")) as file, calls.lock, ExitStack() as stack:

@@ -157,7 +157,7 @@ class CsiMounter:
         """
         problem: AttemptError | None = None
         staged = [_read(stage / _DATA) for stage in self._stages()]
-        used = self._used() if staged else set()  # read after the stages: a pod's record is there before its stage
+        used = self._used() if staged else set()
         for volume in staged:
             if volume is None or _has(used, volume):
                 continue

@@ -4,7 +4,15 @@ from typing import Final
 
 from modules.apimachinery.api_errors import BadRequestError, ConflictError, InvalidError
 from modules.apimachinery.conditions import condition_of, is_ready, with_condition
-from modules.apimachinery.kinds import JsonObject, is_being_deleted, key_for, kind_named, metadata_of, uid_of
+from modules.apimachinery.kinds import (
+    JsonObject,
+    is_being_deleted,
+    key_for,
+    kind_named,
+    metadata_of,
+    uid_of,
+    version_of,
+)
 from modules.apimachinery.pods.objects import node_of
 from modules.apimachinery.times import format_rfc3339
 from modules.apimachinery.validation.causes import shown
@@ -37,8 +45,8 @@ def bind_pod(cluster: Cluster, namespace: str, name: str, binding: JsonObject) -
 
     Raises:
         NotFoundError: there is no such pod.
-        ConflictError: the pod has a node already, scheduling gates or another uid than the Binding, or is being
-            deleted.
+        ConflictError: the pod has a node already, scheduling gates or another uid or resourceVersion than the Binding,
+            or is being deleted.
         BadRequestError, InvalidError: the Binding names no node, or another pod.
     """
     uid = _uid_for(name, binding, "Binding")
@@ -51,6 +59,10 @@ def bind_pod(cluster: Cluster, namespace: str, name: str, binding: JsonObject) -
     for fault in faults_of_subdomain(node):
         raise InvalidError("Binding", name, "target.name", f"Invalid value: {shown(node)}: {fault}")
     pod = cluster.storage.get(key_for(_POD, namespace, name), uid)
+    read, present = version_of(binding), version_of(pod)
+    if read not in ("", present):
+        versions = f"ResourceVersion in precondition: {read[:40]}, ResourceVersion in object meta: {present}"
+        raise ConflictError("pods", name, f"Precondition failed: {versions}")
     if is_being_deleted(pod):
         raise ConflictError("pods/binding", name, f"pod {name} is being deleted, cannot be assigned to a host")
     bound = pod["spec"].get("nodeName")

@@ -236,6 +236,8 @@ class Transactions:
             has_gap=pulled.has_gap,
         )
         self.is_adopting = True
-        for event in self._storage.drain_events():
-            self._handler.object_changed(event)
-        self.is_adopting = False
+        try:
+            for event in self._storage.drain_events():
+                self._handler.object_changed(event)
+        finally:
+            self.is_adopting = False

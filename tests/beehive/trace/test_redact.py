@@ -356,6 +356,13 @@ def test_a_large_text_is_gone_through_again_when_more_is_known(redactor: Redacto
     assert PASSWORD.encode() not in redactor.frame(frame)
 
 
+def test_another_large_text_is_gone_through_after_a_clean_one(redactor: Redactor) -> None:
+    redactor.known.learn(PASSWORD.encode())
+    for value in ("nothing", PASSWORD):
+        text = msgspec.json.encode({"annotations": {"a": "x" * 100_000, "b": value}})
+        assert PASSWORD.encode() not in redactor.json(text)
+
+
 def test_a_known_value_in_the_envelope_of_a_frame_is_found(redactor: Redactor) -> None:
     redactor.known.learn(PASSWORD.encode())
     route = {"resource": f"default/pod/{PASSWORD}", "operation": "insert"}

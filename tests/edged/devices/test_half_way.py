@@ -10,6 +10,7 @@ from beehive.simulation import Simulation
 from edged.devices.model import PluginOptions
 from edged.devices.node_devices import NodeDevices
 from edged.errors import RegistrationError
+from edged.plugins.watcher import Plugin
 from tests.support.failing import Attempt, Failing, fail_at_each_call
 
 
@@ -34,3 +35,16 @@ def test_a_plug_in_that_cannot_be_registered_is_disconnected(tmp_path: Path, err
         return Attempt(lambda: devices._connect("example.com/x", tmp_path), left=lambda: len(opened))
 
     assert fail_at_each_call(make, error) == 1
+
+
+def test_a_plug_in_whose_socket_was_removed_is_disconnected_once(tmp_path: Path) -> None:
+    closed = list[str]()
+    plugin = SimpleNamespace(options=PluginOptions, close=lambda: closed.append("plug-in"))
+    context = cast("Any", SimpleNamespace(clock=Simulation(1).clock, call_soon=lambda _: None))
+    transport = cast("Any", SimpleNamespace(connect=lambda _: plugin))
+    devices = NodeDevices(context, tmp_path, transport, pods=list, changes=cast("Any", None))
+    found = Plugin("example.com/x", tmp_path / "x.sock", ("v1beta1",))
+    devices.register(found)
+    for _ in range(2):
+        devices.deregister(found)
+        assert closed == ["plug-in"]

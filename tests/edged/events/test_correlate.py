@@ -1,5 +1,8 @@
 """Few events of many occurrences: client-go's rules."""
 
+from typing import Any
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,9 +24,13 @@ SOURCE = EventSource(component="kubelet", host="n1")
 
 
 def occurrence(
-    message: str = "Started", at: float = 0.0, about: ObjectReference = POD, reason: str = "Started"
+    message: str = "Started",
+    at: float = 0.0,
+    about: ObjectReference = POD,
+    reason: str = "Started",
+    event_type: EventType = EventType.NORMAL,
 ) -> Occurrence:
-    return Occurrence(about, EventType.NORMAL, reason, message, seconds(at))
+    return Occurrence(about, event_type, reason, message, seconds(at))
 
 
 def test_the_first_is_a_new_event_with_everything_that_kubectl_shows() -> None:
@@ -58,6 +65,16 @@ def test_containers_and_reasons_are_distinguished() -> None:
     made = [correlator.correlate(each, 0) for each in kinds]
     assert all(each is not None and each.is_new for each in made)
     assert len({each.event.metadata.name for each in made if each is not None}) == len(kinds)
+
+
+@pytest.mark.parametrize("other", [{"about": NODE}, {"reason": "Created"}, {"event_type": EventType.WARNING}], ids=str)
+def test_what_differs_in_more_than_the_message_is_not_combined(other: dict[str, Any]) -> None:
+    correlator = EventCorrelator(SOURCE)
+    for number in range(SIMILAR):
+        correlator.correlate(occurrence(f"attempt {number}"), number)
+    made = correlator.correlate(occurrence("another", **other), SIMILAR)
+    assert made is not None
+    assert (made.is_new, made.event.message) == (True, "another")
 
 
 def test_events_of_the_node_are_in_the_default_namespace() -> None:

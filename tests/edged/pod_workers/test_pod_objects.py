@@ -83,6 +83,25 @@ def sources(meta: Meta, cache: TokenManager) -> PodObjects:
     return PodObjects(POD, cast("MetaClient", meta), cache)
 
 
+@pytest.mark.parametrize(
+    ("uid", "other"),
+    [
+        ("v", WANTED),
+        ("u", ServiceAccountTokenProjection(path="token", audience="vault", expiration_seconds=1000)),
+        ("u", ServiceAccountTokenProjection(path="token", audience="api", expiration_seconds=2000)),
+    ],
+)
+def test_another_pod_audience_or_lifetime_has_another_token(
+    cache: TokenManager, uid: str, other: ServiceAccountTokenProjection
+) -> None:
+    of_other = Pod(metadata=ObjectMeta(name="web", namespace="default", uid=uid), spec=POD.spec)
+    got = [
+        cache.get(pod, wanted, lambda _, text=text: TokenRequest(status=TokenRequestStatus(token=text)))  # type: ignore[misc]
+        for pod, wanted, text in ((POD, WANTED, "one"), (of_other, other, "two"), (POD, WANTED, "three"))
+    ]
+    assert got == ["one", "two", "one"]
+
+
 def test_an_object_is_asked_for_once_a_job(meta: Meta, cache: TokenManager) -> None:
     meta.objects["settings"] = {"metadata": {"name": "settings"}, "data": {"a": "b"}}
     job = sources(meta, cache)

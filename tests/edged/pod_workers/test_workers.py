@@ -121,6 +121,17 @@ def test_some_of_those_workers_are_kept_for_the_next_pods_and_the_others_dismiss
     assert len(yard.started) == 6
 
 
+def test_the_worker_of_a_pod_that_has_ended_and_comes_again_is_free_after_it(yard: Yard) -> None:
+    add(yard, "x", queue=Queue.DELETION)
+    yard.done("x")
+    for number in range(3):
+        add(yard, "x")
+        yard.done("x")
+        assert len(yard.given()) == number + 1
+    assert not [name for name in ("_busy", "_terminating") if getattr(yard.pool, name)]
+    assert not yard.started[0].stopped
+
+
 def test_few_pods_are_removed_at_one_time(yard: Yard) -> None:
     """The next pod is removed after one is; ending and starting pods do not wait for removals."""
     names = [f"x{number}" for number in range(REMOVALS + 2)]

@@ -213,6 +213,10 @@ def test_a_status_that_nothing_follows_is_sent_with_the_next_period(bed: Bed) ->
     bed.reporter.set_pod_status(UID, RUNNING, is_followed=True)
     bed.reporter.sync_all()
     assert [request.value["status"]["phase"] for request in bed.open] == ["Running"]
+    bed.answer({"metadata": {"resourceVersion": "6"}})
+    bed.add(a_pod(replace(RUNNING, reason="NodeLost"), "7"))
+    bed.reporter.correct_pod_status(UID)
+    assert [request.value["status"] for request in bed.open] == [{"reason": None}], "it is corrected from then on"
 
 
 def test_a_pod_is_deleted_after_a_status_that_nothing_has_followed(bed: Bed) -> None:

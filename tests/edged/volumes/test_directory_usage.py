@@ -51,6 +51,8 @@ def test_a_count_goes_on_where_it_was(tmp_path: Path) -> None:
     assert [look.whole for look in looks] == [False, False, False, True, True]
     assert looks[3] == disk_usage(top)
     assert looks[4] == looks[3], "one that has begun anew hides nothing"
+    (top / "more").write_bytes(b"x" * 100 * KIB)
+    assert disk_usage(top) in [counts.measure(top, most_entries=6) for _ in range(12)], "nor what came since"
     counts.keep(())
     assert open_descriptors() <= before
     assert counts.measure(top, most_entries=6).size < looks[3].size, "nothing is kept of a volume that is gone"

@@ -209,7 +209,8 @@ def with_ephemeral_containers(cluster: Cluster, key: ObjectKey, wanted: JsonObje
     """Store the ephemeral containers of a pod, as `kubectl debug` adds them, and nothing else of it."""
     live, spec = cluster.to_change(key), wanted.get("spec")
     added = spec.get("ephemeralContainers") if isinstance(spec, dict) else None
-    metadata = {**live["metadata"], "resourceVersion": version_of(wanted) or version_of(live)}
+    read = {"uid": uid_of(wanted) or uid_of(live), "resourceVersion": version_of(wanted) or version_of(live)}
+    metadata = {**live["metadata"], **read}
     wanted = {**live, "metadata": metadata, "spec": {**live["spec"], "ephemeralContainers": added or []}}
     return cluster.update(wanted, ephemeral_containers_update)
 

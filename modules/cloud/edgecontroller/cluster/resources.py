@@ -11,7 +11,7 @@ from modules.apimachinery.kinds import Kind
 from modules.cloud.client.calls import DOCUMENT, ApiCall, ApiResult, CallSender
 
 _MOST_VERSIONS: Final = 64
-"""Versions of groups that are remembered; the least recently used one is forgotten."""
+"""Versions of groups that are remembered; the one that was read longest ago is forgotten."""
 _MOST_RESOURCES: Final = 1000
 """Resources of one version that are looked at."""
 _KNOWN_SECONDS: Final = 600.0

@@ -27,6 +27,13 @@ TEXT = {"type": "string"}
 NAMES = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 
 
+def test_each_pair_of_values_is_compared() -> None:
+    steps = limited.Steps()
+    one, other = {"a": 1}, {"a": 2}
+    pairs = [(one, one), (other, one), (one, other), (other, other)]
+    assert [steps.is_same(value, former, {}) for value, former in pairs] == [True, False, False, True]
+
+
 @pytest.mark.parametrize("text", [NAMES, "a{2,3}b?$", r"^\d+(ms|s)$", "^x{0,2}$", "^(a|b)*c{2,}$", "^.{3}$", "(?:ab)+"])
 @pytest.mark.parametrize(
     "value", ["", "a", "aa", "aaab", "a.b-c", "-a", "5ms", "10s", "cc", "abcc", "x", "xxx", "abab"]

@@ -59,6 +59,32 @@ def test_work_is_done_at_the_start_and_once_after_own_changes_that_concern_it() 
     assert len(done) == expected + 1
 
 
+class Told(Reconciler):
+    """Notes the changes of Nodes, also of their statuses or not."""
+
+    kinds = frozenset({"Node"})
+
+    def __init__(self, *, is_of_statuses: bool) -> None:
+        self.is_of_statuses = is_of_statuses
+        self.told: list[bool] = []
+
+    def handle_event(self, event: ObjectEvent) -> None:
+        """Note whether it is of a status."""
+        self.told.append(event.is_of_status)
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_who_does_not_want_the_changes_of_statuses_gets_the_others(*, first: bool) -> None:
+    every, specs = Told(is_of_statuses=True), Told(is_of_statuses=False)
+    running = Reconcilers(lambda: [every, specs])
+    for is_of_status in (first, not first):
+        for kind in ("ConfigMap", "Node"):
+            key = ObjectKey(kind, "", "n1")
+            event = ObjectEvent(EventType.MODIFIED, key, node(), node(), is_of_status=is_of_status)
+            running.handle_event(event, is_own=True)
+    assert (every.told, specs.told) == ([first, not first], [False])
+
+
 def test_what_is_left_asks_for_one_turn_at_a_time() -> None:
     """Transactions of other messages come in between; they arrange no second turn."""
     parts = InParts(4)

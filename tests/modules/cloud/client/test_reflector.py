@@ -8,6 +8,7 @@ from modules.apimachinery.kinds import kind_named
 from modules.cloud.client.reflector.effects import (
     Added,
     CancelRequest,
+    Deleted,
     EpochChanged,
     Modified,
     Refused,
@@ -24,7 +25,7 @@ from modules.cloud.client.reflector.observations import (
     ReadRefusal,
     WatchEnded,
 )
-from modules.cloud.client.reflector.reflector import LONGEST_SILENCE, SILENCE
+from modules.cloud.client.reflector.reflector import LONGEST_SILENCE, SILENCE, KnownObjects
 from modules.cloud.client.reflector.selection import Selection, WatchRequest
 from tests.modules.cloud.client.reflections import Reflection, bookmark, error_event, event, page, status
 
@@ -332,6 +333,18 @@ def test_a_refused_kind_is_asked_for_slowly(reflection: Reflection, code: int) -
     reflection.wake()
     assert reflection.path == "/api/v1/pods?limit=500"
     assert len(reflection.reflector) == 1
+
+
+@pytest.mark.parametrize("other", [("shop", "a"), ("default", "b")])
+def test_objects_of_other_namespaces_or_names_are_others(other: tuple[str, str]) -> None:
+    known = KnownObjects()
+    objects = [ObservedObject(*key, uid, "1") for key, uid in ((("default", "a"), "ua"), (other, "ub"))]
+    known.begin_list()
+    changes = [change for each in objects for change in known.observe(each, is_listed=True)]
+    assert changes == [Added(each, is_listed=True) for each in objects]
+    assert not [*known.end_list("1")]
+    assert [*known.remove(objects[0])] == [Deleted(objects[0])]
+    assert len(known) == 1
 
 
 def test_responses_of_earlier_requests_are_ignored() -> None:

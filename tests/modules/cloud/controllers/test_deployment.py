@@ -748,6 +748,19 @@ def test_a_pod_that_is_put_onto_a_tainted_node_stays_for_its_own_time() -> None:
     assert (plan.writes, plan.again_at) == ((), 5060.0)
 
 
+def test_a_node_that_was_back_meanwhile_must_be_gone_for_the_whole_time_again() -> None:
+    view, key = View(), ObjectKey("Node", "", "n1")
+    owner = [{"kind": "ReplicaSet", "name": "web", "uid": "1", "controller": True}]
+    made = on_tainted()
+    view.put({**made, "metadata": {**made["metadata"], "ownerReferences": owner}})
+    assert node_pods.reconcile(view, key, 1000.0).again_at == 1040.0
+    back = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n1", "resourceVersion": "3"}}
+    view.put(back)
+    node_pods.reconcile(view, key, 1001.0)
+    view.remove(back)
+    assert node_pods.reconcile(view, key, 1100.0).again_at == 1140.0
+
+
 def test_nothing_is_kept_of_a_node_that_is_gone() -> None:
     view, key = View(), ObjectKey("Node", "", "n1")
     view.marked_silent["n1"], view.tainted_since["n1"], view.gone_since["n1"] = 1.0, {}, 1.0

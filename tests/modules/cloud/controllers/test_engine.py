@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from beehive.simulation import Simulation
@@ -50,12 +51,13 @@ def test_a_controller_that_fails_with_one_object_serves_the_others(caplog: pytes
     caplog.clear()
 
 
+def node(version: str) -> dict[str, object]:
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "resourceVersion": version}}
+
+
 def test_an_object_is_looked_at_again_when_the_view_has_the_write() -> None:
     """Or what was made would be made once more."""
     looks, answers = list[str](), list[Callable[[ApiResult], None]]()
-
-    def node(version: str) -> dict[str, object]:
-        return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "resourceVersion": version}}
 
     def reconcile(_view: object, key: ObjectKey, _now: float) -> ReconcilePlan:
         looks.append(key.name)
@@ -118,6 +120,52 @@ def test_an_event_that_happens_again_is_counted_until_many_others_have_happened(
     assert counted("x") == ("update", 4)
     assert counted("one more") == ("create", 1)
     assert counted("0") == ("create", 1), "the one that has not happened for the longest time is forgotten"
+
+
+_REFUSED = msgspec.structs.replace(delete(node("1")), counts_as="FailedDelete")
+
+
+def test_an_object_whose_refused_write_is_not_wanted_any_more_is_looked_at_once_more() -> None:
+    """Its status shows the refusal, until that is over."""
+    clock, refusals = VirtualClock(1), list[bool]()
+
+    def reconcile(view: View, key: ObjectKey, _now: float) -> ReconcilePlan:
+        refusals.append(key in view.refusals)
+        return ReconcilePlan((_REFUSED,)) if len(refusals) == 1 else NOTHING
+
+    engine = Engine({"Node": reconcile}, lambda _, then: then(ApiResult(refusal={"code": 403})), clock, lambda: None)
+    engine.handle(ObjectChanged("ADDED", node("1")))
+    for _ in range(5):
+        engine.run()
+        clock.jump_wall(600.0)
+    assert refusals == [False, True, True, False]
+
+
+def test_a_write_that_succeeds_ends_its_refusal() -> None:
+    clock, refusals = VirtualClock(1), list[bool]()
+    answers = [ApiResult(refusal={"code": 403}), ApiResult(object=node("2"))]
+
+    def reconcile(view: View, key: ObjectKey, _now: float) -> ReconcilePlan:
+        refusals.append(key in view.refusals)
+        return ReconcilePlan((_REFUSED,)) if answers else NOTHING
+
+    engine = Engine({"Node": reconcile}, lambda _, then: then(answers.pop(0)), clock, lambda: None)
+    engine.handle(ObjectChanged("ADDED", node("1")))
+    for _ in range(2):
+        engine.run()
+        clock.jump_wall(600.0)
+    assert (refusals, engine.view.refusals) == ([False, True, True], {})
+
+
+@pytest.mark.parametrize("other", [{"uid": "v"}, {"reason": "Failed"}, {"message": "y"}], ids=str)
+def test_an_event_of_another_object_reason_or_message_is_another_one(other: dict[str, str]) -> None:
+    recorder, calls = EventRecorder(VirtualClock(1)), list[ApiCall]()
+    for changed in ({}, other, {}):
+        given = {"uid": "u", "reason": "Refused", "message": "x", **changed}
+        metadata = {"name": "a", "uid": given["uid"], "resourceVersion": "1"}
+        about = {"apiVersion": "v1", "kind": "Node", "metadata": metadata}
+        calls.append(recorder.call(about, EventNote(WARNING, given["reason"], given["message"])))
+    assert [(call.verb, call.body["count"]) for call in calls] == [("create", 1), ("create", 1), ("update", 2)]
 
 
 class _Lives:

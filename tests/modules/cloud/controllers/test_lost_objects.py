@@ -9,6 +9,7 @@ import pytest
 from modules.apimachinery.kinds import JsonObject, ObjectKey, key_of
 from modules.cloud.client.calls import ApiResult
 from modules.cloud.controllers import job as job_controller
+from modules.cloud.controllers import lost_objects
 from modules.cloud.controllers.application_definitions import definitions
 from modules.cloud.controllers.job import reconcile
 from modules.cloud.controllers.job_pods import TRACKING
@@ -239,6 +240,17 @@ def test_pauses_double_and_start_over() -> None:
     late = pod("b", made_at=made)
     lost.changed(late, late, 146.0, is_gone=True)
     assert lost.until(pod("next"), 146.0) == 147.0
+
+
+def test_of_many_pauses_the_one_that_was_longest_ago_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lost_objects, "_MOST", 2)
+    lost = LostObjects()
+    owned = {name: pod(name) for name in ("one", "two", "three")}
+    for name, each in owned.items():
+        each["metadata"]["ownerReferences"] = [{"kind": "ReplicaSet", "uid": name, "controller": True}]
+    for name in ("one", "two", "one", "three"):
+        lost.changed(owned[name], owned[name], 10.0, is_gone=True)
+    assert [bool(lost.until(each, 10.0)) for each in owned.values()] == [True, False, True]
 
 
 def test_a_pod_that_has_lived_is_no_reason_for_a_pause() -> None:

@@ -11,6 +11,16 @@ def _numbered(obj: JsonObject, version: int, **metadata: object) -> JsonObject:
     return {**obj, "metadata": {**obj["metadata"], "namespace": "default", "resourceVersion": str(version), **metadata}}
 
 
+def test_pods_and_services_are_found_by_labels_in_their_own_namespace() -> None:
+    view = View()
+    for number, namespace in enumerate(("default", "shop")):
+        view.put(_numbered(pod(), 2 * number + 1, labels={"app": "web"}, namespace=namespace))
+        view.put(_numbered(service(app="web"), 2 * number + 2, namespace=namespace))
+    for namespace in ("default", "shop"):
+        found = [*view.pods_with(namespace, {"app": "web"}), *view.services_of(namespace, {"app": "web"})]
+        assert [each["metadata"]["namespace"] for each in found] == [namespace] * 2
+
+
 @pytest.mark.parametrize("owners", [[], [{"kind": "ReplicaSet", "name": "web", "uid": "1", "controller": True}]])
 def test_nothing_is_kept_of_objects_that_are_gone(owners: list[JsonObject]) -> None:
     view = View()

@@ -1,12 +1,17 @@
 """What a node of 2019 is sent for its EdgeMesh: lists when it becomes ready, then each change."""
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from beehive import Message
+from beehive.simulation import Simulation
 from beehive.testing import Harness
 from modules.apimachinery.kinds import JsonObject, ObjectKey
+from modules.cloud.edgecontroller.downstream.edge_mesh import EdgeMeshServices
 from tests.modules.cloud.edgecontroller.controller import Controller
 from tests.modules.cloud.objects import node, pod
 
@@ -156,3 +161,23 @@ def test_a_query_for_one_of_them_is_answered(edge: Edge2019, resource: str, kind
     assert kind in (found if kind == "subsets" else found["spec"])
     missing = edge.controller.answer_to(edge.controller.asks(f"default/{resource}/other", "query")).content_as(dict)
     assert missing["Err"]["ErrStatus"]["code"] == 404
+
+
+def test_an_acknowledged_list_is_of_its_node_and_kind() -> None:
+    objects = {kind: {"kind": kind, "metadata": {"name": kind, "uid": kind}} for kind in ("Service", "Endpoints")}
+    acknowledged = list[tuple[str, str]]()
+    syncs: Any = SimpleNamespace(
+        is_connected=lambda _: True,
+        sending=lambda *_: None,
+        acknowledged=lambda node, uid, _: acknowledged.append((node, uid)),
+    )
+    mesh = EdgeMeshServices(Mock(list=lambda kind, *_: [objects[kind.name]]), syncs, Mock(), Mock(), Mock())
+    for name in ("n1", "n2"):
+        ready = {"Status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+        resource = f"node/{name}/default/nodestatus/{name}"
+        clock = Simulation(1).clock
+        mesh.record_report(Message.new(clock, source="edge", resource=resource, operation="update", content=ready))
+    for name in ("n2", "n1"):
+        for resource in ("namespace/endpointslist/endpoints", "namespace/servicelist/service"):
+            mesh.record_acknowledged(name, resource)
+    assert acknowledged == [("n2", "Endpoints"), ("n2", "Service"), ("n1", "Endpoints"), ("n1", "Service")]

@@ -11,6 +11,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
 from pathlib import Path
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -214,6 +215,19 @@ def test_each_change_of_another_is_told_from_an_own_one(url: str, monkeypatch: p
         one.apply(pod("third"))
         other.apply(pod("last"))
         assert told == [("first", True), ("second", True), ("own", False), ("third", True), ("last", False)]
+
+
+def test_own_changes_are_told_as_own_after_another_ones_change_was_not_handled(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Cloud(url, "a") as one, Cloud(url, "b") as other:
+        changed = Mock(side_effect=[DatabaseError("read, locked"), *[None] * 9])
+        monkeypatch.setattr(other.transactions._handler, "object_changed", changed)
+        one.apply(pod("first"))
+        with pytest.raises(DatabaseError):
+            other.transactions.begin()
+        assert not other.transactions.is_adopting
+        other.transactions.abandon()
 
 
 def test_a_watch_begins_with_changes_from_before_a_restart(url: str) -> None:

@@ -95,6 +95,8 @@ def test_claims_of_others_count_after_work_that_has_begun(cores: tuple[Core, Cor
     one.transactions.attempt(work, begins=False)
     assert one.done == ["worked", "n1 is other's"]
     one.transactions.commit()
+    one.turn(lambda: None, begins=False)
+    assert one.done == ["worked", "n1 is other's"], "they are taken over once"
     assert other.syncs() == {"u1": SYNC}
 
 
@@ -354,3 +356,21 @@ def test_a_transaction_that_finds_room_is_written_again_unless_another_cloudcore
         one.turn(lambda: one.database.put_object_sync("n1", "u1", SYNC))
     one.transactions.abandon()
     assert other.syncs() == ({} if is_overtaken else {"u1": SYNC})
+
+
+def test_a_transaction_gives_its_turn_back_once(cores: tuple[Core, Core], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next one's may have begun meanwhile."""
+    one, _ = cores
+    turns = Mock(wraps=one.database._turn)
+    monkeypatch.setattr(one.database, "_turn", turns)
+    one.claim("n1")
+    one.database.abandon()
+    assert turns.release.call_count == turns.acquire.call_count == 1
+
+
+def test_a_connection_that_has_ended_is_not_known(cores: tuple[Core, Core]) -> None:
+    one, _ = cores
+    for node in ("n1", "n2"):
+        one.claim(node)
+    one.database.disconnected("n1")
+    assert [*one.database.connected] == ["n2"]

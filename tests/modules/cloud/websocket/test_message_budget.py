@@ -24,6 +24,15 @@ LARGE = 3 * MOST
 READ = 16 * 1024
 
 
+def test_a_connection_is_a_member_as_long_as_something_of_it_counts() -> None:
+    budget: MessageBudget[str] = MessageBudget(1000, 10, 30.0)
+    for end in (lambda: budget.keep("one", 0, 0, 1.0), lambda: budget.forget("one")):
+        budget.keep("one", 500, 0, 0.0)
+        assert budget.members == {"one"}
+        end()
+        assert not budget.members
+
+
 def test_a_connection_may_grow_while_as_much_is_left() -> None:
     budget: MessageBudget[str] = MessageBudget(1000, 10, 30.0)
     budget.keep("oldest", 11, 0, 0.0)

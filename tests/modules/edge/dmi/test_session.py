@@ -283,3 +283,20 @@ def test_the_last_events_of_mappers_are_sent_at_the_end() -> None:
     made._events, made._sessions = ended.events, {"demo": ended.session}
     made.close()
     assert (ended.events.close.call_count, ended.session.close.call_count) == (1, 1)
+
+
+def test_a_device_that_a_mapper_takes_again_is_told_once() -> None:
+    made = RegisteredMappers(Mock(), DmiSettings(Path("/absent"), "n1"), DmiCounters(), Mock())
+    reporter = made._reporter = Mock()
+    made._catalogue = Mock(patience=lambda _: 60.0)
+    for why in ("no such register", "", ""):
+        made._judge_device("ns/d", why)
+    assert reporter.set_state.call_count == 2
+
+
+@pytest.mark.parametrize("other", [("second", "stored"), ("first", "NOT_FOUND")])
+def test_calls_are_counted_by_mapper_and_result(other: tuple[str, str]) -> None:
+    counters = DmiCounters()
+    for each in (("first", "stored"), other, other):
+        counters.count(*each)
+    assert counters.reports == {("first", "stored"): 1, other: 2}

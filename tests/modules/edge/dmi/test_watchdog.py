@@ -43,6 +43,13 @@ def test_a_device_that_is_known_to_be_offline_stays_so() -> None:
     assert not dog.observe("a", 201.0)
 
 
+def test_a_device_that_was_offline_and_is_refused_may_be_online_after_its_next_values() -> None:
+    dog = Watchdog()
+    dog.observe("a", 0.0, "Offline")
+    dog.refused("a", 1.0)
+    assert dog.observe("a", 2.0)
+
+
 def test_a_device_that_need_not_report_is_never_silent() -> None:
     dog = Watchdog()
     dog.observe("a", 0.0)

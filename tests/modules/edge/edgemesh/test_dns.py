@@ -735,6 +735,21 @@ def test_the_memory_is_bounded() -> None:
     assert [bool(cache.get((letter * 250, 1), 2.0)) for letter in "abcd"] == [False, False, True, True]
 
 
+def test_nothing_is_kept_of_clients_and_services_that_are_gone() -> None:
+    cache = Cache(most=1)
+    for number in range(3):
+        cache.put((str(number), 1), DnsAnswer(OK, (a_record("x"),)), 0.0, str(number))
+    assert [*cache._shares] == ["2"]
+    turns: AskingTurns[str] = AskingTurns()
+    turns.put("client", "question")
+    assert turns.next() == ("client", "question")
+    turns.end("client")
+    assert not turns._under_way
+    names = zone(HEADLESS, db=MEMBERS)
+    names.put(ServiceKey("default", "db"), None, (), ())
+    assert not names._by_address
+
+
 def test_a_client_that_asks_for_many_names_displaces_its_own_answers() -> None:
     cache = Cache(most=10)
     for number in range(4):

@@ -64,6 +64,14 @@ def test_the_first_read_has_what_the_cloud_has_and_later_ones_do_not_ask() -> No
     assert cloud.cache.get(CacheKey("namespace", "", "b"))
 
 
+@pytest.mark.parametrize("other", [("pods", "ns"), ("configmaps", "other")])
+def test_another_kind_or_namespace_is_asked_for(other: tuple[str, str]) -> None:
+    cloud = Cloud(names(), names())
+    for plural, namespace in (("configmaps", "ns"), other, ("configmaps", "ns")):
+        cloud.lists.await_objects(resource(plural), Target("", "v1", plural, namespace))
+    assert [(each.plural, each.namespace) for each in cloud.asked] == [("configmaps", "ns"), other]
+
+
 def test_what_does_not_arrive_is_waited_for_no_longer_than_two_seconds_with_the_answer() -> None:
     cloud = Cloud(names("a"))
     cloud.takes = SECONDS

@@ -1,5 +1,6 @@
 """How far a change got: what nodes and pods say of it, and unknown where they do not."""
 
+import msgspec
 import pytest
 
 from modules.cloud.object_writes import ObjectWrite
@@ -94,6 +95,11 @@ def test_how_far_a_change_got(
     write: ObjectWrite, holders: Holders, pods: list[FleetPodRow], found: tuple[str, str]
 ) -> None:
     assert ChangeReach(pods, {"h1"}).of(write, holders) == found
+
+
+def test_pods_of_another_namespace_or_owner_do_not_count() -> None:
+    others = [msgspec.structs.replace(pod("a", "k1"), namespace="other"), pod("b", "k1", owner="Deployment db")]
+    assert ChangeReach([pod("c", "k1"), *others], ()).of(change(), NONE) == (DONE, "1 of 1 new pod runs on k1")
 
 
 def test_a_pod_on_a_node_that_does_not_exist_waits_for_none_to_confirm() -> None:

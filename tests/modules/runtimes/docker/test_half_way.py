@@ -430,9 +430,12 @@ def test_a_line_of_progress_that_is_none_is_left_out() -> None:
     assert [each.id for each in found] == ["a", "b"]
 
 
-def test_the_end_of_a_log_is_written_before_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_of_a_log_is_written_before_it_is_closed_and_before_the_end_is_noted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     done = list[str]()
     container: Any = MagicMock(exit=None, log=SimpleNamespace(close=lambda: done.append("close")))
+    container.finished.side_effect = lambda _: done.append("end")
     monkeypatch.setattr(processes, "catch_up", lambda *_: done.append("catch up"))
     DockerProcesses(Mock(), Mock(), Simulation(0).clock, Mock())._end(container, Mock())
-    assert done == ["catch up", "close"]
+    assert done == ["catch up", "close", "end"]

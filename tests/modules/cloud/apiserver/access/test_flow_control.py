@@ -59,6 +59,7 @@ def test_a_seat_that_does_not_come_is_given_up() -> None:
         assert seats.waiting("b") == 0
     with seats.seat("b"):
         pass
+    assert not seats._held, "nothing is kept of users without a seat"
 
 
 def test_a_seat_that_comes_at_the_last_moment_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:

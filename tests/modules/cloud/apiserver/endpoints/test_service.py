@@ -4,6 +4,7 @@ import base64
 import json
 import re
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +15,9 @@ from modules.apimachinery.kinds import JsonObject
 from modules.apimachinery.limits import VALUES
 from modules.cloud.apiserver.endpoints.health import LOADED
 from modules.cloud.apiserver.endpoints.service import CustomResourceList
+from modules.cloud.client.calls import ApiResult
 from tests.modules.apimachinery.protobuf.test_decoding import CONFIG_MAP, OBJECT, definition
+from tests.modules.cloud.apiextensions.definition import definition as custom_definition
 from tests.modules.cloud.apiserver.endpoints.serving import MAPS, PODS, Serving, Watcher
 from tests.modules.cloud.objects import configmap, pod
 from tests.support.failing import Failing
@@ -540,6 +543,19 @@ def test_an_api_server_that_does_not_answer_which_methods_there_are_is_told(
     monkeypatch.setattr(CustomResourceList, "resources", failing.call(list))
     refused = api.ask("PUT", MAPS, b"")
     assert (refused.status, body_of(refused)["reason"]) == (504, "Timeout")
+
+
+@pytest.mark.parametrize("field", ["uid", "resourceVersion"])
+def test_another_definition_or_version_of_it_is_read_again(field: str) -> None:
+    made, other = custom_definition(), custom_definition("Robot", "robots")
+    for each, versions in ((made, {}), (other, {field: "8"})):
+        each["metadata"] |= {"uid": "u", "resourceVersion": "7", **versions}
+        each["status"] = {"conditions": [{"type": "Established", "status": "True"}]}
+    listed: list[Any] = [[made], [other], [made, other]]
+    caller: Any = SimpleNamespace(call=lambda _: ApiResult({"items": listed.pop(0)}))
+    found = CustomResourceList(caller)
+    read = [sorted(each.plural for each in found.resources()) for _ in range(3)]
+    assert read == [["devices"], ["robots"], ["devices", "robots"]]
 
 
 def test_a_watch_of_a_version_that_is_not_known_ends_with_an_error(api: Serving) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from modules.apimachinery.graceful_deletion import finalizers_for_deletion
-from modules.apimachinery.kinds import JsonObject
+from modules.apimachinery.kinds import JsonObject, ObjectKey
 from modules.cloud.apiserver.garbage_collector.collector import GarbageCollector
 from modules.cloud.apiserver.garbage_collector.owners import references_of
 from tests.modules.cloud.apiserver.garbage_collector.world import POD, World
@@ -45,6 +45,19 @@ def test_dependents_go_after_their_owner(world: World, options: JsonObject) -> N
     assert delete(world, "owner", **options)["status"] == "Success"
     assert world.names() == ["other", "shared"]
     assert owners_of(world.get("shared")) == ["other"]
+
+
+def test_an_owner_whose_deletion_was_rolled_back_is_not_gone(world: World) -> None:
+    child = world.make("child", world.make("owner"))
+    world.cluster.delete(ObjectKey("ConfigMap", "ns", "owner"))
+    for event in world.cluster.storage.drain_events():
+        world.collector.handle_event(event)
+    for event in world.cluster.storage.roll_back():
+        world.collector.roll_back(event)
+    (reference,) = references_of(child)
+    assert not world.collector.is_gone(reference, "ns")
+    world.settle()
+    assert world.names() == ["child", "owner"]
 
 
 @pytest.mark.parametrize("options", [{"propagationPolicy": "Orphan"}, {"orphanDependents": True}])

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from beehive.clock import Clock, RealClock
 from beehive.simulation import Simulation
+from modules.cloud.cloudhub.certificates import bundles
 from modules.cloud.cloudhub.certificates.authority_files import AuthorityFiles, open_authority
 from modules.cloud.cloudhub.certificates.bundles import PATH, PIECE, BundleDirectory
 from modules.cloud.cloudhub.certificates.contexts import https_context
@@ -230,3 +231,13 @@ def test_a_name_is_decoded_once(
     monkeypatch.setattr(sources, "quote", str)
     with pytest.raises(UpgradeError, match="the cloud has no such bundle"):
         CloudBundles(node, RealClock()).ask(path, 0)
+
+
+def test_of_many_nodes_the_one_that_was_served_longest_ago_is_forgotten(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bundles, "_MOST", 2)
+    served = served_from(directory)
+    for name in ("n1", "n2", "n1", "n3"):
+        assert ask(served, peer=msgspec.structs.replace(NODE, node=name)).status == HTTPStatus.PARTIAL_CONTENT
+    assert [*served._served] == ["n1", "n3"]

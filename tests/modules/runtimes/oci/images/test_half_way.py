@@ -172,6 +172,15 @@ def test_files_are_closed_after_a_failure_of_any_call(
     assert fail_at_each_call(make) >= calls
 
 
+def test_a_copy_that_was_cut_short_is_made_anew(scratch: Path) -> None:
+    for path in (scratch / "layer", scratch / "copy.new"):
+        path.mkdir()
+        (path / path.name).touch()
+    copy_layers([scratch / "layer"], scratch / "copy")
+    assert sorted(each.name for each in scratch.iterdir()) == ["copy", "layer"]
+    assert [each.name for each in (scratch / "copy").iterdir()] == ["layer"]
+
+
 def test_a_copy_is_whole_where_files_have_no_attributes_and_end_with_a_hole(
     scratch: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -302,7 +302,8 @@ def test_a_copy_is_like_an_overlay(store: ImageStore, container: Path, monkeypat
     """Types, owners, modes, times, links and content of all files, also where a layer changes a type."""
     base = tar(
         directory("a", uid=7, mode=0o2750), file("a/file", b"x" * 5000, mode=0o4711, gid=9),
-        hardlink("a/again", "a/file"), directory("deep"), directory("deep/er"), file("deep/er/est"),
+        hardlink("a/again", "a/file"), file("a/other", b"other"),
+        hardlink("a/other-again", "a/other"), directory("deep"), directory("deep/er"), file("deep/er/est"),
         directory("to-link"), file("to-link/gone"), symlink("to-directory", "a"), file("to-directory-too"),
         fifo("pipe"), device("null", 1, 3), file("zeros", bytes(1 << 20)),
     )  # fmt: skip
