@@ -34,6 +34,7 @@ _FILES: Final = (
     # our own tools
     "tests/bench/",
     "tests/counts/",
+    "tests/life/",
     "tests/load/",
     "tests/mutants/",
     "tests/pictures/",
