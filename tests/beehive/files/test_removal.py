@@ -1,13 +1,14 @@
 """Any tree that a container can make is removed, and nothing but it."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from beehive.files.removal import remove_tree
+from beehive.files.removal import _Removal, remove_tree
 from tests.beehive.files.trees import DEEP, make_deep, no_way_down, open_below
 from tests.support.directories import short_directory
 
@@ -40,6 +41,20 @@ def test_a_wide_and_deep_tree_goes(tmp_path: Path) -> None:
         make_deep(top / str(number), 40, files=True)
     for number in range(500):
         (top / f"f{number}").touch()
+    remove_tree(top)
+    assert not top.exists()
+
+
+def test_a_tree_that_somebody_else_removes_meanwhile_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two commands may remove a pod's directory: that the other one was first is no failure."""
+    top = tmp_path / "top"
+    (top / "within").mkdir(parents=True)
+
+    def elsewhere(*_: object) -> bool:
+        shutil.rmtree(top)
+        return False
+
+    monkeypatch.setattr(_Removal, "_was_empty", elsewhere)
     remove_tree(top)
     assert not top.exists()
 

@@ -479,6 +479,27 @@ def test_who_reads_nothing_loses_its_connections_and_others_get_their_answers() 
     wait_until(lambda: memory.used == 0, "nothing stays")
 
 
+def test_a_stream_that_waits_for_its_next_piece_holds_none() -> None:
+    """A watch that has nothing to send for an hour would have its last piece counted as long."""
+    memory, is_asked, goes_on = UnsentBytes(RealClock()), threading.Event(), threading.Event()
+
+    def pieces(_peer: Peer) -> Generator[bytes, None, None]:
+        yield bytes(MEBIBYTE)
+        is_asked.set()
+        goes_on.wait(PATIENCE)
+
+    reply = Stream("text/plain", pieces, lambda: None)
+    server = HttpServer(listen_tcp("127.0.0.1", 0), OfUsers(lambda _: reply), RealClock(), unsent=memory)
+    server.start()
+    with ExitStack() as stack:
+        stack.callback(server.stop)
+        stack.callback(goes_on.set)
+        made = stack.enter_context(closing(socket.create_connection(("127.0.0.1", server.port), PATIENCE)))
+        made.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nAuthorization: bearer a\r\n\r\n")
+        wait_until(lambda: bool(made.recv(MEBIBYTE)) and is_asked.is_set(), "the client has taken it")
+        assert memory.used == 0
+
+
 def _rest_of(connection: socket.socket) -> Iterator[bytes]:
     """What a connection still has, until it ends in whatever way."""
     with contextlib.suppress(OSError):

@@ -18,6 +18,7 @@ from beehive.sockets.near_addresses import is_beside, is_near, is_own, plain_add
         ("::ffff:169.254.169.254", False, True),
         ("fe80::1%eth0", False, True),
         ("fd00:ec2::254", False, True),
+        ("fd00:ec2::254%eth0", False, True),
         ("100.100.100.200", False, True),
         ("192.0.2.1", False, False),
         ("10.0.0.1", False, False),

@@ -95,6 +95,15 @@ def test_ten_occurrences_that_differ_only_by_message_are_combined() -> None:
     assert len({event.metadata.name for event in combined}) == 1
 
 
+def test_of_many_messages_only_the_last_ones_are_remembered() -> None:
+    """As by client-go's aggregator: a pod that fails with another message each time takes no memory for all of them."""
+    correlator = EventCorrelator(SOURCE)
+    for number in range(SPAM_BURST):
+        correlator.correlate(occurrence(f"attempt {number}"), number)
+    (group,) = correlator._groups._items.values()
+    assert group.messages == tuple(f"attempt {number}" for number in range(SPAM_BURST - SIMILAR + 1, SPAM_BURST))
+
+
 def test_after_ten_quiet_minutes_it_is_reset() -> None:
     correlator = EventCorrelator(SOURCE)
     for n in range(SIMILAR):
@@ -150,6 +159,13 @@ def test_an_event_that_the_cloud_has_no_more_is_made_anew() -> None:
     late = correlator.correlate(occurrence(), 2 * RECORD_SECONDS + 1)
     assert late is not None
     assert (late.is_new, late.event.count) == (True, 1)
+
+
+def test_an_event_counts_on_as_long_as_the_last_one_is_recent() -> None:
+    """Each write makes kube-apiserver keep the Event for another hour."""
+    correlator = EventCorrelator(SOURCE)
+    made = [correlator.correlate(occurrence(), number * RECORD_SECONDS * 0.6) for number in range(4)]
+    assert [each.event.count for each in made if each is not None] == [1, 2, 3, 4]
 
 
 def test_what_is_as_good_as_nothing_is_not_remembered() -> None:

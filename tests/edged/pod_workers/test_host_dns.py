@@ -51,6 +51,23 @@ def test_a_machine_without_the_file_misses_no_server(tmp_path: Path) -> None:
     assert (found.host, found.own, found.unreachable) == (ResolvConf(), ResolvConf(), ())
 
 
+def test_the_neighbour_is_that_of_the_file_to_which_a_link_leads(tmp_path: Path) -> None:
+    """/etc/resolv.conf leads to the stub, in whatever directory that is."""
+    stub, link = tmp_path / "run" / "stub-resolv.conf", tmp_path / "etc" / "resolv.conf"
+    for each in (stub, link):
+        each.parent.mkdir()
+    stub.write_text("nameserver 127.0.0.53\n")
+    stub.with_name("resolv.conf").write_text("nameserver 192.0.2.1\n")
+    link.symlink_to(stub)
+    assert read_host_dns(link, []).own.servers == ("192.0.2.1",)
+
+
+def test_a_comment_in_another_encoding_hides_no_server(tmp_path: Path) -> None:
+    path = tmp_path / "resolv.conf"
+    path.write_bytes(b"# f\xfcr das Ger\xe4t\nnameserver 192.0.2.1\n")
+    assert read_host_dns(path, []).own.servers == ("192.0.2.1",)
+
+
 def test_the_neighbour_of_a_stub_comes_first(tmp_path: Path) -> None:
     """Of the file that `resolvConf` names."""
     stub, other = tmp_path / "stub-resolv.conf", tmp_path / "other"

@@ -95,6 +95,19 @@ def test_a_restarted_cloud_knows_since_when_a_pod_does_not_run(fleet: Fleet) -> 
     assert fleet.later(2) == 1
 
 
+def test_a_pod_that_went_while_the_api_server_was_away_is_counted_no_more(fleet: Fleet) -> None:
+    fleet.put(_object("Pod", "p", "False"))
+    assert fleet.later(PATIENCE) == 1
+    fleet.counts.load([])
+    assert fleet.counts.pods_not_running() == 0
+
+
+def test_a_pod_of_a_node_whose_clock_is_ahead_is_counted_after_a_while(fleet: Fleet) -> None:
+    ahead = format_rfc3339(fleet.simulation.clock.now() + 3600)
+    fleet.put(_object("Pod", "p", metadata={"creationTimestamp": ahead}))
+    assert fleet.later(PATIENCE) == 1
+
+
 def test_devices_are_counted_by_state(fleet: Fleet) -> None:
     states = ("Online", "ok", "offline", "UNHEALTHY", "unknown", "", "odd")
     for number, state in enumerate(states):

@@ -109,6 +109,12 @@ def test_the_work_of_a_template_is_bounded(template: str, why: str, monkeypatch:
         JsonPath(template).render({"a": nested})
 
 
+def test_ranges_without_an_end_go_to_the_last_part() -> None:
+    """Also those within each other, as kubectl takes them."""
+    obj = {"a": [{"b": [{"c": 1}, {"c": 2}]}, {"b": [{"c": 3}]}]}
+    assert JsonPath("{range .a[*]}{range .b[*]}{.c} ").render(obj) == "1 2 3 "
+
+
 def test_the_text_of_a_template_is_bounded() -> None:
     with pytest.raises(JsonPathError, match="characters"):
         JsonPath("{range .a[*]}{$}{end}".replace("$", "@.x")).render({"a": [{"x": "y" * 1_000_000}] * 100})

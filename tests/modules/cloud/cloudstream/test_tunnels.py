@@ -431,6 +431,15 @@ def test_a_stream_needs_a_tunnel_and_room(tunnels: Tunnels) -> None:
     assert tunnels.streams() == 0
 
 
+def test_a_stream_that_could_not_be_sent_has_no_share(tunnels: Tunnels, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a client that tries again and again at a node with a bad link could soon open none there."""
+    node = Node(tunnels)
+    monkeypatch.setattr(node.link, "send", Mock(side_effect=BrokenPipeError))
+    with pytest.raises(NoTunnelError):
+        tunnels.open("n1", FrameType.LOGS, LOG, Client("a"))
+    assert not tunnels._by_node["n1"]._shares._of_client
+
+
 def test_the_streams_of_a_node_are_shared_by_its_users(tunnels: Tunnels) -> None:
     """A tenant with 200 followed logs on a node kept its administrator from any command there."""
     node = Node(tunnels, most=16)

@@ -6,7 +6,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modules.cloud.coordination.known_cloudcores import owner_of
+from modules.cloud.coordination.known_cloudcores import Duty, KnownCloudcores, owner_of
 
 IDENTITIES = st.lists(st.text(min_size=1, max_size=8), min_size=1, max_size=6, unique=True)
 
@@ -36,6 +36,17 @@ def test_a_key_changes_its_owner_only_when_the_owner_goes(key: str, identities: 
 @given(st.text(max_size=12), IDENTITIES, st.text(min_size=1, max_size=8))
 def test_who_comes_takes_keys_from_others_and_moves_none_among_them(key: str, identities: list[str], new: str) -> None:
     assert owner_of(key, [*identities, new]) in (new, owner_of(key, identities))
+
+
+def test_a_cloudcore_whose_duties_are_not_known_yet_may_have_each() -> None:
+    """It is known as alive a moment before: until then no other may take what it does."""
+    names = [f"c{number}" for number in range(8)]
+    for duty in Duty:
+        owner = owner_of(duty, names)
+        for name in names:
+            known = KnownCloudcores(name)
+            known.alive = tuple(names)
+            assert known.owns(duty) == (name == owner)
 
 
 def test_duties_are_divided_evenly() -> None:

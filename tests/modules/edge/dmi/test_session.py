@@ -294,6 +294,16 @@ def test_a_device_that_a_mapper_takes_again_is_told_once() -> None:
     assert reporter.set_state.call_count == 2
 
 
+def test_a_device_that_is_made_again_and_refused_again_is_told_again() -> None:
+    """Nothing is kept of devices that are gone: the new one would seem to be well."""
+    made = RegisteredMappers(Mock(), DmiSettings(Path("/absent"), "n1"), DmiCounters(), Mock())
+    reporter = made._reporter = Mock()
+    for _ in range(2):
+        made._judge_device("ns/d", "no such register")
+        made.watch()
+    assert reporter.set_state.call_count == 2
+
+
 @pytest.mark.parametrize("other", [("second", "stored"), ("first", "NOT_FOUND")])
 def test_calls_are_counted_by_mapper_and_result(other: tuple[str, str]) -> None:
     counters = DmiCounters()

@@ -427,6 +427,26 @@ def test_a_pod_has_a_time_for_its_answer_to_a_client_that_sends_no_more(*, is_be
         assert (session._open, closed) == ({}, [1, 1])
 
 
+@pytest.mark.parametrize("client_ended", [False, True])
+def test_only_what_a_pod_says_after_its_client_has_ended_is_bounded(
+    monkeypatch: pytest.MonkeyPatch, *, client_ended: bool
+) -> None:
+    """A download of any size through a forwarded port goes to its end."""
+    monkeypatch.setattr(port_session, "MOST_ANSWER", 100)
+    ours, pod = socket.socketpair()
+    session, closed = _session()
+    session._streams.write = lambda *_: None  # type: ignore[method-assign]
+    session._streams.reset = closed.append  # type: ignore[method-assign, assignment]
+    with ours, pod:
+        session._open[1] = each = _Forwarded(1, ours)
+        session._places.acquire()
+        each.client_ended = client_ended
+        pod.sendall(bytes(101))
+        session._read(each)
+        session._leave()
+    assert bool(closed) == client_ended
+
+
 def test_a_client_is_waited_for_no_longer_than_a_pod_may_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(port_session, "linger", lambda *_, **__: None)
     ours, pod = socket.socketpair()

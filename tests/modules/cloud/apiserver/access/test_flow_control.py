@@ -234,6 +234,13 @@ def test_a_further_piece_of_a_list_waits_as_long_as_it_takes() -> None:
     assert served.is_set()
 
 
+def test_the_pieces_of_lists_count_for_the_share_of_a_user() -> None:
+    """Who may make pods in a namespace can be each of its service accounts."""
+    flow = FlowControl()
+    with flow.turn(User("system:serviceaccount:shop:a")), flow.turn(ALICE):
+        assert set(flow._lists._held) == {"system:serviceaccount:shop", "alice"}
+
+
 def _post(body: bytes, media: str = "application/json", method: str = "POST", accept: str = "") -> Request:
     headers = (("content-type", media), ("accept", accept))
     parts = ("api", "v1", "namespaces", "default", "pods")

@@ -2,13 +2,19 @@
 
 import os
 import select
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from modules.cloud.apiserver.endpoints.subscriptions import WAITING, WAITING_BYTES, Subscriptions
+from modules.cloud.apiserver.endpoints.subscriptions import (
+    WAITING,
+    WAITING_BYTES,
+    SlowClientError,
+    Subscriptions,
+)
 from modules.cloud.storage.watch_history import ObjectChanged
 
 _MEBIBYTE = 1024 * 1024
@@ -77,6 +83,24 @@ def test_what_waits_is_taken_before_the_end(subscriptions: Subscriptions) -> Non
     subscriptions.end_all()
     taken = [watch.pop_some() for _ in range(2)]
     assert [([each.version for each in found], ended) for found, ended in taken] == [([0, 1], False), ([2, 3], True)]
+
+
+def test_a_list_is_known_as_old_before_its_objects_are_let_go(subscriptions: Subscriptions) -> None:
+    """A thread that came between the two would end the list as if it were whole."""
+    held = subscriptions.hold([1, 2])
+
+    class Emptied(deque[int]):
+        """Is asked for by the thread of the client as soon as it is empty."""
+
+        def clear(self) -> None:
+            super().clear()
+            with pytest.raises(SlowClientError):
+                list(held)
+
+    held._objects = Emptied(held._objects)
+    for version in range(WAITING_BYTES // (8 * _MEBIBYTE) + 1):
+        subscriptions.publish(changed(version, size=8 * _MEBIBYTE))
+    assert not held._objects
 
 
 def test_the_watches_of_clients_end_without_those_of_modules(subscriptions: Subscriptions) -> None:

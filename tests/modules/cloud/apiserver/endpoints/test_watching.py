@@ -20,6 +20,7 @@ from modules.cloud.apiserver.endpoints.list_answers import PIECE_BYTES
 from modules.cloud.apiserver.endpoints.subscriptions import WAITING_BYTES, Subscription, Subscriptions
 from modules.cloud.apiserver.endpoints.watching import BOOKMARK_SECONDS, ObjectWatch, WatchBegin, event_type
 from modules.cloud.storage.watch_history import ObjectChanged
+from tests.modules.cloud.apiserver.endpoints.test_list_answers import Gone
 
 
 def changed(version: int, namespace: str = "ns", size: int = 1) -> ObjectChanged:
@@ -91,6 +92,32 @@ def test_a_watch_whose_client_takes_nothing_does_not_keep_the_objects_of_its_beg
         subscriptions.publish(changed(10 + version, size=8 << 20))
     assert not held._objects, "they are free although nobody asks for the next piece"
     assert list(found) == [], "the watch ends, and its client begins another one"
+
+
+def test_a_watch_whose_beginning_was_let_go_sends_no_later_change() -> None:
+    """Its client would take what came of the beginning for all there is."""
+    subscriptions = Subscriptions()
+    subscription = subscriptions.subscribe("ConfigMap", of_client=True)
+    held = subscriptions.hold([large(version) for version in (1, 2, 3)])
+    found = watch_of().pieces(Gone(), WatchBegin(3, held, subscription))
+    assert names(next(found)) == ["c1"]
+    for version in range(WAITING_BYTES // (8 << 20) + 1):
+        secret = {**changed(10 + version).object, "kind": "Secret"}
+        subscriptions.publish(ObjectChanged("ADDED", secret, None, bytes(8 << 20)))
+    subscriptions.publish(changed(30))
+    assert list(found) == []
+
+
+def test_watches_with_other_selectors_have_their_own_types_of_the_same_change() -> None:
+    texts, change = EventTexts(), ObjectChanged("MODIFIED", changed(2).object, {"metadata": {"labels": {"app": "b"}}})
+    change.object["metadata"]["labels"] = {"app": "a"}
+    resource, types = resource_of(kind_named("ConfigMap")), list[str]()
+    for asked in ("", "app=a"):
+        options = ReadOptions(selector=parse_selector(resource, asked, ""))
+        step = next(ObjectWatch(resource, "ns", options, Simulation(0).clock, texts).steps(begin_of(0, change)))
+        assert isinstance(step, bytes)
+        types.append(json.loads(step)["type"])
+    assert types == ["MODIFIED", "ADDED"]
 
 
 def test_clients_of_the_same_event_get_the_same_bytes() -> None:

@@ -286,6 +286,37 @@ def test_nothing_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "nothing of a node is left" in capsys.readouterr().err
 
 
+def _show_shim(processes: Path, number: int, logs: Path) -> None:
+    """Let a process seem to be the parent of a container whose log is gone."""
+    of_shim = processes / str(number)
+    (of_shim / "fd").mkdir(parents=True)
+    (of_shim / "cmdline").write_bytes(b"python\0/x/modules/runtimes/shim/__main__.py\0" + b"16\0")
+    (of_shim / "fd" / "9").symlink_to(logs / "default_web_1" / "web" / "0.log (deleted)")
+    (of_shim / "stat").write_text(f"{number} (python) S 1 {' 0' * 49}")
+
+
+def test_no_process_of_a_node_with_a_lock_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only its logs were removed, or are on a disk that is not there just now: its pods run on."""
+    config, processes = EdgeCoreConfig.below(tmp_path / "n"), tmp_path / "proc"
+    lock = config.modules.edged.root_directory / LOCK_FILE
+    lock.parent.mkdir(parents=True)
+    lock.touch()
+    monkeypatch.setattr(lost, "_PROC", processes)
+    _show_shim(processes, 2**22 + 1, config.modules.edged.tailored_kubelet_config.pod_logs_dir)
+    assert lost.signal_lost(config) == 0
+    lock.unlink()
+    assert lost.signal_lost(config) == 1
+
+
+def test_a_process_that_cannot_be_looked_at_hides_no_lost_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has ended meanwhile, or is another user's."""
+    config, processes = EdgeCoreConfig.below(tmp_path / "n"), tmp_path / "proc"
+    _show_shim(processes, 2**22 + 1, config.modules.edged.tailored_kubelet_config.pod_logs_dir)
+    listed = [processes / "1", processes / str(2**22 + 1)]
+    monkeypatch.setattr(lost, "_PROC", SimpleNamespace(iterdir=lambda: listed))
+    assert lost.signal_lost(config) == 1
+
+
 @pytest.mark.parametrize("command", [["uninstall"], ["reset", "--runtime"]])
 def test_processes_whose_files_are_gone_are_ended(
     command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -293,11 +324,7 @@ def test_processes_whose_files_are_gone_are_ended(
     """Somebody has removed the directory of a node whose containers run."""
     logs, processes = tmp_path / "n" / "logs" / "pods", tmp_path / "proc"
     with subprocess.Popen(["sleep", "infinity"]) as shim:
-        of_shim = processes / str(shim.pid)
-        (of_shim / "fd").mkdir(parents=True)
-        (of_shim / "cmdline").write_bytes(b"python\0/x/modules/runtimes/shim/__main__.py\0" + b"16\0")
-        (of_shim / "fd" / "9").symlink_to(logs / "default_web_1" / "web" / "0.log (deleted)")
-        (of_shim / "stat").write_text(f"{shim.pid} (python) S 1 {' 0' * 49}")
+        _show_shim(processes, shim.pid, logs)
         monkeypatch.setattr(lost, "_PROC", processes)
         try:
             words = [*command, "--root", str(tmp_path / "n")]

@@ -13,6 +13,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -30,7 +31,7 @@ from modules.processes.edgecore.upgrade.updater.journal import (
     UpgradeJournal,
     decode_journal,
 )
-from modules.processes.edgecore.upgrade.updater.locks import owner_of
+from modules.processes.edgecore.upgrade.updater.locks import StartLock, owner_of
 from modules.processes.edgecore.upgrade.updater.observation import failed_checks
 from modules.processes.edgecore.upgrade.updater.phases import Updater, carry_out
 from modules.processes.edgecore.upgrade.updater.probation import trouble_of
@@ -426,6 +427,42 @@ def test_an_updater_of_a_start_does_what_the_start_has_not_done(steps: Steps, tm
     installation.write(journal, Phase.ROLLING_BACK)
     carry_on(installation, node, is_starting=True)
     check_end(node, kept=False)
+
+
+def test_an_upgrade_that_cannot_begin_is_given_up(
+    steps: Steps, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing was changed: an updater that tried for ever would keep every other upgrade away."""
+    installation, database = make(tmp_path / "u")
+    node = FakeNode(installation, database, steps, "good")
+    monkeypatch.setattr(node, "wait", Mock(side_effect=AssertionError("it is tried again")))
+    monkeypatch.setattr(installation, "write", Mock(side_effect=OSError("the disk is full")))
+    with pytest.raises(OSError, match="full"):
+        carry_on(installation, node, is_starting=False)
+    assert (installation.current(), node.running) == (OLD, OLD)
+
+
+def test_an_updater_of_a_unit_that_cannot_go_on_fails(
+    steps: Steps, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """systemd starts one again that has failed, and none that has ended well: the node would stay on probation."""
+    installation, database = make(tmp_path / "u")
+    node, journal = FakeNode(installation, database, steps, "good"), journal_of(installation)
+    journal.node = replace(journal.node, unit="edgecore.service")
+    installation.switch(journal)
+    monkeypatch.setattr(installation, "finish", Mock(side_effect=OSError("the disk is full")))
+    with pytest.raises(OSError, match="full"):
+        carry_on(installation, node, is_starting=False)
+    assert journal_of(installation).phase is Phase.PROBATION
+
+
+def test_who_leaves_the_start_lock_has_no_descriptor_of_it(tmp_path: Path) -> None:
+    """The one that a launcher has passed on would stay open, in the node and in each program that it starts."""
+    passed, lock = StartLock(tmp_path / "starting"), StartLock(tmp_path / "starting")
+    passed.pass_on()
+    lock.leave()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(passed._file)
 
 
 def test_an_earlier_version_that_does_not_answer_is_reported(steps: Steps, tmp_path: Path) -> None:
