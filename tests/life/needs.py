@@ -16,8 +16,8 @@ _FEW: Final = 50
 """Rows, or files, that do not count."""
 _HISTORIES: Final = {"cluster_changes", "cluster_links", "cluster_writes", "edgecore_history"}
 """Tables that grow to a bound of their own, which takes days."""
-_PRESENT: Final = {"cluster_objects": "kind <> 'Event'", "meta": "type <> 'event'"}
-"""Which rows count where Events are, which end by themselves."""
+_PRESENT: Final = {"cluster_objects": "kind <> 'Event' AND body IS NOT NULL", "meta": "type <> 'event'"}
+"""Which rows count where Events are, which end by themselves, and deletions, which are compacted."""
 
 
 class Needs(NamedTuple):
