@@ -42,7 +42,7 @@ _SERVING = 1
 
 _CHUNK = 4096
 _NOT_IN_TIME = "not in time"
-_NEAR = "that is this machine's own address, which the pod does not reach itself: leave out host"
+_NEAR = "that is this machine's own, a link-local or a metadata address, which pods do not reach: leave out host"
 MAX_REDIRECTS = 10
 _VISIBLE = "!$%&'()*+,/:;=?@[]~"
 """Characters that a path and its query keep, beside letters and digits; `%` because it may be quoted already."""

@@ -215,5 +215,16 @@ def arranged(parser: VerbParser, commands: argparse._SubParsersAction[Any], word
         parser.error(unknown_command(words[0], offered(commands)))
     if not words or words[0] in names or words[0] in _OF_THE_PROGRAM:
         return list(words)
-    place = next((place for place, word in enumerate(words) if word in names), 0)
-    return [words[place], *words[:place], *words[place + 1 :]]
+    place = next((place for place, word in enumerate(words) if word in names), None)
+    if place is None:
+        return list(words)
+    end = place + 1 + _commands_within(names[words[place]], words[place + 1 :])
+    return [*words[place:end], *words[:place], *words[end:]]
+
+
+def _commands_within(parser: argparse.ArgumentParser, words: Sequence[str]) -> int:
+    """Return how many words at the beginning are commands of a command: `history` of `devices history`."""
+    within = [each.choices for each in parser._actions if isinstance(each.choices, dict)]
+    if not words or not within or words[0] not in within[0]:
+        return 0
+    return 1 + _commands_within(within[0][words[0]], words[1:])

@@ -87,6 +87,8 @@ def pod_status(
     before = pod.status if old is None else old
     if kill is not None and kill.rejected and ended:
         return _rejected(pod, before, kill, now)
+    if _had_no_containers(pod, facts, before):
+        return before
     is_recursive = runtime_handler(pod) in node.recursive_read_only
     given = StatusInput(pod, facts, probes or ProbeFacts(), node.runtime, waiting_reasons or {}, is_recursive)
     status = PodStatus(
@@ -130,6 +132,12 @@ def go_duration(length: Nanoseconds) -> str:
 def _replaced(pod: Pod, facts: PodFacts) -> frozenset[str]:
     newest = (facts.newest(container.name) for container in pod.spec.containers)
     return frozenset(each.name for each in newest if each is not None and each.replaced)
+
+
+def _had_no_containers(pod: Pod, facts: PodFacts, before: PodStatus) -> bool:
+    """Return whether a pod is at its end without ever having had containers: admission has rejected it."""
+    is_over = bool(before.phase) and Phase(before.phase).final and not before.container_statuses
+    return is_over and all(facts.newest(each.name) is None for each in pod.spec.containers)
 
 
 def _rejected(pod: Pod, before: PodStatus, kill: KillOptions, now: Nanoseconds) -> PodStatus:

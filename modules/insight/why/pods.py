@@ -35,6 +35,8 @@ MAX_STEPS: Final = 32
 SCHEDULER: Final = "default-scheduler"
 _CLOUD: Final = "cloudcore"
 _UNTOLD: Final = "its status does not say why"
+_HELD: Final = "HeldUpgrade"
+"""The condition of a pod that waits for the owner of its node; `node_conditions` has it with all types of pods."""
 _STARTING: Final = ("", "ContainerCreating", "PodInitializing")
 _IMAGE: Final = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError",
                  "RegistryUnavailable", "SignatureValidationFailed")  # fmt: skip
@@ -295,6 +297,18 @@ def _lacking_login(case: Case) -> tuple[str, tuple[str, ...]]:
     return f"; {secret.text(on_node=case.facts.program != _CLOUD)}", (_remedy_of_missing(case, secret),)
 
 
+def _held(case: Case) -> Finding | None:
+    if text_at(condition(case.pod, _HELD), "status") != "True":
+        return None
+    name, namespace = text_at(case.pod, "metadata.name"), text_at(case.pod, "metadata.namespace")
+    node = text_at(case.pod, "spec.nodeName")
+    return Finding(
+        "waits",
+        "waits for the owner of its node to release it",
+        (f"on {node}: edgecore release {name} -n {namespace}",),
+    )
+
+
 def _starting(case: Case) -> Finding | None:
     waiting = [each for each in statuses(case.pod) if value_at(each, "state.waiting") is not None]
     if not waiting:
@@ -373,6 +387,7 @@ RULES: Final[tuple[Callable[[Case], Finding | None], ...]] = (
     _no_node,
     _lacks,
     _unheard,
+    _held,
     _init,
     _waiting,
     _starting,

@@ -144,6 +144,7 @@ def _ordered(
     """Make a job; with a version only if cloudcore serves it, as far as it serves any."""
     from modules.apimachinery.node_job_kinds import JobKind  # noqa: PLC0415 - as above
     from modules.apimachinery.node_jobs import TEMPLATE  # noqa: PLC0415
+    from modules.cloud.taskmanager.progress import EDGE  # noqa: PLC0415
     from modules.cloud.taskmanager.waves import PAUSE, WAVES, Waves  # noqa: PLC0415
     from modules.processes.cloudcore.control_client import ControlClient  # noqa: PLC0415
 
@@ -151,7 +152,7 @@ def _ordered(
     try:
         if sum((bool(nodes), bool(chosen.selector), chosen.all)) != 1:
             raise ValueError("name nodes, or give either -l LABELS or --all")
-        targets = {"nodeNames": list(nodes)} if nodes else {"labelSelector": label_selector(chosen.selector)}
+        targets = {"nodeNames": list(nodes)} if nodes else {"labelSelector": label_selector(chosen.selector or EDGE)}
         if not 0 <= float(chosen.tolerate) <= 1:
             raise ValueError(f"--tolerate {chosen.tolerate}: a share from 0 to 1")
         if chosen.pause and not chosen.waves:

@@ -455,6 +455,9 @@ def test_a_pod_that_was_refused_began_when_it_was_refused_or_when_it_had_said_be
         ("Failed", "NodeAffinity", "Burstable"),
     ]
     assert [status.start_time for status in told] == [format_time(at(100)), "2020-01-01T00:00:00Z"]
+    for status in told:
+        for ended in (False, True):  # after a restart of the node, which does not know why it was at its end
+            assert status_of(a_pod(A, status=status), facts(sandboxes=()), ended=ended) == status
 
 
 def test_a_status_has_the_qos_class_where_the_cloud_has_not() -> None:

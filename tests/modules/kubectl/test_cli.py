@@ -119,6 +119,11 @@ def test_help(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -
         ("get pods", "get pods"),
         ("-n x get pods -o wide", "get -n x pods -o wide"),
         ("--root=r get pods", "get --root=r pods"),
+        ("--root r devices history x", "devices history --root r x"),
+        ("--root r devices list -o wide", "devices list --root r -o wide"),
+        ("--root r devices", "devices --root r"),
+        ("devices history x", "devices history x"),
+        ("--root r", "--root r"),
         ("--version", "--version"),
         ("--help get", "--help get"),
         ("", ""),
@@ -128,6 +133,9 @@ def test_the_command_comes_first(words: str, wanted: str) -> None:
     parser = VerbParser(prog="program")
     commands = parser.add_subparsers()
     commands.add_parser("get")
+    within = commands.add_parser("devices").add_subparsers()
+    for each in ("history", "list"):
+        within.add_parser(each)
     assert arranged(parser, commands, words.split()) == wanted.split()
 
 

@@ -47,6 +47,11 @@ def waiting(reason: str, message: str = "", **more: Any) -> dict[str, Any]:
     )
 
 
+def held(pod: dict[str, Any]) -> dict[str, Any]:
+    """The pod, which its node holds."""
+    return {**pod, "status": {**pod["status"], "conditions": [{"type": "HeldUpgrade", "status": "True"}]}}
+
+
 def node(status: str, message: str = "") -> dict[str, Any]:
     ready = {"type": "Ready", "status": status, "lastTransitionTime": BEFORE, "message": message, "reason": "R"}
     return {"metadata": {"name": "n1"}, "status": {"conditions": [ready]}}
@@ -253,6 +258,13 @@ EVENTS = [
             "",
         ),
         (waiting("ContainerCreating"), {}, "waits", "has been starting for 100s, and nothing has failed yet", ""),
+        (
+            held(waiting("ContainerCreating")),
+            {},
+            "waits",
+            "waits for the owner of its node to release it",
+            "on n1: edgecore release web -n default",
+        ),
         (
             waiting("ContainerCreating"),
             {"events": [event("FailedMount", "no such export")]},

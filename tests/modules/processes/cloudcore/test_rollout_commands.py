@@ -19,6 +19,7 @@ from modules.processes.cloudcore.errors import ControlError
 from modules.processes.cloudcore.rollout_commands import _job, jobs_table, label_selector, nodes_table
 from modules.processes.common.exit_codes import ExitCode
 from modules.processes.common.tables import lines_of
+from tests.end_to_end.processes import wait_until
 from tests.modules.processes.cloudcore.jobs import JobAuthors, next_job, report
 from tests.modules.processes.cloudcore.stubs import Stub, cells
 
@@ -191,6 +192,10 @@ def test_an_upgrade_in_waves_is_ordered_seen_and_resumed(tmp_path: Path, capsys:
             assert main([*words, *path]) == ExitCode.OK
             return capsys.readouterr().out
 
+        def status_of(job: str) -> list[dict[str, Any]]:
+            found: list[dict[str, Any]] = json.loads(run("upgrade", "status", job, "-o", "json"))
+            return found
+
         assert "no jobs of nodes" in run("upgrade", "status")
         order = ("--waves", "1,all", "--pause", "0", "--tolerate", "0.5", "--timeout", "60")
         said = run("upgrade", "nodes", "-l", "site=kiel", "--to", "1.1.0", *order)
@@ -210,6 +215,7 @@ def test_an_upgrade_in_waves_is_ordered_seen_and_resumed(tmp_path: Path, capsys:
         run("prepull", "busybox:1", "--all", "--secret", "default/s", "--name", "p")
         rows = json.loads(run("upgrade", "status", "-o", "json"))
         assert {row["name"] for row in rows} == {"upgrade-to-1.1.0", "upgrade-to-1.1.0-2", "p"}
+        wait_until(lambda: [row["node"] for row in status_of("p")] == ["n1", "n2", "n3"], "--all takes each edge node")
         assert main(["upgrade", "resume", "upgrade-to-1.1.0-2", *path]) == ExitCode.INTERNAL_ERROR
         assert "goes on by itself" in capsys.readouterr().err
         assert main(["upgrade", "nodes", "n1", "--to", "1.1.0", *path]) == ExitCode.INTERNAL_ERROR
