@@ -135,8 +135,8 @@ def _replaced(pod: Pod, facts: PodFacts) -> frozenset[str]:
 
 
 def _had_no_containers(pod: Pod, facts: PodFacts, before: PodStatus) -> bool:
-    """Return whether a pod is at its end without ever having had containers: admission has rejected it."""
-    is_over = bool(before.phase) and Phase(before.phase).final and not before.container_statuses
+    """Return whether a pod is at its end for a reason, and never had containers: admission has rejected it."""
+    is_over = bool(before.phase and before.reason) and Phase(before.phase).final and not before.container_statuses
     return is_over and all(facts.newest(each.name) is None for each in pod.spec.containers)
 
 
