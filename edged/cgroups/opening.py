@@ -36,7 +36,7 @@ def open_cgroups(
 ) -> CgroupTree | None:
     """Return the machine's control groups, with all pods' and the classes' made; None when pods get none."""
     if not settings.per_qos:
-        _log.info("pods have no cgroups of their own: cgroupsPerQOS is false, or the runtime runs plain processes")
+        _log.info("pods have no cgroups of their own: cgroupsPerQOS is false, or this user or the runtime makes none")
         return None
     try:
         hierarchies = machine_hierarchies(mountinfo)

@@ -146,7 +146,10 @@ def remove_node(
                 _purge_runtimes(config, kinds)
         left = [] if chosen.keep_data else _remove(found, units)
     leave_no_namespaces(config)
-    _print_rest(config, left, kept=chosen.keep_data, is_known=is_known)
+    if has_run or location.file is not None:
+        _print_rest(config, left, kept=chosen.keep_data, is_known=is_known)
+    else:  # its directory was removed, and the name of the node with it
+        print_lines([f"what was left of the node in {location.root} is removed"])
 
 
 def _enter_namespaces(config: EdgeCoreConfig) -> None:

@@ -321,7 +321,7 @@ def test_a_process_that_cannot_be_looked_at_hides_no_lost_one(tmp_path: Path, mo
 def test_processes_whose_files_are_gone_are_ended(
     command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Somebody has removed the directory of a node whose containers run."""
+    """Somebody has removed the directory of a node whose containers run, and its name: none is told, as by guess."""
     logs, processes = tmp_path / "n" / "logs" / "pods", tmp_path / "proc"
     with subprocess.Popen(["sleep", "infinity"]) as shim:
         _show_shim(processes, shim.pid, logs)
@@ -338,7 +338,10 @@ def test_processes_whose_files_are_gone_are_ended(
             assert shim.wait(PATIENCE) == -signal.SIGKILL
         finally:
             shim.kill()
-    assert "ended the processes of pods whose files are gone: 1" in "".join(capsys.readouterr())
+    said = "".join(capsys.readouterr())
+    assert "ended the processes of pods whose files are gone: 1" in said
+    assert "kubectl delete node" not in said
+    assert (f"what was left of the node in {tmp_path / 'n'} is removed" in said) == (command == ["uninstall"])
 
 
 def test_layers_that_only_sub_ids_may_remove_are_the_nodes(tmp_path: Path) -> None:
